@@ -1,4 +1,4 @@
-"""What the offline model's rules share: they follow a conversation from its beginning, and read what a person wants."""
+"""Shared by the rules of the offline model: replaying a conversation, and parsing what a person asks for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTE = "This is Fieldmark's offline model: fixed rules, no language model."
 CHANGES_HELP = 'I understand "set vendor.name to Acme", "the total is 12.50" and "remove X".'
 # The last line of a tool's answer, for programs.
 _OUTCOME = re.compile(r'(?:^|\n)(\{"code":.*\})(?:</\w+>)?\s*$')
-# A line of ours around foreign text (tools/documents.Boundary): the first such word is the run's.
+# A delimiter line around untrusted text (tools/documents.Boundary). The first one holds the run's word.
 _BOUNDARY = re.compile(r"^\[([0-9a-f]{24}) [\w ]+ begins\]$", re.MULTILINE)
 _DECIDED = re.compile(r"^- (\w+) (\{.*\}) \((\w+)\): (.*)$", re.MULTILINE)
 _CHANGE = re.compile(
@@ -37,7 +37,7 @@ Calls: TypeAlias = list[tuple[str, JsonObject]]
 
 
 class Done(NamedTuple):
-    """A call that was made: what it answered in words, and for programs."""
+    """A finished call: its result as text, and its code and data."""
 
     tool: str
     answer: str
@@ -47,7 +47,7 @@ class Done(NamedTuple):
 
 
 class NeedsCalls(Exception):
-    """The calls that a rule goes on with."""
+    """Raised by a rule that needs the results of further calls."""
 
     def __init__(self, calls: Calls, why: str) -> None:
         self.calls = calls
@@ -56,8 +56,8 @@ class NeedsCalls(Exception):
 
 @dataclass(slots=True)
 class RuleTurn:
-    """A task, with the person's message if there is one, its foreign texts by kind, and the calls made since. A rule is
-    followed from its beginning each time."""
+    """A task: its text, the person's message if there is one, its untrusted texts by kind, and the calls made since.
+    Each turn replays the rule from the start."""
 
     task: str
     message: str | None
@@ -65,12 +65,12 @@ class RuleTurn:
     done: list[Done]
 
     def call(self, tool: str, arguments: JsonObject | None = None, why: str = "") -> Done:
-        """Return what the rule's next call has answered. Raises NeedsCalls if it was not made yet."""
+        """Return the result of the rule's next call. Raise NeedsCalls if it was not made yet."""
         return self.calls([(tool, arguments or {})], why)[0]
 
     def calls(self, wanted: Calls, why: str = "") -> list[Done]:
-        """Return what the rule's next calls have answered, up to the first that failed. The model asks for all of them
-        in one message."""
+        """Return the results of the rule's next calls, up to the first that failed. The model makes all of them in one
+        message."""
         found: list[Done] = []
         for number, (tool, _) in enumerate(wanted):
             at = next((at for at, one in enumerate(self.done) if one.tool == tool), None)
@@ -84,7 +84,7 @@ class RuleTurn:
 
 
 def follow(body: Body, tools: set[str], rules: Callable[[RuleTurn], str]) -> list[Block] | None:
-    """Return the model's next message: calls, or the words that the rules end with. None for a request that does not
+    """Return the model's next message: calls, or the final text of the rules. Return None if the request does not
     offer the agent's tools."""
     if not tools <= {bare(str(tool.get("name"))) for tool in items(body, "tools")}:
         return None
@@ -101,8 +101,7 @@ def follow(body: Body, tools: set[str], rules: Callable[[RuleTurn], str]) -> lis
 
 
 def _conversation(body: Body) -> tuple[str, list[Done]]:
-    """The task, which is the first message of the user or the last one that a person has written, and the calls made
-    since."""
+    """Return the task (the first user message, or the last one written by a person) and the calls made since."""
     task, done, calls = "", list[Done](), dict[str, str]()
     for message in items(body, "messages"):
         blocks = items(message, "content") or [{"text": message.get("content")}]
@@ -122,13 +121,13 @@ def _conversation(body: Body) -> tuple[str, list[Done]]:
 
 
 def _begins_turn(words: str, task: str) -> bool:
-    """Whether words of ours begin a turn. What is said behind a message goes on with a turn that was broken off."""
+    """Return whether a user message starts a turn. Text after the person's message continues an interrupted turn."""
     said = tagged(words, "message")
     return said is not None and (words.rstrip().endswith("</message>") or said != tagged(task, "message"))
 
 
 def json_object(written: JsonValue) -> JsonObject:
-    """Return the object that a text is the JSON of, else an empty one."""
+    """Parse a JSON object. Return an empty object for anything else."""
     try:
         return as_object(json.loads(str(written)))
     except ValueError:
@@ -141,13 +140,13 @@ def _words(blocks: list[JsonObject]) -> str:
 
 
 def tagged(task: str, tag: str) -> str | None:
-    """Return what stands between the first and the last tag of a name; None where none does."""
+    """Return the text between the first opening and the last closing tag, or None."""
     start, end = task.find(f"<{tag}>"), task.rfind(f"</{tag}>")
     return task[start + len(tag) + 2 : end] if 0 <= start < end else None
 
 
 def _foreign(task: str) -> tuple[dict[str, str], str]:
-    """The foreign texts in a task, by what they are, and the task without them."""
+    """Return the untrusted texts of a task by kind, and the task without them."""
     boundary = _BOUNDARY.search(task)
     if boundary is None:
         return {}, task
@@ -158,7 +157,7 @@ def _foreign(task: str) -> tuple[dict[str, str], str]:
 
 
 def places_of(value: JsonValue, keys: paths.Path = ()) -> dict[paths.Path, JsonValue]:
-    """Return every path of a value, with what stands there."""
+    """Return every path in a value, with the value at that path."""
     inner: Iterable[tuple[str | int, JsonValue]] = ()
     if isinstance(value, dict):
         inner = value.items()
@@ -170,12 +169,12 @@ def places_of(value: JsonValue, keys: paths.Path = ()) -> dict[paths.Path, JsonV
 
 
 def leaves_of(places: dict[paths.Path, JsonValue]) -> list[paths.Path]:
-    """Return those of the places at which one value stands."""
+    """Return the paths of single values: neither objects nor lists."""
     return [keys for keys, value in places.items() if not isinstance(value, dict | list)]
 
 
 def changes(words: str, places: dict[paths.Path, JsonValue]) -> tuple[Calls, list[str]]:
-    """Return the calls that a correction asks for, and a sentence for each thing in it that is not clear."""
+    """Return the calls that a correction asks for, and a sentence for each unclear part of it."""
     updates, removed, unclear = Calls(), set[paths.Path](), list[str]()
     for clause in _NEXT_CHANGE.split(re.sub("[“”]", '"', words[:4000]).strip(" ;.!\n")):
         said = _CHANGE.fullmatch(" ".join(clause.split()))
@@ -195,7 +194,7 @@ def changes(words: str, places: dict[paths.Path, JsonValue]) -> tuple[Calls, lis
         elif gone:
             removed.add(found[0])
         elif typed is None:
-            unclear.append(f'"{value}" is no value for {paths.name(found[0])}.')
+            unclear.append(f'"{value}" is not a valid value for {paths.name(found[0])}.')
         else:
             updates.append(("update_field", {"path": paths.name(found[0]), "value": typed, "confidence": 1.0}))
     # Removals come last and from the end, so that no index moves.
@@ -204,7 +203,7 @@ def changes(words: str, places: dict[paths.Path, JsonValue]) -> tuple[Calls, lis
 
 
 def match_paths(named: str, among: list[paths.Path]) -> list[paths.Path]:
-    """Return the places that words can mean: as a path, as its words or its last word, as another word for the same."""
+    """Return the paths that a name matches: as the path itself, by its words or last word, or as a synonym."""
     words, known = normalise_label(named), fields_named(named).keys()
     ways = (
         [keys for keys in among if paths.name(keys) == named],
@@ -215,7 +214,7 @@ def match_paths(named: str, among: list[paths.Path]) -> list[paths.Path]:
 
 
 def _typed(said: str, old: JsonValue, keys: paths.Path) -> JsonValue:
-    """The value that was said, typed as what it replaces or what its name means; None if it cannot be."""
+    """Convert a value from a message to the type of the old value, or of the field's name, or return None."""
     if re.fullmatch(r'".*"', said):
         return said[1:-1]
     kinds = set(fields_named(paths.name(keys)).values()) if old is None else set[str]()

@@ -18,7 +18,7 @@ AGENTS: dict[str, AgentSpec] = {agent.name: agent for agent in (EXTRACTION, DOCU
 
 
 def find_task(name: str) -> tuple[AgentSpec, Task[Any, Any]]:
-    """The task of a name, and the agent that does it. Raises KeyError."""
+    """Return the task with a name, and its agent. Raise KeyError if there is none."""
     for agent in AGENTS.values():
         if name in agent.tasks:
             return agent, agent.tasks[name]
@@ -26,7 +26,7 @@ def find_task(name: str) -> tuple[AgentSpec, Task[Any, Any]]:
 
 
 def agent_rows(agents: Iterable[AgentSpec] | None = None) -> list[AgentRow]:
-    """Return what the database is to know of agents, of all that are registered by default. `migrate` writes it."""
+    """Return the rows that `migrate` writes into the database: one per agent, by default of all agents."""
     return [
         AgentRow(
             agent.name,
@@ -42,8 +42,7 @@ def agent_rows(agents: Iterable[AgentSpec] | None = None) -> list[AgentRow]:
 
 @contextmanager
 def registered(agent: AgentSpec) -> Generator[None]:
-    """One agent more while the block lasts, or another in the place of one: for tests, and for whoever brings an agent
-    of their own."""
+    """Register an agent while the block runs, replacing one with the same name. For tests and custom agents."""
     before = AGENTS.get(agent.name)
     AGENTS[agent.name] = agent
     try:
@@ -56,8 +55,8 @@ def registered(agent: AgentSpec) -> Generator[None]:
 
 
 def answer_offline(body: Body) -> Turn:
-    """What the offline model says, in its own name whichever model was asked for: the agent that knows the request by
-    its tools answers it."""
+    """Return the offline model's reply: that of the first agent whose tools the request offers. The reply always names
+    the offline model, whichever model was requested."""
     for agent in AGENTS.values():
         if agent.offline is not None and (said := agent.offline(body)) is not None:
             return Turn(said, model=OFFLINE)

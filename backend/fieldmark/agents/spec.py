@@ -1,4 +1,4 @@
-"""What an agent is: a name, a prompt, a toolset and its tasks. Nothing above this folder names one."""
+"""The definition of an agent: a name, a prompt, a toolset and tasks."""
 
 from __future__ import annotations
 
@@ -28,16 +28,15 @@ Request = TypeVar("Request", bound=BaseModel)
 TaskInput = TypeVar("TaskInput", bound=BaseModel)
 
 Prompt: TypeAlias = str | tuple[str, str]
-"""A message to the agent. In two parts it begins with what is the same for many runs, which the model's service can
-then keep with all that stands before it; the second part is the run's own."""
+"""A message to the agent. A pair is a part that many runs share, which the provider can cache, and a part of this
+run only."""
 
 MAX_MESSAGE = 20_000
 Message = Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE)]
-"""What a person says to an agent."""
+"""A person's message to an agent."""
 
 MORE_TURNS = 3
-"""Beyond its rounds of calls: in one the model is told to come to an end, in one it does, and one is for the last
-question."""
+"""Turns on top of the rounds of calls: one asks the model to finish, one is its answer, one is the last question."""
 
 _BRIEFS = Path(__file__).parent / "briefs"
 _MAX_DECIDED_CHARACTERS = 500
@@ -45,8 +44,7 @@ _MAX_DECIDED_CHARACTERS = 500
 
 @dataclass(frozen=True, slots=True)
 class RunStart(Generic[TaskInput]):
-    """What a request comes to: what the run is about, what is kept as its input, and the model that is asked where the
-    request names none."""
+    """What a new run is created with: its subject, its stored input, and the model to use if the request names none."""
 
     subject: Subject
     input: TaskInput
@@ -54,14 +52,14 @@ class RunStart(Generic[TaskInput]):
 
 
 CallTool: TypeAlias = Callable[[str, dict[str, JsonValue]], Awaitable[ToolOutcome]]
-"""Runs a tool of the agent's for a run, recorded and told like a call of the model's."""
+"""Run one of the agent's tools. The call is recorded and shown like a call of the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastQuestion(Generic[TaskInput]):
-    """What the model is asked once more where its run came to no answer: one message in a conversation of its own, to
-    be answered with one call of `tool`. `prepare` runs what calls it needs and makes the message; None where there is
-    nothing to ask. It has `seconds`, which the run keeps back from its own."""
+    """A last question to the model after its run ended without an answer: one message in a new conversation, answered
+    with one call of `tool`. `prepare` makes the calls it needs and returns the message, or None if there is nothing to
+    ask. `seconds` of the run's time are reserved for it."""
 
     tool: str
     seconds: int
@@ -70,16 +68,14 @@ class LastQuestion(Generic[TaskInput]):
 
 @dataclass(frozen=True, slots=True)
 class Task(Generic[Request, TaskInput]):
-    """One thing that an agent can be asked for. Its name is unique among all agents: `POST /api/agent/<name>` starts
-    it.
+    """A task that an agent can do. Its name is unique among all agents: `POST /api/agent/<name>` starts a run of it.
 
-    A caller gives a `request`; `check` refuses a bad one before any transaction, `begin` answers in one what the run is
-    about and what is kept as its `input`. `briefing` makes the run's first message from that. `message` gives the
-    person's own words, where the task lets the agent speak for the person: a correction. `max_turns` and `seconds` hold
-    where they are less than the service allows; the seconds are those of the run and of all that it has started, except
-    where it waits for a person. After so many messages with calls as `rounds` says, the model is told to answer in
-    words. `needs` are the subject columns that a run of it has. `approval` holds in the place of the agent's. With
-    `when_read` it is begun for each document that asks for it, when that is read.
+    `check` refuses an invalid request before the transaction in which `begin` returns the run's subject and `input`.
+    `briefing` makes the run's first message from the input. `message` returns the person's own words, in tasks that act
+    on the person's behalf, such as a correction. `max_turns` and `seconds` lower the limits of the service. `seconds`
+    covers the run and its child runs, but not the time spent waiting for a person. After `rounds` messages with calls
+    the model is asked to answer in words. `needs` are the subject columns that a run must have. `approval` overrides
+    the agent's. A task with `when_read` starts for each document that asks for it, once the document is read.
     """
 
     name: str
@@ -91,14 +87,13 @@ class Task(Generic[Request, TaskInput]):
     needs: Sequence[Literal["document_id", "extraction_id", "thread_id"]]
     check: Callable[[Request], Awaitable[None]] | None = None
     message: Callable[[TaskInput], str] | None = None
-    # Makes the answer of a run whose agent came to none, of the code that says why. No model is asked for it. A task
-    # that has it counts as answered only where a call has ended the run. Before it comes the last question, if there
-    # is one.
+    # Makes the answer of a run whose agent found none, without a model. The code says why. With a fallback, only a
+    # call that ends the run counts as an answer. The last question comes first, if there is one.
     fallback: Callable[[RunContext, TaskInput, FallbackCode], Awaitable[Answer]] | None = None
     last_question: LastQuestion[TaskInput] | None = None
-    # Records in the run's thread that it failed or was cancelled, given the code of why.
+    # Records in the run's thread that the run failed or was cancelled, with the code of the reason.
     on_failure: Callable[[Connection, RunContext, str], Awaitable[None]] | None = None
-    # Returns whether the caller wants what the task falls back on, without asking the agent.
+    # Returns whether the caller wants the fallback right away, without the agent.
     without_agent: Callable[[TaskInput], bool] | None = None
     max_turns: int | None = None
     seconds: int | None = None
@@ -107,7 +102,7 @@ class Task(Generic[Request, TaskInput]):
     when_read: bool = False
 
     def parse(self, run: RunRow) -> TaskInput:
-        """The run's input. Raises Invalid for one that a front end has put there and that is none."""
+        """Return the run's input. Raise Invalid if it is malformed, since a front end can insert runs."""
         try:
             return self.input.model_validate(run.input)
         except ValidationError as error:
@@ -115,18 +110,17 @@ class Task(Generic[Request, TaskInput]):
 
 
 def faults_of(error: ValidationError) -> str:
-    """What a model of pydantic's does not take, in words."""
+    """Return the first five validation errors as one sentence."""
     return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5])
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """One agent. `briefs` is the folder of its texts: prompt.md, and whatever its tasks' briefings read.
+    """An agent. `briefs` is the folder of its texts: prompt.md, and the texts of its tasks.
 
-    The prompt and the tools are the same bytes in every run, so that the provider's cache is hit; all that is
-    particular to one run stands in its messages. `create_tools` makes the tools of one run, which close over whose it
-    is and what it is about. `approval` holds where neither the request nor the task says who approves writes, `effort`
-    where no setting does."""
+    The prompt and the tools are the same bytes in every run, so that the provider can cache them. Everything specific to
+    a run is in its messages. `create_tools` makes the tools of one run, bound to its organisation and subject.
+    `approval` and `effort` are defaults, for runs whose request, task or settings name none."""
 
     name: str
     briefs: Path
@@ -135,7 +129,7 @@ class AgentSpec:
     create_tools: Callable[[RunContext], RunTools]
     approval: Approval = Approval.AUTO
     effort: Effort = Effort.HIGH
-    # Answers for the model where there is none, by fixed rules; None for a request that is not this agent's.
+    # Answers in place of a model, by fixed rules. Returns None for another agent's request.
     offline: Callable[[Body], Sequence[Block] | None] | None = field(default=None, compare=False)
 
     @property
@@ -144,22 +138,22 @@ class AgentSpec:
 
     @property
     def resumed(self) -> str:
-        """What the agent is told when its task was begun before and broken off."""
+        """The message that continues an interrupted task."""
         return self.text("resumed").strip()
 
     def text(self, name: str, **particulars: str | int | None) -> str:
-        """One of the agent's texts, filled in. Raises KeyError for a particular that it needs and did not get."""
+        """Return one of the agent's texts with its placeholders filled in. Raise KeyError if a value is missing."""
         return _filled(self.briefs / f"{name}.md", particulars)
 
 
 def check_words(what: str, words: str | None) -> None:
-    """Raise Invalid for words of a person that the database cannot keep."""
+    """Raise Invalid if the database cannot store a person's text."""
     if words is not None and (problem := value_problem(words)):
         raise Invalid(f"The {what} cannot be used. {problem}")
 
 
 def decided_text(calls: Sequence[CallRow]) -> str:
-    """What the agent is told of calls that a person decided while its conversation was away."""
+    """Return the message that reports a person's decisions on calls to an agent that did not wait for them."""
     return _filled(_BRIEFS / "decided.md", {"calls": "\n".join(map(_decided_line, calls))}).strip()
 
 

@@ -1,4 +1,4 @@
-"""One run at work: whose it is, what it is about, and what its tools may use."""
+"""What the tools of one run work with: the run, its user, the database and limits."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ TOOL_SECONDS = 60.0
 
 
 async def start_nothing(conn: Connection, context: RunContext, child: ChildRun) -> UUID:
-    """For a context whose tools start no runs."""
+    """Default of `RunContext.start_run`. Raise RuntimeError."""
     raise RuntimeError("This context starts no runs.")
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """One run at work. `call_id` is the call that is being answered."""
+    """A run in progress, and what its tools may use. `call_id` is the current tool call."""
 
     database: Database
     scope: Scope
     run: RunRow
-    # What the person said whose run this is, where the task lets the agent speak for them: a correction.
+    # The person's message, in tasks that act on the person's behalf, such as a correction.
     message: str | None = None
     indexes: DocumentIndexes = field(default=INDEXES, compare=False)
-    # Starts a child of the run for the call that is being answered, in its transaction.
+    # Starts a child run for the current call, in the call's transaction.
     start_run: Callable[[Connection, RunContext, ChildRun], Awaitable[UUID]] = field(
         default=start_nothing, compare=False
     )
     call_id: str | None = None
-    # How many bytes of a document's text the first message of its run may hold.
+    # Most bytes of document text in the run's first message.
     first_part_bytes: int = FIRST_PART_BYTES
-    # How long one call may work in its transaction.
+    # Timeout of one call, inside its transaction.
     tool_seconds: float = TOOL_SECONDS
-    # What finds passages by their meaning, where the service has one.
+    # Embeds queries for semantic search. None if the service has no embedding model.
     embedder: Embedder | None = field(default=None, compare=False)
-    # Why the task falls back, where the model is asked for the last time.
+    # Why the task falls back. Set only while the model gets its last question.
     falls_back: FallbackCode | None = None
 
     @property
@@ -53,7 +53,7 @@ class RunContext:
 
     @property
     def document_id(self) -> UUID:
-        """The document that the run is about. Its task needs one, or the database would have refused the run."""
+        """The document that the run is about. The database guarantees one for tasks that need it."""
         assert self.run.document_id is not None
         return self.run.document_id
 

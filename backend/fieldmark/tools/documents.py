@@ -1,4 +1,4 @@
-"""Tools that read a document: its text page by page, and a search in it; and the text in a run's first message."""
+"""Tools that read and search one document, and the document text in a run's first message."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ROOM_OF_A_MARK = 80
 
 class GetDocumentText(ToolInput):
     """Read the document's text, from its first page unless `pages` says otherwise. A long document comes in parts: the
-    last line says how to go on. [warning: …] tells what of a page was not read, or not read well."""
+    last line says how to go on. [warning: …] names what could not be read well on a page."""
 
     pages: Annotated[str | None, Field(max_length=20, description='"3", "3-5" or "3-" (to the end).')] = None
     offset: Annotated[int, Field(ge=0, le=100_000_000, description="As a last line says.")] = 0
@@ -47,8 +47,8 @@ class SearchDocument(ToolInput):
 
 
 class Boundary:
-    """The lines around foreign text in a message, which that text cannot forge: each bears a word that does not stand
-    in it, made of the run's id. So a run that is begun again says the same bytes.
+    """Delimiter lines around untrusted text in a message. They contain a word that the text does not contain, so the
+    text cannot forge them. The word is derived from the run's id: a resumed run sends the same bytes.
 
     >>> Boundary(UUID(int=1), "Total: 10.00").around("document", "Total: 10.00").splitlines()[1]
     'Total: 10.00'
@@ -59,17 +59,17 @@ class Boundary:
         self.word = next(word for word in words if not any(word in text for text in foreign))
 
     def line(self, words: str) -> str:
-        """A line of ours among foreign ones."""
+        """Return a line marked as written by Fieldmark."""
         return f"[{self.word} {words}]"
 
     def around(self, what: str, text: str) -> str:
-        """Foreign text between two lines."""
+        """Return untrusted text between two delimiter lines."""
         return f"{self.line(f'{what} begins')}\n{text.rstrip()}\n{self.line(f'{what} ends')}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """As much of a page as is shown, with a line's end."""
+    """The shown part of a page. It ends with a line break."""
 
     number: int
     text: str
@@ -78,7 +78,7 @@ class _Shown:
 
 @dataclass(frozen=True, slots=True)
 class _More:
-    """Where a text goes on: at a page, or so many characters into it."""
+    """Where to continue reading: a page, and optionally an offset in characters."""
 
     page: int
     offset: int | None = None
@@ -90,7 +90,7 @@ class _More:
 
 @dataclass(frozen=True, slots=True)
 class _Excerpt:
-    """As much of the pages as there is room for, which of them it shows to their end, and where it goes on."""
+    """The pages that fit into the result, the numbers of those shown to their end, and where to continue."""
 
     pages: Sequence[_Shown]
     whole: Sequence[int]
@@ -98,7 +98,7 @@ class _Excerpt:
 
 
 class DocumentReader:
-    """What the tools of one run read of its document."""
+    """The reading tools of one run, for its document."""
 
     def __init__(self, context: RunContext, document_id: UUID) -> None:
         self.context = context
@@ -110,7 +110,7 @@ class DocumentReader:
     async def search_document(self, conn: Connection, args: SearchDocument) -> ToolResult:
         wanted = " ".join(args.query.split()).casefold()
         if not wanted:
-            raise ModelRetry("The query holds nothing but spaces.")
+            raise ModelRetry("The query contains only spaces. Give a word to search for.")
         hits: list[str] = []
         first = 1
         while pages := await documents.pages(conn, self.document_id, first, first + _PAGES_AT_ONCE - 1):
@@ -121,7 +121,7 @@ class DocumentReader:
             first = pages[-1].number + 1
         shown = _found(args.query, len(hits))
         if not hits:
-            return ToolResult(f"{args.query!r} stands nowhere in the document.", "nothing_found", shown=shown)
+            return ToolResult(f"{args.query!r} does not appear in the document.", "nothing_found", shown=shown)
         return ToolResult("\n".join(hits), shown=shown)
 
 
@@ -139,8 +139,8 @@ async def read_pages(
     offset: int,
     how: Callable[[int, int | None], str],
 ) -> ToolResult:
-    """The text of a document's pages, of all where none are named, as far as there is room for it. `how` says by which
-    page and offset to go on."""
+    """Return the text of some pages, or of all pages, up to the size limit of a result. `how` words the call that
+    continues at a page and offset."""
     document = await documents.get(conn, document_id)
     if document is None:
         raise ToolFailed("The document is gone.", "not_found")
@@ -156,7 +156,7 @@ async def read_pages(
     )
     data: dict[str, JsonValue] = {} if found.more is None else found.more.as_json()
     if for_machines := [page.number for page in found.pages if page.is_xml]:
-        data["for_machines_from"] = for_machines[0]  # and all behind it: a PDF's own pages come first
+        data["for_machines_from"] = for_machines[0]  # and all after it: a PDF's own pages come first
     if found.more is not None:
         text += f"[more: {how(found.more.page, found.more.offset)}]"
     shown = [page.number for page in found.pages]
@@ -167,8 +167,8 @@ async def read_pages(
 
 
 async def first_part(conn: Connection, context: RunContext, document_id: UUID, *foreign: str) -> tuple[Boundary, str]:
-    """The document's text for the run's first message, as far as that may hold it, and the boundary around it. What is
-    shown counts as read. Of `foreign` text nothing can forge the boundary either."""
+    """Return the boundary and the document's text for the run's first message, up to the context's size limit. The
+    pages shown count as read. Text in `foreign` cannot forge the boundary either."""
     document = await documents.get(conn, document_id)
     if document is None:
         raise Fenced("The document is gone.")
@@ -244,8 +244,7 @@ def _call_again(page: int, offset: int | None) -> str:
 
 
 def _by_page(warnings: Sequence[ReadingWarning], line: Callable[[str], str]) -> dict[int, str]:
-    """What was not read, or not read well, by page. Our own sentences alone: what a person cannot see is not shown to
-    the model in a warning either."""
+    """Return the reading warnings by page. They contain no text of the document, which may be invisible to people."""
     page_warnings: dict[int, str] = {}
     for warning in warnings:
         number = warning.page or 1

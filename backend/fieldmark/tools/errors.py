@@ -1,7 +1,7 @@
-"""How a tool refuses a call. The text is for the model, the code for programs.
+"""Errors a tool raises to refuse a call. The text is for the model, the code for programs.
 
-ModelRetry  the model can mend the call: the text says how
-ToolFailed  it cannot: the text says why
+ModelRetry  the model can fix the call: the text says how
+ToolFailed  calling again cannot succeed: the text says why
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 
 class ToolRefusal(Exception):
-    """Base of both."""
+    """Base class of ModelRetry and ToolFailed."""
 
     default_code: ClassVar[str]
 
@@ -24,12 +24,12 @@ class ToolRefusal(Exception):
 
 
 class ModelRetry(ToolRefusal):
-    """The model can mend this call."""
+    """The model can fix the call and retry it."""
 
     default_code = "invalid"
 
 
 class ToolFailed(ToolRefusal):
-    """The model cannot mend this call."""
+    """The call cannot succeed, even with other arguments."""
 
     default_code = "failed"

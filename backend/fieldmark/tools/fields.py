@@ -1,4 +1,4 @@
-"""What tools that write fields have in common: paths, and what they say of a write."""
+"""Shared by the tools that read and write fields: the path argument, results of writes, and shortened output."""
 
 from __future__ import annotations
 
@@ -34,10 +34,14 @@ FieldPath = Annotated[
 def write_result(
     context: RunContext, written: WrittenFields, current: dict[str, JsonValue], also: dict[str, JsonValue] | None = None
 ) -> ToolResult:
-    """What is stored now, since the model's JSON may have lost something on its way (duplicate keys), and a person may
-    have set what it would change. `also` is data of the call beside that of its fields."""
+    """Return the result of a write, with the values stored now. These can differ from what the model sent: JSON drops
+    duplicate keys, and values set by a person are kept. `also` is added to the result's data."""
     stored = written.stored
-    missing = f"\nOn no page: {short(written.not_found)}. Is it what the document prints?" if written.not_found else ""
+    missing = (
+        f"\nNot found on any page: {short(written.not_found)}. Check them against the document."
+        if written.not_found
+        else ""
+    )
     data: dict[str, JsonValue] = {"version": stored.version, **(also or {})}
     data |= {"not_found": list(written.not_found)} if written.not_found else {}
     data |= {"proposed": list(stored.proposed)} if stored.proposed else {}
@@ -48,9 +52,9 @@ def write_result(
         code, how = ("stored_in_part", "Stored in part") if stored.changed else ("not_stored", "Not stored")
         text = (
             f"{how}, version {stored.version}: {stays(stored.proposed)} "
-            f"What stands now: {short(current, MAX_RESULT_BYTES - 16_000)}"
+            f"Stored now: {short(current, MAX_RESULT_BYTES - 16_000)}"
         )
-    # Who reads takes a proposal for done; who carries out a person's word must not say that it is.
+    # A run that carries out a person's message must not report a proposal as done.
     needs_attention = context.message is not None and bool(stored.proposed)
     events: list[ChangedEvent] = []
     if stored.changed:
@@ -60,12 +64,12 @@ def write_result(
 
 
 def shorten_lists(data: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """The data with its lists cut to what an answer has room for: a path may have a thousand characters."""
+    """Shorten each list in a result's data to 4,000 characters of JSON. A single path can have 1,000."""
     return {name: cut(value, 4000) if isinstance(value, list) else value for name, value in data.items()}
 
 
 def cut(values: Sequence[JsonValue], most: int) -> list[JsonValue]:
-    """As many of the first values as have room in so many characters of JSON."""
+    """Return the first values that together take at most `most` characters as JSON."""
     found: list[JsonValue] = []
     for value in values:
         most -= len(json.dumps(value)) + 1
@@ -76,27 +80,27 @@ def cut(values: Sequence[JsonValue], most: int) -> list[JsonValue]:
 
 
 def reopened(written: WrittenFields) -> str:
-    """What is to be said of an extraction that was complete."""
+    """Return the sentence that reports that the write reopened a complete extraction, or an empty string."""
     return "\nThe extraction is in progress again: complete it when you are done." if written.reopened else ""
 
 
 def stays(proposed: Sequence[str]) -> str:
-    """What is to be said of values that a person has set."""
+    """Return the sentence that reports which values were not changed because a person set them."""
     return (
-        f"a person set what stands at {short(proposed)}, so it stays, and what you found waits there as a proposal "
-        "for them. Do not try again; go on with the rest."
+        f"a person set the values at {short(proposed)}, so they stay. Your values are kept as proposals "
+        "for the person. Do not try again; go on with the rest."
     )
 
 
 def short(value: object, limit: int = 2000) -> str:
-    """A value as JSON, cut at so many bytes."""
+    """Return a value as JSON, cut to `limit` bytes."""
     text = json.dumps(value, ensure_ascii=False)
     encoded = text.encode()
     return text if len(encoded) <= limit else encoded[:limit].decode(errors="ignore") + " […]"
 
 
 def outline(fields: dict[str, JsonValue]) -> list[JsonValue]:
-    """By which paths fields that are too long to show at once can be read."""
+    """Return the top-level paths of fields, for a model that must read long fields one path at a time."""
     return [
         f"{paths.name((key,))} ({len(value)} items)" if isinstance(value, list) else paths.name((key,))
         for key, value in fields.items()

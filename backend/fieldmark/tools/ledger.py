@@ -1,4 +1,5 @@
-"""Runs one call of a tool: once, as one user, recorded in the ledger. `execute` is the only way, whoever approved it.
+"""Run a tool call exactly once, as one user, and record it in the ledger of tool calls. Every call goes through
+`execute`, no matter who approved it.
 
 READ         prepare · begin · fence · run · commit
 NOTE, WRITE  prepare · begin · claim · run · record · commit
@@ -52,13 +53,13 @@ from fieldmark.tools.toolset import (
 log = structlog.get_logger()
 
 REFUSALS = (ToolRefusal, Invalid, TooLarge, NotFound, Conflict, QueueFull)
-"""What `refused` has words for."""
-_NOT_AGAIN = "This cannot be mended by calling again."
+"""Errors that `refused` turns into a result for the model."""
+_NOT_AGAIN = "Calling again will not help."
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """What a call came to. `sentence` is for people, `text` is what the model gets."""
+    """The outcome of a call. `sentence` is for people, `text` is for the model."""
 
     sentence: str
     code: str
@@ -74,8 +75,8 @@ class ToolOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A call whose arguments are checked and whose slow work is done: `value` is for the tool's `run`, unless a
-    `refusal` has come of it."""
+    """A call with checked arguments and its slow work done. `value` is passed to the tool's `run`, unless preparing
+    ended in a `refusal`."""
 
     tool: Tool[Any]
     action: Action
@@ -84,12 +85,12 @@ class Prepared:
 
 
 class By(StrEnum):
-    """Who has approved a call, and so how it begins.
+    """Who approved or resumes a call. This decides how the call starts.
 
-    POLICY   the run's policy: its entry in the ledger is claimed
-    PERSON   a person, just now: the decision is recorded in the call's transaction, and stands whatever comes of it
-    SERVICE  nobody need be asked, since the service itself makes the call: it is entered in its own transaction
-    RUNS     the child runs that it has started and that have ended: its entry, which waits for them, is claimed
+    POLICY   the run's approval policy: the call's ledger entry is claimed
+    PERSON   a person, just now: the decision is stored in the call's transaction, and kept even if the call fails
+    SERVICE  the service itself makes the call, without approval: the entry is inserted in the call's transaction
+    RUNS     the call's child runs have ended: its waiting entry is claimed
     """
 
     POLICY = "policy"
@@ -100,7 +101,7 @@ class By(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """What is called: a tool's name, the call's id in the ledger, the arguments."""
+    """A call to run: the tool's name, the call's id in the ledger, the arguments."""
 
     tool: str
     id: str | None
@@ -116,12 +117,11 @@ async def execute(
     decide: Callable[[Connection], Awaitable[None]] | None = None,
     then: Callable[[Connection, ToolOutcome], Awaitable[None]] | None = None,
 ) -> ToolOutcome:
-    """Run a call that was approved; one that has run already is answered as before. Every expected failure is an
-    outcome.
+    """Run an approved call, or return the recorded outcome if it ran before. Expected failures are returned as
+    outcomes.
 
-    `decide` records what a person has decided, and `then` what follows from the outcome: both in the transaction of the
-    call. Raises what these raise, Fenced if this worker lost the run, and whatever the database raises if it does not
-    answer.
+    `decide` stores a person's decision and `then` handles the outcome, both in the call's transaction. Raise what these
+    raise, Fenced if another worker took over the run, and the database's errors if it is unreachable.
     """
     context = replace(context, call_id=call.id)
     try:
@@ -134,7 +134,7 @@ async def execute(
         return await _attempt(context, call, by, wrong, decide, then)
     tool, action = tools.tools[call.tool], tools.actions[call.tool]
     if tool.is_gated and call.id is None:
-        return refused(ToolFailed("The call came without its id, so nobody can have approved it.", "not_approved"))
+        return refused(ToolFailed("The call has no id, so it cannot have been approved.", "not_approved"))
 
     async def attempt() -> ToolOutcome:
         return await _attempt(context, call, by, await _prepare(tool, action, args), decide, then)
@@ -155,7 +155,7 @@ async def _attempt(
     decide: Callable[[Connection], Awaitable[None]] | None,
     then: Callable[[Connection, ToolOutcome], Awaitable[None]] | None,
 ) -> ToolOutcome:
-    """The transaction of a call. Raises what is not yet an outcome, and then nothing of it is kept."""
+    """Run a call in one transaction. Errors that are not outcomes are raised and roll it back."""
     if prepared.refusal is not None and not prepared.tool.is_gated and then is None:
         return prepared.refusal
     async with context.database.as_user(context.scope) as conn:
@@ -178,7 +178,7 @@ async def _begin(
     by: By,
     decide: Callable[[Connection], Awaitable[None]] | None,
 ) -> ToolOutcome | None:
-    """Hold the call's entry for this transaction. An outcome where it has run already, or may not."""
+    """Claim the call's ledger entry. Return an outcome if the call ran before or is not approved."""
     assert call.id is not None
     if by is By.PERSON:
         assert decide is not None
@@ -214,8 +214,8 @@ async def _begin(
 
 
 async def _run(conn: Connection, context: RunContext, prepared: Prepared, *, keeps_going: bool) -> ToolOutcome:
-    """What the tool does in its transaction, recorded. What it refuses ends the transaction, or with `keeps_going` is
-    undone by itself."""
+    """Run the tool and record the outcome. A refusal is raised and ends the transaction; with `keeps_going` only the
+    tool's own changes are rolled back."""
     if not keeps_going:
         return await _perform(conn, context, prepared)
     try:
@@ -264,8 +264,8 @@ async def _record(
 
 
 async def _prepare(tool: Tool[Any], action: Action, args: ToolInput) -> Prepared:
-    """Do what a call takes time for, without a connection. What the tool refuses is remembered and not raised, since
-    the ledger may know the call as done already."""
+    """Check the arguments and do the slow work, without a connection. A refusal is returned, not raised, since the
+    ledger may hold the outcome of an earlier attempt."""
     try:
         if action.check is not None:
             await action.check(args)
@@ -280,7 +280,7 @@ async def collect(
     row: tool_calls.CallRow,
     then: Callable[[Connection, ToolOutcome], Awaitable[None]],
 ) -> ToolOutcome | None:
-    """Run a call's `collect` once the child runs that it waits for have all ended. None while one of them goes on."""
+    """Run a call's `collect` after all its child runs have ended. Return None while one is still running."""
     async with context.database.as_user(context.scope) as conn:
         await runs.fence(conn, context.run_id, context.fencing_token)
         started = await runs.children(conn, context.run_id, row.id)
@@ -297,7 +297,7 @@ async def collect(
 
 
 def refused(error: Exception) -> ToolOutcome:
-    """What the model is told of an error that a tool or a service raised. Raises again one that must end the run."""
+    """Return the outcome for an error raised by a tool or a service. Raise the error again if it must end the run."""
     match error:
         case ToolFailed():
             return ToolOutcome(f"{error.text} {_NOT_AGAIN}", error.code, error.data, is_error=True)

@@ -1,4 +1,4 @@
-"""A tool as the model sees it, which is the same in every run, and what it does in one run."""
+"""Tools as declared to the model (the same in every run), and their actions in one run."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ Confidence = Annotated[
 
 
 class ToolInput(BaseModel):
-    """Base of every tool's arguments: what is not declared is refused."""
+    """Base class of tool arguments. Undeclared arguments are refused."""
 
     # Built when first used: only a worker calls tools.
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class ToolEffect(StrEnum):
-    """What a call does to the world, and so how it is run (see tools/ledger.py).
+    """What a call changes. This decides how it is run (see tools/ledger.py).
 
-    READ   nothing: one transaction, not in the ledger, never asks a person
-    NOTE   a record of the run itself, as what it has read: as WRITE, but nobody is asked
-    WRITE  a change in the database: one transaction with its ledger entry
+    READ   nothing: one transaction, no ledger entry, no approval
+    NOTE   the run's own record, such as what it has read: like WRITE, but without approval
+    WRITE  the database: one transaction together with its ledger entry
     """
 
     READ = "read"
@@ -53,7 +53,7 @@ class ToolEffect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShownResult:
-    """What people see of a call that has ended, where it is not the tool's summary and the text for the model."""
+    """What people see of a finished call, in place of the tool's summary and the text for the model."""
 
     message: str
     details: JsonObject
@@ -76,8 +76,8 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a run ends with: its words, and where its task has typed answers the same for programs. `gave_up` is the
-    code of why the agent has come to none: what its task falls back on stands in its place."""
+    """The final answer of a run: its text, and `result` for programs if the task has typed answers. `gave_up` is the
+    reason why the agent found no answer: the task's fallback then makes one."""
 
     text: str
     result: JsonObject | None = None
@@ -98,7 +98,7 @@ class ChildRun:
 
 
 def model_text(text: str, code: str, data: JsonValue) -> str:
-    """A result as the model gets it: the text, and where there is more to say than "ok", a last line of JSON.
+    """Return a result as text for the model. Codes other than "ok" and data are added as a last line of JSON.
 
     >>> model_text("Stored.", "stored", {"version": 3})
     'Stored.\\n{"code":"stored","data":{"version":3}}'
@@ -116,7 +116,7 @@ _BY_VERB: Mapping[str, ActionType] = {
     "open": "opening",
     "submit": "summarising",
 }
-"""The kind of step by the verb of a tool's name."""
+"""The kind of step shown to people, by the verb in the tool's name."""
 
 Input = TypeVar("Input", bound=ToolInput)
 
@@ -125,10 +125,10 @@ PartialWrite: TypeAlias = Callable[[Sequence[WrittenLeaf]], Sequence[tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[Input]):
-    """One thing an agent may do, as it is declared. The docstring of its input is its description for the model.
+    """A tool as declared to the model. The docstring of its input class is the tool's description.
 
-    `partial_write(leaves)` returns the fields, by path name, that a call will write whose arguments are still being
-    written. It is given the leaves of the arguments that are finished.
+    `partial_write(leaves)` returns the fields, by path name, that a call will write. It is used while the model is
+    still streaming the call, with the argument values received so far.
     """
 
     name: str
@@ -136,10 +136,10 @@ class Tool(Generic[Input]):
     summary: Callable[[Input], str]
     effect: ToolEffect = ToolEffect.READ
     partial_write: PartialWrite | None = None
-    # A call of a tool with `answer` ends its run when it is done: what this makes of its input, and of the `data` that
-    # it answered, is the run's answer. With None the run goes on.
+    # Ends the run after a successful call: makes the run's answer from the arguments and the result's `data`. If it
+    # returns None, the run goes on.
     answer: Callable[[Input, JsonValue], Answer | None] | None = None
-    # Of a message with several calls, those behind a refused one are refused too, unless one of the two stands alone.
+    # When a call is refused, later calls of the same message are refused too, unless one of the two is independent.
     is_independent: bool = False
 
     @property
@@ -148,25 +148,25 @@ class Tool(Generic[Input]):
 
     @property
     def input_schema(self) -> JsonObject:
-        """The input as JSON Schema, without what the model learns nothing from: it pays for each word in every call."""
+        """The JSON Schema of the input, without keywords that do not help the model: each word costs tokens."""
         schema = self.input.model_json_schema()
         lean = _lean(schema, schema.get("$defs", {}))
         return {key: value for key, value in lean.items() if key not in ("description", "$defs")}
 
     @property
     def action_type(self) -> ActionType:
-        """What kind of step a call is."""
+        """The kind of step that people see for a call."""
         by_effect: ActionType = "writing" if self.effect is ToolEffect.WRITE else "analysing"
         return _BY_VERB.get(self.name.partition("_")[0], by_effect)
 
     @property
     def is_gated(self) -> bool:
-        """Whether its calls stand in the ledger: all but reads."""
+        """Whether calls are recorded in the ledger: all except reads."""
         return self.effect is not ToolEffect.READ
 
     @property
     def asks(self) -> bool:
-        """Whether its calls may wait for a person: all that change more than the record of their run."""
+        """Whether calls can need a person's approval: only writes."""
         return self.effect is ToolEffect.WRITE
 
 
@@ -175,7 +175,7 @@ class Action:
     """What a tool does in one run. Its functions close over the run's organisation, documents and conversation.
 
     `run(connection, value)` does the work in the call's transaction: `value` is what `prepare` returned, else the
-    arguments. `check(args)` refuses what the arguments alone tell, without a connection: before a person is asked, and
+    arguments. `check(args)` refuses invalid arguments without a connection, before a person is asked and
     before the call runs. `prepare(args)` works without a connection too, before any row is locked. `preview` returns
     what a write would change, for the person who is asked. `is_covered` returns whether the call needs no approval of
     its own, because it only follows from what a person approved in this run. A tool with `collect` starts a child run:
@@ -191,18 +191,18 @@ class Action:
 
 
 class Toolset:
-    """The tools of an agent as they are declared: the same names, descriptions and schemas in every run."""
+    """The declared tools of an agent: the same names, descriptions and schemas in every run."""
 
     def __init__(self, *tools: Tool[Any]) -> None:
         self.tools: Mapping[str, Tool[Any]] = {tool.name: tool for tool in tools}
 
     def bind(self, **actions: Action) -> RunTools:
-        """The tools of one run: what each of them does there, by its name."""
+        """Return the tools of one run. `actions` are what each tool does in it, by tool name."""
         assert actions.keys() == self.tools.keys(), actions.keys() ^ self.tools.keys()
         return RunTools(self, actions)
 
     def check(self, name: str, arguments: Mapping[str, JsonValue]) -> ToolInput:
-        """The arguments as the tool's input. Raises ModelRetry with every fault, for the model to mend."""
+        """Return the validated arguments. Raise ModelRetry that lists up to 10 faults for the model to fix."""
         tool = self.tools.get(name)
         if tool is None:
             raise ModelRetry(f"There is no tool {name[:80]!r}. There are: {', '.join(self.tools)}.", "unknown_tool")
@@ -220,18 +220,18 @@ class Toolset:
             raise ModelRetry(" ".join(said)) from None
 
     def answer(self, name: str, arguments: Mapping[str, JsonValue], data: JsonValue) -> Answer | None:
-        """The run's answer, if a call that is done ends it: one that says nothing leaves the last word to the model."""
+        """Return the run's answer if this finished call ends the run, else None. Empty text never ends it."""
         tool = self.tools[name]
         said = None if tool.answer is None else tool.answer(self.check(name, arguments), data)
         return said if said is not None and said.text.strip() else None
 
     @property
     def ending(self) -> list[str]:
-        """The tools that can end a run."""
+        """Names of the tools that can end a run."""
         return [tool.name for tool in self.tools.values() if tool.answer is not None]
 
     def summary(self, name: str, arguments: Mapping[str, JsonValue]) -> str:
-        """What a call does, for people who watch."""
+        """Return what a call does, in words for people."""
         try:
             return self.tools[name].summary(self.check(name, arguments))
         except (ModelRetry, KeyError):
@@ -247,14 +247,14 @@ class RunTools(Toolset):
 
 
 _NOT_FOR_THE_MODEL = frozenset({"title", "additionalProperties", "minLength", "maxLength", "minimum", "maximum"})
-"""Keywords of a tool's schema that the model gains nothing by. They are checked when it calls."""
+"""Keywords left out of a tool's schema, since they do not help the model. Calls are still checked against them."""
 
 _ANY_VALUE: JsonObject = {"type": ["string", "number", "boolean", "object", "array", "null"]}
-"""Any JSON. Without a type, the CLI would make a number of a text that looks like one."""
+"""Any JSON value. Without a type, the CLI would convert a string that looks like a number."""
 
 
 def _lean(schema: Any, definitions: JsonObject) -> Any:
-    """A schema without titles, bounds, default nulls and references. What may be left out need not be null too."""
+    """Return a schema without titles, bounds, null defaults and references. Optional arguments lose their null type."""
     if isinstance(schema, list):
         return [_lean(item, definitions) for item in cast(list[Any], schema)]
     if not isinstance(schema, dict):
@@ -278,7 +278,7 @@ def _lean(schema: Any, definitions: JsonObject) -> Any:
 
 
 def hash_of(arguments: Mapping[str, JsonValue]) -> str:
-    """SHA-256 over the arguments in one spelling: binds what was approved to what runs."""
+    """Return the SHA-256 of the canonical arguments. The call that runs must have the hash that was approved."""
     return hashlib.sha256(canonical(dict(arguments))).hexdigest()
 
 

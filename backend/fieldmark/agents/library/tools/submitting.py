@@ -63,7 +63,7 @@ _ENDS: Final = {
     Intent.SUMMARIZATION: "submit_summary",
     Intent.CALCULATION: "submit_calculation",
 }
-"""The answer that an intent ends with. Where nothing was found it is always submit_answer."""
+"""The tool that ends a run, by intent. If nothing was found it is always submit_answer."""
 
 Text = Annotated[str, Field(min_length=1, max_length=MAX_ANSWER)]
 Point = Annotated[str, Field(min_length=1, max_length=1_000)]
@@ -71,7 +71,7 @@ Point = Annotated[str, Field(min_length=1, max_length=1_000)]
 
 class RecordIntent(ToolInput):
     """Say first what the person wants: qa (a question), summarization, calculation (a count, a sum, a figure that has
-    to be reckoned), or unknown. Call it again if it turns out to be another."""
+    to be computed), or unknown. Call it again if it turns out to be another."""
 
     intent: Intent
     confidence: Confidence
@@ -98,11 +98,11 @@ class SubmitSummary(ToolInput):
 
 
 class SubmitCalculation(ToolInput):
-    """Give the figure that was reckoned, and end. The result must be one that calculator or query_fields gave you in
+    """Give the computed figure, and end. The result must be one that calculator or query_fields gave you in
     this run. Cite what the numbers come from, unless query_fields has them."""
 
     answer: Annotated[str, Field(min_length=1, max_length=MAX_ANSWER, description="The answer in a sentence or two.")]
-    formula: Annotated[str, Field(min_length=1, max_length=1_000, description="In words: what is reckoned from what.")]
+    formula: Annotated[str, Field(min_length=1, max_length=1_000, description="In words: what was computed from what.")]
     result: Annotated[str, Field(min_length=1, max_length=600, description="As the tool gave it: 1234.5")]
     confidence: Confidence
 
@@ -113,7 +113,7 @@ class _Fault(NamedTuple):
 
 
 def cited(*texts: str) -> set[int]:
-    """The citations that texts refer to.
+    """Return the citation numbers that texts refer to.
 
     >>> sorted(cited("It leaks [1], and rots [2, 3]. See a[i]."))
     [1, 2, 3]
@@ -129,15 +129,15 @@ class SubmittingTools:
         self.context = question.context
 
     async def record_intent(self, conn: Connection, args: RecordIntent) -> ToolResult:
-        told: dict[str, JsonValue] = {"intent": args.intent.value, "next_step": _ENDS.get(args.intent, "submit_answer")}
-        await threads.remember(conn, self.question.thread_id, {**told, "intent_confidence": args.confidence})
-        return ToolResult("Noted.", "noted", told)
+        data: dict[str, JsonValue] = {"intent": args.intent.value, "next_step": _ENDS.get(args.intent, "submit_answer")}
+        await threads.remember(conn, self.question.thread_id, {**data, "intent_confidence": args.confidence})
+        return ToolResult("Noted.", "noted", data)
 
     def _intent_faults(self, record: Record, tool: str, *, nothing_found: bool = False) -> Iterator[_Fault]:
         if self.context.falls_back is not None:
-            return  # it was not asked what the person wants
+            return  # the last question does not ask for an intent
         if record.intent is None:
-            yield _Fault("no_intent", "Say with record_intent first what the person wants.")
+            yield _Fault("no_intent", "Call record_intent first.")
         elif not nothing_found and (wanted := _ENDS.get(Intent(record.intent))) not in (None, tool):
             yield _Fault(
                 "other_intent", f"You said that it is {record.intent}: end with {wanted}, or record another intent."
@@ -164,11 +164,12 @@ class SubmittingTools:
         yield from _citation_faults(record, cited(args.answer, args.formula))
         result = decimal(args.result)
         if result is None or all(value != result for value, _ in record.results()):
-            yield _Fault("not_computed", "The result is none that calculator or query_fields gave you in this run.")
-        elif not _contains_number(args.result, args.answer):
             yield _Fault(
-                "result_not_said", "The answer does not say the result. Write it there as it stands in result."
+                "not_computed",
+                "The result is not from calculator or query_fields in this run. Submit one of theirs.",
             )
+        elif not _contains_number(args.result, args.answer):
+            yield _Fault("result_not_said", "The answer does not contain the result. Write it there as in `result`.")
         else:
             yield from self._number_faults(record, args.answer)
         message = self.question.message
@@ -176,8 +177,8 @@ class SubmittingTools:
             yield _Fault("not_cited", "Cite what the numbers come from, or ask query_fields for them.")
 
     def _number_faults(self, record: Record, *texts: str) -> Iterator[_Fault]:
-        """Faults for numbers and days of a text that are in no quote, no result and not in the question. A day may be
-        written otherwise than in its source."""
+        """Yield a fault if a text contains numbers or dates that are in no quote, no computed result and not in the
+        question. A date may be formatted differently from its source."""
         given = [self.question.message, *record.searched, *(one.text for one in record.coverage)]
         given += [*record.keys, *record.documents.values()]
         for source in [*record.citations.values(), *record.values]:
@@ -200,15 +201,15 @@ class SubmittingTools:
         if unknown := list(dict.fromkeys(unknown)):
             yield _Fault(
                 "number_not_proven",
-                "These numbers stand in no quote that you cite, and no tool has reckoned them: "
-                f"{', '.join(unknown[:10])}. Cite where they stand, or reckon them.",
+                "These numbers are in no quote that you cite, and no tool has computed them: "
+                f"{', '.join(unknown[:10])}. Cite where they are printed, or compute them.",
             )
 
     async def _begin(self, conn: Connection, citations: Sequence[CiteSource] = ()) -> tuple[Record, list[_Fault]]:
-        """What the run has done, with the citations that come with its answer, and what is wrong with these."""
+        """Return the run's record, including the citations of this answer, and the faults of these citations."""
         record = await Record.of(conn, self.context.run_id)
         if record.has_answered:
-            raise ToolFailed("This run has answered already.", "answered")
+            raise ToolFailed("This run has already submitted its answer.", "answered")
         given: dict[int, Source] = {}
         found: list[_Fault] = []
         for one in citations:
@@ -229,15 +230,15 @@ class SubmittingTools:
     ) -> ToolResult:
         """End the run with an answer that has no faults. The first answer with faults is refused with them; after the
         second the task falls back."""
-        told: list[JsonValue] = [fault.code for fault in found]
+        codes: list[JsonValue] = [fault.code for fault in found]
         if found and (self.context.falls_back is not None or not record.was_refused):
             raise ModelRetry(
-                " ".join(fault.text for fault in found) + " Mend this and submit once more: there is no third time.",
+                " ".join(fault.text for fault in found) + " Fix this and submit once more: there is no third attempt.",
                 INVALID,
-                {"faults": told},
+                {"faults": codes},
             )
         if found:
-            return ToolResult("The answer cannot be given.", "fallback", {GAVE_UP: INVALID, "faults": told})
+            return ToolResult("The answer cannot be given.", "fallback", {GAVE_UP: INVALID, "faults": codes})
         given = make(
             **answer(),
             **dict(record.trace),
@@ -259,8 +260,8 @@ class SubmittingTools:
 
         def answer() -> dict[str, Any]:
             searched = record.searched if args.nothing_found else []
-            told = {"kind": "answer", "question": self.question.message, "answer": args.answer}
-            return {**told, "searched": searched, "sources": record.sources}
+            parts = {"kind": "answer", "question": self.question.message, "answer": args.answer}
+            return {**parts, "searched": searched, "sources": record.sources}
 
         return await self._end(conn, record, found, AnswerResponse, answer, args.confidence)
 
@@ -269,8 +270,8 @@ class SubmittingTools:
         found += self._summary_faults(record, args)
 
         def answer() -> dict[str, Any]:
-            told = {"kind": "summary", "summary": args.summary, "key_points": args.key_points}
-            return {**told, "sources": record.sources}
+            parts = {"kind": "summary", "summary": args.summary, "key_points": args.key_points}
+            return {**parts, "sources": record.sources}
 
         return await self._end(conn, record, found, SummarizationResponse, answer, args.confidence)
 
@@ -283,8 +284,8 @@ class SubmittingTools:
             by = [call for value, call in record.results() if value == result][-1]
             expression = str(as_object(by.data).get("expression", ""))
             behind = _sources_of(as_object(by.data).get("sources")) or _sources_behind(record, expression)
-            told = {"kind": "calculation", "answer": args.answer, "formula": args.formula, "expression": expression}
-            return {**told, "result": args.result.strip(), "sources": record.sources or behind}
+            parts = {"kind": "calculation", "answer": args.answer, "formula": args.formula, "expression": expression}
+            return {**parts, "result": args.result.strip(), "sources": record.sources or behind}
 
         return await self._end(conn, record, found, CalculationResponse, answer, args.confidence)
 
@@ -300,20 +301,20 @@ def _citation_faults(record: Record, said: set[int]) -> Iterator[_Fault]:
 
 
 def _readings(said: str) -> set[Decimal]:
-    """The numbers that digits with separators may mean: 1.250 is 1.25, or 1250."""
+    """Return the numbers that digits with separators can represent: 1.250 is 1.25 or 1250."""
     whole, separator, places = re.sub(r"[^0-9.]", "", said.replace(",", ".")).rpartition(".")
     whole = whole.replace(".", "")
     return {Decimal(whole + places), Decimal(f"{whole}.{places}" if separator else places)}
 
 
 def _is_one_of(found: re.Match[str], days: set[Day]) -> bool:
-    """Whether a day without its year is one of these."""
+    """Return whether a date without a year matches one of these days."""
     month = MONTHS.get(found["before"] or found["after"])
     return any((month, int(found["day"] or found["day_first"])) == day[1:] for day in days)
 
 
 def _is_given(record: Record, args: SubmitCalculation, message: str) -> bool:
-    """Whether all that was reckoned with stands in what the person asks: then no document is needed."""
+    """Return whether all numbers of the calculation are in the person's message: then no citation is needed."""
     by = [call for value, call in record.results() if value == decimal(args.result)]
     expression = str(as_object(by[-1].data).get("expression", "")) if by else ""
     numbers = {decimal(one) for one in _NUMBER.findall(expression)}
@@ -321,12 +322,12 @@ def _is_given(record: Record, args: SubmitCalculation, message: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """A text whose numbers have no separators between their thousands."""
+    """Return the text without thousands separators in its numbers."""
     return re.sub(r"(?<=\d)[, '’\u00a0\u202f](?=\d{3}(?!\d))", "", text)
 
 
 def _contains_number(result: str, text: str) -> bool:
-    """Whether a text says a number, with or without separators between its thousands."""
+    """Return whether a text contains a number, with or without thousands separators."""
     wanted = decimal(result)
     said = _NUMBER.findall(_plain(text))
     return any(decimal(one) == wanted or (wanted is not None and decimal(f"-{one}") == wanted) for one in said)
@@ -336,12 +337,12 @@ def _numbers(found: Sequence[int]) -> str:
     return ", ".join(f"[{number}]" for number in found[:10])
 
 
-def _sources_of(told: JsonValue) -> list[Source]:
-    return [Source.model_validate(one) for one in told] if isinstance(told, list) else []
+def _sources_of(items: JsonValue) -> list[Source]:
+    return [Source.model_validate(one) for one in items] if isinstance(items, list) else []
 
 
 def _sources_behind(record: Record, expression: str) -> list[Source]:
-    """The values behind the figures of `query_fields` that a calculation was made of."""
+    """Return the values behind the results of `query_fields` that a calculation uses."""
     numbers = {decimal(one) for one in _NUMBER.findall(expression)}
     said = [call for value, call in record.results() if abs(value) in numbers and call.tool == "query_fields"]
     calls = {call.id: call for call in said}.values()
@@ -350,7 +351,7 @@ def _sources_behind(record: Record, expression: str) -> list[Source]:
 
 
 def ending(_: ToolInput, data: JsonValue) -> Answer:
-    """The run's answer, of what a call that ends it has answered for programs."""
+    """Return the run's answer from the data of the call that ended it."""
     result = as_object(data)
     if GAVE_UP in result:
         return Answer("The answer could not be proven.", gave_up=INVALID)
@@ -358,7 +359,7 @@ def ending(_: ToolInput, data: JsonValue) -> Answer:
 
 
 def in_words(result: dict[str, Any]) -> str:
-    """An answer for people: what the agent says, and what it covers, whether the agent says that or not."""
+    """Return an answer as text for people. Its coverage is always included."""
     lines = [str(result.get("answer") or result.get("summary") or "")]
     lines += [f"- {point}" for point in result.get("key_points") or ()]
     coverage = [AnswerCoverage.model_validate(one) for one in result.get("coverage") or ()]
