@@ -41,7 +41,7 @@ async def test_second_run_proposes_changes_to_a_persons_values_and_writes_the_re
         assert proposal["run_id"] == run["run_id"] and proposal["confidence_scores"] == {"total": 0.98}
         # The model was told, and nobody was told of a change.
         events = (await server.http.get(f"/api/runs/{run['run_id']}/events")).text
-        assert 'a person set what stands at [\\"total\\"]' in events and '"changed"' not in events
+        assert 'a person set the values at [\\"total\\"]' in events and '"changed"' not in events
         body = {"decisions": [{"id": proposal["id"], "accepted": True}]}
         accepted = (await server.http.post(f"{path}/proposals", json=body)).json()
         assert accepted["extracted_fields"]["total"] == 10 and accepted["confidence_scores"]["total"] == 0.98

@@ -153,5 +153,5 @@ async def test_repeated_call_id_returns_the_stored_result(case):
     finished = await case.execute_run(Script([[again], [again], [other], [text("Done.")]]))
     first, second, third = [event for event in finished.events if event.get("status") in ("complete", "error")]
     assert first["output"] == second["output"] == 'Stored, version 1: {"number": 1}'
-    assert third["error"] == "This call was not approved. This cannot be mended by calling again."
+    assert third["error"] == "This call was not approved. Calling again will not help."
     assert case.extraction()["version"] == 1 and len(finished.ledger) == 1

@@ -65,7 +65,7 @@ async def test_a_value_on_no_page_is_kept_with_no_confidence_and_the_model_is_to
     answer = await save(case, context, {"total": 963.11, "vendor": {"name": "Globex"}}, confidences={"total": 1.0})
     assert (answer.is_error, answer.code) == (False, "stored")
     assert answer.data == {"version": 1, "not_found": ["total", "vendor.name"]}
-    assert "On no page" in answer.text
+    assert "Not found on any page" in answer.text
     row = case.extraction()
     assert row["confidence_scores"] == {"total": 0, "vendor.name": 0}
     assert shown(case, "total") == ("not_found", None, None, None)

@@ -160,7 +160,7 @@ async def test_other_user_with_the_same_ids_gets_nothing(case, context, make_use
     assert case.extraction()["version"] == 0
 
 
-INTERNAL = "Internal error. This cannot be mended by calling again."
+INTERNAL = "Internal error. Calling again will not help."
 
 
 class Nothing(ToolInput):
@@ -194,7 +194,7 @@ async def test_successful_tool_call_is_one_transaction(case, context):
     [
         (ModelRetry("Mend it."), "Mend it.", "invalid", None),
         (ModelRetry("Mend it.", "bent", {"n": 1}), "Mend it.", "bent", {"n": 1}),
-        (ToolFailed("It is so."), "It is so. This cannot be mended by calling again.", "failed", None),
+        (ToolFailed("It is so."), "It is so. Calling again will not help.", "failed", None),
         (RuntimeError("postgresql://app:secret@db"), INTERNAL, "internal", None),
     ],
     ids=["retry", "data", "failed", "surprise"],

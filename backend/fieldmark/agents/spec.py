@@ -102,7 +102,7 @@ class Task(Generic[Request, TaskInput]):
     when_read: bool = False
 
     def parse(self, run: RunRow) -> TaskInput:
-        """Return the run's input. Raise Invalid if it is malformed, since a front end can insert runs."""
+        """Return the run's input. Raise Invalid if it is malformed, since front ends can insert runs."""
         try:
             return self.input.model_validate(run.input)
         except ValidationError as error:
@@ -118,7 +118,7 @@ def faults_of(error: ValidationError) -> str:
 class AgentSpec:
     """An agent. `briefs` is the folder of its texts: prompt.md, and the texts of its tasks.
 
-    The prompt and the tools are the same bytes in every run, so that the provider can cache them. Everything specific to
+    The prompt and the tools are the same bytes in every run, so the provider can cache them. Everything specific to
     a run is in its messages. `create_tools` makes the tools of one run, bound to its organisation and subject.
     `approval` and `effort` are defaults, for runs whose request, task or settings name none."""
 

@@ -9,7 +9,7 @@ from fieldmark.stores import extractions
 pytestmark = pytest.mark.anyio
 
 STAYS = (
-    "a person set what stands at {}, so it stays, and what you found waits there as a proposal for them. "
+    "a person set the values at {}, so they stay. Your values are kept as proposals for the person. "
     "Do not try again; go on with the rest."
 )
 NAME_STAYS, VENDOR_STAYS = STAYS.format('["vendor.name"]'), STAYS.format('["vendor"]')

@@ -1,4 +1,4 @@
-"""The conversation that a run belongs to: its document, and the versions that arguments mean which are left out."""
+"""The conversation of a run: its document, and the versions that omitted arguments refer to."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class MentionType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WorkingState:
-    """The versions that the conversation has last made or used, and its last extraction. Before that: those of the
-    document's proposal while nobody has decided it, else those of its current extraction."""
+    """The versions that the conversation last created or used, and its last extraction. At the start: those of the
+    document's undecided proposal, else those of its current extraction."""
 
     schema_revid: UUID | None = None
     prompt_revid: UUID | None = None
@@ -39,7 +39,7 @@ _NAMES: Final = tuple(field.name for field in fields(WorkingState))
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One run of the document agent. `thread_id` is None for a run that nobody talks with."""
+    """One run of the document agent. `thread_id` is None for an automatic run."""
 
     context: RunContext
     document_id: UUID
@@ -47,7 +47,7 @@ class Conversation:
 
     @classmethod
     def of(cls, context: RunContext) -> Conversation:
-        """The conversation of a run."""
+        """Return the conversation of a run."""
         return cls(context, context.document_id, context.run.thread_id)
 
     async def recall(self, conn: Connection) -> WorkingState:
@@ -66,7 +66,7 @@ class Conversation:
         return WorkingState(**{**kept, "extraction_id": await extractions.preferred(conn, found)})
 
     async def remember(self, conn: Connection, **ids: UUID | None) -> None:
-        """Keep what a tool has made or used; None for what is gone."""
+        """Store the ids of what a tool created or used. None clears one."""
         if self.thread_id is None:
             await auto_creations.remember(conn, self.context.run_id, **ids)
         else:

@@ -1,5 +1,5 @@
-"""What a run may do that nobody talks with: a schema, a prompt and an extraction for its own document, and a few
-refinements of what it has made itself. All that a person must be able to take back with one word."""
+"""Limits of automatic runs, which have no conversation with a person. They may create a schema, a prompt and an
+extraction for their own document, and refine what they created. A person can reject all of it at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST: Final = {
     "run_extraction": 1 + REFINEMENTS,
     "update_document": 1,
 }
-"""How often such a run may do what. What does not stand here and is no reading it may not do at all."""
+"""The most calls of each writing tool in an automatic run. Writing tools not listed are refused."""
 
 
 class _Both(NamedTuple):
@@ -36,7 +36,7 @@ class _Both(NamedTuple):
 
 
 def limited(about: Conversation, tool: str, action: Action) -> Action:
-    """A tool that writes, as a run may use it that nobody talks with."""
+    """Return a writing tool's action, limited to what an automatic run may do."""
 
     async def prepare(args: ToolInput) -> _Both:
         return _Both(args, args if action.prepare is None else await action.prepare(args))
@@ -49,16 +49,16 @@ def limited(about: Conversation, tool: str, action: Action) -> Action:
 
 
 async def check(conn: Connection, about: Conversation, tool: str, args: ToolInput) -> None:
-    """Raise ToolFailed for a call that is beyond what a run may do that nobody talks with."""
+    """Raise ToolFailed for a call that an automatic run may not make."""
     if tool not in MOST:
-        raise _not_here("It makes a schema, a prompt and an extraction, and nothing else.")
+        raise _not_here("It creates a schema, a prompt and an extraction, and nothing else.")
     row = await auto_creations.of_run(conn, about.context.run_id)
     if row is None:
         raise Fenced("The document is gone.")
     done = Counter(await tool_calls.carried_out(conn, about.context.run_id))
     if done[tool] >= MOST[tool]:
         raise ToolFailed(
-            f"This run may call {tool} {MOST[tool]} times and has done so. End with what there is.",
+            f"This run may call {tool} {MOST[tool]} times and has done so. Finish with what you have.",
             "too_many_refinements",
         )
     match tool:
@@ -80,27 +80,29 @@ async def check(conn: Connection, about: Conversation, tool: str, args: ToolInpu
         case "update_document":
             asked = args.model_fields_set - {"document_id", "add_tags"}
             if _named(args, "document_id") not in (None, about.document_id) or asked:
-                raise _not_here("It may put tags on its own document, and change no other thing of it.")
+                raise _not_here("It may only add tags, and only to its own document.")
         case _:
             pass
 
 
 async def _check_schema(conn: Connection, about: Conversation, revid: UUID | None) -> None:
     if revid is not None and await schemas.made_by(conn, revid) != about.context.run_id:
-        raise _not_here("It changes only the schema that it has made.")
+        raise _not_here("It may only change the schema that it created.")
 
 
 async def _check_asked(conn: Connection, about: Conversation, row: AutoCreationRow, args: ToolInput) -> None:
-    """What a prompt says beside its words: by which schema, and by which model. Each model has a price, and nobody is
-    asked about that here."""
+    """Raise ToolFailed if a prompt names a model or a schema it may not use. Models differ in price, and no
+    one approves the calls of an automatic run."""
     if getattr(args, "model", None) is not None:
-        raise _not_here("Its prompt names no model: the service's reads the document.")
+        raise _not_here("Its prompt may not name a model: the service's default model is used.")
     revid = _named(args, "schema_revid")
     if revid is None or await schemas.made_by(conn, revid) == about.context.run_id:
         return
     schema = await schemas.find_version(conn, revid)
     if row.matched is None or schema is None or str(schema.id) != row.matched["schema_id"]:
-        raise _not_here("Its prompt follows the schema that it has made, or was lent, or none.")
+        raise _not_here(
+            "Its prompt may only use the schema that it created, that of the matching document, or no schema."
+        )
 
 
 async def _check_prompt(
@@ -111,11 +113,11 @@ async def _check_prompt(
     *,
     taken: bool = False,
 ) -> None:
-    """`taken`: the prompt of the document that this one is like will do as well."""
+    """Raise ToolFailed for a prompt of others. `taken` also allows the prompt of the matching document."""
     if revid is None or (taken and row.matched is not None and str(revid) == row.matched["prompt_revid"]):
         return
     if await prompts.made_by(conn, revid) != about.context.run_id:
-        raise _not_here("It uses and changes only the prompt that it has made.")
+        raise _not_here("It may only use and change the prompt that it created.")
 
 
 def _named(args: ToolInput, name: str) -> UUID | None:
@@ -124,4 +126,4 @@ def _named(args: ToolInput, name: str) -> UUID | None:
 
 
 def _not_here(why: str) -> ToolFailed:
-    return ToolFailed(f"Nobody talks with this run, so it may not do this. {why}", "not_in_this_run")
+    return ToolFailed(f"This run is automatic, so it may not do this. {why}", "not_in_this_run")

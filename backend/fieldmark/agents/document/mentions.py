@@ -1,4 +1,4 @@
-"""What a person mentions in a message: looked up by the server, whole, with that person's rights."""
+"""Things that a person mentions in a message. The server loads them in full, with that person's rights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PAGES_AT_ONCE: Final = 24
 
 
 class Mention(BaseModel):
-    """One thing that a message is about. Of a schema or a prompt the id means its latest version, or names one."""
+    """One mentioned thing. The id of a schema or prompt means its latest version; a version's id means that version."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -32,27 +32,27 @@ class Mention(BaseModel):
 
 
 async def check(conn: Connection, mentions: Sequence[Mention]) -> None:
-    """Raise NotFound for a mention of what is not there, Conflict for a document that is not read, Invalid where there
-    is too much of it all."""
+    """Raise NotFound for something that does not exist, Conflict for a document that is not ready, Invalid if the
+    mentions have too much text."""
     room = MAX_BYTES
     for mention in mentions:
         try:
             room -= len((await _text_of(conn, mention, room)).encode())
         except _TooLong:
             raise Invalid(
-                f"What is mentioned has more than {MAX_BYTES // 1024} kB of text: mention less at once."
+                f"The mentioned things have more than {MAX_BYTES // 1024} kB of text. Mention fewer at once."
             ) from None
 
 
 async def texts(conn: Connection, mentions: Sequence[Mention]) -> list[str]:
-    """What is mentioned, as it stands now."""
+    """Return the current text of each mention."""
     found: list[str] = []
     room = MAX_BYTES
     for mention in mentions:
         try:
             text = await _text_of(conn, mention, room)
         except (_TooLong, NotFound, Conflict) as error:  # a front end on Supabase starts runs unchecked
-            why = "too long to show by now"
+            why = "too long to show"
             if not isinstance(error, _TooLong):
                 why = "not read" if isinstance(error, Conflict) else "not found"
             text = _said({"type": mention.type, "id": str(mention.id), "error": why})
@@ -62,7 +62,7 @@ async def texts(conn: Connection, mentions: Sequence[Mention]) -> list[str]:
 
 
 class _TooLong(Exception):
-    """There is no room for it."""
+    """The mention does not fit into the size limit."""
 
 
 async def _text_of(conn: Connection, mention: Mention, room: int) -> str:

@@ -108,7 +108,7 @@ async def _excerpt(conn: Connection, about: Conversation) -> tuple[str, bool]:
     """How the document's text begins, and whether that is all of it."""
     text, first, is_whole = "", 1, True
     while pages := await documents.pages(conn, about.document_id, first, first + _PAGES_AT_ONCE - 1):
-        # What nobody sees printed is there to be read, and not what the document begins with.
+        # XML pages are not printed, so the excerpt leaves them out. The model can still read them.
         text += "".join(f"{page.text.rstrip()}\n" for page in pages if not page.is_xml)
         is_whole = is_whole and not any(page.is_xml for page in pages)
         if len(text) > EXCERPT_CHARACTERS:

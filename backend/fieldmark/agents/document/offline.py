@@ -1,5 +1,5 @@
-"""The offline model's rules for a talk about a document: make a schema, extract, set a field, tag, answer from a
-field."""
+"""The offline model's rules for a conversation about a document: make a schema, extract, set a field, tag, answer
+from a field."""
 
 from __future__ import annotations
 
@@ -123,8 +123,7 @@ def _change(turn: RuleTurn, words: str) -> str:
 
 
 def _propose(turn: RuleTurn) -> str:
-    """Make what nobody has asked for in words: a schema, a prompt and an extraction. A document that is like an earlier
-    one is only extracted."""
+    """Propose a schema, a prompt and an extraction. A document that matches an earlier one is only extracted."""
     if json_object(turn.texts.get("working state", "{}")).get("schema_revid") is None:
         text = _document(turn)
         fields = read_fields(text)
@@ -140,7 +139,7 @@ def _propose(turn: RuleTurn) -> str:
 
 
 def _make(turn: RuleTurn, tool: str, name: str, arguments: JsonObject, why: str) -> Done:
-    """Make something under a name; where that is taken, under a numbered one, then under one of this task alone."""
+    """Create something under a name. If the name is taken, try a numbered name, then one unique to this task."""
     made = turn.call(tool, {"name": name, **arguments}, why)
     for ending in ("2", hashlib.sha256(turn.task.encode()).hexdigest()[:6]):
         if made.code != "name_taken":

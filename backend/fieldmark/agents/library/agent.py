@@ -60,18 +60,18 @@ Mode: TypeAlias = Literal["agent", "search"]
 
 
 class AskRequest(BaseModel):
-    """Ask a question about all documents, or those that the filters leave."""
+    """Ask a question about all documents, or those that match the filters."""
 
     model_config = ConfigDict(extra="forbid")
 
     message: Message = Field(examples=["What do the surveys say about the roof?"])
-    thread_id: UUID | None = Field(None, description="The conversation that goes on. Left out: a new one.")
-    filters: DocumentFilters | None = Field(None, description="Which documents are asked. No tool reaches past it.")
-    mode: Mode = Field("agent", description="search: the passages that fit best, found without a model.")
+    thread_id: UUID | None = Field(None, description="The conversation to continue. Left out: a new one.")
+    filters: DocumentFilters | None = Field(None, description="Limits the documents. No tool can read other documents.")
+    mode: Mode = Field("agent", description="search: return the best matching passages, without a model.")
 
 
 class AskInput(BaseModel):
-    """What is kept of a question."""
+    """The stored part of a question."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -109,7 +109,7 @@ async def _brief(conn: Connection, context: RunContext, given: AskInput) -> Prom
 
 
 async def _prepare_last(context: RunContext, given: AskInput, call: CallTool) -> Prompt | None:
-    """The best passages, found and read as the agent would have done it; the model is to answer from them alone."""
+    """Search and read the best passages with the agent's tools. Return the last question about them."""
     shown = await fallback.read_the_best(given.message, call)
     if shown is None:
         return None
@@ -135,7 +135,7 @@ async def _fall_back(context: RunContext, given: AskInput, why: FallbackCode) ->
 
 ASK = Task(
     name="ask",
-    description="Ask about all documents: each claim is answered with its place, each count with what it covers.",
+    description="Ask about all documents. Claims carry their location, and counts their coverage.",
     request=AskRequest,
     input=AskInput,
     check=_check,
@@ -170,7 +170,7 @@ _TOOLSET = Toolset(
 
 def create_library_tools(question: Question) -> RunTools:
     """Return the tools of one run. They close over its organisation, its conversation and the filters of its question:
-    an argument may name a document, and finds it only among those of the organisation that the filters leave."""
+    an argument can only name documents of the organisation that match the filters."""
     searching, reading, figures = SearchTools(question), ReadingTools(question), FigureTools(question)
     citing, submitting = CitingTools(question), SubmittingTools(question)
     return _TOOLSET.bind(

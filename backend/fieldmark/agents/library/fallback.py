@@ -1,6 +1,6 @@
-"""What a run falls back on whose agent came to no answer. The best documents are searched for and read, and the model
-is asked once more, about these alone. Where that comes to nothing, or no model can be asked, the passages that fit the
-question best are the answer, as they are printed. Both say so."""
+"""The fallback for a run whose agent found no answer. The service reads the best matching documents, and asks the model
+one last question about them. If that fails, or no model is available, the best matching passages are the answer, word
+for word. The answer says which of the two it is."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _WHY: Final = {
 
 
 async def read_the_best(question: str, call: CallTool) -> str | None:
-    """What the documents say that fit a question best, in blocks that can be cited; None where nothing fits."""
+    """Return the text of the best matching documents, in blocks that can be cited. None if nothing matches."""
     found = await call("search_documents", {"query": question[:MAX_QUERY], "max_results": MOST_FOUND})
     hits = as_list(as_object(found.data).get("hits"))
     best: list[JsonValue] = [*dict.fromkeys(str(as_object(hit)["doc_id"]) for hit in hits)]
@@ -55,14 +55,14 @@ async def read_the_best(question: str, call: CallTool) -> str | None:
 
 
 def worded(code: FallbackCode) -> Fallback:
-    """How an answer is marked that the model has made from the best passages."""
+    """Return the note for an answer that the model made from the best passages only."""
     why = _WHY.get(code, "the agent came to no answer")
-    text = f"The agent did not finish ({why}): this answer was made in one step, from the passages that fit best."
+    text = f"The agent did not finish ({why}). This answer was made in one step, from the best matching passages."
     return Fallback(code=code, text=text, by_model=True)
 
 
 async def effort_of(conn: Connection, question: Question, record: Record) -> AnswerCost:
-    """What the run has taken so far."""
+    """Return the effort of the run so far."""
     run = await runs.get(conn, question.context.run_id)
     return AnswerCost(
         searches=record.count("search_documents", "query_fields"),
@@ -74,18 +74,18 @@ async def effort_of(conn: Connection, question: Question, record: Record) -> Ans
 
 
 async def passages(conn: Connection, question: Question, code: FallbackCode, record: Record) -> AnswerResponse:
-    """The best passages, cited."""
+    """Return an answer made of the best matching passages, each cited."""
     found = await _found(conn, question)
     sources: list[Source] = []
     for hit in found.hits:
         source = await _source(conn, len(sources) + 1, hit)
         sources += [] if source is None or not source.quote else [source]
     why = _WHY.get(code, "the agent came to no answer")
-    end = "These are the passages that fit best." if sources else "A search found nothing that fits."
-    fallback = Fallback(code=code, text=f"No model has made this answer: {why}. {end}", by_model=False)
+    end = "These are the best matching passages." if sources else "The search found no matching passage."
+    fallback = Fallback(code=code, text=f"This answer was made without a model: {why}. {end}", by_model=False)
     lines = [fallback.text, *(f"“{source.quote}” [{source.number}]" for source in sources)]
     if found.not_indexed:
-        lines.append(f"({found.not_indexed} documents are not searched yet.)")
+        lines.append(f"({found.not_indexed} documents are not indexed yet, and were not searched.)")
     return AnswerResponse(
         kind="answer",
         question=question.message,
@@ -102,8 +102,8 @@ async def passages(conn: Connection, question: Question, code: FallbackCode, rec
 
 
 async def _found(conn: Connection, question: Question) -> SearchResult:
-    """What search finds. Nothing where it fails or takes too long: this is the last resort, and a run that fails here
-    would be taken up again, and ask its model from the beginning."""
+    """Search for the question. Return no hits if the search fails or times out: a run that failed here would be
+    retried from the beginning, and ask its model again."""
     try:
         async with asyncio.timeout(question.context.tool_seconds), conn.transaction():
             return await search(
@@ -117,13 +117,13 @@ async def _found(conn: Connection, question: Question) -> SearchResult:
     except FieldmarkError:
         raise
     except Exception as error:
-        # (Its text may hold a value of the tenant's: it goes into the log, and nowhere else.)
+        # An exception's text may hold a tenant's values: it is only logged.
         log.exception("search failed for a run that falls back", exc_info=error)
         return SearchResult([], 0, "off", 0)
 
 
 async def _source(conn: Connection, number: int, hit: Hit) -> Source | None:
-    """A hit as a source: its snippet, and where that stands. None for a document that is gone meanwhile."""
+    """Return a hit as a source: its snippet and location. None if the document was deleted meanwhile."""
     page = await documents.page(conn, hit.document_id, hit.page)
     if page is None:
         return None
@@ -142,7 +142,7 @@ async def _source(conn: Connection, number: int, hit: Hit) -> Source | None:
 
 
 def _window(words: Sequence[Word], snippet: str) -> Sequence[Word]:
-    """The words that a snippet is made of; none where it is none of theirs."""
+    """Return the words that make up a snippet. Empty if the snippet is not made of these words."""
     texts = [" ".join(str(word[0]).split()) for word in words]
     for start in range(len(texts) if snippet else 0):
         if snippet.startswith(texts[start]):

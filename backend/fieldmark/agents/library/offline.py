@@ -27,7 +27,7 @@ _MOST: Final = 10
 _OPS: Final = {"sum": "sum", "total": "sum", "average": "avg", "highest": "max", "lowest": "min"}
 _SIGNS: Final = {"over": ">", "above": ">", "more than": ">", "under": "<", "below": "<", "less than": "<"}
 _PATHS: Final = {"total": ("total", "amount_due"), "vendor": ("vendor.name", "vendor")}
-"""Paths that a word may stand for, the most likely first. Any other word is a path itself."""
+"""Paths that a word can mean, the most likely first. Any other word is itself a path."""
 _KIND: Final = r"(?:the |all |our |my )*(?P<{}>invoice|receipt|contract|order|report|document|file)s?"
 _FIGURE: Final = re.compile(
     rf"(?:(?:how many|number of|count) {_KIND.format('kind')}"

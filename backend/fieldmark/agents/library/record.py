@@ -23,7 +23,7 @@ INVALID: Final[Literal["answer_invalid"]] = "answer_invalid"
 """The code of an answer that was refused for what it says."""
 
 GAVE_UP: Final = "gave_up"
-"""In what a call that ends the run tells programs: why there is no answer."""
+"""Key in the data of a call that ends the run: why there is no answer."""
 
 SUBMITTING: Final = ("submit_answer", "submit_summary", "submit_calculation")
 
@@ -35,7 +35,7 @@ _DIGITS: Final = 12
 
 
 def block_id(document_id: UUID, page: int, number: int) -> str:
-    """The name of a block: of its document, its page and its number there. The same in every run.
+    """Return a block's id, made of its document, page and number. It is the same in every run.
 
     >>> block_id(UUID(int=10), 2, 3)
     '00000000000a-2-3'
@@ -45,7 +45,7 @@ def block_id(document_id: UUID, page: int, number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ReadBlock:
-    """A block that was shown to the run."""
+    """A block of text that this run has read."""
 
     document_id: UUID
     page: int
@@ -54,7 +54,7 @@ class ReadBlock:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The calls of a run that have run, in their order."""
+    """The finished calls of a run, in order."""
 
     calls: Sequence[RecordedCall]
     # What comes with the answer that is being submitted.
@@ -65,18 +65,18 @@ class Record:
         return cls(await tool_calls.recorded(conn, run_id))
 
     def done(self, *tools: str) -> Iterator[RecordedCall]:
-        """The calls of these tools that went well."""
+        """Return the successful calls of these tools."""
         return (call for call in self.calls if call.tool in tools and call.status is CallStatus.DONE)
 
     @property
     def intent(self) -> str | None:
-        """What the run has last said that it is asked for."""
+        """The intent that the run last recorded."""
         said = [as_object(call.data).get("intent") for call in self.done("record_intent")]
         return str(said[-1]) if said else None
 
     @property
     def trace(self) -> Trace:
-        """The way to the answer so far."""
+        """The steps to the answer so far."""
         intents = list(self.done("record_intent"))
         return Trace(
             intent=RecordedIntent.model_validate(intents[-1].arguments) if intents else None,
@@ -90,7 +90,7 @@ class Record:
         )
 
     def repeated(self, tool: str, args: ToolInput) -> RecordedCall | None:
-        """The last call of a tool with the same arguments that went well. Its answer may be given again."""
+        """Return the last successful call with the same arguments. Its result can be reused."""
         return next(
             (
                 call
@@ -102,7 +102,7 @@ class Record:
 
     @property
     def found(self) -> set[tuple[str, str]]:
-        """What searches have found so far: ids of documents with a page."""
+        """The document ids and pages that searches have found so far."""
         hits = [as_list(as_object(call.data).get("hits")) for call in self.done("search_documents")]
         return {_found_at(as_object(hit)) for some in hits for hit in some}
 
@@ -112,20 +112,20 @@ class Record:
 
     @property
     def was_refused(self) -> bool:
-        """Whether an answer was refused for what it says."""
+        """Whether an answer was refused for its content."""
         return any(call.tool in SUBMITTING and call.code == INVALID for call in self.calls)
 
     def read(self) -> Iterator[tuple[UUID, str, int, int, int]]:
-        """What was shown of documents: id, name, page, first and last block there."""
+        """Yield the parts of documents that were read: id, name, page, first and last block of the page."""
         for call in self.done("read_document", "read_multiple_documents"):
             for document in as_list(as_object(call.data).get("read")):
-                told = as_object(document)
-                for shown in as_list(told.get("shown")):
+                read = as_object(document)
+                for shown in as_list(read.get("shown")):
                     page, first, last = (int(str(one)) for one in as_list(shown))
-                    yield UUID(str(told["document_id"])), str(told["name"]), page, first, last
+                    yield UUID(str(read["document_id"])), str(read["name"]), page, first, last
 
     def block(self, named: str) -> ReadBlock | None:
-        """The block of a name, if it was shown to this run."""
+        """Return the block with an id, if this run has read it."""
         found = _BLOCK.fullmatch(named.strip().strip("[]"))
         if found is None:
             return None
@@ -137,7 +137,7 @@ class Record:
 
     @property
     def citations(self) -> dict[int, Source]:
-        """What was cited, by number. A number that was cited again is what it was cited as last."""
+        """The sources cited, by number. For a number cited twice, the last source."""
         found: dict[int, Source] = {}
         for call in self.done("cite_source"):
             source = Source.model_validate(as_object(call.data)["source"])
@@ -146,31 +146,31 @@ class Record:
 
     @property
     def sources(self) -> list[Source]:
-        """What was cited, in order."""
+        """The sources cited, by ascending number."""
         return [source for _, source in sorted(self.citations.items())]
 
     @property
     def searched(self) -> list[str]:
-        """What was looked for in all documents, each once."""
+        """The distinct searches over all documents."""
         said = [str(as_object(call.data).get("searched", "")) for call in self.done("search_documents", "query_fields")]
         return [one for one in dict.fromkeys(said) if one]
 
     @property
     def coverage(self) -> list[AnswerCoverage]:
-        """The coverage of each exact question, each once. One that asks for a field which no document has says
-        nothing of the others: it is told where all are so."""
+        """The distinct coverages of the field queries. A query for a field that no document has is only included if
+        there are no others."""
         found = [as_object(call.data).get("coverage") for call in self.done("query_fields")]
-        told = [AnswerCoverage.model_validate(one) for one in found if one]
-        told = [one for one in told if one.with_field] or told[:1]
-        return [one for at, one in enumerate(told) if one not in told[:at]]
+        coverages = [AnswerCoverage.model_validate(one) for one in found if one]
+        coverages = [one for one in coverages if one.with_field] or coverages[:1]
+        return [one for at, one in enumerate(coverages) if one not in coverages[:at]]
 
     def coverage_beside(self, sources: Sequence[Source]) -> list[AnswerCoverage]:
-        """The coverage that an answer with these sources shows: beside sources, not that of questions to fields that no
-        document has."""
+        """Return the coverage to show with these sources: with sources, without queries for fields that no document
+        has."""
         return [one for one in self.coverage if one.with_field] if sources else self.coverage
 
     def results(self) -> Iterator[tuple[Decimal, RecordedCall]]:
-        """What was reckoned in this run, and by which call."""
+        """Yield the figures computed in this run, each with its call."""
         for call in self.done("calculator", "query_fields"):
             for one in as_list(as_object(call.data).get("results")):
                 if (value := decimal(str(one))) is not None:
@@ -178,28 +178,28 @@ class Record:
 
     @property
     def values(self) -> list[Source]:
-        """The first values behind the figures that were asked for."""
-        told = [as_list(as_object(call.data).get("sources")) for call in self.done("query_fields")]
-        return [Source.model_validate(one) for some in told for one in some]
+        """The first values behind the results of field queries."""
+        found = [as_list(as_object(call.data).get("sources")) for call in self.done("query_fields")]
+        return [Source.model_validate(one) for some in found for one in some]
 
     @property
     def keys(self) -> list[str]:
-        """By what figures were told apart: vendors, months."""
-        told = [as_list(as_object(call.data).get("groups")) for call in self.done("query_fields")]
-        return [str(as_object(one).get("key")) for some in told for one in some]
+        """The keys of the groups in field queries, such as vendors or months."""
+        found = [as_list(as_object(call.data).get("groups")) for call in self.done("query_fields")]
+        return [str(as_object(one).get("key")) for some in found for one in some]
 
     def count(self, *tools: str) -> int:
-        """How often these tools were called, whatever came of it."""
+        """Return how often these tools were called, including failed calls."""
         return sum(call.tool in tools for call in self.calls)
 
     @property
     def documents(self) -> dict[UUID, str]:
-        """The documents that were read, by id, with their names."""
+        """The names of the documents that were read, by id."""
         return {document_id: name for document_id, name, *_ in self.read()}
 
     @property
     def tools(self) -> Counter[str]:
-        """How often each tool has done something."""
+        """The number of successful calls, by tool."""
         return Counter(call.tool for call in self.calls if call.status is CallStatus.DONE)
 
 
@@ -207,14 +207,14 @@ def _found_at(hit: JsonObject) -> tuple[str, str]:
     return str(hit.get("doc_id")), str(hit.get("page"))
 
 
-def decimal(said: str) -> Decimal | None:
-    """A number as it is written in an answer; None for what is none.
+def decimal(text: str) -> Decimal | None:
+    """Parse a number in an answer. Return None if it is not a finite decimal number.
 
     >>> decimal("1250.50"), decimal("12,50"), decimal("NaN")
     (Decimal('1250.50'), None, None)
     """
     try:
-        value = Decimal(said.strip())
+        value = Decimal(text.strip())
     except InvalidOperation:
         return None
     return value if value.is_finite() else None

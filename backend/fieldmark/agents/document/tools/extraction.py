@@ -1,4 +1,4 @@
-"""Tools for what is extracted from the document: by a run of another agent, and by a word of the person."""
+"""Tools that extract the document's fields in a child run, read them, and set one of them."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _EXTRACT = "extract"
 
 
 class RunExtraction(ToolInput):
-    """Have the document's fields extracted anew, and answer them: by the prompt that is named, else by the
-    conversation's prompt, else by its schema, else by neither."""
+    """Extract the document's fields again and return them. Uses the given prompt, else the conversation's prompt, else
+    its schema, else neither."""
 
     prompt_revid: UUID | None = None
 
 
 class GetExtractionResult(ToolInput):
     """Read what was extracted from the document: the conversation's extraction, or the current one that was made with a
-    version of a prompt. Give a path to read only what stands there."""
+    version of a prompt. Give a path to read only the value there."""
 
     prompt_revid: UUID | None = None
     path: FieldPath | None = None
@@ -56,21 +56,21 @@ class UpdateExtractionField(ToolInput):
 
 @dataclass(frozen=True, slots=True)
 class _Means:
-    """By what an extraction is made."""
+    """The prompt and schema used for an extraction."""
 
     prompt: PromptRow | None
     schema: SchemaRow | None
 
 
 class ChatExtractionTools:
-    """What the tools of one run do to what is extracted from its document."""
+    """The extraction tools of one run, for its document."""
 
     def __init__(self, about: Conversation) -> None:
         self.about = about
         self.context = about.context
 
     async def _means(self, conn: Connection, revid: UUID | None) -> _Means:
-        """By the prompt that is named, else by the conversation's prompt, or its schema, if they are there still."""
+        """Return the given prompt, else the conversation's prompt or schema, unless deleted."""
         state = await self.about.recall(conn)
         prompt = None
         if revid is not None:
@@ -99,7 +99,7 @@ class ChatExtractionTools:
             _EXTRACT,
             {} if means.prompt is None else {"instructions": means.prompt.content},
             Subject(self.about.document_id, extraction_id),
-            # Whoever has approved this call has approved what it is for.
+            # Approving this call also approves the writes of the run that it starts.
             approval=Approval.AUTO,
             model=None if means.prompt is None else means.prompt.model,
         )
@@ -167,15 +167,17 @@ class ChatExtractionTools:
             extraction_id = found
         row = await extraction_rows.find(conn, extraction_id)
         if args.path is None:
-            return _shown("What is extracted.", "ok", row)
+            return _shown("The extracted fields.", "ok", row)
         at = paths.parse(args.path)
         value = value_at(row.extracted_fields, at)
         if isinstance(value, Missing):
-            raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
+            raise ModelRetry(f"There is no value at path {args.path}.", "nothing_there")
         if size(value) > ROOM:
-            raise ModelRetry(f"What stands at {args.path} is too long to show: read it by longer paths.", "too_long")
+            raise ModelRetry(
+                f"The value at {args.path} is too long to show. Read it in parts, by longer paths.", "too_long"
+            )
         shown = fields_for_people("Read", row, value, at)
-        return ToolResult("What stands there.", "ok", {**of_extraction(row), "value": value}, shown=shown)
+        return ToolResult("The value at this path.", "ok", {**of_extraction(row), "value": value}, shown=shown)
 
     def _author(self) -> Author:
         return Author(is_person=False, message=self.context.message)
@@ -198,7 +200,7 @@ class ChatExtractionTools:
         if not written.reopened:
             return result
         data = result.data if isinstance(result.data, dict) else {}
-        text = f"{result.text}\nThe extraction was complete, and is not any more: it lacks something."
+        text = f"{result.text}\nThe extraction is no longer complete: something is missing."
         return replace(result, text=text, data={**data, "reopened": True})
 
     async def preview_field(self, conn: Connection, args: UpdateExtractionField) -> Preview:
@@ -209,13 +211,13 @@ class ChatExtractionTools:
 
 
 def _pages(row: ExtractionRow) -> dict[str, JsonValue]:
-    """On which page each value stands that was found, by path name."""
+    """Return the page of each located value, by path name."""
     proofs = {name: as_object(proof) for name, proof in row.evidence.items()}
     return {name: proof["page"] for name, proof in proofs.items() if proof.get("page") is not None}
 
 
 def _collected(row: ExtractionRow, answer: str) -> ToolResult:
-    """What a child run that completed has extracted: whole, in part, or nothing."""
+    """Return the result of a completed child run: a complete extraction, an unfinished one, or nothing."""
     if not has_fields(row.extracted_fields):
         text = "Nothing was extracted from the document: the run ended without saving a field."
     elif row.status is not ExtractionStatus.COMPLETED:
@@ -229,7 +231,7 @@ def _collected(row: ExtractionRow, answer: str) -> ToolResult:
 
 
 def _shown(text: str, code: str, row: ExtractionRow) -> ToolResult:
-    """An extraction, or by which paths it can be read where it is too long."""
+    """Return an extraction, or the paths to read it by if it is too long."""
     data = of_extraction(row)
     pages = _pages(row)
     shown = fields_for_people("Read" if code == "ok" else "Extracted", row, row.extracted_fields)
@@ -248,7 +250,7 @@ def _write(args: UpdateExtractionField) -> FieldWrite:
 
 
 async def _closed_again(conn: Connection, prepared: PreparedWrite, written: WrittenFields) -> WrittenFields:
-    """What was complete stays so where nothing is missing: nobody else would say that it is."""
+    """Complete an extraction again if the write reopened it and nothing is missing."""
     if not written.reopened:
         return written
     row = await extraction_rows.find(conn, prepared.row.id, lock=True)

@@ -21,9 +21,9 @@ from fieldmark.tools.fields import cut
 from fieldmark.tools.toolset import ShownResult, ToolResult
 
 ROOM: Final = 36_000
-"""Bytes of JSON that an answer has room for, beside its sentence."""
+"""Most bytes of JSON in a result. The rest of the limit is for its text."""
 A_PAGE: Final = 20
-"""How much a list shows at once."""
+"""Items on one page of a list."""
 _NAMES_CHARACTERS: Final = 200
 
 
@@ -41,7 +41,7 @@ Before = Annotated[
 
 
 def listed(what: str, items: Sequence[JsonValue], goes_on: str | None) -> ToolResult:
-    """A page of a list."""
+    """Return one page of a list as a result."""
     shown = cut(items, ROOM)
     data: dict[str, JsonValue] = {what: shown}
     text = f"{len(shown)} {what}."
@@ -66,7 +66,7 @@ def item_for_people(verb: str, kind: str, data: Mapping[str, JsonValue], *lines:
 
 
 def of_schema(row: SchemaRow) -> dict[str, JsonValue]:
-    """A version of a schema as a program is told of it, without the schema itself."""
+    """Return the data that describes a version of a schema, without the schema itself."""
     data: dict[str, JsonValue] = {
         "schema_id": str(row.id),
         "schema_revid": str(row.schema_revid),
@@ -77,7 +77,7 @@ def of_schema(row: SchemaRow) -> dict[str, JsonValue]:
 
 
 def of_prompt(row: PromptRow) -> dict[str, JsonValue]:
-    """A version of a prompt as a program is told of it, without its words."""
+    """Return the data that describes a version of a prompt, without its content."""
     data: dict[str, JsonValue] = {
         "prompt_id": str(row.id),
         "prompt_revid": str(row.prompt_revid),
@@ -90,19 +90,19 @@ def of_prompt(row: PromptRow) -> dict[str, JsonValue]:
 
 
 def of_tag(row: TagRow) -> dict[str, JsonValue]:
-    """A tag as a program is told of it."""
+    """Return the data that describes a tag."""
     data: dict[str, JsonValue] = {"tag_id": str(row.id), "name": row.name, "color": row.color}
     return data | _marks(is_latest=True, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
 
 
 def versions_of(row: ExtractionRow) -> dict[str, UUID | None]:
-    """What an extraction was made with: the conversation goes on with it."""
+    """Return the prompt and schema versions that an extraction was made with."""
     found = {"prompt_revid": row.prompt_revid, "schema_revid": row.schema_revid}
     return {name: revid for name, revid in found.items() if revid is not None}
 
 
 def of_extraction(row: ExtractionRow) -> dict[str, JsonValue]:
-    """An extraction as a program is told of it, without its fields."""
+    """Return the data that describes an extraction, without its fields."""
     data: dict[str, JsonValue] = {
         "extraction_id": str(row.id),
         "document_type": row.document_type,
@@ -115,14 +115,14 @@ def of_extraction(row: ExtractionRow) -> dict[str, JsonValue]:
 
 
 def _marks(*, is_latest: bool, is_deleted: bool, is_proposed: bool) -> dict[str, JsonValue]:
-    """Only what is out of the ordinary."""
+    """Return only the flags that differ from the usual: the latest version, not deleted, not proposed."""
     marks: dict[str, JsonValue] = {} if is_latest else {"latest": False}
     marks |= {"deleted": True} if is_deleted else {}
     return marks | ({"proposed": True} if is_proposed else {})
 
 
 async def tag_named(conn: Connection, scope: Scope, name: str) -> TagRow:
-    """The tag of a name. Raises ModelRetry."""
+    """Return the tag with a name. Raise ModelRetry if there is none."""
     row = await tags.by_name(conn, scope.org_id, name)
     if row is None:
         raise ModelRetry(f"There is no tag {name!r}: list_tags shows them, create_tag makes one.", "no_such_tag")
@@ -130,16 +130,16 @@ async def tag_named(conn: Connection, scope: Scope, name: str) -> TagRow:
 
 
 async def tags_named(conn: Connection, scope: Scope, names: Sequence[str]) -> list[UUID]:
-    """The ids of tags by their names, each once. Raises ModelRetry."""
+    """Return the distinct ids of tags by name. Raise ModelRetry if one does not exist."""
     rows = [await tag_named(conn, scope, name) for name in names]
     return list(dict.fromkeys(row.id for row in rows))
 
 
 def size(value: JsonValue) -> int:
-    """How many bytes a value has as JSON."""
+    """Return the size of a value as JSON, in bytes."""
     return len(json.dumps(value, ensure_ascii=False).encode())
 
 
 def referred(count: int, what: str) -> list[str]:
-    """So many of something, in words; nothing where there is none."""
+    """Return a count in words, as a list of one item. Empty for 0."""
     return [] if not count else [f"{count} {what}" if count == 1 else f"{count} {what}s"]

@@ -1,4 +1,4 @@
-"""Tools that point at a place in a document: citing it, and opening it for the person."""
+"""Tools that cite a location in a document, and show it to the person."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ Number = Annotated[int, Field(strict=True, ge=1, le=MAX_CITATIONS)]
 
 
 class CiteSource(ToolInput):
-    """Cite what a block says, word for word: the place is looked for on the page. Then write [number] behind what you
-    say from it. Refused if the quote does not stand in the block, or if you have not read the block. A number that you
-    use again means the new place."""
+    """Cite a block, word for word: the quote is located on the page. Then write [number] after what you say from it.
+    Refused if the quote is not in the block, or if you have not read the block. A number that you use again means
+    the new quote."""
 
     number: Number
-    block_id: Annotated[str, Field(min_length=1, max_length=60, description="As it stands before the block.")]
+    block_id: Annotated[str, Field(min_length=1, max_length=60, description="As printed before the block.")]
     quote: Annotated[
         str, Field(min_length=1, max_length=700, description="Word for word from this one block; no more than needed.")
     ]
 
 
 class OpenDocument(ToolInput):
-    """Show the person the document at the place of a citation."""
+    """Show the person the document at a citation."""
 
     citation: Number
     reason: Annotated[str, Field(min_length=1, max_length=300)]
 
 
 async def source_of(conn: Connection, question: Question, record: Record, args: CiteSource) -> Source:
-    """What a citation points at. Raises ModelRetry where the block was not read in this run, or does not say it."""
+    """Return the source of a citation. Raise ModelRetry if the block was not read in this run or lacks the quote."""
     block = record.block(args.block_id)
     if block is None:
         raise _not_read(args.block_id)
     if sum(character.isalnum() for character in args.quote) < _FEWEST_CHARACTERS:
-        raise ModelRetry("The quote is too short to point at anything.", "quote_too_short")
+        raise ModelRetry("The quote is too short. Quote at least two letters or digits.", "quote_too_short")
     place, name = await _place(conn, question, block, args)
     return Source(
         number=args.number,
@@ -70,7 +70,7 @@ def _not_read(block_id: str) -> ModelRetry:
 
 
 class CitingTools:
-    """Tools that point at a place in a document for a question."""
+    """The citing tools of one run, for its question."""
 
     def __init__(self, question: Question) -> None:
         self.question = question
@@ -80,8 +80,7 @@ class CitingTools:
         source = await source_of(conn, self.question, await Record.of(conn, self.context.run_id), args)
         data: dict[str, JsonValue] = source.model_dump(mode="json")
         return ToolResult(
-            f"[{args.number}] is page {source.page} of the document: write [{args.number}] behind what you say from "
-            "it.",
+            f"[{args.number}] is page {source.page} of the document: write [{args.number}] after what you say from it.",
             "cited",
             {"source": data},
             [CitationEvent(citation=citation_of(source))],
@@ -100,35 +99,35 @@ class CitingTools:
 
 
 def _shown(verb: str, source: Source) -> ShownResult:
-    """How a step shows a source."""
+    """Return how a step shows a source to people."""
     found: JsonObject = {"document_id": str(source.document_id), "filename": source.filename, "page": source.page}
     message = f"{verb} [{source.number}]: {source.filename}, page {source.page}"
     return ShownResult(message, {"documents": [found]}, f"“{source.quote}”")
 
 
 async def _place(conn: Connection, question: Question, block: ReadBlock, args: CiteSource) -> tuple[Location, str]:
-    """Where a quote stands in a block, and the document's name. Only what is printed so, and nothing like it: the model
-    was given these very words."""
+    """Return the location of a quote in a block, and the document's name. Only exact matches count, since the model has
+    read these words."""
     document = await documents.get(conn, block.document_id)
     page = None if document is None else await documents.page(conn, block.document_id, block.page)
     if document is None or page is None:
         raise ToolFailed("The document is gone.", "not_found")
     shown = {one.number: one for one in await run_unqueued(blocks_of, page.words)}.get(block.number)
-    if shown is None:  # the document was read anew since, and has fewer of them
+    if shown is None:  # the document was read again meanwhile, and has fewer blocks
         raise _not_read(args.block_id)
     words = PageWords(block.page, page.words[shown.first : shown.end], page.engine == "xml")
     index = await run_queued_unbounded(question.context.scope.org_id, DocumentIndex, [words])
     place = index.find_quote(args.quote, block.page)
     if place is None or place.match not in ("exact", "normalised"):
         raise ModelRetry(
-            "This quote does not stand in that block. Copy it word for word from one block, and leave nothing out.",
+            "This quote is not in that block. Copy it word for word from one block, and leave nothing out.",
             "quote_not_found",
         )
     return place, document.filename
 
 
 def citation_of(source: Source) -> Citation:
-    """A source as events tell it."""
+    """Return a source as a citation event contains it."""
     return Citation(**source.model_dump(exclude={"filename"}))
 
 

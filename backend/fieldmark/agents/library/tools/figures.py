@@ -1,4 +1,4 @@
-"""Tools that reckon: the calculator, and exact questions to the extracted fields."""
+"""Tools that compute: a calculator, and queries over the extracted fields."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FIELDS_ROOM: Final = 6_000
 
 
 class Calculator(ToolInput):
-    """Reckon with decimals, exactly: + - * / % ^, parentheses, sum, min, max, avg, round. Numbers are written as
+    """Calculate exactly, with decimals: + - * / % ^, parentheses, sum, min, max, avg, round. Numbers are written as
     1234.5, without separators."""
 
     expression: Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS)]
@@ -62,7 +62,9 @@ class FigureTools:
         said = described(args)
         where = intersect(self.question.filters, args.where)
         if where is None:
-            raise ModelRetry("The person asks about other documents: these filters leave none of them.", "none_left")
+            raise ModelRetry(
+                "These filters exclude all documents that the person asks about. Use other filters.", "none_left"
+            )
         asked = FieldQuery(where=where, aggregates=args.aggregates, group_by=args.group_by, limit=MOST_GROUPS)
         found = await query(conn, self.context.scope, asked)
         covers = coverage_of(found.coverage, where.document_type)
@@ -91,7 +93,7 @@ class FigureTools:
         text = f"{found.coverage.matched} documents match. Covers {covers.text}."
         if unknown := not_known(found.coverage, args.where):
             there, data["fields"] = await what_there_is(conn, self.question)
-            text += f" No document that was looked at has {', '.join(unknown)}. {there}"
+            text += f" No document searched has {', '.join(unknown)}. {there}"
         if found.in_several_groups:
             text += f" {found.in_several_groups} documents are in several groups: the groups do not add up."
         details: dict[str, JsonValue] = {"matched": found.coverage.matched, "groups": data["groups"]}
@@ -100,10 +102,10 @@ class FigureTools:
 
 
 class QueryFields(ToolInput):
-    """Ask the extracted fields of all documents an exact question: counts, sums, minima, maxima, averages, in groups if
-    wanted. Only values count that were found on the page or confirmed by a person. A count without a path counts
-    documents. The answer says what it covers, and where its values stand. Paths: total, vendor.name, items[].price.
-    Where no document has a path, it lists those that there are."""
+    """Query the extracted fields of all documents: counts, sums, minima, maxima, averages, optionally in groups. Only
+    values that were found on the page or confirmed by a person count. A count without a path counts documents. The
+    result names its coverage and the locations of its values. Paths: total, vendor.name, items[].price. If no document
+    has a path, the result lists the existing paths."""
 
     where: DocumentFilters = DocumentFilters()
     aggregates: Annotated[tuple[Aggregate, ...], Field(max_length=MAX_AGGREGATES)] = ()
@@ -111,16 +113,16 @@ class QueryFields(ToolInput):
 
 
 def not_known(found: Coverage, where: DocumentFilters) -> list[str]:
-    """What was asked for by a name that nothing has: paths, or the type."""
+    """Return the queried paths, or the document type, that no document has."""
     if found.of_kind == 0:
         return [f"the type {where.document_type}"] if where.document_type else []
     return list(dict.fromkeys(path.path for path in found.paths if path.documents and path.lack == path.documents))
 
 
 async def what_there_is(conn: Connection, question: Question) -> tuple[str, JsonValue]:
-    """The fields that can be asked for, the commonest of each type first, and a sentence that says so."""
+    """Return the fields that can be queried, the most common of each type first, and a sentence about them."""
     known = await known_fields.run(conn, question.context.scope.org_id, question.filters or DocumentFilters())
-    told: list[JsonValue] = [
+    fields: list[JsonValue] = [
         {
             "document_type": one.document_type,
             "path": one.path,
@@ -129,11 +131,11 @@ async def what_there_is(conn: Connection, question: Question) -> tuple[str, Json
         }
         for one in known.fields
     ]
-    return f"These fields there are in the newest {known.looked_at} documents.", cut(told, _FIELDS_ROOM)
+    return f"The fields of the newest {known.looked_at} documents are listed.", cut(fields, _FIELDS_ROOM)
 
 
 def described(args: QueryFields) -> str:
-    """A question to the fields, as people read it.
+    """Return a field query in words.
 
     >>> described(QueryFields(aggregates=(Aggregate(op="sum", path="total"),), group_by=GroupBy(path="vendor")))
     'sum of total by vendor'
@@ -151,13 +153,13 @@ def described(args: QueryFields) -> str:
 
 
 def coverage_of(found: Coverage, document_type: str | None) -> AnswerCoverage:
-    """What an exact answer covers, in numbers and words."""
+    """Return the coverage of a field query, in numbers and words."""
     kind = f"documents of type {document_type}" if document_type else "documents"
     without = found.no_extraction + found.reading + found.failed
     unknown = without + found.needs_review
     asked = {path.path: path for path in reversed(found.paths) if path.documents}.values()  # of all before of some
-    told = [f"{path.path} in {path.have} of {path.documents} {kind}" for path in reversed(asked)]
-    text = "; ".join(told) or f"{found.matched} of {found.of_kind} {kind}"
+    parts = [f"{path.path} in {path.have} of {path.documents} {kind}" for path in reversed(asked)]
+    text = "; ".join(parts) or f"{found.matched} of {found.of_kind} {kind}"
     if unknown:
         left_out = {"to review": found.needs_review, "without extracted fields": without}
         text += (
@@ -171,7 +173,7 @@ def coverage_of(found: Coverage, document_type: str | None) -> AnswerCoverage:
 
 
 def _lines(found: FieldAnswer) -> list[str]:
-    """The figures as people read them, a line a group: `ACME: sum of total = 1234.50 EUR, documents = 3`."""
+    """Return the figures as text, one line per group: `ACME: sum of total = 1234.50 EUR, documents = 3`."""
     lines: list[str] = []
     for group in found.groups:
         figures = [
@@ -184,7 +186,7 @@ def _lines(found: FieldAnswer) -> list[str]:
 
 
 def _sources(found: FieldAnswer) -> list[Source]:
-    """Where the values stand; what no page shows has no place, and is not among them."""
+    """Return the locations of the values. Values that no page shows are left out."""
     rows = [row for row in found.rows if row.page is not None][:MOST_SOURCES]
     return [
         Source(

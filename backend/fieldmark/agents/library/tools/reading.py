@@ -26,7 +26,7 @@ from fieldmark.tools.errors import ModelRetry, ToolFailed, ToolRefusal
 from fieldmark.tools.toolset import MAX_RESULT_BYTES, ShownResult, Tool, ToolEffect, ToolInput, ToolResult
 
 ROOM: Final = MAX_RESULT_BYTES - 6_000
-"""Bytes of text that an answer has room for, beside what it tells programs."""
+"""Most bytes of text in a result. The rest of the limit is for its data."""
 MOST_AT_ONCE: Final = 5
 _MOST_PAGES: Final = 100
 _PAGES_AT_ONCE: Final = 50
@@ -34,7 +34,7 @@ _MOST_ALIKE: Final = 20
 
 Document = Annotated[str, Field(min_length=1, max_length=255, description="A document's id, or its exact name.")]
 Focus = Annotated[
-    str, Field(min_length=1, max_length=300, description="Words that matter: pages that say them are shown first.")
+    str, Field(min_length=1, max_length=300, description="Important words: pages that contain them are shown first.")
 ]
 
 
@@ -46,7 +46,10 @@ class ReadDocument(ToolInput):
     doc_id: Document
     focus_query: Focus | None = None
     page: Annotated[int, Field(ge=1, le=1_000_000, description="Begin at this page.")] | None = None
-    block: Annotated[int, Field(ge=1, le=1_000_000, description="And at this block of it, when told so.")] | None = None
+    block: (
+        Annotated[int, Field(ge=1, le=1_000_000, description="And at this block of the page, as a last line says.")]
+        | None
+    ) = None
 
 
 class ReadMultipleDocuments(ToolInput):
@@ -58,7 +61,7 @@ class ReadMultipleDocuments(ToolInput):
 
 @dataclass(slots=True)
 class _Shown:
-    """What is shown of a document: the lines, the blocks of each page, and how to go on."""
+    """The shown part of a document: the lines, the blocks of each page, and where to continue."""
 
     row: DocumentRow
     lines: list[str] = field(default_factory=list[str])
@@ -71,8 +74,8 @@ class _Shown:
 
 
 async def find(conn: Connection, question: Question, named: str) -> DocumentRow:
-    """The document of an id or a name, among those that the person asks about. Raises ToolFailed for one that is not
-    there: another organisation's is not."""
+    """Return the document with an id or a name, among those that the person asks about. Raise ToolFailed if there is
+    none."""
     row = await _named(conn, question, named)
     if row is not None and question.filters != type(question.filters)():
         among = restrict_to(question.filters, [row.id])
@@ -82,7 +85,7 @@ async def find(conn: Connection, question: Question, named: str) -> DocumentRow:
             else None
         )
     if row is None:
-        raise ToolFailed(f"There is no document {named[:80]!r} among those that you may read.", "not_found")
+        raise ToolFailed(f"There is no document {named[:80]!r}, or the person's filters exclude it.", "not_found")
     return row
 
 
@@ -103,16 +106,16 @@ async def _named(conn: Connection, question: Question, named: str) -> DocumentRo
 
 
 async def readable(conn: Connection, question: Question, named: str) -> DocumentRow:
-    """A document whose text is there. Raises ToolFailed."""
+    """Return a document whose text can be read. Raise ToolFailed."""
     row = await find(conn, question, named)
     if row.status is not DocumentStatus.READY:
-        why = row.error or "It is being read: its text is not there yet."
+        why = row.error or "It is still being processed. Try again later."
         raise ToolFailed(f"{json.dumps(row.filename, ensure_ascii=False)} cannot be read. {why}", "not_read")
     return row
 
 
 class ReadingTools:
-    """Tools that read the documents of a question."""
+    """The reading tools of one run, for its question."""
 
     def __init__(self, question: Question) -> None:
         self.question = question
@@ -149,7 +152,7 @@ class ReadingTools:
     async def _read_before(
         self, conn: Connection, tool: str, args: ToolInput, rows: Sequence[DocumentRow]
     ) -> ToolResult | None:
-        """What the same call returned earlier in this run, from the run's own record."""
+        """Return the recorded result of the same call earlier in this run, if there is one."""
         record = await Record.of(conn, self.context.run_id)
         call = record.repeated(tool, args)
         entry = None if call is None else await tool_calls.get(conn, self.context.run_id, call.id)
@@ -160,7 +163,7 @@ class ReadingTools:
 
 
 def named(row: DocumentRow) -> JsonObject:
-    """A document as the steps of a run list it."""
+    """Return a document as steps list it."""
     return {"document_id": str(row.id), "filename": row.filename, "pages": row.page_count}
 
 
@@ -184,7 +187,7 @@ async def _shown(
         if said:
             wanted = said
         else:
-            shown.lines.append("[no page says these words: it is shown from its beginning]")
+            shown.lines.append("[no page contains these words: the document is shown from its beginning]")
     left = room
     # The best pages first, as far as there is room, and shown in the document's order.
     parts: dict[int, list[str]] = {}
@@ -224,12 +227,12 @@ async def _shown(
             f"[more: call read_document with page {at}" + (f" and block {number}]" if number > 1 else "]")
         )
     elif len(wanted) < count and page is None:
-        shown.lines.append("[only pages that say these words: read_document with page shows the others]")
+        shown.lines.append("[only pages that contain these words: read_document with page shows the other pages]")
     return shown
 
 
 async def _pages_about(conn: Connection, document_id: UUID, focus: str) -> Sequence[int]:
-    """The pages that say some of these words, those that say most of them first."""
+    """Return the pages that contain any of these words, those with the most words first."""
     found: list[tuple[int, int]] = []
     first = 1
     while pages := await documents.pages(conn, document_id, first, first + _PAGES_AT_ONCE - 1):
@@ -239,7 +242,7 @@ async def _pages_about(conn: Connection, document_id: UUID, focus: str) -> Seque
 
 
 def _count_hits(pages: Sequence[PageText], focus: str) -> list[tuple[int, int]]:
-    """How many words of the focus each page has, as a negative number, and the page; only of pages that have some."""
+    """Return the pages that contain words of the focus, each as (minus the number of words, page number)."""
     wanted = {word for word in fold(focus).split() if len(word) > 2} or set(fold(focus).split())
     texts = ((fold(page.text), page.number) for page in pages)
     return [(-hits, number) for text, number in texts if (hits := sum(word in text for word in wanted))]

@@ -1,4 +1,4 @@
-"""Tools that look through all documents: what answers a question best, and what a document is about."""
+"""Tools that search all documents, rank them, and summarise one."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ Query = Annotated[str, Field(min_length=1, max_length=MAX_QUERY)]
 
 
 class SearchDocuments(ToolInput):
-    """Search all documents for what answers a question: document, page, snippet, score from 0 to 1. Rare words say
-    most. Snippets cannot be cited: read_document first. filters narrow the documents, also by extracted fields; a
-    person's own filters hold besides."""
+    """Search all documents for an answer. Returns document, page, snippet, and a score from 0 to 1. Rare words count
+    most. Snippets cannot be cited: call read_document first. filters narrow the documents, also by extracted fields;
+    the person's own filters apply too."""
 
     query: Query
     filters: DocumentFilters | None = None
@@ -53,14 +53,14 @@ class RerankDocuments(ToolInput):
 
 
 class GetDocumentSummary(ToolInput):
-    """What a document is, in short: its name, type, tags, the fields that were extracted from it, and how its text
-    begins. It cannot be cited: read_document first."""
+    """Get an overview of a document: name, type, tags, extracted fields, and the beginning of its text. It cannot be
+    cited: call read_document first."""
 
     doc_id: Document
 
 
 class SearchTools:
-    """Tools that look through all documents of a question."""
+    """The searching tools of one run, for its question."""
 
     def __init__(self, question: Question) -> None:
         self.question = question
@@ -96,13 +96,13 @@ class SearchTools:
             best.setdefault(hit.document_id, hit)
         ranked = await _shown(conn, list(best.values()), set())
         rest: list[JsonValue] = [str(one) for one in dict.fromkeys(args.doc_ids) if one not in best]
-        text = f"{len(ranked)} of {len(ranked) + len(rest)} documents say something of it."
+        text = f"{len(ranked)} of {len(ranked) + len(rest)} documents match."
         data: dict[str, JsonValue] = {"documents": cut(ranked, _ROOM), "without_a_match": rest}
         return ToolResult(text, "ranked", data, shown=_for_people(text, ranked))
 
     async def get_document_summary(self, conn: Connection, args: GetDocumentSummary) -> ToolResult:
         row = await find(conn, self.question, args.doc_id)
-        told: dict[str, JsonValue] = {
+        data: dict[str, JsonValue] = {
             "document_id": str(row.id),
             "name": row.filename,
             "type": row.media_type,
@@ -113,20 +113,20 @@ class SearchTools:
         row = await readable(conn, self.question, args.doc_id)
         if (current := await extractions.current_of(conn, row.id)) is not None:
             fields = await run_in_thread(json.dumps, current.extracted_fields, ensure_ascii=False, default=str)
-            told["document_type"] = current.document_type
-            told["fields"] = fields if len(fields) <= _FIELDS_ROOM else f"{fields[:_FIELDS_ROOM]}…"
+            data["document_type"] = current.document_type
+            data["fields"] = fields if len(fields) <= _FIELDS_ROOM else f"{fields[:_FIELDS_ROOM]}…"
         page = await documents.page(conn, row.id, 1)
         blocks = [] if page is None else await run_unqueued(blocks_of, page.words)
         beginning = " / ".join(block.text for block in blocks)
-        told["begins"] = beginning if len(beginning) <= _BEGINNING else f"{beginning[:_BEGINNING]}…"
+        data["begins"] = beginning if len(beginning) <= _BEGINNING else f"{beginning[:_BEGINNING]}…"
         details: dict[str, JsonValue] = {"documents": [named(row)]}
         lines = [f"Pages: {row.page_count}", f"Tags: {', '.join(str(tag['name']) for tag in row.tags) or 'none'}"]
         if current is not None:
             details["fields"], of_fields = await run_in_thread(field_lines, current.extracted_fields)
             lines += [f"Document type: {current.document_type or 'unknown'}", *of_fields]
-        lines.append(f"It begins: {told['begins']}")
+        lines.append(f"It begins: {data['begins']}")
         shown = ShownResult(f"Looked at {row.filename}", details, "\n".join(lines))
-        return ToolResult("Made of its fields and its first lines, without a model.", "summary", told, shown=shown)
+        return ToolResult("Its extracted fields and first lines.", "summary", data, shown=shown)
 
 
 def _found(hits: list[JsonValue], not_indexed: int, query: str, *, from_cache: bool = False) -> ToolResult:
@@ -142,10 +142,10 @@ def _found(hits: list[JsonValue], not_indexed: int, query: str, *, from_cache: b
 
 
 async def _shown(conn: Connection, hits: Sequence[Hit], before: set[tuple[str, str]]) -> list[JsonValue]:
-    """Hits as the model sees them: the score is relative to the best one, `seen` marks those of earlier searches."""
+    """Return hits as the model sees them. Scores are relative to the best hit; `seen` marks earlier hits."""
     best = max((hit.score for hit in hits), default=0) or 1
     types = await extractions.types_of(conn, list({hit.document_id for hit in hits}))
-    told: list[JsonValue] = []
+    shown: list[JsonValue] = []
     for hit in hits:
         one: dict[str, JsonValue] = {
             "doc_id": str(hit.document_id),
@@ -158,8 +158,8 @@ async def _shown(conn: Connection, hits: Sequence[Hit], before: set[tuple[str, s
             one["document_type"] = kind
         if (str(hit.document_id), str(hit.page)) in before:
             one["seen"] = True
-        told.append(one)
-    return told
+        shown.append(one)
+    return shown
 
 
 def _for_people(text: str, hits: list[JsonValue], *, from_cache: bool = False) -> ShownResult:
