@@ -189,7 +189,7 @@ def test_offline_model_finds_the_current_turn():
         {"role": "assistant", "content": [used]},
         {"role": "user", "content": [{**result, "is_error": True}]},
     ]
-    again = brief("tag it paid") + "\n\nThis turn was begun before and broken off."
+    again = brief("tag it paid") + "\n\nThis turn was started before and interrupted."
     made, _ = played(again, {"create_tag": [DONE], "update_document": [DONE]}, begun)
     assert [name for name, _ in made] == ["create_tag", "update_document"]
     # A conversation that begins anew is told in words what was decided.

@@ -80,11 +80,11 @@ class ExtractRequest(BaseModel):
     json_schema: dict[str, Any] | None = Field(
         None, alias="schema", description="A JSON Schema (Draft 2020-12) that the fields shall follow."
     )
-    schema_revid: UUID | None = Field(None, description="A version of a kept schema, in the place of `schema`.")
+    schema_revid: UUID | None = Field(None, description="A version of a stored schema, instead of `schema`.")
     prompt_revid: UUID | None = Field(
         None,
-        description="A version of a prompt: its words are instructions, and its schema and its model hold where no "
-        "other is given.",
+        description="A version of a prompt. Its text is added to the instructions; its schema and model apply unless "
+        "others are given.",
     )
     instructions: Annotated[str, Field(max_length=MAX_MESSAGE)] | None = None
     extraction_id: UUID | None = Field(
@@ -94,8 +94,8 @@ class ExtractRequest(BaseModel):
     )
     fields: Fields | None = Field(
         None,
-        description="Read only what stands at these paths of that extraction, or could: it can write nowhere else. "
-        "The words of the prompt that the extraction was made with hold again.",
+        description="Read only the fields at these paths of that extraction; no other field is written. "
+        "The prompt that the extraction was made with is used again.",
         examples=[["due_date", "items[2].price"]],
     )
 
@@ -110,17 +110,17 @@ class CorrectRequest(BaseModel):
 
 
 class ExtractInput(BaseModel):
-    """What is kept of a request to extract: the words of a prompt and those of the request."""
+    """The stored part of a request to extract. `instructions` include the text of the prompt."""
 
     model_config = ConfigDict(extra="forbid")
 
     instructions: Annotated[str, Field(max_length=2 * MAX_MESSAGE + 2)] | None = None
-    # The run may write at these paths alone.
+    # The run may only write at these paths.
     fields: Fields | None = None
 
 
 class CorrectInput(BaseModel):
-    """What is kept of a correction."""
+    """The stored part of a correction."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -131,7 +131,7 @@ async def _check_extract(request: ExtractRequest) -> None:
     if request.json_schema is not None and request.schema_revid is not None:
         raise Invalid("Give a schema or a version of one, not both.")
     if request.fields is not None and request.extraction_id is None:
-        raise Invalid("Fields to be read again are those of an extraction that there is: name it.")
+        raise Invalid("`fields` needs an extraction: give its extraction_id.")
     if request.json_schema is not None:
         if problem := value_problem(request.json_schema):
             raise InvalidSchema(f"The schema cannot be used. {problem}")
@@ -161,7 +161,7 @@ async def _begin_extract(conn: Connection, scope: Scope, request: ExtractRequest
         if extraction is None or extraction.document_id != request.document_id:
             raise NotFound("There is no such extraction of this document.")
         if request.json_schema is not None or request.schema_revid is not None or revid is not None:
-            raise Invalid("The extraction keeps the schema that it was begun with: leave schema and prompt out.")
+            raise Invalid("An extraction keeps its schema and prompt. Leave out schema, schema_revid and prompt_revid.")
         revid = extraction.prompt_revid if request.fields is not None else None
     prompt = None if revid is None else await prompts.get_version(conn, revid)
     words = "\n\n".join(filter(None, (prompt and prompt.content, request.instructions)))
@@ -187,13 +187,13 @@ async def _brief_extract(conn: Connection, context: RunContext, given: ExtractIn
     if given.fields is not None:
         return await _brief_fields(conn, context, given)
     schema = await extractions.schema_of(conn, context.extraction_id)
-    # What many runs have in common comes first, and the document last.
+    # The part that runs share comes first, for the provider's cache, and the document last.
     common = EXTRACTION.text("extract", schema=_schema_text(schema))
     shown = await examples.choose(conn, context.scope, context.run, context.document_id, schema)
     corrected = examples.as_text(shown)
     boundary, text = await first_part(conn, context, context.document_id, corrected)
-    told = EXTRACTION.text("examples", examples=boundary.around("examples", corrected)) if shown else ""
-    return common.strip(), _instructions_text(given) + told + await _document(conn, context, boundary, text)
+    corrections = EXTRACTION.text("examples", examples=boundary.around("examples", corrected)) if shown else ""
+    return common.strip(), _instructions_text(given) + corrections + await _document(conn, context, boundary, text)
 
 
 async def _brief_fields(conn: Connection, context: RunContext, given: ExtractInput) -> Prompt:
@@ -212,7 +212,7 @@ async def _brief_fields(conn: Connection, context: RunContext, given: ExtractInp
 
 
 def _stored(row: ExtractionRow, name: str) -> dict[str, JsonValue]:
-    """A path, and the value that is stored there if there is one."""
+    """Return a path, with the stored value if there is one."""
     value = value_at(row.extracted_fields, paths.parse(name))
     if isinstance(value, Missing):
         return {"path": name}
@@ -235,7 +235,7 @@ async def _brief_correct(conn: Connection, context: RunContext, given: CorrectIn
         raise Fenced("The extraction is gone.")
     current = (await run_in_thread(current_extraction, row)).text
     boundary, text = await first_part(conn, context, context.document_id, current, given.message)
-    # One that was complete is complete again when it is corrected; of another nobody has said so.
+    # A correction completes an extraction again only if it was complete before.
     ending = "complete" if row.status is ExtractionStatus.COMPLETED else "in_progress"
     return EXTRACTION.text("correct", ending=EXTRACTION.text(ending).strip()).strip(), EXTRACTION.text(
         "correct_document",

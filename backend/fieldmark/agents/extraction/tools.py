@@ -157,11 +157,11 @@ class ExtractionTools:
         at = paths.parse(args.path)
         found = value_at(row.extracted_fields, at)
         if isinstance(found, Missing):
-            raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
+            raise ModelRetry(f"There is no value at path {args.path}.", "nothing_there")
         text = await run_in_thread(json.dumps, found, ensure_ascii=False)
         if len(text.encode()) > MAX_RESULT_BYTES:
             raise ModelRetry(
-                f"What stands at {args.path} is too long to show at once: read it by longer paths.", "too_long"
+                f"The value at {args.path} is too long to show. Read it in parts, by longer paths.", "too_long"
             )
         return ToolResult(text, shown=await run_in_thread(fields_for_people, "Read", row, found, at))
 
@@ -322,7 +322,7 @@ class ExtractionTools:
 
 
 def current_extraction(row: ExtractionRow) -> ToolResult:
-    """What stands in an extraction, as the model reads it: whole, or what there is to be read by path."""
+    """Return an extraction for the model, or the paths to read it by if it is too long."""
     text = json.dumps(
         {
             "document_type": row.document_type,

@@ -87,7 +87,7 @@ class ListSchemas(ListItems):
 
 class UpdateSchema(ToolInput):
     """Change a schema's name, or the schema, or both: that makes a new version. `schema` is the whole new schema, not a
-    part of it: get_schema shows what stands. `schema_revid` is the version that you have read, the latest. Left out:
+    part of it: get_schema shows it now. `schema_revid` is the version that you have read, the latest. Left out:
     the conversation's."""
 
     schema_revid: UUID | None = None
@@ -212,7 +212,7 @@ class _ItemTools(Generic[Row]):
         raise NotImplementedError
 
     def target(self, row: Row) -> JsonValue:
-        """Return what must still stand when a change that a person was shown is approved."""
+        """Return what must be unchanged when a change is approved that a person was shown."""
         raise NotImplementedError
 
     def reference(self, counted: str) -> Change:
@@ -309,7 +309,7 @@ class _VersionedTools(_ItemTools[Versioned]):
         data = self.describe(after)
         if self.revid(after) == self.revid(before):
             shown = item_for_people("Left unchanged", self.kind, data)
-            return ToolResult("Nothing changes: it stands so already.", "unchanged", data, shown=shown)
+            return ToolResult("Nothing changes: it has these values already.", "unchanged", data, shown=shown)
         text = f"The {self.kind} is changed: this is version {after.number}."
         return ToolResult(text, f"{self.kind}_updated", data, shown=item_for_people("Changed", self.kind, data))
 
@@ -322,7 +322,7 @@ class _VersionedTools(_ItemTools[Versioned]):
 
 
 class SchemaTools(_VersionedTools[SchemaRow]):
-    """Schemas. None is made or changed, and nobody is asked, before it is known that it can be used."""
+    """Schemas. A schema is checked before a person is asked, and before it is created or changed."""
 
     kind = "schema"
     deleted = "The schema is deleted. What was made with it keeps it."
@@ -376,7 +376,7 @@ class SchemaTools(_VersionedTools[SchemaRow]):
 
     async def create(self, conn: Connection, args: CreateSchema) -> ToolResult:
         row = await schemas.create(conn, self.context.scope.org_id, args.name, args.json_schema)
-        # A prompt of another schema is none for this one.
+        # A prompt of another schema does not apply to this one.
         await self.about.remember(conn, schema_revid=row.schema_revid, prompt_revid=None)
         return ToolResult("The schema is made, version 1.", "schema_created", of_schema(row))
 
