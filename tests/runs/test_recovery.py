@@ -113,7 +113,7 @@ async def test_second_attempt_is_informed_and_repeats_nothing(case):
     await case.context(run_id)  # a first worker took it up and died
     finished = await case.execute_run(Script([[update_call("first")], [text("Done.")]]), run_id=run_id)
     assert finished.state["fencing_token"] == 2 and finished.state["status"] == "completed"
-    assert "begun before" in str(finished.requests[0]["messages"])
+    assert "started before" in str(finished.requests[0]["messages"])
 
 
 async def test_run_interrupted_before_the_first_answer_starts_over(case):
@@ -129,7 +129,7 @@ async def test_run_interrupted_before_the_first_answer_starts_over(case):
     await task
     finished = await case.execute_run(Script([endless([text("Done.")])]), run_id=run_id)
     assert (finished.state["status"], finished.state["fencing_token"]) == ("completed", 2)
-    assert "begun before" in str(finished.requests[0]["messages"])
+    assert "started before" in str(finished.requests[0]["messages"])
 
 
 async def test_run_fails_after_too_many_claims(case):

@@ -189,4 +189,4 @@ async def test_run_killed_right_after_a_decision_continues(case):
     assert (finished.state["status"], finished.state["answer"]) == ("completed", "Done.")
     # After a crash the agent is told of every call that was decided, whether or not it has heard of it.
     said = json.dumps(finished.requests[0]["messages"])
-    assert "begun before" in said and "(done): " in said and once(case, run_id, approved=True)
+    assert "started before" in said and "(done): " in said and once(case, run_id, approved=True)

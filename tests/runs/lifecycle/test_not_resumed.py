@@ -34,7 +34,7 @@ async def test_decision_is_kept_and_the_agent_receives_it(case, lost, approved):
     assert entry["status"] == ("done" if approved else "refused")
     prefix = f"({entry['status']}): "
     last = json.dumps(finished.requests[-1]["messages"])
-    assert "begun before" in last and prefix in last
+    assert "started before" in last and prefix in last
     if lost == THE_CALL:
         # The CLI knows of no call to go on with and asks the model: nothing of that is told, and a new one begins.
         assert len(finished.requests) == 2 and prefix not in json.dumps(finished.requests[0]["messages"])
