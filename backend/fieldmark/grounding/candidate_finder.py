@@ -278,7 +278,8 @@ class CandidateFinder:
                 and folding.fold(covered_text(self._index, span, text)) == tight
             ]
             if exactly:
-                return Candidates("normalised", exactly, text)
+                certainty = max(number.certainty for number in found)
+                return Candidates("normalised", exactly, text, certainty=certainty)
         return printings
 
     def _agreement(self, text: str, value: Number, printed: Number) -> Agreement:

@@ -114,6 +114,9 @@ _REFERENCE_BEFORE = re.compile(
     r"(?<![^\W_])(?:ref|reference|referenz|no|nr|num|nummer|numero|number|az|aktenzeichen|zeichen|order|invoice|rechnung"
     r"|case|file|id|code|tel|telefon|phone|fax|n°|nº)[\s\x1f.:#]{0,3}\Z|#\s?\Z"
 )
+_WEEK_BEFORE = re.compile(
+    r"(?<![^\W_])(?:kw|cw|wk|week|kalenderwoche|woche|semaine|semana|settimana|vecka|uge|uke)[\s\x1f.:#]{0,3}\Z"
+)
 _LOOK_BACK_CHARACTERS: Final = 20
 # Certainty of a date that is ambiguous, in an unusual order for its text, or not surely a date.
 UNUSUAL_CERTAINTY: Final = 0.6
@@ -263,6 +266,8 @@ def find_periods(text: str) -> Iterator[tuple[int, int, Period, float]]:
         for found in pattern.finditer(text):
             if 1 <= int(found[month]) <= 12:
                 before = text[max(0, found.start() - _LOOK_BACK_CHARACTERS) : found.start()]
+                if _WEEK_BEFORE.search(before):
+                    continue
                 is_short = pattern is _MONTH_AND_SHORT_YEAR
                 certainty = _REFERENCE_CERTAINTY if is_short or _REFERENCE_BEFORE.search(before) else 1.0
                 yield *found.span(), (_years(found[year])[0], f"{int(found[month]):02}"), certainty

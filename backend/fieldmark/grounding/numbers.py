@@ -29,11 +29,16 @@ _YEAR = re.compile(r"(?:19|20)\d\d")
 _CONTEXT_CHARACTERS: Final = 24  # on either side of a number that are read with it
 # Possible shifts of the decimal point: percent, per mille, thousands, lakhs, millions, crores, …
 _SHIFTS: Final = (2, 3, -3, -4, -5, -6, -7, -8, -9)
-_MAX_TOKEN_CHARACTERS: Final = 12  # of a token before a number
+_MAX_TOKEN_CHARACTERS: Final = 16  # of a token before a number
 _IGNORED_AROUND: Final = " +-()<>=:;,.*#~|!?^'\"[]{}"
 _DENOMINATORS: Final = frozenset({2, 3, 4, 5, 6, 8, 10, 16, 32, 64})
 # Certainty of a number that is a limit or the end of a range, and of one after a dash with a space.
 _LIMIT_CERTAINTY, _EITHER_SIGN_CERTAINTY = 0.6, 0.9
+_LIMIT_WORDS: Final = """
+less than, more than, fewer than, greater than, at most, at least, weniger als, mehr als, hochstens, mindestens
+moins de, plus de, au moins, menos de, meno di, piu di
+"""
+_LIMIT_WORD = any_of(re.split(r", |\n", _LIMIT_WORDS.strip()))
 _CURRENCY = rf"(?:[^\W\d_]{{0,3}}[{SYMBOLS}]|{any_of(units.CURRENCY_LETTERS)}(?![^\W\d_]))"
 _SCALED = any_of(units.SCALED_CURRENCIES)
 _UNIT = any_of(units.UNIT_OF)
@@ -43,7 +48,7 @@ _PART_OF_UNIT = any_of(("oz", "in", "inch", "inches", "min", "mins", "sec", "s")
 _BEFORE: Final = rf"""(?:
     (?P<minus>\(-\)|(?<![^\W_])(?:minus|moins|menos|meno|минус|мінус)(?=[ ])|[△▼▽⊖負负]|マイナス|(?<!\w)ー)
     |(?P<unsure>▲)                                # a loss in Japanese accounts, a rise elsewhere
-    |(?P<limit>[≤≥≦≧±]|(?<![^\s(:])[<>])          # at most, at least, give or take
+    |(?P<limit>[≤≥≦≧±]|(?<![^\s(:])[<>]=?|(?<![^\W_]){_LIMIT_WORD}(?=[ ]))  # at most, at least, give or take
     |(?P<sign>(?<![^\s(:=*|"{SYMBOLS}])-)
     |(?P<open>[(<])
     |(?P<plus>\+)
@@ -53,7 +58,8 @@ _BEFORE: Final = rf"""(?:
     )[ ]?\Z"""
 # The token directly after a number, or after the tokens that were taken already.
 _AFTER: Final = rf"""[ ]?(?:
-    (?P<power>[x×*·][ ]?10(?:\^|[ ]?[-+]?\d))
+    (?P<power>[x×*·][ ]?10(?:(?P<exponent>-?(?:\^\d){{1,2}}|(?:\^|e)[-+]?\d{{1,2}})(?![\w^]|[.,]\d)
+        |[\^e]|[ ]?[-+]?\d))
     |(?P<raised>-?(?:\^\d)+)
     |(?P<fraction>[ ]?(?<=[ ])(?P<part>\d{{1,2}})[/⁄](?P<of>\d{{1,2}})(?![\d/⁄]|[.,]\d))
     |(?P<credit>\(cr\.?\)|cr(?![^\W_]))
@@ -66,7 +72,7 @@ _AFTER: Final = rf"""[ ]?(?:
     |(?P<unspaced>(?P<scale_word>{any_of(units.UNSPACED_SCALES)})(?P<more>[ ]?\d)?)
     |(?P<unit>(?P<unit_name>{_UNIT})(?P<per>/[^\W\d_]{{1,5}}(?:\^?[23])?)?(?!\^|[^\W_]|[ ]?/[ ]?{_UNIT}(?![^\W_]))
         (?P<second>[ ]?\d{{1,2}}(?:[.,]\d+)?[ ]?{_PART_OF_UNIT}(?![^\W_]))?)
-    |(?P<scale>{any_of(units.SCALES)}(?![^\W\d_]))\.?
+    |(?P<scale>{any_of(units.SCALES)}(?![^\W_]))\.?
     |(?P<money>{_CURRENCY})
     |(?P<close>[)>])
     )"""
@@ -78,8 +84,13 @@ _RANGE_BEFORE = re.compile(r"[\d%)] ?\Z")
 _RANGE_WORD: Final = r"[ ]?(?:\.{2,3}|(?<=[ ])(?:bis|to|til|till|tot|do|au|al|ate|до)(?=[ ]))[ ]?"
 _RANGE_END = re.compile(rf"\d[ ]?(?:%|[^\W\d_]{{1,3}}|[{SYMBOLS}])?{_RANGE_WORD}\Z")
 _RANGE_START = re.compile(rf"{_RANGE_WORD}(?:[^\W\d_]{{0,3}}[ ]?|[{SYMBOLS}])\d")
+# A bracket directly after a word, as in `Screws (100)`, and the next number after it.
+_WORD_BEFORE_BRACKET = re.compile(r"(?P<word>[^\W\d_]{1,20})[ \n\x1f]\([^\s\d()]{0,4}[ \n\x1f]?\Z")
+_AMOUNT_AFTER_BRACKET = re.compile(r"[^)\n]{0,4}\)[ \n\x1f][-(]?[^\s\w(]?[-(]?\d")
 _LETTER_MONEY = re.compile(rf"(?<![^\W_])([{''.join(units.LETTER_CURRENCIES)}]) ?\Z")
+_BEFORE_COMMA: Final = ("", " ", "(", *SYMBOLS)
 _CENTS = re.compile(r"[.,]\d\d\Z")
+_POWER_AFTER = re.compile(r"e|[ \n\x1f]?[x×*·]")
 _EXPONENT = re.compile(r"e([-+]?\d{1,2})(?![^\W_]|[.,]\d)")
 _FRACTION = re.compile(
     r"(?:(?P<whole>\d(?<![\w.,/⁄:'-]\d)\d{0,5})[ \n\x1f] ?)?(?P<part>\d\d?)(?P<bar>[/⁄])(?P<of>\d\d?)(?![\d/⁄]|[.,]\d)"
@@ -168,12 +179,19 @@ class NumberIndex:
 
     `are_joined(at)` returns whether the space at an offset is narrow enough to separate thousands. If so, `1 250,00` is
     one number; `1 250` may be one or two. `are_near(at)` returns whether the words around it are on one line and close
-    enough to belong together.
+    enough to belong together. `are_in_cell(at)` returns whether only a space separates them.
     """
 
-    def __init__(self, text: str, are_joined: Callable[[int], bool], are_near: Callable[[int], bool]) -> None:
+    def __init__(
+        self,
+        text: str,
+        are_joined: Callable[[int], bool],
+        are_near: Callable[[int], bool],
+        are_in_cell: Callable[[int], bool],
+    ) -> None:
         self._text = text
         self._are_near = are_near
+        self._are_in_cell = are_in_cell
         self._weak: set[int] = set()  # offsets of numbers that may be a group of a longer number
         # Digits that are grouped by spaces, and fractions: `1 250,00`, `7 1/2`.
         self.groups = sorted([*_find_space_grouped(text, are_joined), *_find_fractions(text, are_joined)])
@@ -213,7 +231,7 @@ class NumberIndex:
         strong: set[Number] = set()
         weak: set[Number] = set()
         for start, end in self._by_digits.get(_significant_digits(magnitude), ())[:limit]:
-            is_moved = self._text[start - 1 : start] == "." or self._text[end : end + 1] == "e"  # .5, 1.2e+03
+            is_moved = self._text[start - 1 : start] in (".", ",") or _POWER_AFTER.match(self._text, end)  # .5, 1.2e+03
             if not is_moved and printed_as.isdisjoint(_parse_digits(self._text[start:end])):
                 continue
             for number in self.read(start, end):
@@ -232,8 +250,34 @@ class NumberIndex:
             last += 1
         body = text[start:end] if digits is None else digits
         numbers = read_number(_with_plain_spaces(text[first:start]), body, _with_plain_spaces(text[end:last])).numbers
+        if any(number.values and number.values[0].startswith("-") for number in numbers):
+            numbers = self._as_remark(start, end, numbers)
+        if _SPACE.search(body) and "," not in body:  # it may be two numbers that are printed close together
+            numbers = tuple(
+                number._replace(certainty=min(number.certainty, _EITHER_SIGN_CERTAINTY)) for number in numbers
+            )
         shift = end - len(body)
         return [number._replace(start=start + number.start, end=shift + number.end) for number in numbers]
+
+    def _as_remark(self, start: int, end: int, numbers: tuple[Number, ...]) -> tuple[Number, ...]:
+        """Return the numbers that digits in brackets may be, the most likely first. After a word of the same cell the
+        brackets are seldom a minus, as in `thirty-six (36) months`. An amount may be either: `Net loss (1,250)`."""
+        text = self._text
+        word = _WORD_BEFORE_BRACKET.search(text, max(0, start - _CONTEXT_CHARACTERS), start)
+        is_currency = word is not None and word["word"] in units.CURRENCY_LETTERS
+        if word is None or not self._are_in_cell(word.end("word")) or (is_currency and len(word["word"]) <= 3):
+            return numbers
+        if len(numbers) == 1 and _AMOUNT_AFTER_BRACKET.match(text, end):
+            return numbers  # in a row of amounts: `Net loss (1,250) 2,300`
+        is_amount = not text[start:end].isdigit() and not is_currency
+        negative = numbers[-1]._replace(certainty=_EITHER_SIGN_CERTAINTY if is_amount else _LIMIT_CERTAINTY)
+        if len(numbers) > 1:
+            return (numbers[0], negative)
+        values = tuple(value.removeprefix("-") for value in negative.values)
+        plain = negative._replace(
+            start=0, end=end - start, values=values, certainty=_EITHER_SIGN_CERTAINTY if is_amount else 1.0
+        )
+        return (negative, plain) if is_amount else (plain, negative)
 
 
 @lru_cache(maxsize=8192)
@@ -246,6 +290,8 @@ def read_number(before: str, body: str, after: str) -> ParsedNumber:
     start, end = 0, len(body)
     if before.endswith(".") and body.isdigit() and not (before[-2:-1].isalnum() or before[-2:-1] == "."):
         values, start, before = (join_decimal("", body),), -1, before[:-1]  # .50
+    elif before.endswith(",") and body.isdigit() and before[-2:-1] in _BEFORE_COMMA and not after.startswith(","):
+        values, start, before = (join_decimal("", body),), -1, before[:-1]  # ,50 but not an empty cell of a CSV
     exponent = _EXPONENT.match(after)
     if exponent and body.isdigit() and exponent[1].isdigit():
         exponent = None  # 12E3 is an identifier
@@ -270,6 +316,9 @@ def read_number(before: str, body: str, after: str) -> ParsedNumber:
     if letter:
         currency = units.LETTER_CURRENCIES[letter[1]]
     places = int(exponent[1]) if exponent else _scale_places(before, left, right)
+    if "power" in right and places is not None:
+        exponent = right["power"]
+        places += int(re.sub(r"[\^e+]", "", exponent["exponent"]))
     if places is None:
         return ParsedNumber()
 
@@ -302,8 +351,8 @@ def read_number(before: str, body: str, after: str) -> ParsedNumber:
     elif after.startswith("-"):
         end += 1
     start -= before.endswith("-")
-    # `Shop > 75` may be breadcrumb navigation, and `9.99+` a mark on a receipt.
-    is_limit = "limit" in left and left["limit"][0] != "> "
+    # `Shop > 75` may be breadcrumb navigation, `9.99+` a mark on a receipt, and `at most 5` a text that ends in 5.
+    is_limit = "limit" in left and left["limit"][0] != "> " and not left["limit"][0][0].isalpha()
     is_range |= _RANGE_END.search(before_rest) is not None or _RANGE_START.match(after_rest) is not None
     certainty = (
         _LIMIT_CERTAINTY
@@ -380,7 +429,8 @@ def _is_letter(character: str) -> bool:
 
 def _is_part_of_other_number(body: str, left: _Tokens, right: _Tokens) -> bool:
     """Return whether the digits only begin another number (7 1/2, 7.5 × 10³, 12⁹⁹), or their sign is ambiguous."""
-    if "unsure" in left or "debit" in right or "power" in right:  # a debit is negative at a bank, positive in a ledger
+    is_open = "power" in right and not right["power"]["exponent"]
+    if "unsure" in left or "debit" in right or is_open:  # a debit is negative at a bank, positive in a ledger
         return True
     raised = (
         right["raised"][0].count("^") if "raised" in right else 0

@@ -207,8 +207,8 @@ class TextSearch:
             return False
         if not any(map(str.isdigit, needle)):
             return True
-        marks = _MARKS.findall(folded)
-        if marks and not any(marks == _MARKS.findall(one) for one in self._with_marks_around(printed, span)):
+        marks = _marks(folded)
+        if marks and not any(marks == _marks(one) for one in self._with_marks_around(printed, span)):
             return False
         if len(_MINUS.findall(printed)) != len(_MINUS.findall(folded)):
             return False
@@ -362,6 +362,11 @@ def _is_token_boundary(folded: str, number: int) -> bool:
     if between in ("-", "'", "@", "_", "&", "\\") or between == ".":
         return between == "." and not a.isdigit() and b.isdigit()
     return True
+
+
+def _marks(text: str) -> list[str]:
+    """Return the unit and limit signs of a text; `>=` is the sign ≥."""
+    return _MARKS.findall(text.replace(">=", "≥").replace("<=", "≤"))
 
 
 def _plus_and_hash_endings(text: str) -> list[str]:

@@ -135,7 +135,13 @@ class WordIndex:
                 self.words[index], self.words[index + 1], _MAX_GAP_TO_UNIT
             )
 
-        return numbers.NumberIndex(printed.text, are_joined, are_near)
+        def are_in_cell(at: int) -> bool:
+            if printed.text[at] != "\n":
+                return True
+            index = bisect_right(starts, at) - 1
+            return self.are_in_one_cell(index, index + 1)
+
+        return numbers.NumberIndex(printed.text, are_joined, are_near, are_in_cell)
 
     @cached_property
     def dates(self) -> dict[dates.Day, list[tuple[int, int, float]]]:
