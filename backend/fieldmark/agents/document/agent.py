@@ -147,7 +147,7 @@ async def _brief_chat(conn: Connection, context: RunContext, given: ChatInput) -
 
 async def _brief_auto_create(conn: Connection, context: RunContext, given: AutoCreateInput) -> Prompt:
     proposal = await auto_creations.match_earlier_document(conn, context.scope, context.run_id, context.document_id)
-    # (Read after `recognise`, which puts a matching document's schema and prompt into the working state.)
+    # (Read after `match_earlier_document`, which puts a matching document's schema and prompt into the working state.)
     shown = await message_context(conn, Conversation.of(context))
     asked = DOCUMENT.text("propose", kind=proposal.kind, refinements=REFINEMENTS)
     if proposal.matched is not None:
