@@ -103,6 +103,8 @@ class CandidateFinder:
         if any(yes_no.is_box(index.folded[at]) for at in options):  # `☐ Yes ☒ No` means no, whichever part is quoted
             return yes_no.answers_in(" ".join(index.folded[at] for at in options)) == {value}
         quote = " ".join(index.folded[at] for at in own)
+        if yes_no.ends_before_its_box(quote):  # a match ends at the last letter: `Yes ☒ No` of `Yes ☒ No ☐`
+            quote = " ".join([quote, *self._box_after(own[-1])])
         if not yes_no.answers_in(quote) and (ticked := self._is_ticked(own)):
             return ticked == {value}
         first, last = self._first_answer(own[0]), self._last_answer(own[-1])
@@ -110,6 +112,16 @@ class CandidateFinder:
         if last == own[-1] and not yes_no.answers_in(around) and (after := self._answers_after(own)):
             around += ": " + " ".join(index.folded[at] for at in after)
         return yes_no.is_evidence(value, quote, around, yes_no.is_denied(*self._sentence_around(own)))
+
+    def _box_after(self, word: int) -> list[str]:
+        """Return the folded words of the box directly after a word on its line."""
+        index, line = self._index, self._index.line_of(word)
+        end = word
+        while end - word < _MAX_BOX_WORDS and end + 1 < len(index.words) and index.line_of(end + 1) == line:
+            if not yes_no.is_box(index.folded[end + 1]) and index.folded[end + 1] not in ("[", "(", "x"):
+                break
+            end += 1
+        return index.folded[word + 1 : end + 1]
 
     def _is_ticked(self, quote: Sequence[int]) -> set[bool]:
         """Return whether the form item of a quote is ticked, as `yes_no.item_is_ticked` does."""

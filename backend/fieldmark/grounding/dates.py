@@ -126,6 +126,11 @@ _DAY_FIRST = re.compile(
     rf"(\d(?<![\w.,]\d)\d?){_ORDINAL}{_GAP}{_OF}({units.any_of(MONTHS)})(?![^\W\d_]){_GAP}{_OF}{_YEAR}"
 )
 _MONTH_FIRST = re.compile(rf"(\d(?<![\d.,]\d)\d?)(?:st|nd|rd|th)?[\s\x1f,.\-/']{{1,3}}{_YEAR}")
+# Two days of one month: `3-5 March 2024`, `10.-12.04.2026`, `Jan 1-15, 2023`. The first day shares the month and year.
+_FIRST_OF_TWO = re.compile(
+    rf"(\d(?<![\w.,:/\-]\d)\d?)\.?\s?-\s?\d\d?(?:\.?\s({units.any_of(MONTHS)})\.?,?\s(\d{{4}})(?!\d)"
+    r"|\.(\d\d?)\.(\d{4}|\d\d)(?![\d_]|[./\-,:]\d)|,?\s(\d{4})(?!\d))"
+)
 _MONTH_BEFORE = re.compile(r"(?<![^\W_])([^\W\d_]{3,12})[\s\x1f.\-/]{0,3}\Z")
 _YEAR_BEFORE = re.compile(rf"([12](?<!\d\d)\d{{3}}){_GAP}([^\W\d_]{{3,12}}){_GAP}(\d{{1,2}})(?![\d])")
 _EAST_ASIAN = re.compile(r"(\d(?<!\d\d)\d{3})\s?[年년]\s?(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日일]")
@@ -203,6 +208,8 @@ def parse(text: str) -> DateAndTime | None:
         time = (int(iso[4]), int(iso[5]), int(iso[6]) if iso[6] else None) if iso[4] else None
         return DateAndTime(days, time) if days else None
     folded = fold(text)
+    if _FIRST_OF_TWO.search(folded):
+        return None  # two days
     for start, end, times in find_times(folded, allow_dots=True):
         if not re.search(r"[^\W_]", folded[:start] + folded[end:]):
             return DateAndTime((), times[0])
@@ -237,6 +244,17 @@ def find_dates(text: str) -> Iterator[PrintedDate]:
         if named and month:
             for one in _as_printed_date(found, _days_of_month(named[1], found[1], _years(found[2]))):
                 yield one._replace(start=named.start())
+    for found in _FIRST_OF_TWO.finditer(text):
+        if found[4]:
+            days = [((year, int(found[4]), int(found[1])), "dmy") for year in _years(found[5])]
+            yield from _as_printed_date(found, days, is_dotted=True)
+        elif found[2]:
+            yield from _as_printed_date(found, _days_of_month(found[2], found[1], _years(found[3])))
+        else:
+            named = _MONTH_BEFORE.search(text, max(0, found.start() - _LOOK_BACK_CHARACTERS), found.start())
+            if named and named[1] in MONTHS:
+                for one in _as_printed_date(found, _days_of_month(named[1], found[1], _years(found[6]))):
+                    yield one._replace(start=named.start())
     for found in _YEAR_BEFORE.finditer(text):
         if found[2] in MONTHS:
             yield from _as_printed_date(found, _days_of_month(found[2], found[3], (int(found[1]),)))

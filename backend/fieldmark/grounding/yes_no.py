@@ -111,6 +111,8 @@ def item_is_ticked(line: Sequence[str], first: int, last: int) -> set[bool]:
         before = []
     elif len(boxes) < 2:
         return set()
+    elif [words[start - 1][-1:] in (":", "?") for start, *_ in boxes] == [True] + [False] * (len(boxes) - 1):
+        after = []  # `Gender: ☒ Male ☐ Female`: the boxes follow the heading of all items
     between = [word for box in before for word in words[box[1] + 1 : first]]
     between += [word for box in after for word in words[last + 1 : box[0]]]
     ticked = {box[2] for box in before + after}
@@ -129,6 +131,14 @@ def is_box(word: str) -> bool:
     """Return whether a folded word is a box, or the end of one."""
     token = _TOKEN.fullmatch(word)
     return word in ("]", ")") or (token is not None and not token[0][0].isalnum())
+
+
+def ends_before_its_box(quote: str) -> bool:
+    """Return whether a folded quote ends with an answer whose box comes after it, as in `Yes ☒ No`."""
+    tokens = list(_TOKEN.finditer(quote))
+    is_answer = [one[0] in _ANSWER_WORDS for one in tokens]
+    boxes = [n for n, one in enumerate(tokens) if one.lastgroup]
+    return bool(boxes) and boxes[0] > 0 and is_answer[boxes[0] - 1] and is_answer[-1]
 
 
 def is_negation(word: str) -> bool:
