@@ -190,7 +190,7 @@ CLAIMS = [
     ({"role": ABSENT}, {"role": "authenticated"}, "signed-in user"),
     ({"sub": "somebody"}, {"sub": str(USER)}, "UUID"),
     ({"sub": 7}, {"sub": str(USER)}, "cannot be read"),
-    ({"iss": "https://evil.example/auth/v1"}, {}, "issued by somebody else"),
+    ({"iss": "https://evil.example/auth/v1"}, {}, "issuer"),
     ({"iss": ABSENT}, {}, "lacks the claim 'iss'"),
 ]
 # By their place: the times in them are not the same in every process of a run.

@@ -1,1 +1,1 @@
-"""Who acts: tokens in, a scope out."""
+"""Authentication: verify tokens, and the scope that a request acts in."""

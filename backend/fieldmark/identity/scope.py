@@ -1,4 +1,4 @@
-"""Who acts: a user within an organisation. Made once from the token; never from a body, a path or the model."""
+"""The user and organisation of a request, taken from its token and never from a body, a path or the model."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The user and the organisation that every query of a request or a run is bound to. `expires_at`: when the
-    request's token or key expires, for what goes on longer than its first query."""
+    """The user and organisation that all queries of a request or run are limited to. `expires_at` is when the token or
+    API key expires, checked by long-lived requests such as event streams."""
 
     user_id: UUID
     org_id: UUID

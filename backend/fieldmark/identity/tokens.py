@@ -1,4 +1,4 @@
-"""Who somebody is: a bearer token in, the person it was issued to out."""
+"""Verify bearer tokens: JSON Web Tokens of this server or of Supabase Auth."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _REQUIRED = ["exp", "sub", "aud", "iss"]
 _MAX_TOKEN = 8192
 _LEEWAY_S = 10
 _LATEST = 32_503_680_000
-"""The year 3000: a later end of a token counts as this."""
+"""The year 3000. A token that expires later is treated as expiring then."""
 
 _LOCAL_ISSUER = "fieldmark"
 _LOCAL_ALGORITHM = "HS256"
 _ANOTHER_SERVERS = (
-    "The token's signature is not that of this server's key. Servers on several machines take each other's tokens only "
-    "with the same FIELDMARK_HOME/keys, or with Supabase Auth."
+    "The token's signature does not match this server's key. Servers on several machines need the same "
+    "FIELDMARK_HOME/keys, or Supabase Auth."
 )
 _KEY_BYTES = 32
 
@@ -43,12 +43,12 @@ _SUPABASE_ALGORITHMS = ("ES256", "RS256")
 _SHARED_ALGORITHM = "HS256"
 _WITHOUT_IT = (
     "The token is signed with the project's shared secret (HS256). Switch the project to signing keys (in Supabase: "
-    "Project Settings, JWT Keys), or give the service the secret as SUPABASE_JWT_SECRET."
+    "Project Settings, JWT Keys), or set SUPABASE_JWT_SECRET to the secret."
 )
-_FORGED_SHARED = "The token's signature is not that of the secret in SUPABASE_JWT_SECRET."
+_FORGED_SHARED = "The token's signature does not match the secret in SUPABASE_JWT_SECRET."
 _MAX_JWKS_BYTES = 1 << 18
 
-# ValueError: a lone surrogate in a token cannot even be encoded. The rest PyJWT turns into errors of its own.
+# ValueError: a lone surrogate in a token cannot be encoded. PyJWT raises its own errors for everything else.
 _UNREADABLE = (jwt.PyJWTError, ValueError)
 
 _log = structlog.get_logger(__name__)
@@ -56,7 +56,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A user who is signed in, the address that their token names, and when it expires."""
+    """A signed-in user, with the email address and expiry of their token."""
 
     user_id: UUID
     email: str | None = None
@@ -64,31 +64,33 @@ class Person:
 
 
 class Tokens(Protocol):
-    """One way to know a person by a token."""
+    """Verifies the tokens of one issuer."""
 
     async def person_of(self, token: str) -> Person:
-        """Whose it is. `Unauthenticated` with the reason; `Unavailable` when nobody can tell now."""
+        """Return the person that a token was issued to. Raise `Unauthenticated` if the token is invalid, `Unavailable`
+        if the identity provider cannot be reached."""
         ...
 
 
 class LocalTokens:
-    """Tokens signed by this server itself, with a key that it makes for itself in `<home>/keys/tokens`.
+    """Tokens signed by this server, with a key that it generates in `<home>/keys/tokens`.
 
-    `Misconfigured` when the key cannot be read, is not 32 bytes, or others than its owner may read it.
+    Raises `Misconfigured` if the key cannot be read, is not 32 bytes, or is readable by other users.
     """
 
     def __init__(self, home: Path) -> None:
         self._key = _own_key(home / "keys" / "tokens")
 
     def sign(self, user_id: UUID, lifetime: timedelta = timedelta(hours=12), email: str | None = None) -> str:
-        """A token for that user, valid from now for `lifetime`. `Invalid` when that is no time at all or no date."""
+        """Return a token for a user, valid from now for `lifetime`. Raise `Invalid` if the lifetime is not positive or
+        too long."""
         if lifetime <= timedelta(0):
-            raise Invalid("A token must live for some time.")
+            raise Invalid("The lifetime of a token must be positive.")
         now = datetime.now(UTC)
         try:
             end = now + lifetime
         except OverflowError:
-            raise Invalid("A token cannot live that long.") from None
+            raise Invalid("The lifetime of the token is too long.") from None
         claims: dict[str, Any] = {
             "iss": _LOCAL_ISSUER,
             "aud": _AUDIENCE,
@@ -102,18 +104,17 @@ class LocalTokens:
         return jwt.encode(claims, self._key, algorithm=_LOCAL_ALGORITHM)
 
     async def person_of(self, token: str) -> Person:
-        """Whom `sign` issued the token to. `Unauthenticated`."""
         _header(token, (_LOCAL_ALGORITHM,))
         return _person(token, self._key, _LOCAL_ALGORITHM, _LOCAL_ISSUER, forged=_ANOTHER_SERVERS)
 
 
 class SupabaseTokens:
-    """Tokens of the Supabase project at `url`, checked with the public keys that its Auth publishes.
+    """Tokens of the Supabase project at `url`, verified with the public keys that Supabase Auth publishes.
 
-    The keys are fetched when first needed and again after `keys_live_s`; a key nobody has heard of has them fetched at
-    most once in `refetch_after_s`, however many such tokens come. A known key goes on working while Auth is away.
+    The keys are fetched on first use and again after `keys_live_s` seconds. Tokens with an unknown key id cause at most
+    one fetch every `refetch_after_s` seconds. Known keys are still accepted while Supabase Auth is unavailable.
 
-    Projects that sign with a shared secret (HS256) are served only with that `secret`, which no published key ever is.
+    Tokens signed with a shared secret (HS256) are accepted only if `secret` is given.
     """
 
     def __init__(
@@ -137,18 +138,17 @@ class SupabaseTokens:
         self._fetching: asyncio.Task[None] | None = None
 
     async def person_of(self, token: str) -> Person:
-        """Whom Supabase Auth issued the token to. `Unauthenticated`, or `Unavailable` when Auth is away."""
         header = _header(token, (*_SUPABASE_ALGORITHMS, _SHARED_ALGORITHM), _SUPABASE_ALGORITHMS)
         if header["alg"] == _SHARED_ALGORITHM:
             if self._secret is None:
                 raise Unauthenticated(_WITHOUT_IT)
             return _person(token, self._secret, _SHARED_ALGORITHM, self._issuer, forged=_FORGED_SHARED)
-        # Nothing else in the header counts: a key that the token brings or points to (jwk, jku, x5u) proves nothing.
+        # All other headers are ignored: a key that the token contains or links to (jwk, jku, x5u) proves nothing.
         kid = header.get("kid")
         if not isinstance(kid, str):
             raise Unauthenticated("The token does not name the key that it is signed with.")
         key = await self._key(kid)
-        # The algorithm is the key's, not the token's: no public key is ever taken for a shared secret.
+        # The algorithm comes from the key, not the token, so that a public key is never used as a shared secret.
         return _person(token, key, key.algorithm_name, self._issuer)
 
     async def _key(self, kid: str) -> jwt.PyJWK:
@@ -157,17 +157,17 @@ class SupabaseTokens:
             return key
         fetching = self._fetch_keys()
         if fetching is not None and not (key is not None and self._auth_is_away):
-            # Shielded: a caller who hangs up must not take the keys from all who wait with it.
+            # Shielded: other requests may wait for the same fetch when this one is cancelled.
             await asyncio.shield(fetching)
             key = self._keys.get(kid)
         if key is not None:
             return key
         if self._auth_is_away:
-            raise Unavailable("Supabase Auth does not answer, so nobody can be signed in now. Try again shortly.")
-        raise Unauthenticated("The token is signed with a key that Supabase Auth does not publish.")
+            raise Unavailable("Supabase Auth does not answer, so the token cannot be verified. Try again shortly.")
+        raise Unauthenticated("The token is signed with a key that Supabase Auth does not publish. Sign in again.")
 
     def _fetch_keys(self) -> asyncio.Task[None] | None:
-        """The fetch under way, or a new one; None when the last one is too recent."""
+        """Return the running fetch or start one. None if the last fetch was too recent."""
         if self._fetching is None or self._fetching.done():
             if time.monotonic() < self._next_fetch:
                 return None
@@ -190,32 +190,34 @@ class SupabaseTokens:
 
 
 async def published_keys(url: str, timeout_s: float = 5) -> int:
-    """How many keys the Auth of a Supabase project publishes that can check a token here. Raises Unavailable."""
+    """Return how many usable keys Supabase Auth publishes. Raise Unavailable if it does not publish a key set."""
     try:
         async with asyncio.timeout(timeout_s):
             return len(_usable(json.loads(await _get(f"{url.rstrip('/')}/auth/v1/.well-known/jwks.json"))))
     except (httpx.HTTPError, TimeoutError, ValueError, RecursionError) as error:
-        raise Unavailable(f"Supabase Auth publishes no key set there ({type(error).__name__}).") from error
+        raise Unavailable(
+            f"Supabase Auth does not publish a key set at SUPABASE_URL ({type(error).__name__})."
+        ) from error
 
 
 def tokens_for(settings: Settings) -> Tokens:
-    """Supabase's tokens when its URL is set, else this server's own."""
+    """Return the verifier for Supabase tokens if SUPABASE_URL is set, else for this server's own tokens."""
     if not settings.supabase_url:
         return LocalTokens(settings.home)
     secret = settings.supabase_jwt_secret
     return SupabaseTokens(settings.supabase_url, secret=None if secret is None else secret.get_secret_value().encode())
 
 
-def _header(token: str, algorithms: tuple[str, ...], told: tuple[str, ...] | None = None) -> dict[str, Any]:
-    """The header of a token that is signed by one of these algorithms. `told` are those that a refusal names."""
+def _header(token: str, algorithms: tuple[str, ...], recommended: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the header of a token signed with one of the algorithms. An error names the `recommended` ones."""
     if len(token) > _MAX_TOKEN:
         raise Unauthenticated(f"The token is longer than {_MAX_TOKEN} characters.")
     try:
         header = jwt.get_unverified_header(token)
     except _UNREADABLE:
-        raise Unauthenticated("What was sent is not a signed token.") from None
+        raise Unauthenticated("The bearer token is not a signed token (JWT).") from None
     if header.get("alg") not in algorithms:
-        raise Unauthenticated(f"The token is not signed the way it has to be here ({' or '.join(told or algorithms)}).")
+        raise Unauthenticated(f"The token is not signed with {' or '.join(recommended or algorithms)}.")
     return header
 
 
@@ -224,7 +226,7 @@ def _person(
     key: jwt.PyJWK | bytes,
     algorithm: str,
     issuer: str,
-    forged: str = "The token's signature is not that of the key it names.",
+    forged: str = "The token's signature does not match the key that it names.",
 ) -> Person:
     try:
         claims = jwt.decode(
@@ -241,7 +243,7 @@ def _person(
     except _UNREADABLE as error:
         raise Unauthenticated(_reason(error)) from None
     if claims.get("role") != _ROLE:
-        raise Unauthenticated("The token is not that of a signed-in user.")
+        raise Unauthenticated("The token does not belong to a signed-in user.")
     subject = claims["sub"]
     email = claims.get("email")
     try:
@@ -260,9 +262,9 @@ def _reason(error: BaseException) -> str:
         case jwt.MissingRequiredClaimError():
             return f"The token lacks the claim '{error.claim}'."
         case jwt.InvalidAudienceError():
-            return f"The token is meant for somebody else: its audience is not '{_AUDIENCE}'."
+            return f"The token is for another service: its audience is not '{_AUDIENCE}'."
         case jwt.InvalidIssuerError():
-            return "The token was issued by somebody else."
+            return "The token was issued by another service: its issuer is wrong."
         case _:
             return "The token's content cannot be read."
 
@@ -277,12 +279,14 @@ def _own_key(path: Path) -> bytes:
         with os.fdopen(opened, "rb") as file:
             mode = os.fstat(opened).st_mode
             if not stat.S_ISREG(mode) or mode & 0o077:
-                raise Misconfigured(f"Others than its owner may read the key {path}: make it a file of mode 0600.")
+                raise Misconfigured(
+                    f"The key {path} must be a file that only its owner can read. Set its mode to 0600."
+                )
             key = file.read(_KEY_BYTES + 1)
     except OSError as error:
-        raise Misconfigured(f"The key {path} cannot be read or made: {error.strerror}.") from error
+        raise Misconfigured(f"The key {path} cannot be read or created: {error.strerror}.") from error
     if len(key) != _KEY_BYTES:
-        raise Misconfigured(f"The key {path} is damaged: remove it, and a new one is made; all tokens end with it.")
+        raise Misconfigured(f"The key {path} is damaged. Remove it to generate a new one; all tokens become invalid.")
     return key
 
 
@@ -293,7 +297,7 @@ def _make_key(path: Path) -> None:
             file.write(secrets.token_bytes(_KEY_BYTES))
             file.flush()
             os.fsync(made)
-        # Of several processes that start at once the first one's link stands, and all read that.
+        # If several processes start at once, the first link wins, and all processes read its key.
         with suppress(FileExistsError):
             path.hardlink_to(name)
     finally:
@@ -307,12 +311,12 @@ async def _get(url: str) -> bytes:
         async for chunk in response.aiter_bytes():
             body += chunk
             if len(body) > _MAX_JWKS_BYTES:
-                raise ValueError("a key set of that size is none")
+                raise ValueError("the key set is too large")
     return bytes(body)
 
 
 def _usable(key_set: object) -> dict[str, jwt.PyJWK]:
-    """The keys of a JWKS that may check a token here, by their id."""
+    """Return the keys of a JWKS that can verify tokens, by key id."""
     published: object = cast("dict[str, object]", key_set).get("keys") if isinstance(key_set, dict) else None
     if not isinstance(published, list):
         raise ValueError("not a key set")
@@ -321,7 +325,7 @@ def _usable(key_set: object) -> dict[str, jwt.PyJWK]:
         try:
             key = jwt.PyJWK(cast("dict[str, Any]", entry))
         except (jwt.PyJWTError, ValueError, TypeError, AttributeError):
-            # One odd key must not take the others with it.
+            # An unsupported key must not invalidate the others.
             continue
         kid = key.key_id
         if isinstance(kid, str) and key.algorithm_name in _SUPABASE_ALGORITHMS and key.public_key_use in ("sig", None):

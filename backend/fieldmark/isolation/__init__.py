@@ -1,4 +1,4 @@
-"""What keeps the processes of a service apart: Postgres, readers of files, agents' CLIs."""
+"""Isolate the processes of a service from each other: Postgres, document readers, agents' CLIs."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ _PR_SET_DUMPABLE = 4
 
 
 def close_memory() -> None:
-    """From now on no other process of this one's user looks into its memory or its environment, where keys and
-    passwords are, and it leaves no core. What it starts begins anew, open as ever."""
+    """Deny other processes of the same user access to this process's memory and environment, which contain keys and
+    passwords. Disables core dumps too. Child processes do not inherit this."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def shortcoming() -> str | None:
-    """What this system does not keep apart, as a sentence for whoever runs the service; None where all is."""
+    """Return a warning for the operator about processes that this system cannot isolate, or None."""
     return shortcoming_of(users.is_root(), landlock.version())
 
 
 def shortcoming_of(is_root: bool, landlock_version: int) -> str | None:
-    """As `shortcoming`, of a system like that."""
+    """Return the warning for a system with this Landlock version (0: none)."""
     if is_root or landlock_version >= landlock.SCOPES_SIGNALS:
         return None
     if landlock_version:
         return (
-            "Agents, readers of files and the embedded Postgres run as one user and can end each other: this kernel's "
-            "Landlock is older than Linux 6.12. Start Fieldmark as root, and each gets a user of its own."
+            "Agents, document readers and the embedded Postgres run as one user and can signal each other, because "
+            "Landlock of this kernel is older than Linux 6.12. Start Fieldmark as root to give each its own user."
         )
     return (
-        "Agents, readers of files and the embedded Postgres run as one user and can reach each other's files: this "
-        "system has no Landlock. Start Fieldmark as root, and each gets a user of its own."
+        "Agents, document readers and the embedded Postgres run as one user and can access each other's files, because "
+        "this system has no Landlock. Start Fieldmark as root to give each its own user."
     )

@@ -1,10 +1,10 @@
-"""Give up files, signals and other processes for good, by the kernel's Landlock. Any user may.
+"""Confine a process with the Linux security module Landlock. It needs no privileges and cannot be undone.
 
-A process that is confined reaches only the files that it names, and so do all that it starts. It cannot look into or
-trace a process outside, from Landlock's version 6 on it cannot signal one either.
+A confined process and its children can open only the files that were allowed. They cannot trace processes outside the
+sandbox, and from Landlock version 6 on cannot signal them.
 
-Run as a program it confines itself and becomes another one: `landlock.py FOLDER CONFIG PROGRAM COMMAND…`, for the
-agent's CLI. So it needs nothing but the standard library.
+Run as a program, it confines itself and executes the agent's CLI: `landlock.py FOLDER CONFIG PROGRAM COMMAND…`. So it
+imports only the standard library.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 SCOPES_SIGNALS = 6
-"""The version from which on a confined process can signal none outside."""
+"""The first Landlock version in which a confined process cannot signal processes outside its sandbox."""
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every architecture of ours
 _ASK_VERSION, _PATH_BENEATH = 1, 1
@@ -30,21 +30,23 @@ _ALL_OF_VERSION = {1: 13, 2: 14, 3: 15, 4: 15}  # how many rights on files there
 _BIND, _CONNECT = 1, 2
 _SCOPED_SOCKETS, _SCOPED_SIGNALS = 1, 2
 
-# What a program needs of the system: to read and run, and to write. Names are looked up in the first.
+# Paths that every program needs: to read and execute, and devices to write. /run/systemd/resolve is for DNS.
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/proc", "/sys", "/run/systemd/resolve")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 
 
 def version() -> int:
-    """Landlock's version on this machine; 0 where the kernel or a container does not offer it."""
+    """Return the Landlock version of this machine. 0 if the kernel or container does not support it."""
     if sys.platform != "linux":
         return 0
     return max(0, _libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION)))
 
 
 def confine(readable: Sequence[str] = (), writable: Sequence[str] = (), *, may_connect: bool = False) -> bool:
-    """From now on this thread, and what it starts, can open only what lies below these, and take no port of its choice.
-    False, and nothing has changed, where Landlock is not offered. A name that does not exist is left out."""
+    """Limit this thread and its children to files below these paths, and forbid binding TCP ports.
+
+    Paths that do not exist are ignored. Return False, without any effect, if Landlock is not supported.
+    """
     offered = version()
     if not offered:
         return False
@@ -69,18 +71,18 @@ def confine(readable: Sequence[str] = (), writable: Sequence[str] = (), *, may_c
 
 def _allow(rules: int, path: str, rights: int) -> None:
     try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
     try:
         if not Path(path).is_dir():
             rights &= _OF_FILES
-        beneath = struct.pack("=Qi", rights, place)
+        beneath = struct.pack("=Qi", rights, descriptor)
         _checked(
             _libc().syscall(_ADD_RULE, ctypes.c_int(rules), ctypes.c_int(_PATH_BENEATH), beneath, ctypes.c_uint32(0))
         )
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
 def _libc() -> ctypes.CDLL:

@@ -1,7 +1,7 @@
-"""Users for processes that must not touch each other, where the service is root: one each, for as long as they live.
+"""Give each isolated process its own user id while it runs, if the service is root.
 
-They are numbers out of a range that nobody has, without a name. Who has taken one holds the lock of its file; the
-kernel lets go of it when the service dies. So several services on a machine never give one out twice.
+The ids come from a range that is not used on the system. Each id in use is locked by a file lock, which the kernel
+releases when the service dies. So several services on one machine never use the same id.
 """
 
 from __future__ import annotations
@@ -27,54 +27,54 @@ _users = DEFAULT
 
 
 def use(users: range) -> None:
-    """Take users of this range from now on. Raises Misconfigured where this system has not all of them."""
+    """Set the range of user ids. Raise Misconfigured if it is too small or not available on this system."""
     global _users
     if len(users) < _FEWEST:
         raise Misconfigured(f"FIELDMARK_PROCESS_USERS must be a range of {_FEWEST} users or more, such as 62000-62999.")
     if is_root() and not _are_mapped(users):
         raise Misconfigured(
-            f"This container has no users {users[0]} to {users[-1]}. Set FIELDMARK_PROCESS_USERS to a range that it "
-            "has."
+            f"The user ids {users[0]} to {users[-1]} are not mapped in this container. Set FIELDMARK_PROCESS_USERS to a "
+            "range that is."
         )
     _users = users
 
 
 def is_root() -> bool:
-    """Whether this process may give its children other users."""
+    """Return whether this process can start children as other users."""
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def of_postgres() -> int:
-    """The embedded Postgres' user, which is never taken."""
+    """Return the user id reserved for the embedded Postgres."""
     return _users[0]
 
 
 def is_ours(user: int) -> bool:
-    """Whether the user is one of the range."""
+    """Return whether a user id is in the range."""
     return user in _users
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A user that one process has, and its lock."""
+    """A user id in use by a process, and its file lock."""
 
     user: int
     _lock: int
 
     def give_back(self) -> None:
-        """Once the process has ended."""
+        """Release the user id, after its process has ended."""
         os.close(self._lock)
 
 
 def take() -> Taken | None:
-    """A user that no other process has; None where the service is not root, and its children stay what it is.
+    """Return a free user id, or None if the service is not root: then its children keep its user.
 
-    Raises Unavailable where all are taken, Misconfigured where they cannot be locked.
+    Raise Unavailable if all ids are in use, Misconfigured if they cannot be locked.
     """
     if not is_root():
         return None
     folder = _folder()
-    # Anywhere in the range: what a process may have left in some place does not soon get its next owner.
+    # A random id, so that files which a process left behind do not soon belong to another process.
     for user in random.sample(_users[1:], len(_users) - 1):
         lock = os.open(folder / str(user), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -85,12 +85,12 @@ def take() -> Taken | None:
                 raise
         else:
             return Taken(user, lock)
-    raise Unavailable("All users of FIELDMARK_PROCESS_USERS are taken. Give it a wider range.")
+    raise Unavailable("All user ids of FIELDMARK_PROCESS_USERS are in use. Set a wider range.")
 
 
 @contextmanager
 def taken() -> Generator[int | None]:
-    """A user as `take` gives it, for as long as this context lasts."""
+    """Yield a free user id as `take` does, and release it at the end of the context."""
     holding = take()
     try:
         yield None if holding is None else holding.user
@@ -109,8 +109,8 @@ def _folder() -> Path:
         if stat.S_ISDIR(found.st_mode) and found.st_uid == 0 and not found.st_mode & 0o022:
             return folder
     raise Misconfigured(
-        f"Neither {_LOCKS[0]} nor {_LOCKS[1]} can be made, where a service that is root locks the users of its "
-        "processes. Make one of them writable, or start Fieldmark as an ordinary user."
+        f"Neither {_LOCKS[0]} nor {_LOCKS[1]} can be created. Fieldmark started as root needs one of them for lock "
+        "files. Make one writable, or start Fieldmark as an ordinary user."
     )
 
 

@@ -1,1 +1,1 @@
-"""What the process tells of itself: logs, metrics, spans."""
+"""Logs, metrics and traces."""

@@ -1,4 +1,4 @@
-"""What the process logs: one line an event on standard error, never a document's text, a token or a local variable."""
+"""Log one line for each event to standard error, without document text, tokens or local variables."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fieldmark.errors import Misconfigured, Unavailable
 
 
 def set_up_logs(level: str) -> None:
-    """Log from `level` on: to a terminal for people, elsewhere as JSON lines. What libraries log (their warnings at
-    most) goes the same way, so it bears the same ids."""
+    """Log events of at least `level`: readable on a terminal, otherwise as JSON lines. Warnings and errors of libraries
+    are logged in the same format, with the same ids."""
     number = logging.getLevelNamesMapping()[level.upper()]
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -36,7 +36,7 @@ def set_up_logs(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[structlog.stdlib.add_logger_name, _of_library, *shared],
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, _redact_library_event, *shared],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, without_texts, shown],
         )
     )
@@ -44,8 +44,7 @@ def set_up_logs(level: str) -> None:
 
 
 class _Lines(structlog.PrintLogger):
-    """Writes to standard error. A line that cannot be written (its reader is gone, the disk is full) is lost: whoever
-    logs is in the middle of something else, which must not end with it."""
+    """Writes to standard error. Write errors (broken pipe, full disk) are ignored: they must not fail the caller."""
 
     def __init__(self, *_: object) -> None:
         super().__init__(sys.stderr)
@@ -57,12 +56,12 @@ class _Lines(structlog.PrintLogger):
     log = debug = info = warn = warning = fatal = failure = err = error = critical = exception = msg
 
 
-# Libraries that say nothing in their lines but ids, addresses and states. Others repeat the exception that they met, or
-# the message that they could not read: of those only the place is told.
+# Libraries that log only ids, addresses and states. Others may log exceptions or messages with document text, so for
+# those only the module and line are logged.
 _DISCREET = ("opentelemetry", "procrastinate", "psycopg", "uvicorn")
 
 
-def _of_library(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+def _redact_library_event(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
     record: logging.LogRecord = event["_record"]
     if record.name.split(".")[0] not in _DISCREET:
         event["event"] = f"{record.module}:{record.lineno}"
@@ -70,35 +69,34 @@ def _of_library(logger: WrappedLogger, method: str, event: EventDict) -> EventDi
 
 
 def without_texts(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """Puts an exception's traceback into the line: types and places, and texts only of those that hold no values."""
+    """Add an exception's traceback to an event: types and positions, and only messages without document values."""
     error = event.pop("exc_info", None)
     if error is True:
         error = sys.exc_info()
     if isinstance(error, tuple):
         error = cast(tuple[object, ...], error)[1]
     if isinstance(error, BaseException):
-        event["exception"] = "\n".join(_told(error))
+        event["exception"] = "\n".join(_format_exception(error))
     return event
 
 
-def _told(error: BaseException) -> Iterator[str]:
+def _format_exception(error: BaseException) -> Iterator[str]:
     earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if earlier is not None:
-        yield from _told(earlier)
+        yield from _format_exception(earlier)
         yield "which led to:"
-    # Frames name places. Their source lines are left out: Python 3.13 has them of code too that stands in no file of
-    # ours, such as what was given with -c. The lines that print local variables, and the exceptions' own texts, may
-    # repeat what a document says.
-    places = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), lookup_lines=False)
-    bare = [traceback.FrameSummary(place.filename, place.lineno, place.name, line="") for place in places]
+    # Source lines are omitted: Python 3.13 also prints lines of code given with -c. Local variables and exception
+    # messages are omitted because they may contain document text.
+    frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), lookup_lines=False)
+    bare = [traceback.FrameSummary(frame.filename, frame.lineno, frame.name, line="") for frame in frames]
     yield "".join(traceback.StackSummary.from_list(bare).format()).rstrip()
-    yield f"{type(error).__module__}.{type(error).__qualname__}{_text_of(error)}"
+    yield f"{type(error).__module__}.{type(error).__qualname__}{_safe_message(error)}"
     if isinstance(error, BaseExceptionGroup):
         for one in cast(BaseExceptionGroup[BaseException], error).exceptions:
-            yield from _told(one)
+            yield from _format_exception(one)
 
 
-def _text_of(error: BaseException) -> str:
+def _safe_message(error: BaseException) -> str:
     if isinstance(error, (Unavailable, Misconfigured)):
         return f": {error}"
     if isinstance(error, OSError) and error.strerror:
@@ -106,6 +104,6 @@ def _text_of(error: BaseException) -> str:
     state = getattr(error, "sqlstate", None)
     if state is None:
         return ""
-    # Data exceptions and violated constraints quote the value; so may what our own functions refuse.
+    # Messages of data exceptions, constraint violations and our own SQL functions may quote the value.
     quotes = state.startswith(("22", "23", "P0", "PT"))
     return f" {state}" if quotes else f" {state}: {error.diag.message_primary}"  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]

@@ -1,4 +1,4 @@
-"""Spans: the work that is timed, the ids it bears, never what a document or an exception says; and where they go."""
+"""OpenTelemetry spans with ids and figures, never document text or exception messages."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from opentelemetry.trace import INVALID_SPAN, ProxyTracerProvider, Span, StatusC
 log = structlog.get_logger()
 
 tracer = trace.get_tracer("fieldmark")
-"""Does nothing until the process has an exporter: ours (`export_to`), or one that whoever started it has set up."""
+"""Does nothing until an exporter is set up, by `export_to` or by the embedding application."""
 
 EXPORT_SECONDS = 3
-"""What a collector may take for what it is sent: a command that ends waits so long for one that is away."""
+"""Timeout of an export. A command that ends waits this long for an unavailable collector."""
 
 Attribute = str | int | float | bool | None
 
 
 @contextmanager
 def span(name: str, **attributes: Attribute) -> Generator[Span]:
-    """Time the block as `name`, below the span that it stands in. Attributes are ids, names of ours, and figures."""
-    if _nobody_listens():  # a transaction is too short for the price of a span that goes nowhere
+    """Record the block as a span `name` below the current span. Attributes are ids, names and figures."""
+    if not _has_exporter():  # a span costs too much for a short transaction
         yield INVALID_SPAN
         return
     with tracer.start_as_current_span(
         name,
         attributes=named(attributes),
-        # An exception's text may hold a value or a DSN: its type has to do.
+        # An exception's message may contain a value or a DSN, so only its type is recorded.
         record_exception=False,
         set_status_on_exception=False,
     ) as current:
@@ -42,20 +42,20 @@ def span(name: str, **attributes: Attribute) -> Generator[Span]:
 
 
 def failed(current: Span, why: str) -> None:
-    """Mark a span as failed. `why` is a code or a type, no sentence."""
+    """Mark a span as failed. `why` is a code or a type, not a message."""
     current.set_attribute("error.type", why)
     current.set_status(StatusCode.ERROR)
 
 
 def named(attributes: dict[str, Attribute]) -> dict[str, str | int | float | bool]:
-    """Attributes under our own prefix, those without a value left out."""
+    """Return the attributes with the prefix `fieldmark.`, without those that are None."""
     return {f"fieldmark.{name}": value for name, value in attributes.items() if value is not None}
 
 
 def export_to(endpoint: str) -> None:
-    """Send spans to an OTLP collector (HTTP) at `endpoint`, in batches and from a thread of its own; the rest of the
-    standard OTEL_* variables is read by OpenTelemetry itself. Once a process; what is set up already stays."""
-    if not _nobody_listens():
+    """Export spans to an OTLP collector (HTTP) at `endpoint`, in batches from a background thread. Do nothing if an
+    exporter is set up already. OpenTelemetry reads the other OTEL_* variables."""
+    if _has_exporter():
         return
     if find_spec("opentelemetry.sdk") is None or find_spec("opentelemetry.exporter") is None:
         log.warning("no spans are sent: install fieldmark[otel]")
@@ -74,5 +74,5 @@ def export_to(endpoint: str) -> None:
     trace.set_tracer_provider(provider)
 
 
-def _nobody_listens() -> bool:
-    return isinstance(trace.get_tracer_provider(), ProxyTracerProvider)
+def _has_exporter() -> bool:
+    return not isinstance(trace.get_tracer_provider(), ProxyTracerProvider)
