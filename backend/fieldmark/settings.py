@@ -97,7 +97,7 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(default=None, validation_alias=_env("DATABASE_URL"))
     database_direct_url: SecretStr | None = Field(default=None, validation_alias=_env("DATABASE_DIRECT_URL"))
     database_owner_url: SecretStr | None = Field(default=None, validation_alias=_env("DATABASE_OWNER_URL"))
-    # (A variable is text, which Literal[16, 18] would not take for a number.)
+    # (An environment variable is text, which Literal[16, 18] does not accept.)
     postgres_major: Annotated[Literal[16, 18], BeforeValidator(int)] = 18
     pool_size: Annotated[int, Field(ge=2, le=100)] = 10
 
@@ -122,11 +122,11 @@ class Settings(BaseSettings):
         default=None, validation_alias=_env("ANTHROPIC_BASE_URL")
     )
     model: str = "claude-sonnet-5"
-    # Answers where the model is overloaded or fails again and again.
+    # Used if the model is overloaded or fails repeatedly.
     fallback_model: Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/\[\]-]*$")] | None = None
 
-    # Search by meaning: off, package (the model that a package carries), or the address of an endpoint in the shape of
-    # OpenAI's embeddings, its model and the key for it.
+    # Semantic search: off, package (the model in an installed package), or the URL of an endpoint compatible with
+    # OpenAI's embeddings API, with its model and key.
     embedder: Annotated[str, Field(pattern=r"^(off|package|https?://[^/]+.*)$")] = "off"
     embedder_model: Annotated[str, Field(min_length=1, max_length=100)] = "text-embedding-3-small"
     embedder_key: SecretStr | None = None
@@ -137,11 +137,11 @@ class Settings(BaseSettings):
     # Unset: medium for extraction, high for the other agents. From high on the model thinks before it answers.
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     run_seconds: Annotated[int, Field(ge=5, le=86_400)] = 900
-    # Kilobytes of the document in the first message of an extraction; with 0 the agent reads all of it by its tool.
+    # Kilobytes of the document in the first message of an extraction. 0: the agent reads the document with its tool.
     first_part_kb: Annotated[int, Field(ge=0, le=1000)] = 80
-    # Whether a question is answered from the passages that fit best where the agent comes to no answer.
+    # Whether a question is answered from the best passages if the agent gives no answer.
     ask_fallback: bool = True
-    # How long one call of a tool may work in its transaction.
+    # Time limit of a tool call's transaction.
     tool_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60
     # Two figures or five: see runs/billing/prices.parse_price.
     model_price: (
@@ -155,7 +155,7 @@ class Settings(BaseSettings):
     # How long a CLI process is kept for a decision while no other run needs its slot. 0: it is ended at once.
     approval_wait_seconds: Annotated[float, Field(ge=0, le=30)] = 10
 
-    # For how many days after its end what a run left is kept (0: for ever): see worker/maintenance.py.
+    # Days to keep the records of an ended run (0: forever). See worker/maintenance.py.
     keep_days: Annotated[float, Field(ge=0)] = 90
 
     # Documents
@@ -173,14 +173,14 @@ class Settings(BaseSettings):
         default=None, validation_alias=_env("OTEL_EXPORTER_OTLP_ENDPOINT")
     )
 
-    # Whom the service, where it is root, lets its processes be: see isolation/users.
+    # User ids for isolated processes if the service is root. See isolation/users.py.
     process_users: Annotated[str, Field(pattern=r"^[1-9]\d{0,8}-[1-9]\d{0,8}$")] = "62000-62999"
 
-    # The service elsewhere that commands ask, as with --server and --key.
+    # The remote service that commands use, as with --server and --key.
     server: Annotated[str, Field(pattern=r"^https?://[^/]+")] | None = None
     key: SecretStr | None = None
 
-    # The person's own, for changing what an agent proposes.
+    # The user's editor, for changing an agent's proposal.
     editor: str | None = Field(default=None, validation_alias=AliasChoices("VISUAL", "EDITOR"))
 
     @property

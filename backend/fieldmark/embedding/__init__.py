@@ -1,4 +1,4 @@
-"""Embedders: what makes a vector of a text, so that texts of like meaning have vectors that are near each other."""
+"""Embedders turn texts into vectors for semantic search: texts of similar meaning have similar vectors."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ PACKAGE: Final = "package"
 
 
 class Embedder(Protocol):
-    """What makes vectors. Each raises Unavailable where it cannot now; its text holds nothing of what was given."""
+    """An embedding model. Methods raise Unavailable if it fails; the error contains nothing of the texts."""
 
     @property
     def model(self) -> str:
-        """Which vectors these are: those of another model are not to be compared with them."""
+        """The model's name. Vectors of different models cannot be compared."""
         ...
 
     async def question(self, text: str) -> list[float]:
-        """The vector of a question."""
+        """Return the vector of a question."""
         ...
 
     async def passages(self, texts: list[str]) -> list[list[float]]:
-        """The vectors of pieces of documents, in their order and all of one length."""
+        """Return the vectors of document chunks, in order, all with the same dimensions."""
         ...
 
     async def close(self) -> None:
-        """End what it has started."""
+        """Close the connections or processes of the model."""
         ...
 
 
 def name_of(embedder: Embedder, vector: list[float]) -> str:
-    """The name that vectors are kept under: the model and how many dimensions they have."""
+    """Return the name that vectors are stored under: the model and the number of dimensions."""
     return f"{embedder.model}/{len(vector)}"
 
 
 def embedder_for(settings: Settings) -> Embedder | None:
-    """The embedder that the settings name; None for `off`. Raises Misconfigured where its package is not installed."""
+    """Return the configured embedder, or None for `off`. Raise Misconfigured if its package is not installed."""
     if settings.embedder == OFF:
         return None
     if settings.embedder == PACKAGE:

@@ -1,4 +1,4 @@
-"""An embedder elsewhere, asked over HTTP in the shape of OpenAI's embeddings."""
+"""An embedder that calls an HTTP endpoint compatible with OpenAI's embeddings API."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ MAX_DIMENSIONS: Final = 4096
 
 
 class Endpoint:
-    """Asks `<address>/embeddings` for vectors by a model. Nothing of an answer that is no vector is told to anybody."""
+    """Requests vectors from `<address>/embeddings`. Errors never contain the text of a response."""
 
     def __init__(self, address: str, model: str, key: str | None) -> None:
         self._url = f"{address.rstrip('/')}/embeddings"
         self._host = urlsplit(address).hostname or ""
         self._model = model
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        # It is the settings that name it: no proxy and no other address in its place.
+        # Texts go to the configured address only: no proxy, no redirects.
         self._session = httpx.AsyncClient(headers=headers, follow_redirects=False, trust_env=False)
 
     @property
@@ -55,31 +55,31 @@ class Endpoint:
                 async for part in response.aiter_bytes():
                     answer += part
                     if len(answer) > MAX_ANSWER:
-                        raise Unavailable(f"The embedder at {self._host} answered too much.")
+                        raise Unavailable(f"The response of the embedder at {self._host} is too large.")
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
-            # `from None`: what libraries say may quote the request.
+            # `from None`: the library's error may quote the request.
             raise Unavailable(f"The embedder at {self._host} does not answer ({type(error).__name__}).") from None
         try:
             return _vectors(json.loads(answer), len(texts))
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise Unavailable(f"The embedder at {self._host} answered no vectors.") from None
+            raise Unavailable(f"The embedder at {self._host} returned no valid vectors.") from None
 
 
-def _vectors(answer: Any, many: int) -> list[list[float]]:
+def _vectors(answer: Any, count: int) -> list[list[float]]:
     found: dict[int, list[float]] = {}
     for one in answer["data"]:
         vector = [float(number) for number in one["embedding"]]
         if not is_vector(vector):
             raise ValueError
         found[one["index"]] = vector
-    in_order = [found[place] for place in range(many)]
-    if len(found) != many or len(set(map(len, in_order))) != 1:
+    in_order = [found[index] for index in range(count)]
+    if len(found) != count or len(set(map(len, in_order))) != 1:
         raise ValueError
     return in_order
 
 
 def is_vector(vector: list[float]) -> bool:
-    """Whether it can be compared: finite numbers that four bytes hold, not all of them nothing."""
+    """Return whether a vector can be compared: finite 4-byte floats, not all zero, not too many dimensions."""
     return (
         0 < len(vector) <= MAX_DIMENSIONS
         and all(math.isfinite(number) and abs(number) < 1e6 for number in vector)

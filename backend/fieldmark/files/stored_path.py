@@ -37,10 +37,10 @@ class StoredPath:
 
 
 def parse_stored_path(path: str) -> StoredPath:
-    """The path, checked, of a text from outside or from the database. Raises `Invalid`.
+    """Parse an untrusted path. Raise `Invalid`.
 
-    It has exactly three parts: two UUIDs as Postgres prints them, and a name of 1 to 255 bytes of UTF-8. The name has
-    no separators, control characters or percent signs, and is not made of dots alone.
+    It must have exactly three parts: two UUIDs as Postgres prints them, and a name of 1 to 255 bytes of UTF-8. The name
+    must not contain separators, control characters or percent signs, or consist of dots only.
     """
     parts = path.split("/")
     if len(parts) != 3:
@@ -51,10 +51,10 @@ def parse_stored_path(path: str) -> StoredPath:
 
 
 def stored_path(org_id: UUID, document_id: UUID, filename: str) -> StoredPath:
-    """The path for the original of a new document. Both a disk and Supabase Storage accept its name.
+    """Return the path for the original of a new document. Both a disk and Supabase Storage accept it.
 
-    The name keeps what it can of `filename`: "März 1.pdf" becomes "Marz_1.pdf". The filename itself belongs in
-    `documents.filename`.
+    Characters of `filename` that are not accepted are replaced: "März 1.pdf" becomes "Marz_1.pdf". The unchanged
+    filename is stored in `documents.filename`.
     """
     suffix, stem = _split(_storable(filename))
     stem = stem[: _MAX_STORED_NAME - len(suffix)].strip("_.")
@@ -62,10 +62,10 @@ def stored_path(org_id: UUID, document_id: UUID, filename: str) -> StoredPath:
 
 
 def safe_name(filename: str) -> str:
-    """A user's name for a file, made safe to keep and to show: `documents.filename`.
+    """Return a user's filename, safe to store and display: `documents.filename`.
 
-    Unicode stays. Separators, control characters, lone surrogates and marks that reorder text become `_`. The result
-    has 1 to 255 bytes of UTF-8 and is never dots alone. If a long name is cut, its suffix stays.
+    Separators, control characters, lone surrogates and bidirectional controls become `_`; other Unicode stays. The
+    result has 1 to 255 bytes of UTF-8 and does not consist of dots only. A long name is cut before its suffix.
     """
     cleaned = "".join("_" if _unsafe(character) else character for character in filename).strip()
     if all(c == "." or unicodedata.category(c) in _UNSEEN for c in cleaned):
@@ -113,7 +113,7 @@ def _storable(filename: str) -> str:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """The suffix (".pdf", or nothing when there is none worth keeping) and what stands before it."""
+    """Return the suffix (".pdf", or "" if it is missing, too long or not alphanumeric) and the name without it."""
     suffix = PurePosixPath(name).suffix
     if not suffix[1:].isalnum() or len(suffix.encode()) > _MAX_SUFFIX_BYTES:
         suffix = ""

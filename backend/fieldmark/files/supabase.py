@@ -1,4 +1,4 @@
-"""Originals in a bucket of Supabase Storage, reached over its REST API with the project's secret key."""
+"""Store originals in Supabase Storage, through its REST API with the project's secret key."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _MAX_JSON_BYTES: Final = 1 << 16
 class SupabaseFiles:
     """Originals in `bucket` of the project at `url`.
 
-    The secret key bypasses all storage policies, so the caller must check who may touch a path. `max_bytes` bounds a
+    The secret key bypasses all storage policies, so the caller must check access to a path. `max_bytes` limits a
     download. Raises `Unavailable` if Storage does not answer, refuses the key or has no such bucket.
     """
 
     def __init__(self, url: str, secret_key: str, bucket: str = "documents", *, max_bytes: int) -> None:
-        # httpx would print the key in its complaint about it.
+        # The error of httpx would contain the key.
         if not (secret_key.isascii() and secret_key.isprintable()) or " " in secret_key:
-            raise Misconfigured("SUPABASE_SECRET_KEY contains characters that no key has.")
+            raise Misconfigured("SUPABASE_SECRET_KEY contains characters that are not allowed in a key. Copy it again.")
         self._objects_url = f"{url.rstrip('/')}/storage/v1/object"
         # Without compression: a small body could become a large file.
         self._headers = {"apikey": secret_key, "Authorization": f"Bearer {secret_key}", "Accept-Encoding": "identity"}
@@ -45,7 +45,7 @@ class SupabaseFiles:
         self._downloads = DownloadCache()
 
     async def put(self, path: str, source: Path) -> None:
-        """Upload `source` to `path`. Raises `Conflict` if the path is taken, `TooLarge` if the bucket says so."""
+        """Upload `source` to `path`. Raise `Conflict` if the path exists, `TooLarge` if the bucket refuses its size."""
         where = parse_stored_path(path)
         with await asyncio.to_thread(source.open, "rb") as content:
             form = {"files": {"file": (where.name, content, "application/octet-stream")}}
@@ -56,16 +56,14 @@ class SupabaseFiles:
 
     @asynccontextmanager
     async def local(self, path: str) -> AsyncGenerator[Path]:
-        """The original, downloaded to a file that exists at least as long as the context.
-
-        Raises `NotFound` if there is none, `TooLarge` if it is larger than `max_bytes`.
-        """
+        """Yield a downloaded copy of the original, to read within the context. Raise `NotFound`, or `TooLarge` if it is
+        larger than `max_bytes`."""
         where = parse_stored_path(path)
         async with self._downloads.open(str(where), lambda target: self._download(where, target)) as file:
             yield file
 
     async def size(self, path: str) -> int | None:
-        """The original's size in bytes, or None if there is no original."""
+        """Return the original's size in bytes, or None if there is no original."""
         where = parse_stored_path(path)
         try:
             async with self._answer("GET", f"info/{self._at(where)}") as response:
@@ -78,7 +76,7 @@ class SupabaseFiles:
         return size
 
     async def remove(self, path: str) -> None:
-        """Remove the original. It is no error if there is none."""
+        """Remove the original if it exists."""
         where = parse_stored_path(path)
         self._downloads.remove(str(where))
         async with self._answer("DELETE", self._bucket, json={"prefixes": [str(where)]}):
@@ -103,17 +101,17 @@ class SupabaseFiles:
     async def _answer(
         self, method: str, path: str, headers: dict[str, str] | None = None, **body: Any
     ) -> AsyncGenerator[httpx.Response]:
-        """Ask Storage, and return its answer before the body is read. Raise what an error stands for."""
+        """Send a request to Storage and yield the response before its body is read. Raise our error for its status."""
         url, headers = f"{self._objects_url}/{path}", {**self._headers, **(headers or {})}
         try:
-            # A session for each call belongs to no event loop and has not to be closed by anybody. Redirects are not
-            # followed: the secret key goes to SUPABASE_URL and nowhere else.
+            # A client for each call is not bound to an event loop and needs no closing. Redirects are not followed, so
+            # that the secret key is sent to SUPABASE_URL only.
             async with (
                 httpx.AsyncClient(timeout=_TIMEOUT, verify=self._tls, follow_redirects=False) as session,
                 session.stream(method, url, headers=headers, **body) as response,
             ):
                 if not response.is_success:
-                    raise await _refusal_of(response)
+                    raise await _response_error(response)
                 yield response
         except httpx.HTTPError as error:
             raise Unavailable(f"Supabase Storage does not answer ({type(error).__name__}).") from error
@@ -135,8 +133,8 @@ async def _json(response: httpx.Response) -> JsonValue:
         return None
 
 
-async def _refusal_of(response: httpx.Response) -> FieldmarkError:
-    """Return the error that an answer stands for: its body has the status and code, its HTTP status may be 400."""
+async def _response_error(response: httpx.Response) -> FieldmarkError:
+    """Return the error for a response. The status is in its body: the HTTP status may be 400 for all errors."""
     status, code = str(response.status_code), ""
     problem = await _json(response)
     if isinstance(problem, dict):
@@ -146,16 +144,16 @@ async def _refusal_of(response: httpx.Response) -> FieldmarkError:
         case ("404", "Bucket not found" | "NoSuchBucket"):
             return Unavailable("Supabase Storage has no such bucket: apply the migrations, which create it.")
         case ("404", _):
-            return NotFound("The original of this document is gone.")
+            return NotFound("The original of this document does not exist any more.")
         case ("409", _):
-            return Conflict("An original already lies at this path, and originals are never replaced.")
+            return Conflict("An original already exists at this path. Originals are never replaced.")
         case ("413", _):
             return TooLarge("The file is larger than Supabase Storage accepts.")
         case ("401" | "403", _):
             return Unavailable("Supabase Storage refuses the service: check SUPABASE_SECRET_KEY.")
         case _:
-            return Unavailable(f"Supabase Storage could not do it (status {status[:3]}).")
+            return Unavailable(f"Supabase Storage failed with status {status[:3]}. Try again.")
 
 
 def _not_storage() -> Unavailable:
-    return Unavailable("What answers at SUPABASE_URL does not answer as Supabase Storage does.")
+    return Unavailable("The response is not from Supabase Storage. Check SUPABASE_URL.")

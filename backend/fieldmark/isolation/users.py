@@ -33,8 +33,8 @@ def use(users: range) -> None:
         raise Misconfigured(f"FIELDMARK_PROCESS_USERS must be a range of {_FEWEST} users or more, such as 62000-62999.")
     if is_root() and not _are_mapped(users):
         raise Misconfigured(
-            f"The user ids {users[0]} to {users[-1]} are not mapped in this container. Set FIELDMARK_PROCESS_USERS to a "
-            "range that is."
+            f"The user ids {users[0]} to {users[-1]} are not mapped in this container. Set FIELDMARK_PROCESS_USERS to "
+            "a range that is."
         )
     _users = users
 

@@ -1,4 +1,4 @@
-"""The jobs: execute a run, read a document, index one; and the sweep that takes up what dead workers left."""
+"""The worker and its jobs: execute a run, read a document, index a document; and retry the jobs of dead workers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ log = structlog.get_logger()
 SWEEP_SECONDS = 5
 MAINTENANCE_SECONDS = 30
 POLL_SECONDS = 15
-"""New jobs, free places and due retries wake a worker at once. Polling finds the jobs of a process that died."""
+"""Polling finds the jobs of a process that died. New jobs, free slots and due retries wake a worker immediately."""
 VECTORS_SECONDS = 1
 RESTART_SECONDS = 1
 RETRY_SECONDS = 2
@@ -51,18 +51,18 @@ GRACE_SECONDS = 1
 MODELS_AFTER_SECONDS = 5
 READERS_SECONDS = 30
 MAX_TRIES = 10
-"""How often the reading of a document is begun, whether its file, its worker or its storage was what failed."""
+"""Maximum number of attempts to read or index a document, whatever the reason of the failures."""
 
 
 @asynccontextmanager
 async def working(runtime: Runtime) -> AsyncGenerator[asyncio.Task[None]]:
-    """Work on jobs while the block lasts; yields the task that does."""
+    """Execute jobs within the context. Yield the task of the worker."""
     async with AsyncExitStack() as stack:
         stack.enter_context(scratch_dir.scratch_dir())
         model = await stack.enter_async_context(_model_service(runtime.settings))
         pool = await stack.enter_async_context(_cli_pool(runtime, model))
-        places = _places(runtime.settings)
-        queue = await stack.enter_async_context(open_queue(runtime.database, runtime.direct_url, places))
+        slots = _queue_slots(runtime.settings)
+        queue = await stack.enter_async_context(open_queue(runtime.database, runtime.direct_url, slots))
         runner = _register(queue, runtime, pool)
         task = asyncio.create_task(_work(queue, runtime), name="worker")
         try:
@@ -75,7 +75,7 @@ async def working(runtime: Runtime) -> AsyncGenerator[asyncio.Task[None]]:
 
 @asynccontextmanager
 async def _model_service(settings: Settings) -> AsyncGenerator[ModelService]:
-    """Claude where there is a key or a token, else the offline model on loopback."""
+    """Yield Claude's API if an API key or token is set, else the offline model on loopback."""
     if settings.offline:
         async with OfflineModel(answer_offline, keeps_requests=False) as offline:
             yield ModelService(offline.base_url, "offline", None, offline=True)
@@ -119,7 +119,7 @@ def _register(queue: App, runtime: Runtime, pool: CliPool) -> Runner:
         metrics=runtime.metrics,
     )
 
-    # A run counts its own tries: one whose job gave up before it would wait for ever.
+    # Unlimited retries: a run counts its own attempts. If its job stopped earlier, the run would wait forever.
     @queue.task(name="execute_run", queue=RUNS, retry=RetryStrategy(wait=RETRY_SECONDS))
     async def execute_run(run_id: str) -> None:
         await runner.execute(UUID(run_id))
@@ -128,7 +128,7 @@ def _register(queue: App, runtime: Runtime, pool: CliPool) -> Runner:
 
     @queue.task(name="read_document", queue=DOCUMENTS, retry=retry, pass_context=True)
     async def read_document(context: JobContext, document_id: str) -> None:
-        # Counted before the reading: a file that takes its worker down must not do so for ever.
+        # Checked before reading, because a file may crash its worker each time.
         if context.job.attempts >= MAX_TRIES:
             async with runtime.database.as_service() as conn:
                 await documents.abandon(conn, UUID(document_id), "The document could not be read: reading it failed.")
@@ -143,48 +143,48 @@ def _register(queue: App, runtime: Runtime, pool: CliPool) -> Runner:
             return
         await search.index(runtime.database, UUID(document_id))
 
-    del execute_run, index_document, read_document  # known to the queue by their names
+    del execute_run, index_document, read_document  # registered by name
     return runner
 
 
-def _places(settings: Settings) -> dict[str, int]:
-    """How many jobs of each queue are done at once, by whoever waits."""
+def _queue_slots(settings: Settings) -> dict[str, int]:
+    """Return how many jobs of each queue are executed in parallel."""
     agents = settings.max_live_agents
     return {RUNS: agents, BACKGROUND: max(1, agents // 2), DOCUMENTS: 2, SEARCH: 1}
 
 
-def with_spare(places: int) -> int:
-    """How many jobs a worker has at once: one more than its places, for an organisation that has none of them. Who
-    gives it a single place means one."""
-    return places + 1 if places > 1 else 1
+def with_spare(slots: int) -> int:
+    """Return the concurrency of a worker: one more than its slots, for an organisation that has no job running. A
+    single slot has no spare."""
+    return slots + 1 if slots > 1 else 1
 
 
 async def _work(queue: App, runtime: Runtime) -> None:
     async with asyncio.TaskGroup() as group:
-        # A worker for each: a batch must not keep a person waiting, nor long runs a document from being read.
-        for name, places in _places(runtime.settings).items():
-            at_once = with_spare(places)
-            group.create_task(_repeat(RESTART_SECONDS, {name: lambda n=name, c=at_once: _work_on(queue, n, c)}))
+        # A worker for each queue: a batch must not delay interactive runs, nor long runs the reading of documents.
+        for name, slots in _queue_slots(runtime.settings).items():
+            concurrency = with_spare(slots)
+            group.create_task(_repeat(RESTART_SECONDS, {name: lambda n=name, c=concurrency: _work_on(queue, n, c)}))
         group.create_task(_repeat(READERS_SECONDS, {"readers": _load_readers}), name="readers")
         group.create_task(_repeat(SWEEP_SECONDS, {"sweep": Sweep(queue)}))
         if runtime.embedder is not None:
             maker = VectorIndexer(runtime.database, runtime.embedder)
             group.create_task(_repeat(VECTORS_SECONDS, {"vectors": maker.index_all}))
-        # One behind the other: an idle process has one connection for both.
+        # One after the other, so that an idle process needs one connection for both.
         cleared = {"maintenance": lambda: _run_maintenance(runtime), "originals": runtime.documents.delete_originals}
         group.create_task(_repeat(MAINTENANCE_SECONDS, cleared))
 
 
 async def _load_readers() -> None:
-    """Load what reading needs, before the first file comes and where it has died since. The models of OCR take a second
-    of computing: that is left until the service has started, and spared where it was only started for a command."""
+    """Start the reader processes, or restart those that died. Loading the OCR models takes a second of CPU time, so it
+    starts later: commands that start the service briefly do without."""
     readers.PLAIN.start()
     await asyncio.sleep(MODELS_AFTER_SECONDS)
     readers.WITH_OCR.start()
 
 
 async def _work_on(queue: App, name: str, concurrency: int) -> None:
-    """Do a queue's jobs until the database is lost: the queue's worker then stops, some of the times without a word."""
+    """Execute a queue's jobs until the database connection is lost. Then the worker ends, sometimes without error."""
     worker = Worker(
         queue,
         name=name,
@@ -201,17 +201,17 @@ async def _work_on(queue: App, name: str, concurrency: int) -> None:
     try:
         await asyncio.shield(running)
     except asyncio.CancelledError:
-        # Told to stop, not cancelled: Python 3.11 loses a cancellation that meets a connection that just became free.
+        # Stopped instead of cancelled: Python 3.11 may lose a cancellation while a pooled connection becomes free.
         worker.stop()
         await running
         raise
 
 
 class Sweep:
-    """Takes up the jobs of dead workers.
+    """Retries the jobs of dead workers.
 
-    A process that has itself stood still (suspended, or starved) looks one sweep later: until its own workers have
-    reported again, it would take them for dead."""
+    A process that was itself suspended skips one sweep: until its workers have sent a heartbeat, they would seem
+    dead."""
 
     def __init__(self, queue: App, clock: Callable[[], float] = time.monotonic) -> None:
         self._queue = queue
@@ -223,12 +223,11 @@ class Sweep:
         if self._looked_at - before > STALLED_SECONDS - HEARTBEAT_SECONDS:
             return
         for job in await self._queue.job_manager.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
-            log.warning("taking up a dead worker's job", job=job.task_name, attempts=job.attempts)
+            log.warning("retrying the job of a dead worker", job=job.task_name, attempts=job.attempts)
             await self._queue.job_manager.retry_job(job)
 
 
 async def _run_maintenance(runtime: Runtime) -> None:
-    """Clear up after the dead, and what is kept no longer."""
     await asyncio.to_thread(scratch_dir.remove_abandoned)
     await maintenance.clear_up(runtime.database, runtime.settings)
 

@@ -1,4 +1,4 @@
-"""What the workers delete for all tenants: what ended runs and failed jobs left, and deleted organisations."""
+"""Delete expired records of runs and jobs, and the data of deleted organisations."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from fieldmark.stores import retention
 _Batch: TypeAlias = Callable[[Connection], Awaitable[int]]
 
 MOST_SECONDS: Final = 10.0
-"""How long one task goes on at a time: what is left then waits for the next time."""
+"""Time limit of one task. The next maintenance continues it."""
 
 
 async def clear_up(database: Database, settings: Settings) -> None:
-    """Do each task in batches, a transaction each, until nothing more is due."""
+    """Run each task in batches, one transaction each, until nothing is left or its time is up."""
     for batch in _tasks(settings):
         until = time.monotonic() + MOST_SECONDS
         while time.monotonic() < until:
             async with database.as_service() as conn:
-                # What is cut off is done again, so nothing here waits for the disk.
+                # A lost batch is repeated, so commits need not wait for the disk.
                 await conn.execute("set local synchronous_commit = off")
                 if not await batch(conn):
                     break
