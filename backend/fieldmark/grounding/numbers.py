@@ -79,6 +79,9 @@ _AFTER: Final = rf"""[ ]?(?:
 _UNSPACED_BEFORE: Final = rf"\d[ ]?{any_of(units.UNSPACED_SCALES)}\Z"
 _DIGIT_BEFORE = re.compile(r"\d[)\-%]?(?P<gap> ?)\Z")
 _DIGIT_AFTER = re.compile(r"\.?(?P<gap> ?)[-(]?\d")
+# The other end of a range without spaces.
+_END_AFTER = re.compile(r"-(\d{1,9}(?:[.,]\d{1,3})?)(?![\w\-]|[/.,:]\w)")
+_END_BEFORE = re.compile(r"(?<![\w.,:/\-])(\d{1,9}(?:[.,]\d{1,3})?)-\Z")
 _RANGE_BEFORE = re.compile(r"[\d%)] ?\Z")
 # Words and dots of a range. A hyphen without spaces is excluded because it may be part of an identifier.
 _RANGE_WORD: Final = r"[ ]?(?:\.{2,3}|(?<=[ ])(?:bis|to|til|till|tot|do|au|al|ate|до)(?=[ ]))[ ]?"
@@ -286,6 +289,8 @@ def read_number(before: str, body: str, after: str) -> ParsedNumber:
 
     Returns no number if the digits belong to another token, or if the text beside them leaves their meaning open.
     """
+    if end_of_range := _read_end_of_range(before, body, after):
+        return end_of_range
     values = _parse_digits(body)
     start, end = 0, len(body)
     if before.endswith(".") and body.isdigit() and not (before[-2:-1].isalnum() or before[-2:-1] == "."):
@@ -363,6 +368,30 @@ def read_number(before: str, body: str, after: str) -> ParsedNumber:
     )
     number = Number(start, end, values, shifted, currency, unit, certainty, is_limit)
     return ParsedNumber((number,), before_rest, after_rest)
+
+
+def _read_end_of_range(before: str, body: str, after: str) -> ParsedNumber | None:
+    """Return the number that is an end of a range without spaces: `70-99 mg/dl`, `20-25 %`. Without a currency or unit
+    it may be an identifier: `4711-4712`."""
+    if other := _END_AFTER.match(after):
+        low, high, after = body, other[1], after[other.end() :]
+    elif other := _END_BEFORE.search(before):
+        low, high, before = other[1], body, before[: other.start()]
+    else:
+        return None
+    values = possible_values(low), possible_values(high)
+    if not all(values) or Decimal(values[0][0]) >= Decimal(values[1][0]):
+        return None
+    found = read_number(before, body, after)
+    return ParsedNumber(
+        tuple(
+            one._replace(start=0, end=len(body), certainty=_LIMIT_CERTAINTY)
+            for one in found.numbers[:1]
+            if one.unit is not None or one.currency is not None
+        ),
+        found.before,
+        found.after,
+    )
 
 
 def _read_tokens_before(text: str) -> _Tokens:
