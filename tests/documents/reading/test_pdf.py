@@ -289,6 +289,17 @@ def test_an_arabic_text_layer_keeps_its_lines() -> None:
     assert (first, second) == (["ابة", "تثج", "1250"], ["ةبا", "7"])
 
 
+def test_arabic_digits_are_read_from_left_to_right() -> None:
+    # A to F stand for Arabic letters, 1 to 9 for Arabic-Indic digits.
+    cmap = "begincmap 1 begincodespacerange <31> <46> endcodespacerange\n"
+    cmap += "2 beginbfrange <31> <39> <0661> <41> <46> <0627> endbfrange endcmap"
+    font = "<< /Type /Font /Subtype /Type1 /BaseFont /Courier /ToUnicode 1001 0 R >>"
+    content = "BT /F3 12 Tf 1 0 0 1 350 700 Tm [(A) 1200 (B) 1200 (C)] TJ ET\n"
+    content += show("125", 300, 700, font="F3") + show("Sum", 50, 650) + show("1234", 90, 650, font="F3")
+    page = read(pdf([content], extra=[font, stream(cmap)], catalog=""))
+    assert page.text.split() == ["ابة", "١٢٥", "Sum", "١٢٣٤"]
+
+
 def test_hebrew_letters_that_a_file_draws_in_pieces_are_read_in_order() -> None:
     # The letters A to Z stand for Hebrew ones, 7.2 points wide. n is nun under a wrong name (ð), as some fonts have it.
     cmap = "begincmap 1 begincodespacerange <41> <6E> endcodespacerange\n"

@@ -141,7 +141,8 @@ class PlacedWord(NamedTuple):
 
 # Letters that were joined for print, in Latin and in Arabic.
 _LIGATURE = re.compile("[\ufb00-\ufb06\ufb50-\ufdff\ufe70-\ufefc]")
-_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+# Without the digits and decimal separators of Arabic, which run from left to right.
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u065f\u066d-\u06ef\u06fa-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 # Postgres stores neither NUL nor lone surrogates; the other controls and zero-width marks are invisible to a person,
 # who must see what the model sees.
 _INVISIBLE = re.compile(
