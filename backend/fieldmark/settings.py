@@ -152,7 +152,7 @@ class Settings(BaseSettings):
     # Agent processes that are started in advance. 0: processes are not reused between runs either.
     warm_spares: Annotated[int, Field(ge=0, le=64)] = 1
 
-    # How long a CLI process is kept for a decision while no other run needs its slot. 0: it is ended at once.
+    # How long a CLI process is kept for a decision unless another run needs its slot. 0: it is ended at once.
     approval_wait_seconds: Annotated[float, Field(ge=0, le=30)] = 10
 
     # Days to keep the records of an ended run (0: forever). See worker/maintenance.py.

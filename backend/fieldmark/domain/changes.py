@@ -15,8 +15,8 @@ from fieldmark.domain.values import canonical
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One changed path, from `old` to `new`. JSON null is a value: `added` means there was no value, `removed` that
-    there will be none."""
+    """One changed path, from `old` to `new`. JSON null is a value: `added`: the path had no value before.
+    `removed`: it has no value afterwards."""
 
     path: str
     old: JsonValue
