@@ -93,12 +93,12 @@ async def test_what_is_attached_to_a_mail_becomes_documents_that_know_it(service
     async with database.as_user(scope) as conn:
         assert (await documents.pages(conn, first.id))[0].text.strip() == "Total: 1"
         wanted = DocumentFilter(parent_id=mail_id)
-        listed = await documents.list_documents(conn, scope.org_id, limit=9, wanted=wanted)
+        listed = await documents.list_documents(conn, scope.org_id, limit=9, filters=wanted)
         assert {item.id for item in listed.items} == {first.id, second.id}
     assert kept(files) == {row.storage_path, first.storage_path, second.storage_path}
     async with database.as_user(stranger) as conn:
         assert await documents.children(conn, mail_id) == []
-        assert (await documents.list_documents(conn, stranger.org_id, limit=9, wanted=wanted)).items == []
+        assert (await documents.list_documents(conn, stranger.org_id, limit=9, filters=wanted)).items == []
 
 
 async def test_an_archive_in_a_mail_is_unpacked_and_one_in_that_is_not(service, database, make_user, upload):

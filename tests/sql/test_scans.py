@@ -118,7 +118,7 @@ Statement = Callable[[Connection, Filled], Awaitable[Any]]
 STATEMENTS: dict[str, Statement] = {
     "documents.list": lambda c, f: documents.list_documents(c, f.scope.org_id, limit=20),
     "documents.list of a tag": lambda c, f: documents.list_documents(
-        c, f.scope.org_id, limit=20, wanted=DocumentFilter(tag_id=f.tag)
+        c, f.scope.org_id, limit=20, filters=DocumentFilter(tag_id=f.tag)
     ),
     "documents.unread_pages": lambda c, f: documents.unread_pages(c, f.run),
     "documents.remove": lambda c, f: documents.remove(c, f.document),
@@ -127,18 +127,18 @@ STATEMENTS: dict[str, Statement] = {
         for stage in DocumentStage
         for name, act in (
             ("count", documents.count_documents),
-            ("list", lambda c, o, s: documents.list_documents(c, o, limit=20, wanted=DocumentFilter(stage=s))),
+            ("list", lambda c, o, s: documents.list_documents(c, o, limit=20, filters=DocumentFilter(stage=s))),
         )
     },
     "extractions.list": lambda c, f: extractions.list_extractions(c, f.scope.org_id, limit=20),
     "extractions.list of a document": lambda c, f: extractions.list_extractions(
-        c, f.scope.org_id, limit=20, wanted=ExtractionFilter(f.document)
+        c, f.scope.org_id, limit=20, filters=ExtractionFilter(f.document)
     ),
     "extractions.list of a schema": lambda c, f: extractions.list_extractions(
-        c, f.scope.org_id, limit=20, wanted=ExtractionFilter(schema_id=f.schema)
+        c, f.scope.org_id, limit=20, filters=ExtractionFilter(schema_id=f.schema)
     ),
     "extractions.list of a prompt": lambda c, f: extractions.list_extractions(
-        c, f.scope.org_id, limit=20, wanted=ExtractionFilter(prompt_id=f.prompt)
+        c, f.scope.org_id, limit=20, filters=ExtractionFilter(prompt_id=f.prompt)
     ),
     "schemas.by_name": lambda c, f: schemas.by_name(c, f.scope.org_id, "SCHEMA 40"),
     "schemas.list": lambda c, f: schemas.list_page(c, f.scope, limit=20),

@@ -68,7 +68,7 @@ class ToyTools:
         return ToolResult(f"Waited {seconds} seconds.", "waited")
 
     async def note(self, conn: Connection, args: Note) -> ToolResult:
-        await threads.remember(conn, self.thread_id, {"note": args.text})
+        await threads.save_state(conn, self.thread_id, {"note": args.text})
         return ToolResult("Noted.", "noted")
 
     async def read_fields(self, conn: Connection, args: ReadFields) -> ChildRun:

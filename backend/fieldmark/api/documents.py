@@ -308,7 +308,7 @@ async def list_documents(
     """List the organisation's documents, newest first."""
     filters = DocumentFilter(parent_document_id, status, media_type, filename, since, until, tag_id, document_id, stage)
     async with runtime.database.as_user(scope) as conn:
-        page = await documents.list_documents(conn, scope.org_id, limit=limit, before=before, wanted=filters)
+        page = await documents.list_documents(conn, scope.org_id, limit=limit, before=before, filters=filters)
     return ListPage[Document](items=await _with_review_counts(runtime, scope, page.items), next=page.next)
 
 

@@ -433,7 +433,7 @@ async def list_extractions(
         document_id, status, document_type, to_check, filename, since, until, schema_id, prompt_id
     )
     async with runtime.database.as_user(scope) as conn:
-        page = await stored.list_extractions(conn, scope.org_id, limit=limit, before=before, wanted=filters)
+        page = await stored.list_extractions(conn, scope.org_id, limit=limit, before=before, filters=filters)
     valid = await extractions.are_valid(runtime.database, scope, page.items)
     items = [
         ExtractionSummary.model_validate({**asdict(row), "valid": valid[row.id]})

@@ -47,7 +47,7 @@ async def list_runs(
 ) -> ListPage[Run]:
     """List your own runs. With `status=awaiting_approval` also those that you may approve."""
     filters = runs.RunFilter(task, document_id, extraction_id, filename, since, until)
-    page = await runs.list_runs(conn, scope, status=status, limit=limit, before=before, wanted=filters)
+    page = await runs.list_runs(conn, scope, status=status, limit=limit, before=before, filters=filters)
     return ListPage[Run](items=await listed(conn, page.items), next=page.next)
 
 

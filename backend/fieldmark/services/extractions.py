@@ -53,7 +53,7 @@ from fieldmark.services.evidence import (
 from fieldmark.services.evidence import locations as evidence_locations
 from fieldmark.services.fair_share import run_queued, run_queued_unbounded, run_unqueued
 from fieldmark.stores import extractions
-from fieldmark.stores.extractions import OpenPlacesRow, Stored
+from fieldmark.stores.extractions import UncheckedPathsRow, WriteResult
 from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields
 
 MOST_CHANGES_SHOWN: Final = 2_000
@@ -133,7 +133,7 @@ class WrittenFields:
     """The result of a write. `stored` is what was read back; `not_found` names the leaves that are on no page and in no
     message; `reopened`: whether a completed extraction is in progress again."""
 
-    stored: Stored
+    stored: WriteResult
     not_found: Sequence[str] = ()
     reopened: bool = False
 
@@ -209,7 +209,7 @@ async def count_to_review(database: Database, scope: Scope, extraction_ids: Sequ
     if not extraction_ids:
         return {}
     async with database.as_user(scope) as conn:
-        rows = await extractions.open_places(conn, extraction_ids)
+        rows = await extractions.unchecked_paths(conn, extraction_ids)
     broken = await _broken_paths_by_id(database, scope, rows)
     return {row.id: len({*row.names, *(broken.get(row.id) or ())}) for row in rows}
 
@@ -219,7 +219,7 @@ def _is_valid(broken: frozenset[str] | None) -> bool | None:
 
 
 async def _broken_paths_by_id(
-    database: Database, scope: Scope, rows: Sequence[ExtractionSummaryRow | OpenPlacesRow]
+    database: Database, scope: Scope, rows: Sequence[ExtractionSummaryRow | UncheckedPathsRow]
 ) -> dict[UUID, frozenset[str] | None]:
     cached = {row.id: _broken_cache.get((row.id, row.version, row.updated_at)) for row in rows}
     new = [row.id for row in rows if row.has_schema and cached[row.id] is None]
@@ -318,7 +318,7 @@ async def apply(conn: Connection, prepared: PreparedWrite) -> WrittenFields:
     await _refuse_outside(row, prepared.write, prepared.author)
     write, shown = prepared.write, await _new_evidence(prepared, row)
     if prepared.author.message is not None:
-        await extractions.speak_for(conn, prepared.from_message)
+        await extractions.allow_locked_paths(conn, prepared.from_message)
     match write:
         case FieldWrite():
             stored = await extractions.update_field(
@@ -356,7 +356,7 @@ async def prepare_changes(
     return [await _prepare(scope, index, row, write, PERSON) for write in writes]
 
 
-async def apply_changes(conn: Connection, prepared: Sequence[PreparedWrite]) -> Stored:
+async def apply_changes(conn: Connection, prepared: Sequence[PreparedWrite]) -> WriteResult:
     """Apply prepared writes as one version. Raise the errors of `apply`."""
     row = await _lock_and_recheck(conn, *prepared)
     changes: list[tuple[Path, JsonValue]] = []
@@ -398,7 +398,7 @@ def preview_of(row: ExtractionRow, write: Write) -> Preview:
     return Preview(changes[:MOST_CHANGES_SHOWN], target, row.version)
 
 
-async def identify(conn: Connection, extraction_id: UUID, document_type: str, author: Author = PERSON) -> Stored:
+async def identify(conn: Connection, extraction_id: UUID, document_type: str, author: Author = PERSON) -> WriteResult:
     """Set the document's type. Return the stored type. Raise NotFound, Invalid, and OutsideFields if a limited run
     would change it."""
     if unseen := invisible_problem(document_type, "document_type"):
@@ -406,7 +406,7 @@ async def identify(conn: Connection, extraction_id: UUID, document_type: str, au
     if author.only is not None:
         _refuse_other_type(await extractions.find(conn, extraction_id), author)
     if author.message is not None:
-        await extractions.speak_for(conn, in_message(author.message, [(_TYPE, document_type)]))
+        await extractions.allow_locked_paths(conn, in_message(author.message, [(_TYPE, document_type)]))
     return await extractions.identify(conn, extraction_id, document_type)
 
 
@@ -420,7 +420,7 @@ async def preview_type(conn: Connection, extraction_id: UUID, document_type: str
 
 async def complete(
     conn: Connection, extraction_id: UUID, author: Author = PERSON, found: Sequence[Violation] | None = None
-) -> Stored:
+) -> WriteResult:
     """Complete the extraction. Return its status. `found`: the result of `incomplete` for the row, if the caller has
     locked it in this transaction. Raise NotFound; for an agent also NoFields or SchemaViolation."""
     if not author.is_person:
@@ -560,7 +560,7 @@ def _is_outdated(prepared: PreparedWrite, row: ExtractionRow) -> bool:
     return now != before
 
 
-async def _refuse_violations(conn: Connection, before: ExtractionRow, stored: Stored) -> None:
+async def _refuse_violations(conn: Connection, before: ExtractionRow, stored: WriteResult) -> None:
     """Raise SchemaViolation if later writes cannot make the written fields follow the schema."""
     if before.schema is None:
         return

@@ -18,8 +18,8 @@ from fieldmark.domain.field_query import (
 )
 from fieldmark.identity.scope import Scope
 from fieldmark.stores import field_queries
-from fieldmark.stores.answered_within import MAX_SECONDS
 from fieldmark.stores.field_queries import Cell
+from fieldmark.stores.query_timeout import MAX_SECONDS
 
 
 async def query(

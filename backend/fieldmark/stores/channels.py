@@ -1,4 +1,4 @@
-"""The channels on which Postgres tells of what has changed."""
+"""Postgres notification channels."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from uuid import UUID
 from fieldmark.db.pool import Connection
 
 EVENTS_CHANNEL: Final = "fieldmark_run_events"
-"""Where a run's readers are told that it has new events."""
+"""Notifies a run's readers of new events."""
 WORK_CHANNEL: Final = "fieldmark_work"
-"""Where whoever works on a run is told to look at it again: it was cancelled, decided or deleted, or somebody
-watches."""
+"""Notifies a run's worker to read the run again: it was cancelled, decided or deleted, or has a watcher."""
 
 
-def tell_of_events(conn: Connection, run_id: UUID) -> None:
-    """Have a run's readers told of new events, once this transaction is committed."""
+def notify_of_events(conn: Connection, run_id: UUID) -> None:
+    """Notify a run's readers of new events after this transaction commits."""
     conn.notify_after_commit(EVENTS_CHANNEL, str(run_id))

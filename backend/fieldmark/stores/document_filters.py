@@ -1,6 +1,6 @@
-"""Filters of documents as SQL. Every value, path and name in it is a parameter; what is composed are fixed pieces.
+"""Document filters as SQL conditions. They are composed of constant SQL; every value, path and name is a parameter.
 
-The pieces stand beside `d`, a document, and `e`, its current extraction (`SOURCE`).
+The conditions apply to the rows of `SOURCE`: `d` is a document and `e` its current extraction.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from fieldmark.domain.paths import Each, Pattern
 from fieldmark.stores.rows import value_of
 
 SOURCE: Final[LiteralString] = "public.documents as d left join lateral private.current_extraction(d.id) as e on true"
-"""A row for each document, with its current extraction if it has one."""
+"""All documents, each with its current extraction if it has one."""
 
-_NOTHING: Final[Mapping[str, str]] = {}
+_NO_SYMBOLS: Final[Mapping[str, str]] = {}
 _DAY: Final[LiteralString] = "'^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]|$)'"
 
 
 @dataclass(slots=True)
 class Parameters:
-    """The values of a statement, by names of their own: `f0`, `f1`, …"""
+    """Collects the parameters of a statement and names them `f0`, `f1`, …"""
 
     values: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def add(self, value: object, kind: LiteralString) -> Composed:
-        """A placeholder for a value, as a type of Postgres."""
+        """Add a value and return its placeholder, cast to the Postgres type `kind`."""
         name = f"f{len(self.values)}"
         self.values[name] = value
         return SQL("{}::{}").format(sql.Placeholder(name), SQL(kind))
 
 
 def where(filters: DocumentFilters, org_id: UUID) -> tuple[Composed, dict[str, Any]]:
-    """A condition on the rows of `SOURCE`, and its parameters."""
+    """Return a condition on the rows of `SOURCE`, and its parameters."""
     parameters = Parameters()
     conditions = [
         of_documents(filters, org_id, parameters),
@@ -53,19 +53,19 @@ def where(filters: DocumentFilters, org_id: UUID) -> tuple[Composed, dict[str, A
 
 
 def matching(filters: DocumentFilters, org_id: UUID) -> tuple[Composed, dict[str, Any]]:
-    """A statement that answers the ids of the documents, to stand behind `document_id in (…)`, and its parameters."""
+    """Return a subquery for the ids of the matching documents, and its parameters."""
     condition, parameters = where(filters, org_id)
     return SQL("select d.id from {} where {}").format(SQL(SOURCE), condition), parameters
 
 
 async def count(conn: Connection, filters: DocumentFilters, org_id: UUID) -> int:
-    """How many documents of the organisation the filters leave."""
+    """Return the number of the organisation's documents that match."""
     query, parameters = matching(filters, org_id)
     return await value_of(conn, SQL("select count(*) from ({}) as found").format(query), parameters)
 
 
 def of_documents(filters: DocumentFilters, org_id: UUID, parameters: Parameters) -> Composed:
-    """What is asked of the documents themselves, whether they were read or not."""
+    """Return the conditions on the documents themselves. They apply before a document is read, too."""
     conditions: list[Composable] = [SQL("d.org_id = {}").format(parameters.add(org_id, "uuid"))]
     if filters.document_ids:
         conditions.append(SQL("d.id = any ({})").format(parameters.add(list(filters.document_ids), "uuid[]")))
@@ -88,31 +88,31 @@ def of_documents(filters: DocumentFilters, org_id: UUID, parameters: Parameters)
 
 
 def of_type(filters: DocumentFilters, parameters: Parameters) -> list[Composed]:
-    """What is asked of the document's type, which the extraction tells."""
+    """Return the condition on the document type, which is a property of the extraction."""
     if filters.document_type is None:
         return []
-    wanted = parameters.add(filters.document_type, "text")
-    return [SQL("private.folded(e.document_type) = private.folded({})").format(wanted)]
+    document_type = parameters.add(filters.document_type, "text")
+    return [SQL("private.folded(e.document_type) = private.folded({})").format(document_type)]
 
 
 def of_field(condition: FieldCondition, parameters: Parameters) -> Composed:
-    """What is asked of a field. Of a document without a current extraction nothing is known, not even what it lacks."""
-    test = Test(condition, parameters)
+    """Return the condition on a field. A document without a current extraction never matches, not even `missing`."""
+    comparison = FieldComparison(condition, parameters)
     values = values_at(condition.pattern, parameters)
     if condition.op is FilterOp.MISSING:
         return SQL("(e.id is not null and not exists (select from {} as v))").format(values)
-    counted = test.is_comparable
+    counted = comparison.is_comparable
     if condition.op is FilterOp.NE:
         return SQL(
             "(exists (select from {values} as v where {counted}) "
             "and not exists (select from {values} as v where {counted} and {equal}))"
-        ).format(values=values, counted=counted, equal=test.holds)
-    return SQL("exists (select from {} as v where {} and {})").format(values, counted, test.holds)
+        ).format(values=values, counted=counted, equal=comparison.holds)
+    return SQL("exists (select from {} as v where {} and {})").format(values, counted, comparison.holds)
 
 
-class Test:
-    """What is asked of one value `v.value`: whether it can be compared at all, and whether the comparison holds; of
-    `!=` whether the two are equal. `holds` is safe for any value: what cannot be compared is not cast."""
+class FieldComparison:
+    """A comparison of one value `v.value` as SQL. `is_comparable`: the value has a suitable type. `holds`: the
+    comparison is true (for `!=`, the values are equal). `holds` never raises: values of other types are not cast."""
 
     __slots__ = ("holds", "is_comparable")
 
@@ -134,7 +134,7 @@ class Test:
             ).format(sign, parameters.add(value, "numeric"))
         elif op.is_ordering:
             self.is_comparable = Composed([SQL(is_day("v.value"))])
-            # (Days are compared as they are written: 2024-02-31 is none, and could not be cast.)
+            # (Compared as text: an invalid day such as 2024-02-31 could not be cast.)
             self.holds = SQL('({} and left({}, 10) collate "C" {} {} collate "C")').format(
                 SQL(is_day("v.value")), SQL(text), sign, parameters.add(value, "text")
             )
@@ -156,7 +156,7 @@ _SIGNS: Final[dict[FilterOp, LiteralString]] = {
 
 
 def is_day(value: LiteralString) -> LiteralString:
-    """Whether a JSON value is written as a day, or as a moment of one."""
+    """Return a condition that is true if a JSON value is an ISO 8601 date or timestamp."""
     return f"(jsonb_typeof({value}) = 'string' and {value} #>> '{{}}' ~ {_DAY})"
 
 
@@ -165,21 +165,22 @@ def values_at(
     parameters: Parameters,
     *,
     currency_keys: Sequence[str] = (),
-    symbols: Mapping[str, str] = _NOTHING,
+    symbols: Mapping[str, str] = _NO_SYMBOLS,
 ) -> Composed:
-    """The values of `e.extracted_fields` at a pattern, blanks left out: `(select name, at, value, is_verified)`. `at`
-    are the numbers of the items that the path goes through, from 1. With `currency_keys` there is `currency` too: what
-    stands under one of them beside the value, or else in an object around it. An object or a list is on no page, but
-    what is in it: so it counts as verified. Wants to be given an alias.
+    """Return a subquery for the values of `e.extracted_fields` at a pattern: `name, at, value, currency, is_verified`.
 
-    A key is looked for in objects only and an item in lists only: `->` with a text, and with an integer. (`#>` would
-    take the key "0" of a list.)
+    Blanks are left out. `at` holds the 1-based indexes of the list items on the path. `currency` is null without
+    `currency_keys`; otherwise it is the value of the nearest of these keys, beside the value or in an object around it.
+    Objects and lists count as verified, because only the values in them are located on a page. The caller adds an
+    alias.
+
+    Keys are read with `-> text` and items with `-> integer`, since `#>` would also read the key "0" from a list.
     """
     source: Composable = SQL("seen.fields")
     name: Composable | None = None
     items: list[Composed] = []
     around: list[Composable] = []
-    begun = 0
+    start = 0
     for position, step in enumerate(pattern):
         if isinstance(step, Each):
             alias = sql.Identifier(f"i{len(items)}")
@@ -189,18 +190,18 @@ def values_at(
                     "with ordinality as {1} (value, n)"
                 ).format(source, alias)
             )
-            piece = parameters.add(_piece(pattern, begun, position) + "[", "text")
-            joined = piece if name is None else SQL("{} || {}").format(name, piece)
+            segment = parameters.add(_segment(pattern, start, position) + "[", "text")
+            joined = segment if name is None else SQL("{} || {}").format(name, segment)
             name = SQL("{} || ({}.n - 1)").format(joined, alias)
             source = SQL("{}.value").format(alias)
-            begun = position
+            start = position
         else:
             kind: LiteralString = "integer" if isinstance(step, int) else "text"
             if kind == "text":
                 around.append(source)
             source = SQL("({} -> {})").format(source, parameters.add(step, kind))
-    rest = parameters.add(_piece(pattern, begun, len(pattern)), "text")
-    # What is stored compressed is unpacked once, and not for each item.
+    rest = parameters.add(_segment(pattern, start, len(pattern)), "text")
+    # Decompress the stored JSON once, rather than once per item.
     is_once = bool(items or currency_keys)
     return SQL(
         """(select at.name, at.at, at.value, {currency} as currency,
@@ -208,7 +209,8 @@ def values_at(
                 or jsonb_typeof(at.value) in ('object', 'array') as is_verified
             from {seen} as seen
             cross join lateral (
-              select {name} as name, array[{numbers}]::bigint[] as at, {value} as value, {said} as said {items}) as at
+              select {name} as name, array[{numbers}]::bigint[] as at, {value} as value,
+                {own_currency} as currency {items}) as at
             where not private.is_blank(at.value))"""
     ).format(
         seen=SQL(_UNPACKED if is_once else _AS_STORED),
@@ -216,8 +218,10 @@ def values_at(
         numbers=SQL(", ").join(sql.Identifier(f"i{number}", "n") for number in range(len(items))),
         value=source,
         items=SQL("from {}").format(SQL(" cross join lateral ").join(items)) if items else SQL(""),
-        said=_currency(pattern, around, currency_keys, parameters) if currency_keys else SQL("null::text"),
-        currency=SQL("coalesce({} ->> at.said, at.said)").format(parameters.add(json.dumps(dict(symbols)), "jsonb"))
+        own_currency=_currency(pattern, around, currency_keys, parameters) if currency_keys else SQL("null::text"),
+        currency=SQL("coalesce({} ->> at.currency, at.currency)").format(
+            parameters.add(json.dumps(dict(symbols)), "jsonb")
+        )
         if currency_keys
         else SQL("null::text"),
     )
@@ -231,20 +235,20 @@ _UNPACKED: Final[LiteralString] = """(
 
 
 def _currency(pattern: Pattern, around: Sequence[Composable], keys: Sequence[str], parameters: Parameters) -> Composed:
-    """What stands as the currency of a value, the nearest first, in capitals."""
+    """Return SQL for a value's currency in capitals: the nearest non-blank text under one of the keys."""
     own = [f"{step}_currency" for step in pattern[-1:] if isinstance(step, str)]
-    said: list[Composed] = []
+    found: list[Composed] = []
     for depth, source in enumerate(reversed(around)):
         for key in [*own, *keys] if depth == 0 and own else keys:
             at = SQL("({} -> {})").format(source, parameters.add(key, "text"))
-            said.append(
+            found.append(
                 SQL("case jsonb_typeof({0}) when 'string' then nullif(btrim({0} #>> '{{}}'), '') end").format(at)
             )
-    return SQL("left(upper(coalesce({})), 20)").format(SQL(", ").join([*said, SQL("null")]))
+    return SQL("left(upper(coalesce({})), 20)").format(SQL(", ").join([*found, SQL("null")]))
 
 
-def _piece(pattern: Pattern, begun: int, end: int) -> str:
-    """The text of a path's name between two of its lists: `items[` and `].price` of `items[].price`."""
-    whole, before = paths.name(pattern[:end]), paths.name(pattern[:begun])
-    # (What stands behind a list begins with the bracket that closes its number.)
-    return whole[len(before) + 1 :] if begun else whole
+def _segment(pattern: Pattern, start: int, end: int) -> str:
+    """Return the part of a path's name between two lists: `items` and `].price` for `items[].price`."""
+    whole, before = paths.name(pattern[:end]), paths.name(pattern[:start])
+    # (After a list, the segment begins with the bracket that closes the index.)
+    return whole[len(before) + 1 :] if start else whole

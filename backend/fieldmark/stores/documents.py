@@ -24,7 +24,7 @@ from fieldmark.stores.rows import (
     PageRow,
     PageText,
     PageWordsRow,
-    asked,
+    active_conditions,
     fetch_all,
     fetch_one,
     large_json,
@@ -49,7 +49,7 @@ _STAGE: LiteralString = f"""(select case
   left join lateral (select e.id, e.status, e.is_unsure, e.reviewed_by
     {CURRENT_EXTRACTION.format(which="e.document_id = documents.id")}) as e on true
   left join public.auto_creations as a on a.document_id = documents.id)"""
-"""The `DocumentStage` of a row of documents."""
+"""Computes the `DocumentStage` of a row of documents."""
 
 
 _COLUMNS = (
@@ -93,7 +93,7 @@ _MAY_BE_AT: Mapping[DocumentStage, LiteralString] = {
     DocumentStage.REVIEWED: f"id in ({_COMPLETED} and reviewed_by is not null)",
 }
 
-# In the order of their documents, which an index has.
+# Sorted by an index on the creation time of the documents.
 _TAGGED: LiteralString = """public.documents join (
     select document_id, document_created_at as tagged_at from public.document_tags
     where tag_id = (select t.id from public.tags as t where t.id = %(tag_id)s and t.deleted_at is null)
@@ -112,8 +112,7 @@ async def add(
     content_sha256: str | None = None,
     auto_create: bool | None = None,
 ) -> DocumentRow | None:
-    """The inserted document; its trigger puts the reading into the queue in the same transaction. None where the id is
-    taken, by whomever."""
+    """Insert a document and return it; a trigger queues its reading. Return None if the id is taken."""
     return await fetch_one(
         conn,
         DocumentRow,
@@ -125,8 +124,8 @@ async def add(
 
 
 async def add_children(conn: Connection, parent_id: UUID, org_id: UUID, children: Sequence[NewChild]) -> None:
-    """Insert documents for the files inside a document, in their order. What was wished for that holds for them, too.
-    Raises QueueFull."""
+    """Insert documents for the files found inside a document, in order. They inherit its `auto_create` choice. Raise
+    QueueFull."""
     await conn.execute(
         """insert into public.documents
              (id, org_id, filename, storage_path, byte_size, parent_document_id, number_in_parent, auto_create)
@@ -146,7 +145,7 @@ async def add_children(conn: Connection, parent_id: UUID, org_id: UUID, children
 
 
 async def children(conn: Connection, document_id: UUID) -> list[DocumentRow]:
-    """The documents that were inside a document, in their order there."""
+    """Return the documents found inside a document, in order."""
     return await fetch_all(
         conn,
         DocumentRow,
@@ -156,7 +155,7 @@ async def children(conn: Connection, document_id: UUID) -> list[DocumentRow]:
 
 
 async def count_enclosed(conn: Connection, document_id: UUID) -> tuple[int, int]:
-    """How many documents were inside a document, and inside those, and their bytes."""
+    """Return the number and total bytes of the documents inside a document, at any depth."""
     cursor = await conn.execute("select files, bytes from private.count_enclosed(%s)", (document_id,))
     row = await cursor.fetchone()
     assert row is not None
@@ -164,48 +163,48 @@ async def count_enclosed(conn: Connection, document_id: UUID) -> tuple[int, int]
 
 
 async def lock(conn: Connection, document_id: UUID) -> bool:
-    """Whether the document is there; it is then locked until the transaction ends."""
+    """Lock a document until the transaction ends. Return whether it exists."""
     cursor = await conn.execute("select from public.documents where id = %s for update", (document_id,))
     return await cursor.fetchone() is not None
 
 
 async def get(conn: Connection, document_id: UUID) -> DocumentRow | None:
-    """One document of the caller's organisation."""
+    """Return a document of the caller's organisation, or None."""
     return await fetch_one(conn, DocumentRow, f"select {_COLUMNS} from public.documents where id = %s", (document_id,))
 
 
 async def find(conn: Connection, document_id: UUID) -> DocumentRow:
-    """Return one document of the caller's organisation. Raise NotFound."""
+    """Return a document of the caller's organisation. Raise NotFound."""
     row = await get(conn, document_id)
     if row is None:
-        raise NotFound("There is no such document.")
+        raise NotFound("The document does not exist.")
     return row
 
 
 async def status_of(conn: Connection, document_id: UUID) -> DocumentStatus | None:
-    """The status of a document; None if the caller does not see it."""
+    """Return the status of a document, or None if it is not visible to the caller."""
     return await value_of(conn, "select status from public.documents where id = %s", (document_id,))
 
 
 async def find_read(conn: Connection, document_id: UUID) -> DocumentRow:
-    """Return a document that was read. Raise NotFound, DocumentFailed with the reason, or Conflict while it is being
-    read."""
+    """Return a document that has been read. Raise NotFound, DocumentFailed with the reason, or Conflict while it is
+    being read."""
     row = await find(conn, document_id)
     if row.status is DocumentStatus.FAILED:
         raise DocumentFailed(row.error or "The document could not be read.")
     if row.status is not DocumentStatus.READY:
-        raise Conflict("The document is still being read.")
+        raise Conflict("The document is still being read. Try again when its status is ready.")
     return row
 
 
 async def names(conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, str]:
-    """The file names of documents, by id; those that are not there are left out."""
+    """Return filenames by document id. Unknown ids are left out."""
     cursor = await conn.execute("select id, filename from public.documents where id = any(%s)", (list(document_ids),))
     return {row["id"]: row["filename"] async for row in cursor}
 
 
 async def identical(conn: Connection, document_ids: Collection[UUID]) -> list[str]:
-    """Names of those of these documents that have the same bytes as another of them, by their bytes."""
+    """Return the filenames of byte-identical documents among these, grouped by content."""
     cursor = await conn.execute(
         """select filename from (
              select *, count(*) over (partition by content_sha256) as copies from public.documents
@@ -217,19 +216,19 @@ async def identical(conn: Connection, document_ids: Collection[UUID]) -> list[st
 
 
 async def scope_of(conn: Connection, document_id: UUID) -> Scope | None:
-    """On whose behalf a document is read. Asked by the service, outside of any scope."""
+    """Return the user and organisation that a document is read for. Needs a connection as the service."""
     return await fetch_one(conn, Scope, "select user_id, org_id from private.scope_of_document(%s)", (document_id,))
 
 
 async def abandon(conn: Connection, document_id: UUID, reason: str) -> None:
-    """Fail a document that no worker can read. Called by the service, outside of any scope."""
+    """Fail a document that no worker can read. Needs a connection as the service."""
     await conn.execute("select private.fail_document(%s, %s)", (document_id, reason))
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentFilter:
-    """Which documents a list has; None asks for nothing. `name` is a part of the file's name, in capitals or not;
-    `since` is the first moment of their upload, `until` the first that is too late."""
+    """Filters of a list of documents; None matches all. `name` is part of the filename, ignoring case. Documents were
+    uploaded from `since` (inclusive) to `until` (exclusive)."""
 
     parent_id: UUID | None = None
     status: DocumentStatus | None = None
@@ -243,7 +242,7 @@ class DocumentFilter:
 
 
 async def count_documents(conn: Connection, org_id: UUID, stage: DocumentStage) -> int:
-    """Return how many of an organisation's documents are at a stage."""
+    """Return the number of an organisation's documents at a stage."""
     where: list[LiteralString] = ["org_id = %(org)s", *_at_stage(stage)]
     query: LiteralString = f"select count(*) from public.documents where {' and '.join(where)}"
     return await value_of(conn, query, {"org": org_id, "stage": stage})
@@ -259,40 +258,40 @@ async def list_documents(
     *,
     limit: int,
     before: str | None = None,
-    wanted: DocumentFilter | None = None,
+    filters: DocumentFilter | None = None,
 ) -> Page[DocumentRow]:
     """Return a page of an organisation's documents, newest first. Raise Invalid for an invalid cursor."""
-    wanted = wanted or DocumentFilter()
+    filters = filters or DocumentFilter()
     request = PageRequest("documents", limit, before)
     conditions: Conditions = {
-        "parent_document_id = %(parent_id)s": wanted.parent_id,
-        "status = %(status)s": wanted.status,
-        "media_type = %(media_type)s": wanted.media_type,
-        "position(lower(%(name)s) in lower(filename)) > 0": wanted.name,
-        "created_at >= %(since)s": wanted.since,
-        "created_at < %(until)s": wanted.until,
-        "id = any (%(ids)s)": wanted.ids,
+        "parent_document_id = %(parent_id)s": filters.parent_id,
+        "status = %(status)s": filters.status,
+        "media_type = %(media_type)s": filters.media_type,
+        "position(lower(%(name)s) in lower(filename)) > 0": filters.name,
+        "created_at >= %(since)s": filters.since,
+        "created_at < %(until)s": filters.until,
+        "id = any (%(ids)s)": filters.ids,
     }
-    table: LiteralString = "public.documents" if wanted.tag_id is None else _TAGGED
-    place: LiteralString = "created_at, id" if wanted.tag_id is None else "tagged_at, document_id"
+    table: LiteralString = "public.documents" if filters.tag_id is None else _TAGGED
+    sort_columns: LiteralString = "created_at, id" if filters.tag_id is None else "tagged_at, document_id"
     where: list[LiteralString] = [
         "org_id = %(org)s",
-        *asked(conditions),
-        *request.conditions(place),
-        *_at_stage(wanted.stage),
+        *active_conditions(conditions),
+        *request.conditions(sort_columns),
+        *_at_stage(filters.stage),
     ]
-    order = place.replace(",", " desc,")
+    order = sort_columns.replace(",", " desc,")
     rows = await fetch_all(
         conn,
         DocumentRow,
         f"select {_COLUMNS} from {table} where {' and '.join(where)} order by {order} desc limit %(limit)s",
-        {"org": org_id, **asdict(wanted), **request.parameters()},
+        {"org": org_id, **asdict(filters), **request.parameters()},
     )
     return request.page(rows)
 
 
 async def is_inside(conn: Connection, document_id: UUID, container_id: UUID) -> bool:
-    """Whether a document was inside another, however deep."""
+    """Return whether a document was found inside another, at any depth."""
     cursor = await conn.execute(
         """with recursive above as (
              select parent_document_id as id from public.documents where id = %s
@@ -305,17 +304,18 @@ async def is_inside(conn: Connection, document_id: UUID, container_id: UUID) -> 
 
 
 async def rename(conn: Connection, document_id: UUID, filename: str) -> None:
-    """Give a document another name. Raises NotFound, Invalid."""
+    """Rename a document. Raise NotFound, Invalid."""
     await conn.execute("select public.rename_document(%s, %s)", (document_id, filename))
 
 
 async def remove(conn: Connection, document_id: UUID) -> str:
-    """Where the original of the deleted document lies. All that hangs on it goes too. Raises NotFound."""
+    """Delete a document with all that refers to it. Return the storage path of its original. Raise NotFound."""
     return await value_of(conn, "select public.delete_document(%s) as path", (document_id,))
 
 
 async def begin_reading(conn: Connection, document_id: UUID) -> DocumentRow | None:
-    """The locked document that is to be read, without what an interrupted reading left; None if there is none."""
+    """Lock a document that is to be read and delete the pages of an interrupted reading. Return None if there is
+    none."""
     row = await fetch_one(
         conn,
         DocumentRow,
@@ -328,7 +328,7 @@ async def begin_reading(conn: Connection, document_id: UUID) -> DocumentRow | No
 
 
 async def add_pages(conn: Connection, document_id: UUID, org_id: UUID, pages: Sequence[PageRow]) -> None:
-    """Write pages of a document."""
+    """Insert pages of a document."""
     rows: list[dict[str, Any]] = [
         {
             "document_id": document_id,
@@ -353,7 +353,7 @@ async def add_pages(conn: Connection, document_id: UUID, org_id: UUID, pages: Se
 
 
 async def record_reading(conn: Connection, document_id: UUID, pages_read: int, pages_to_read: int) -> None:
-    """Say how far a document is read, to whoever watches a run that waits for it."""
+    """Record how many pages are read, and notify watchers of runs that wait for the document."""
     await conn.execute("select private.record_reading(%s, %s, %s)", (document_id, pages_read, pages_to_read))
 
 
@@ -366,7 +366,7 @@ async def finish_reading(
     content_sha256: str | None = None,
     warnings: Sequence[ReadingWarning] = (),
 ) -> None:
-    """The document is ready; its trigger puts waiting runs into the queue in the same transaction."""
+    """Set a document to ready. A trigger queues the runs that wait for it."""
     await conn.execute(
         """update public.documents set status = 'ready', media_type = %s, page_count = %s, warnings = %s,
              content_sha256 = coalesce(content_sha256, %s)
@@ -376,7 +376,7 @@ async def finish_reading(
 
 
 async def warn(conn: Connection, document_id: UUID, warnings: Sequence[ReadingWarning]) -> None:
-    """Put these warnings in the place of the document's."""
+    """Replace the warnings of a document."""
     await conn.execute(
         "update public.documents set warnings = %s where id = %s",
         (Jsonb([warning.to_json() for warning in warnings]), document_id),
@@ -384,12 +384,13 @@ async def warn(conn: Connection, document_id: UUID, warnings: Sequence[ReadingWa
 
 
 async def read_unlocked(conn: Connection, document_id: UUID, unlocked_path: str) -> bool:
-    """Whether the document, which failed for want of a password, waits to be read once more. Raises QueueFull."""
+    """Queue a document that failed for lack of a password to be read again. Return whether it was queued. Raise
+    QueueFull."""
     return await value_of(conn, "select private.read_unlocked(%s, %s) as waits", (document_id, unlocked_path))
 
 
 async def fail_reading(conn: Connection, document_id: UUID, reason: str, code: str) -> None:
-    """The document cannot be read; its trigger fails the runs that wait for it."""
+    """Set a document to failed. A trigger fails the runs that wait for it."""
     await conn.execute(
         """update public.documents set status = 'failed', error = %s, error_code = %s
            where id = %s and status = 'reading'""",
@@ -398,7 +399,7 @@ async def fail_reading(conn: Connection, document_id: UUID, reason: str, code: s
 
 
 async def pages(conn: Connection, document_id: UUID, first: int = 1, last: int | None = None) -> list[PageText]:
-    """The texts of pages `first` to `last`, in order."""
+    """Return the texts of pages `first` to `last` in order."""
     return await fetch_all(
         conn,
         PageText,
@@ -409,7 +410,7 @@ async def pages(conn: Connection, document_id: UUID, first: int = 1, last: int |
 
 
 async def words(conn: Connection, document_id: UUID) -> list[PageWordsRow]:
-    """The words of every page, in order."""
+    """Return the words of every page in order."""
     return await large_rows(
         conn,
         PageWordsRow,
@@ -420,23 +421,25 @@ async def words(conn: Connection, document_id: UUID) -> list[PageWordsRow]:
 
 
 async def expect_files(conn: Connection, paths: Sequence[str]) -> None:
-    """These are about to be stored: those that are no document's a day later are deleted. Told by the service."""
+    """Register files before they are stored. Those that belong to no document after a day are deleted. Needs a
+    connection as the service."""
     await conn.execute("select private.expect_files(%s)", (list(paths),))
 
 
 async def files_to_delete(conn: Connection, most: int) -> list[str]:
-    """Stored paths of originals whose documents are gone, the oldest first, of all tenants. Asked by the service."""
+    """Return up to `most` storage paths of deleted documents of all tenants, oldest first. Needs a connection as the
+    service."""
     cursor = await conn.execute("select path from private.files_to_delete(%s) as path", (most,))
     return [row["path"] for row in await cursor.fetchall()]
 
 
 async def files_deleted(conn: Connection, paths: Sequence[str]) -> None:
-    """Forget originals that are deleted."""
+    """Record that these originals are deleted."""
     await conn.execute("select private.files_deleted(%s)", (list(paths),))
 
 
 async def unread_pages(conn: Connection, run_id: UUID) -> list[int]:
-    """The pages with text of a run's document that the run has not read to their end."""
+    """Return the pages with text that a run has not read completely."""
     cursor = await conn.execute(
         """select page.number from public.runs as run
            join public.document_pages as page using (document_id)
@@ -448,7 +451,7 @@ async def unread_pages(conn: Connection, run_id: UUID) -> list[int]:
 
 
 async def page_sizes(conn: Connection, document_id: UUID, numbers: Sequence[int]) -> list[tuple[int, float, float]]:
-    """Number, width and height of those of these pages that exist, in order."""
+    """Return (number, width, height) of pages in order. Missing pages are left out."""
     cursor = await conn.execute(
         """select number, width, height from public.document_pages
            where document_id = %s and number = any (%s) order by number""",
@@ -458,7 +461,7 @@ async def page_sizes(conn: Connection, document_id: UUID, numbers: Sequence[int]
 
 
 async def page(conn: Connection, document_id: UUID, number: int) -> PageRow | None:
-    """One page with its words."""
+    """Return a page with its words, or None."""
     rows = await large_rows(
         conn,
         PageRow,
@@ -470,7 +473,7 @@ async def page(conn: Connection, document_id: UUID, number: int) -> PageRow | No
 
 
 async def warnings(conn: Connection, document_id: UUID) -> list[ReadingWarning]:
-    """What of a document was not read, or not read well, in the order of its pages."""
+    """Return a document's reading warnings in page order."""
     cursor = await conn.execute("select warnings from public.documents where id = %s", (document_id,))
     row = await cursor.fetchone()
     return [ReadingWarning.from_json(warning) for warning in row["warnings"]] if row else []

@@ -1,4 +1,4 @@
-"""Extractions in Postgres. Each change is one SQL function, which the journal records and PostgREST offers too."""
+"""Extractions in Postgres. Each change is one SQL function that writes the journal; PostgREST exposes it, too."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fieldmark.stores.rows import (
     Fields,
     LockedRow,
     PastExtractionRow,
-    asked,
+    active_conditions,
     fetch_all,
     large_json,
     large_rows,
@@ -47,14 +47,17 @@ _COLUMNS = """
 """
 
 
-_NO_SUCH: Final = "There is no such extraction."
+_NOT_FOUND: Final = "The extraction does not exist."
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """What a write has stored, read back. `value` is what stands now: all fields where several were saved, null where
-    one was removed; `changed` is a leaf each: {path, value, confidence, evidence, removed?}; `proposed` names what
-    stays as it is because a person set it."""
+class WriteResult:
+    """The result of a write, read back from the database.
+
+    `value` is the stored value: all fields if several were saved, null if one was removed. `changed` has an object per
+    changed leaf: {path, value, confidence, evidence, removed?}. `proposed` has the names of locked paths, whose values
+    were kept and for which a proposal was stored instead.
+    """
 
     version: int
     value: JsonValue = None
@@ -66,7 +69,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class CurrentRow:
-    """What stands in a document: its current extraction."""
+    """The current extraction of a document."""
 
     id: UUID
     document_type: str | None
@@ -74,7 +77,7 @@ class CurrentRow:
 
 
 async def current_of(conn: Connection, document_id: UUID) -> CurrentRow | None:
-    """The current extraction of a document; None where there is none."""
+    """Return the current extraction of a document, or None."""
     rows = await large_rows(
         conn,
         CurrentRow,
@@ -85,7 +88,7 @@ async def current_of(conn: Connection, document_id: UUID) -> CurrentRow | None:
 
 
 async def types_of(conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, str]:
-    """The types of documents by id, as their current extractions say; those without one are left out."""
+    """Return document types by document id, from current extractions. Documents without a type are left out."""
     query = """select document_id, document_type from public.current_extractions
                where document_id = any (%s) and document_type is not null"""
     cursor = await conn.execute(query, (list(document_ids),))
@@ -101,8 +104,8 @@ async def add(
     schema_revid: UUID | None = None,
     prompt_revid: UUID | None = None,
 ) -> UUID:
-    """The id of a new, empty extraction of a document. With a version of a schema it has that one's text; with a
-    version of a prompt and no schema the latest version of the prompt's. Raises NotFound for a version that is none."""
+    """Insert an empty extraction of a document and return its id. Its schema is that of `schema_revid`; with only
+    `prompt_revid`, the latest version of the prompt's schema. Raise NotFound for an unknown version."""
     return await value_of(
         conn,
         """insert into public.extractions (org_id, document_id, schema, schema_revid, prompt_revid)
@@ -112,21 +115,22 @@ async def add(
 
 
 async def get(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> ExtractionRow | None:
-    """One extraction as it stands. With `lock` nobody else changes it until this transaction ends."""
+    """Return an extraction, or None. `lock` prevents changes by other transactions until this one ends."""
     query: LiteralString = f"select {_COLUMNS} from public.extractions as e where id = %s"
     rows = await large_rows(conn, ExtractionRow, f"{query} for no key update of e" if lock else query, (extraction_id,))
     return rows[0] if rows else None
 
 
 async def several(conn: Connection, extraction_ids: Sequence[UUID]) -> list[ExtractionRow]:
-    """Those of these extractions that exist, in any order. Each may be megabytes: ask for a few at a time."""
+    """Return these extractions in any order; missing ones are left out. Each may have megabytes: pass a few ids at a
+    time."""
     query = f"select {_COLUMNS} from public.extractions as e where id = any (%s)"
     return await large_rows(conn, ExtractionRow, query, (list(extraction_ids),))
 
 
 @dataclass(frozen=True, slots=True)
-class OpenPlacesRow:
-    """Where an extraction has an unsure value or a proposal, by path name."""
+class UncheckedPathsRow:
+    """The path names of an extraction's values that have a low confidence score or a pending proposal."""
 
     id: UUID
     version: int
@@ -135,11 +139,11 @@ class OpenPlacesRow:
     names: list[str]
 
 
-async def open_places(conn: Connection, extraction_ids: Sequence[UUID]) -> list[OpenPlacesRow]:
-    """Return the places of these extractions that wait for a person whatever their schema says, in any order."""
+async def unchecked_paths(conn: Connection, extraction_ids: Sequence[UUID]) -> list[UncheckedPathsRow]:
+    """Return the paths to review in these extractions, in any order. Faults against the schema are not included."""
     return await fetch_all(
         conn,
-        OpenPlacesRow,
+        UncheckedPathsRow,
         """select id, version, updated_at, schema is not null as has_schema, array(
                 select score.key from jsonb_each(e.confidence_scores) as score
                 where e.is_unsure and jsonb_typeof(score.value) = 'number' and score.value < '0.5'
@@ -153,18 +157,18 @@ async def open_places(conn: Connection, extraction_ids: Sequence[UUID]) -> list[
 
 
 async def find(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> ExtractionRow:
-    """Return one extraction as `get` does. Raise NotFound."""
+    """Return an extraction like `get`. Raise NotFound."""
     row = await get(conn, extraction_id, lock=lock)
     if row is None:
-        raise NotFound(_NO_SUCH)
+        raise NotFound(_NOT_FOUND)
     return row
 
 
 async def current(conn: Connection, document_id: UUID, prompt_revid: UUID | None = None) -> UUID | None:
-    """Return the current extraction of a document, or of those that were made with a version of a prompt: the newest
-    completed one, else the newest that is in progress. None if there is neither."""
+    """Return the id of a document's current extraction, or None. `prompt_revid` limits the choice to extractions with
+    that version of a prompt."""
     conditions: Conditions = {"e.prompt_revid = %(prompt_revid)s": prompt_revid}
-    which: LiteralString = " and ".join(["e.document_id = %(document_id)s", *asked(conditions)])
+    which: LiteralString = " and ".join(["e.document_id = %(document_id)s", *active_conditions(conditions)])
     return await value_of(
         conn,
         f"select e.id {CURRENT_EXTRACTION.format(which=which)}",
@@ -183,8 +187,7 @@ async def preferred(conn: Connection, extraction_ids: Sequence[UUID]) -> UUID | 
 
 
 async def lock(conn: Connection, extraction_id: UUID) -> LockedRow:
-    """What tells whether an extraction is as it was. Nobody else changes it until this transaction ends. Raise
-    NotFound."""
+    """Lock an extraction until this transaction ends, and return what shows whether it changed. Raise NotFound."""
     rows = await large_rows(
         conn,
         LockedRow,
@@ -192,15 +195,15 @@ async def lock(conn: Connection, extraction_id: UUID) -> LockedRow:
         (extraction_id,),
     )
     if not rows:
-        raise NotFound(_NO_SUCH)
+        raise NotFound(_NOT_FOUND)
     return rows[0]
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractionFilter:
-    """Which extractions a list has; None is no condition. `to_check`: whether a person should look at it, since a
-    proposal waits or a value is unsure (its score is below a half). `name` is a part of the file's name, in capitals or
-    not; `since` is the first moment at which they began, `until` the first that is too late."""
+    """Filters of a list of extractions; None matches all. `to_check`: whether it has a pending proposal or a value with
+    a confidence score below 0.5. `name` is part of the filename, ignoring case. Extractions were created from `since`
+    (inclusive) to `until` (exclusive)."""
 
     document_id: UUID | None = None
     status: ExtractionStatus | None = None
@@ -213,22 +216,22 @@ class ExtractionFilter:
     prompt_id: UUID | None = None
 
 
-# All names are looked through once, whatever the planner thinks of how many fit.
-_NAMED: LiteralString = """with named as materialized (
+# Materialized, so that filenames are searched once even if the planner misjudges the number of matches.
+_MATCHING_DOCUMENTS: LiteralString = """with matching_documents as materialized (
     select id from public.documents where org_id = %(org)s and position(lower(%(name)s) in lower(filename)) > 0)"""
 _HAS_PROPOSALS: LiteralString = """exists (
     select from public.extraction_proposals as p where p.extraction_id = e.id and p.status = 'pending')"""
 
 
-def _to_check(others: LiteralString) -> LiteralString:
-    """The condition for what a person should look at, where the others hold: the newest of either kind, each by an
-    index of its own. With `or` between them every row of the organisation would be looked at."""
+def _to_check(conditions: LiteralString) -> LiteralString:
+    """Return the condition for extractions to check. It selects the newest of each kind by that kind's index: a
+    condition with `or` would read every row of the organisation."""
     newest: LiteralString = "order by created_at desc, id desc limit %(limit)s"
     return f"""id in (
-        (select id from public.extractions as e where {others} and is_unsure {newest})
+        (select id from public.extractions as e where {conditions} and is_unsure {newest})
         union all
         (select id from public.extractions as e
-        where {others} and id in (
+        where {conditions} and id in (
             select p.extraction_id from public.extraction_proposals as p
             where p.org_id = %(org)s and p.status = 'pending')
         {newest}))"""
@@ -240,41 +243,41 @@ async def list_extractions(
     *,
     limit: int,
     before: str | None = None,
-    wanted: ExtractionFilter | None = None,
+    filters: ExtractionFilter | None = None,
 ) -> Page[ExtractionSummaryRow]:
     """Return a page of an organisation's extractions, newest first. Raise Invalid for an invalid cursor."""
-    wanted = wanted or ExtractionFilter()
+    filters = filters or ExtractionFilter()
     request = PageRequest("extractions", limit, before)
     conditions: Conditions = {
-        "document_id = %(document_id)s": wanted.document_id,
-        "status = %(status)s": wanted.status,
-        "document_type = %(document_type)s": wanted.document_type,
-        "document_id in (select id from named)": wanted.name,
-        "created_at >= %(since)s": wanted.since,
-        "created_at < %(until)s": wanted.until,
-        "schema_revid in (select id from public.schema_versions where schema_id = %(schema_id)s)": wanted.schema_id,
-        "prompt_revid in (select id from public.prompt_versions where prompt_id = %(prompt_id)s)": wanted.prompt_id,
+        "document_id = %(document_id)s": filters.document_id,
+        "status = %(status)s": filters.status,
+        "document_type = %(document_type)s": filters.document_type,
+        "document_id in (select id from matching_documents)": filters.name,
+        "created_at >= %(since)s": filters.since,
+        "created_at < %(until)s": filters.until,
+        "schema_revid in (select id from public.schema_versions where schema_id = %(schema_id)s)": filters.schema_id,
+        "prompt_revid in (select id from public.prompt_versions where prompt_id = %(prompt_id)s)": filters.prompt_id,
     }
-    where: list[LiteralString] = ["org_id = %(org)s", *asked(conditions), *request.conditions()]
-    if wanted.to_check is not None:
-        where.append(_to_check(" and ".join(where)) if wanted.to_check else f"not (is_unsure or {_HAS_PROPOSALS})")
+    where: list[LiteralString] = ["org_id = %(org)s", *active_conditions(conditions), *request.conditions()]
+    if filters.to_check is not None:
+        where.append(_to_check(" and ".join(where)) if filters.to_check else f"not (is_unsure or {_HAS_PROPOSALS})")
     rows = await fetch_all(
         conn,
         ExtractionSummaryRow,
-        f"""{_NAMED if wanted.name is not None else ""}
+        f"""{_MATCHING_DOCUMENTS if filters.name is not None else ""}
             select id, document_id, document_type, status, schema_revid, prompt_revid, version, created_at, updated_at,
                 schema is not null as has_schema, private.is_proposed(run_id) as proposed, (
                 select count(*) from public.extraction_proposals as p
                 where p.extraction_id = e.id and p.status = 'pending') as proposals
             from public.extractions as e
             where {" and ".join(where)} order by created_at desc, id desc limit %(limit)s""",
-        {"org": org_id, **asdict(wanted), **request.parameters()},
+        {"org": org_id, **asdict(filters), **request.parameters()},
     )
     return request.page(rows)
 
 
 async def find_version(conn: Connection, extraction_id: UUID, version: int) -> PastExtractionRow:
-    """Return the fields as they stood at a version. Raise NotFound if there is no such extraction or version."""
+    """Return the fields of a version. Raise NotFound if the extraction or the version does not exist."""
     rows = await large_rows(
         conn,
         PastExtractionRow,
@@ -288,24 +291,26 @@ async def find_version(conn: Connection, extraction_id: UUID, version: int) -> P
         {"id": extraction_id, "version": version},
     )
     if not rows:
-        raise NotFound(_NO_SUCH)
+        raise NotFound(_NOT_FOUND)
     if rows[0].extracted_fields is None:
-        raise NotFound(f"There is no version {version}: this extraction has versions 0 to {rows[0].latest_version}.")
+        raise NotFound(f"Version {version} does not exist. This extraction has versions 0 to {rows[0].latest_version}.")
     return rows[0]
 
 
-_MOST_STORED: Final = 1024 * 1024
-"""Of a page of the journal, as Postgres keeps it: a text of megabytes may be kept in a hundredth of them."""
+_MAX_STORED_BYTES: Final = 1024 * 1024
+"""Size limit of a page of the journal, as stored. Postgres compresses: texts may be a hundred times as large."""
 
 
 async def history(
     conn: Connection, extraction_id: UUID, *, path: paths.Path | None, limit: int, before: int | None
 ) -> tuple[list[Change], int | None]:
-    """The journal's newest `limit` entries, or those before the entry `before`; of what stood at a path or below it, if
-    one is given. Fewer where they are large, but one at least. And before which entry the next ones are, None if there
-    are none. Raise NotFound."""
+    """Return the newest `limit` changes before the entry `before`, and the `before` of the next page (None at the end).
+
+    With `path`, only changes at that path or below it. A page of large values has fewer entries, but at least one.
+    Raise NotFound.
+    """
     where: list[LiteralString] = ["extraction_id = %(id)s"]
-    parameters: dict[str, Any] = {"id": extraction_id, "limit": limit, "most": _MOST_STORED}
+    parameters: dict[str, Any] = {"id": extraction_id, "limit": limit, "most": _MAX_STORED_BYTES}
     if before is not None:
         where.append("id < %(before)s")
         parameters |= {"before": before}
@@ -319,13 +324,13 @@ async def history(
                   where actor = 'agent' and u.run_id = entry.run_id and u.created_at <= entry.created_at
                   order by u.created_at desc limit 1) as model
             from (
-              select *, row_number() over newest = count(*) over () as is_last, row_number() over newest as place,
+              select *, row_number() over newest = count(*) over () as is_last, row_number() over newest as position,
                 sum(coalesce(pg_column_size(old), 0) + coalesce(pg_column_size(new), 0)) over newest as stored
               from (
                 select * from public.extraction_journal
                 where {" and ".join(where)} order by version desc, id desc limit %(limit)s + 1) as entry
               window newest as (order by version desc, id desc)) as entry
-            where place <= %(limit)s and (stored <= %(most)s or place = 1)
+            where position <= %(limit)s and (stored <= %(most)s or position = 1)
             order by version desc, id desc""",
         parameters,
     )
@@ -338,12 +343,12 @@ async def history(
 
 
 async def schema_of(conn: Connection, extraction_id: UUID) -> Fields | None:
-    """The JSON Schema that the extraction was begun with."""
+    """Return the JSON Schema of an extraction, or None."""
     return await value_of(conn, "select schema from public.extractions where id = %s", (extraction_id,))
 
 
 async def corrected(conn: Connection, org_id: UUID, limit: int) -> list[CorrectedRow]:
-    """The completed extractions in which a person has set a value, newest first, with their documents' names."""
+    """Return the newest completed extractions with a value that a user set."""
     return await fetch_all(
         conn,
         CorrectedRow,
@@ -358,13 +363,13 @@ async def corrected(conn: Connection, org_id: UUID, limit: int) -> list[Correcte
 
 
 async def remove(conn: Connection, extraction_id: UUID) -> None:
-    """Delete an extraction with its runs. Raises NotFound."""
+    """Delete an extraction with its runs. Raise NotFound."""
     await conn.execute("select public.delete_extraction(%s)", (extraction_id,))
 
 
-async def speak_for(conn: Connection, names: Collection[str]) -> None:
-    """Say for which leaves an agent has the word of the person whose correction it makes, by path name; until this
-    transaction ends, or the next call of this. (`private.paths_allowed_by_message` asks.)"""
+async def allow_locked_paths(conn: Connection, names: Collection[str]) -> None:
+    """Let an agent change the user's locked values at these path names, because the user's message contains the new
+    values. Applies until the next call or the end of the transaction (`private.paths_allowed_by_message`)."""
     await conn.execute("select set_config('fieldmark.spoken', %s, true)", (json.dumps(sorted(names)),))
 
 
@@ -374,9 +379,9 @@ async def save_fields(
     fields: Fields,
     confidences: dict[str, float],
     evidence: Fields,
-) -> Stored:
-    """Merge fields into the extraction; the value read back is all its fields."""
-    query = "select public.save_extraction_fields(%s, %s, %s, %s) as answer"
+) -> WriteResult:
+    """Merge fields into the extraction. The result's `value` is all fields."""
+    query = "select public.save_extraction_fields(%s, %s, %s, %s) as result"
     return await _write(conn, query, (extraction_id,), fields, confidences, evidence)
 
 
@@ -387,9 +392,9 @@ async def update_field(
     value: JsonValue,
     confidences: dict[str, float],
     evidence: Fields,
-) -> Stored:
-    """Write one value at a path, with confidences and evidence by path name."""
-    query = "select public.update_extraction_field(%s, %s::text[], %s, null, %s, %s) as answer"
+) -> WriteResult:
+    """Write a value at a path, with confidence scores and evidence by path name."""
+    query = "select public.update_extraction_field(%s, %s::text[], %s, null, %s, %s) as result"
     return await _write(conn, query, (extraction_id, paths.to_sql(path)), value, confidences, evidence)
 
 
@@ -399,31 +404,31 @@ async def update_fields(
     values: Sequence[tuple[paths.Path, JsonValue]],
     confidences: dict[str, float],
     evidence: Fields,
-) -> Stored:
-    """Write values at paths, as one change; the value read back is all fields."""
+) -> WriteResult:
+    """Write values at paths as one version. The result's `value` is all fields."""
     changes = [{"path": paths.to_sql(path), "value": value} for path, value in values]
-    query = "select public.update_extraction_fields(%s, %s, %s, %s) as answer"
+    query = "select public.update_extraction_fields(%s, %s, %s, %s) as result"
     return await _write(conn, query, (extraction_id,), changes, confidences, evidence)
 
 
-async def remove_field(conn: Connection, extraction_id: UUID, path: paths.Path) -> Stored:
-    """Remove what stands at a path. It stays, and is proposed for removal, where a person's lock keeps it."""
-    query = "select public.remove_extraction_field(%s, %s::text[]) as answer"
+async def remove_field(conn: Connection, extraction_id: UUID, path: paths.Path) -> WriteResult:
+    """Remove the value at a path. If the user's lock prevents that, store a proposal to remove it."""
+    query = "select public.remove_extraction_field(%s, %s::text[]) as result"
     return await _write(conn, query, (extraction_id, paths.to_sql(path)))
 
 
 async def restore(
     conn: Connection, extraction_id: UUID, version: int, confidences: dict[str, float], evidence: Fields
-) -> Stored:
-    """Write the fields as they stood at a version, with confidences and evidence by path name of what that brings
-    back; the value read back is all fields."""
-    query = "select public.restore_extraction(%s, %s, %s, %s) as answer"
+) -> WriteResult:
+    """Restore the fields of a version, with confidence scores and evidence of the restored values by path name. The
+    result's `value` is all fields."""
+    query = "select public.restore_extraction(%s, %s, %s, %s) as result"
     return await _write(conn, query, (extraction_id, version), confidences, evidence)
 
 
 async def confirm(conn: Connection, extraction_id: UUID, path: paths.Path) -> None:
-    """Set a value to itself, which locks it; it does not leave the database, so no digit of it is lost. Raise Invalid
-    where nothing stands at the path."""
+    """Lock a value by setting it to itself, in the database so that numbers keep every digit. Raise Invalid if the path
+    has no value."""
     cursor = await conn.execute(
         """select public.update_extraction_field(e.id, %(path)s::text[], e.extracted_fields #> %(path)s::text[])
            from public.extractions as e
@@ -431,33 +436,33 @@ async def confirm(conn: Connection, extraction_id: UUID, path: paths.Path) -> No
         {"id": extraction_id, "path": paths.to_sql(path)},
     )
     if not cursor.rowcount:
-        raise Invalid("Nothing stands there that could be confirmed: set a value.")
+        raise Invalid("The path has no value to confirm. Set a value instead.")
 
 
 async def unlock(conn: Connection, extraction_id: UUID, path: paths.Path) -> None:
-    """Let agents change again what a person set at a path or below it. Raise NotFound, Invalid."""
+    """Remove the locks at a path and below it, so that agents may change the values. Raise NotFound, Invalid."""
     await conn.execute("select public.unlock_extraction_field(%s, %s::text[])", (extraction_id, paths.to_sql(path)))
 
 
 async def decide(conn: Connection, extraction_id: UUID, decisions: Sequence[tuple[UUID, bool]]) -> None:
-    """Accept proposals, which writes them as the caller's own in one version, or reject them. Raise NotFound, and
-    Conflict for a proposal that was decided before or whose value has changed."""
+    """Accept or reject proposals. Accepted ones are written as the caller's change, in one version. Raise NotFound,
+    Conflict if a proposal was decided already or its value has changed."""
     lists = [[proposal_id for proposal_id, accepted in decisions if accepted is choice] for choice in (True, False)]
     await conn.execute("select public.decide_extraction_proposals(%s, %s, %s)", (extraction_id, *lists))
 
 
-async def identify(conn: Connection, extraction_id: UUID, document_type: str) -> Stored:
-    """Say what kind of document it is; the value read back is the type that stands."""
-    return await _write(conn, "select public.identify_document(%s, %s) as answer", (extraction_id, document_type))
+async def identify(conn: Connection, extraction_id: UUID, document_type: str) -> WriteResult:
+    """Set the document type. The result's `value` is the stored type."""
+    return await _write(conn, "select public.identify_document(%s, %s) as result", (extraction_id, document_type))
 
 
-async def complete(conn: Connection, extraction_id: UUID) -> Stored:
-    """Mark the extraction as completed; the value read back is its status."""
-    return await _write(conn, "select public.complete_extraction(%s) as answer", (extraction_id,))
+async def complete(conn: Connection, extraction_id: UUID) -> WriteResult:
+    """Set the extraction to completed. The result's `value` is its status."""
+    return await _write(conn, "select public.complete_extraction(%s) as result", (extraction_id,))
 
 
 async def reopen(conn: Connection, extraction_id: UUID, version: int) -> None:
-    """Mark a completed extraction as in progress, unless its fields changed since a version."""
+    """Set a completed extraction to in progress, unless its fields changed since `version`."""
     await conn.execute(
         """update public.extractions set status = 'in_progress'
            where id = %s and version = %s and status = 'completed'""",
@@ -465,12 +470,12 @@ async def reopen(conn: Connection, extraction_id: UUID, version: int) -> None:
     )
 
 
-async def _write(conn: Connection, query: LiteralString, plain: tuple[object, ...], *values: object) -> Stored:
-    """Call an SQL function that changes an extraction. `values` are its parameters of JSON, after the plain ones."""
+async def _write(conn: Connection, query: LiteralString, plain: tuple[object, ...], *values: object) -> WriteResult:
+    """Call an SQL function that changes an extraction. `values` are its JSON parameters, which follow the others."""
     parameters = (*plain, *[await large_json(value) for value in values])
-    (stored,) = await large_rows(conn, _stored, query, parameters)
+    (stored,) = await large_rows(conn, _write_result, query, parameters)
     return stored
 
 
-def _stored(answer: dict[str, Any]) -> Stored:
-    return Stored(**answer)
+def _write_result(result: dict[str, Any]) -> WriteResult:
+    return WriteResult(**result)

@@ -1,6 +1,6 @@
-"""Counts and sums over the fields of many documents: one statement, so that all of an answer is of one moment.
+"""Counts and sums over the fields of many documents, in one SQL statement: all figures are of the same moment.
 
-What is composed are fixed pieces of SQL. Every path, value and name is a parameter.
+The statement is composed of constant SQL. Every path, value and name is a parameter.
 """
 
 from __future__ import annotations
@@ -33,8 +33,16 @@ from fieldmark.domain.field_query import (
     ValueKind,
 )
 from fieldmark.domain.paths import Each
-from fieldmark.stores.answered_within import MAX_SECONDS, answered_within
-from fieldmark.stores.document_filters import SOURCE, Parameters, Test, is_day, of_documents, of_type, values_at
+from fieldmark.stores.document_filters import (
+    SOURCE,
+    FieldComparison,
+    Parameters,
+    is_day,
+    of_documents,
+    of_type,
+    values_at,
+)
+from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 
 ALL: Final = tuple(ValueKind)
 _NUMBERS: Final = (ValueKind.NUMBER,)
@@ -44,7 +52,7 @@ _SCALARS: Final = (ValueKind.NUMBER, ValueKind.DAY, ValueKind.TEXT)
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What SQL reckoned of the values of one group, path, kind and currency."""
+    """Figures of the values that share a group, path, kind and currency."""
 
     key: str | None
     path: str
@@ -58,7 +66,8 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group, as its key is written, and how many of the documents are in it."""
+    """A group with its number of documents. `key` ignores case, `shown` is the key as written in a document, and
+    `spellings` counts its different spellings."""
 
     key: str | None
     shown: str | None
@@ -67,8 +76,8 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Reckoned:
-    """What the statement answered."""
+class QueryResult:
+    """Result of the statement."""
 
     groups: Sequence[Group]
     groups_total: int
@@ -80,8 +89,8 @@ class Reckoned:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reckoned:
-    """A path whose values are looked at, by its number, and the kinds that can be reckoned with."""
+class _QueriedPath:
+    """A path whose values are read, with its number in the statement and the kinds of values that count."""
 
     number: int
     path: str
@@ -94,18 +103,18 @@ _EXTRACTION: Final[LiteralString] = (
 )
 
 
-def reckoned_paths(query: FieldQuery) -> dict[str, Sequence[ValueKind]]:
-    """The paths that figures are asked of, with the kinds of values that all of a path's figures take."""
+def aggregated_paths(query: FieldQuery) -> dict[str, Sequence[ValueKind]]:
+    """Return the paths of the aggregates, each with the kinds of values that all its aggregates accept."""
     found: dict[str, Sequence[ValueKind]] = {}
     for aggregate in query.aggregates:
         if aggregate.path is not None:
             kinds = found.get(aggregate.path, ALL)
-            takes = _TAKES.get(aggregate.op, ALL)
-            found[aggregate.path] = min(kinds, takes, key=len)
+            accepted = _ACCEPTED_KINDS.get(aggregate.op, ALL)
+            found[aggregate.path] = min(kinds, accepted, key=len)
     return found
 
 
-_TAKES: Final[Mapping[AggregateOp, Sequence[ValueKind]]] = {
+_ACCEPTED_KINDS: Final[Mapping[AggregateOp, Sequence[ValueKind]]] = {
     AggregateOp.SUM: _NUMBERS,
     AggregateOp.AVG: _NUMBERS,
     AggregateOp.MIN: _ORDERED,
@@ -113,27 +122,27 @@ _TAKES: Final[Mapping[AggregateOp, Sequence[ValueKind]]] = {
 }
 
 
-async def run(conn: Connection, org_id: UUID, query: FieldQuery, seconds: float = MAX_SECONDS) -> Reckoned:
-    """Reckon what is asked. Raises TooLongToAnswer."""
+async def run(conn: Connection, org_id: UUID, query: FieldQuery, seconds: float = MAX_SECONDS) -> QueryResult:
+    """Run a query. Raise TooLongToAnswer."""
     statement, parameters = _statement(org_id, query)
-    async with answered_within(conn, seconds):
+    async with query_timeout(conn, seconds):
         cursor = await conn.execute(statement, parameters)
         row = await cursor.fetchone()
     assert row is not None
-    return _answer(query, row)
+    return _result(query, row)
 
 
-def _answer(query: FieldQuery, row: Mapping[str, Any]) -> Reckoned:
-    reckoned = _paths(query)
+def _result(query: FieldQuery, row: Mapping[str, Any]) -> QueryResult:
+    queried = _paths(query)
     roles: list[tuple[Role, str]] = [("where", condition.path) for condition in query.where.fields]
-    roles.extend((one.role, one.path) for one in reckoned)
-    counted: list[dict[str, int]] = [*row["conditions"], *row["reckoned"]]
-    paths = [PathCoverage(role=role, path=path, **of) for (role, path), of in zip(roles, counted, strict=True)]
-    return Reckoned(
+    roles.extend((one.role, one.path) for one in queried)
+    counted: list[dict[str, int]] = [*row["conditions"], *row["paths"]]
+    paths = [PathCoverage(role=role, path=path, **counts) for (role, path), counts in zip(roles, counted, strict=True)]
+    return QueryResult(
         groups=[Group(**group) for group in row["groups"]],
         groups_total=row["groups_total"],
         in_several_groups=row["in_several_groups"],
-        cells=[_cell(reckoned, **cell) for cell in row["cells"]],
+        cells=[_cell(queried, **cell) for cell in row["cells"]],
         rows=[_row(**found) for found in row["rows"]],
         rows_total=row["rows_total"],
         coverage=Coverage(
@@ -148,9 +157,9 @@ def _duplicate(*, document_id: str, filename: str, counted_document_id: str) -> 
     return DuplicateFile(UUID(document_id), filename, UUID(counted_document_id))
 
 
-def _cell(reckoned: Sequence[_Reckoned], *, number: int, kind: str, total: str | None, **columns: Any) -> Cell:
+def _cell(queried: Sequence[_QueriedPath], *, number: int, kind: str, total: str | None, **columns: Any) -> Cell:
     exact = None if total is None else Decimal(total)
-    return Cell(path=reckoned[number].path, kind=ValueKind(kind), total=exact, **columns)
+    return Cell(path=queried[number].path, kind=ValueKind(kind), total=exact, **columns)
 
 
 def _row(*, document_id: str, extraction_id: str, kind: str | None, boxes: Any, **columns: Any) -> FieldRow:
@@ -163,21 +172,21 @@ def _row(*, document_id: str, extraction_id: str, kind: str | None, boxes: Any, 
     )
 
 
-def _paths(query: FieldQuery) -> list[_Reckoned]:
+def _paths(query: FieldQuery) -> list[_QueriedPath]:
     found = [
-        _Reckoned(number, path, kinds, "aggregate")
-        for number, (path, kinds) in enumerate(reckoned_paths(query).items())
+        _QueriedPath(number, path, kinds, "aggregate")
+        for number, (path, kinds) in enumerate(aggregated_paths(query).items())
     ]
     if query.group_by is not None and query.group_by.path is not None:
         kinds = _SCALARS if query.group_by.kind is GroupKind.FIELD else (ValueKind.DAY,)
-        found.append(_Reckoned(len(found), query.group_by.path, kinds, "group_by"))
+        found.append(_QueriedPath(len(found), query.group_by.path, kinds, "group_by"))
     return found
 
 
 def _statement(org_id: UUID, query: FieldQuery) -> tuple[Composed, dict[str, Any]]:
     parameters = Parameters()
-    reckoned = _paths(query)
-    aggregated = [one for one in reckoned if one.role == "aggregate"]
+    queried = _paths(query)
+    aggregated = [one for one in queried if one.role == "aggregate"]
     statement = SQL(
         """with selected as materialized ({docs}),
         docs as materialized (
@@ -199,12 +208,12 @@ def _statement(org_id: UUID, query: FieldQuery) -> tuple[Composed, dict[str, Any
             {sizes} union all select distinct key, 0::bigint from cells) as s group by key),
         ranked as materialized (
           select s.key, coalesce(n.shown, s.key) as shown, coalesce(n.spellings, 0) as spellings, s.documents,
-            row_number() over (order by {order}) as place
+            row_number() over (order by {order}) as position
           from sizes as s left join names as n on n.key = s.key
           left join (select key, {rank} as rank from cells where number = 0 group by key) as r
             on r.key is not distinct from s.key
-          order by place limit {limit}),
-        told as ({told})
+          order by position limit {limit}),
+        shown as ({shown})
         select
           (select jsonb_build_object(
              'of_kind', count(*) filter (where is_of_kind), 'matched', (select count(*) from matched),
@@ -218,12 +227,12 @@ def _statement(org_id: UUID, query: FieldQuery) -> tuple[Composed, dict[str, Any
              select id as document_id, filename, counted_document_id from docs where is_duplicate
              order by created_at, id limit {duplicates}) as d) as duplicate_files,
           {conditions} as conditions,
-          {coverage} as reckoned,
+          {coverage} as paths,
           (select count(*) from sizes) as groups_total,
           (select count(*) from (select from keyed group by document_id having count(distinct key) > 1) as several)
             as in_several_groups,
           (select coalesce(jsonb_agg(jsonb_build_object(
-             'key', key, 'shown', shown, 'spellings', spellings, 'documents', documents) order by place), '[]')
+             'key', key, 'shown', shown, 'spellings', spellings, 'documents', documents) order by position), '[]')
            from ranked) as groups,
           (select coalesce(jsonb_agg(jsonb_build_object(
              'key', c.key, 'number', c.number, 'kind', c.kind, 'currency', c.currency, 'values', c.n,
@@ -234,23 +243,23 @@ def _statement(org_id: UUID, query: FieldQuery) -> tuple[Composed, dict[str, Any
              select t.position, t.document_id, t.filename, t.extraction_id, t.name as path, t.text as value, t.kind,
                t.currency, t.is_verified, e.evidence -> t.name -> 'page' as page,
                e.evidence -> t.name -> 'boxes' as boxes
-             from told as t {extraction}) as t) as rows,
+             from shown as t {extraction}) as t) as rows,
           ({rows_total}) as rows_total"""
     ).format(
         extraction=SQL(_EXTRACTION.replace("m.", "t.")),
         docs=_documents(org_id, query, parameters),
         matches=_matches(query),
-        found=_found(query, reckoned, parameters),
-        keyed=_keyed(query.group_by, reckoned),
+        found=_found(query, queried, parameters),
+        keyed=_keyed(query.group_by, queried),
         cells=_cells(query, aggregated),
         sizes=_sizes(query.group_by),
         order=SQL(_order(query.group_by)),
         rank=SQL(_rank(query)),
         limit=parameters.add(query.limit, "bigint"),
         duplicates=parameters.add(MAX_DUPLICATES, "bigint"),
-        told=_told(query, aggregated, parameters),
+        shown=_shown(query, aggregated, parameters),
         conditions=_condition_coverage(query),
-        coverage=_path_coverage(reckoned, parameters),
+        coverage=_path_coverage(queried, parameters),
         rows_total=SQL(
             "select count(*) from found where is_usable and number < {}"
             if aggregated
@@ -261,12 +270,12 @@ def _statement(org_id: UUID, query: FieldQuery) -> tuple[Composed, dict[str, Any
 
 
 def _documents(org_id: UUID, query: FieldQuery, parameters: Parameters) -> Composed:
-    """A row for each document that meets what is asked of documents themselves; for each condition on a field, how
-    many values there are (`c0_n`), how many are not verified, can be compared, and hold."""
+    """Select the documents that meet the conditions on documents. For each condition on a field, count the values
+    (`c0_n`) and those that are unverified, counted, comparable (`usable`), and meet the condition (`hits`)."""
     is_of_kind = SQL(" and ").join([SQL("e.id is not null"), *of_type(query.where, parameters)])
     columns, joins = list[Composed](), list[Composed]()
     for number, condition in enumerate(query.where.fields):
-        test = Test(condition, parameters)
+        comparison = FieldComparison(condition, parameters)
         counted = SQL("true") if query.include_unverified else SQL("v.is_verified")
         alias = Identifier(f"c{number}")
         joins.append(
@@ -279,8 +288,8 @@ def _documents(org_id: UUID, query: FieldQuery, parameters: Parameters) -> Compo
                      from {values} as v) as {alias} on {is_of_kind}"""
             ).format(
                 counted=counted,
-                comparable=test.is_comparable,
-                holds=test.holds,
+                comparable=comparison.is_comparable,
+                holds=comparison.holds,
                 values=values_at(condition.pattern, parameters),
                 alias=alias,
                 is_of_kind=is_of_kind,
@@ -326,8 +335,8 @@ def _matches(query: FieldQuery) -> Composed:
     return SQL(" and ").join(conditions)
 
 
-def _found(query: FieldQuery, reckoned: Sequence[_Reckoned], parameters: Parameters) -> Composed:
-    """Every value at the paths that are reckoned with, in the documents that match."""
+def _found(query: FieldQuery, queried: Sequence[_QueriedPath], parameters: Parameters) -> Composed:
+    """Select every value at the queried paths in the matching documents."""
     parts = [
         SQL(
             """select m.id as document_id, {number} as number, v.name, v.at, v.is_verified, v.currency, k.kind,
@@ -356,7 +365,7 @@ def _found(query: FieldQuery, reckoned: Sequence[_Reckoned], parameters: Paramet
                 symbols=CURRENCIES,
             ),
         )
-        for one in reckoned
+        for one in queried
     ]
     nothing = SQL(
         """select null::uuid as document_id, null::integer as number, null::text as name, null::bigint[] as at,
@@ -367,8 +376,8 @@ def _found(query: FieldQuery, reckoned: Sequence[_Reckoned], parameters: Paramet
     return SQL(" union all ").join(parts) if parts else Composed([nothing])
 
 
-def _keyed(group_by: GroupBy | None, reckoned: Sequence[_Reckoned]) -> Composed:
-    """Of which groups the documents are, or their items: `at` are the items that a key was found in."""
+def _keyed(group_by: GroupBy | None, queried: Sequence[_QueriedPath]) -> Composed:
+    """Select the group keys of documents or of their list items. `at` holds the indexes of the items with the key."""
     if group_by is None:
         return Composed([SQL(_NO_KEYS)])
     if group_by.kind is GroupKind.DOCUMENT_TYPE:
@@ -378,7 +387,7 @@ def _keyed(group_by: GroupBy | None, reckoned: Sequence[_Reckoned]) -> Composed:
     return SQL(
         "select document_id, at, private.folded({key}) as key, {key} as shown from found where number = {number} "
         "and is_usable"
-    ).format(key=SQL(_KEYS[group_by.kind]), number=reckoned[-1].number)
+    ).format(key=SQL(_KEYS[group_by.kind]), number=queried[-1].number)
 
 
 _KEYS: Final[Mapping[GroupKind, LiteralString]] = {
@@ -397,9 +406,9 @@ _BY_TAG: Final[LiteralString] = """
   join public.tags as t on t.id = has.tag_id and t.deleted_at is null"""
 
 
-def _cells(query: FieldQuery, aggregated: Sequence[_Reckoned]) -> Composed:
-    """The figures of each group. A value is of the group whose key stands in the same items of the lists that both
-    paths go through, once of each."""
+def _cells(query: FieldQuery, aggregated: Sequence[_QueriedPath]) -> Composed:
+    """Select the figures of each group. A value belongs to the group whose key is in the same list items, for the
+    lists that both paths share."""
     group_path = query.group_by.path if query.group_by is not None else None
     parts = [
         SQL(
@@ -422,17 +431,17 @@ def _cells(query: FieldQuery, aggregated: Sequence[_Reckoned]) -> Composed:
 
 
 def _shared_lists(path: str, other: str | None) -> int:
-    """How many lists two paths go through together: 1 of `items[].total` and `items[].name`."""
+    """Return the number of list levels two paths share. `items[].total` and `items[].name` share 1."""
     shared = 0
-    for step, beside in zip(paths.parse_pattern(path), paths.parse_pattern(other) if other else (), strict=False):
-        if step != beside:
+    for step, other_step in zip(paths.parse_pattern(path), paths.parse_pattern(other) if other else (), strict=False):
+        if step != other_step:
             break
         shared += isinstance(step, Each)
     return shared
 
 
 def _sizes(group_by: GroupBy | None) -> SQL:
-    """How many documents each group has."""
+    """Count the documents of each group."""
     if group_by is None:
         return SQL("select null::text as key, count(*) as documents from matched")
     return SQL(
@@ -443,14 +452,14 @@ def _sizes(group_by: GroupBy | None) -> SQL:
 
 
 def _order(group_by: GroupBy | None) -> LiteralString:
-    """Months and years in their order, else the largest figure first; what has no key comes last."""
+    """Order months and years by date and other groups by figure, largest first. The group without a key comes last."""
     if group_by is not None and group_by.kind in (GroupKind.MONTH, GroupKind.YEAR):
         return 's.key collate "C" nulls last'
     return 's.key is null, r.rank desc nulls last, s.documents desc, s.key collate "C"'
 
 
 def _rank(query: FieldQuery) -> LiteralString:
-    """The figure by which groups are ordered, of the first aggregate with a path if that is the first of all."""
+    """Return the figure that groups are ordered by: that of the first aggregate, if it has a path."""
     first = query.aggregates[0] if query.aggregates else None
     if first is None or first.path is None:
         return "null::numeric"
@@ -466,9 +475,9 @@ _RANKS: Final[Mapping[AggregateOp, LiteralString]] = {
 }
 
 
-def _told(query: FieldQuery, aggregated: Sequence[_Reckoned], parameters: Parameters) -> Composed:
-    """The first values that the answer is made of: those reckoned with, else those that met the conditions, else the
-    documents themselves."""
+def _shown(query: FieldQuery, aggregated: Sequence[_QueriedPath], parameters: Parameters) -> Composed:
+    """Select the first rows behind the figures: the aggregated values, else the values that met the conditions, else
+    the documents."""
     most = parameters.add(MAX_ROWS, "bigint")
     if aggregated:
         return SQL(
@@ -488,8 +497,8 @@ def _told(query: FieldQuery, aggregated: Sequence[_Reckoned], parameters: Parame
             number,
             values_at(condition.pattern, parameters),
             counted,
-            (test := Test(condition, parameters)).is_comparable,
-            SQL("not {}").format(test.holds) if condition.op is FilterOp.NE else test.holds,
+            (comparison := FieldComparison(condition, parameters)).is_comparable,
+            SQL("not {}").format(comparison.holds) if condition.op is FilterOp.NE else comparison.holds,
         )
         for number, condition in enumerate(shown)
     ]
@@ -523,7 +532,7 @@ def _told(query: FieldQuery, aggregated: Sequence[_Reckoned], parameters: Parame
 
 
 def _condition_coverage(query: FieldQuery) -> Composed:
-    """For each condition on a field, what is known of it in the documents of the kind."""
+    """Count, for each condition on a field, the documents of the type and the values that can be compared."""
     parts = [
         SQL(
             """(select jsonb_build_object(
@@ -542,8 +551,8 @@ def _condition_coverage(query: FieldQuery) -> Composed:
     return SQL("jsonb_build_array({})").format(SQL(", ").join(parts))
 
 
-def _path_coverage(reckoned: Sequence[_Reckoned], parameters: Parameters) -> Composed:
-    """For each path that is reckoned with, what is known of it in the documents that match."""
+def _path_coverage(queried: Sequence[_QueriedPath], parameters: Parameters) -> Composed:
+    """Count, for each queried path, the matching documents and values that have it, lack it, or cannot be used."""
     part = """(select jsonb_build_object(
                  'documents', (select count(*) from matched),
                  'have', count(*) filter (where usable > 0),
@@ -558,5 +567,5 @@ def _path_coverage(reckoned: Sequence[_Reckoned], parameters: Parameters) -> Com
                    count(*) filter (where is_counted) as counted, count(*) filter (where is_usable) as usable
                  from found where number = {} group by document_id) as of_document)"""
     return SQL("jsonb_build_array({})").format(
-        SQL(", ").join(SQL(part).format(parameters.add(one.number, "integer")) for one in reckoned)
+        SQL(", ").join(SQL(part).format(parameters.add(one.number, "integer")) for one in queried)
     )

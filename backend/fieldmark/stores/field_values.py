@@ -1,4 +1,4 @@
-"""One field over many documents: the value at a path in the current extraction of each, the newest document first."""
+"""The value of one field in many documents."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from pydantic import JsonValue
 from fieldmark.db.pool import Connection
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.paths import Path, name
-from fieldmark.stores.answered_within import MAX_SECONDS, answered_within
 from fieldmark.stores.document_filters import SOURCE, Parameters, of_documents, of_type, values_at
 from fieldmark.stores.paging import Cursor, Page, position_of
+from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 from fieldmark.stores.rows import Position, large_rows
 
-MOST_STORED: Final = 1024 * 1024
-"""Of a page of values with their evidence, in bytes as Postgres keeps them: a text may have megabytes."""
+MAX_STORED_BYTES: Final = 1024 * 1024
+"""Size limit in bytes, as stored, of a page of values and their evidence: a single text may have megabytes."""
 
 _KIND: Final = "field values"
 
 
 @dataclass(frozen=True, slots=True)
 class FieldValueRow:
-    """A value of one document. `id` and `created_at` are the document's, `is_proposed` says whether an agent's proposal
-    for the field waits. `fetched` counts the rows that were found, those that are too much for the page among them."""
+    """A value of one document. `id` and `created_at` are the document's. `is_proposed`: a proposal for the field is
+    pending. `fetched` is the number of rows found, including those left out because the page would be too large."""
 
     id: UUID
     created_at: datetime
@@ -52,15 +52,16 @@ async def list_values(
     before: str | None = None,
     seconds: float = MAX_SECONDS,
 ) -> Page[FieldValueRow]:
-    """Return a page of the values at a path that are no blanks, lists or objects, newest document first; fewer where
-    they are large, but one at least. Conditions on fields do not narrow them. Raise Invalid for an invalid cursor,
-    TooLongToAnswer."""
-    behind = position_of(before, _KIND)
+    """Return a page of the values at a path in current extractions, newest document first.
+
+    Blanks, lists and objects are left out, and conditions on fields are ignored. A page of large values has fewer than
+    `limit`, but at least one. Raise Invalid for an invalid cursor, TooLongToAnswer."""
+    cursor = position_of(before, _KIND)
     parameters = Parameters()
     conditions: list[Composable] = [of_documents(where, org_id, parameters), *of_type(where, parameters)]
-    if behind is not None:
-        place = (parameters.add(behind.created_at, "timestamptz"), parameters.add(behind.id, "uuid"))
-        conditions.append(SQL("(d.created_at, d.id) < ({}, {})").format(*place))
+    if cursor is not None:
+        position = (parameters.add(cursor.created_at, "timestamptz"), parameters.add(cursor.id, "uuid"))
+        conditions.append(SQL("(d.created_at, d.id) < ({}, {})").format(*position))
     at = parameters.add(name(path), "text")
     statement = SQL(
         """with found as (
@@ -70,9 +71,9 @@ async def list_values(
              where {where} and jsonb_typeof(v.value) not in ('object', 'array')
              order by d.created_at desc, d.id desc limit {limit}
            ), sized as (
-             select found.*, count(*) over () as fetched, row_number() over behind as nth,
-               sum(pg_column_size(value) + coalesce(pg_column_size(evidence), 0)) over behind as stored
-             from found window behind as (order by created_at desc, id desc)
+             select found.*, count(*) over () as fetched, row_number() over newest as nth,
+               sum(pg_column_size(value) + coalesce(pg_column_size(evidence), 0)) over newest as stored
+             from found window newest as (order by created_at desc, id desc)
            )
            select id, created_at, filename, extraction_id, version, value, confidence, evidence, lock, fetched, exists (
                select from public.extraction_proposals as p
@@ -84,10 +85,10 @@ async def list_values(
         values=values_at(path, parameters),
         where=SQL(" and ").join(conditions),
         limit=parameters.add(limit + 1, "bigint"),
-        most=parameters.add(MOST_STORED, "bigint"),
+        most=parameters.add(MAX_STORED_BYTES, "bigint"),
     )
     values: dict[str, Any] = parameters.values
-    async with answered_within(conn, seconds):
+    async with query_timeout(conn, seconds):
         rows = await large_rows(conn, FieldValueRow, statement, values)
     shown = rows[:limit]
     if not shown or shown[0].fetched == len(shown):

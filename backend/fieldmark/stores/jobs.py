@@ -1,4 +1,4 @@
-"""The queue's jobs in Postgres, as far as one looks at them from outside."""
+"""Statistics of the job queue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fieldmark.stores.rows import QueueDepthRow, fetch_all
 
 
 async def depth(conn: Connection) -> list[QueueDepthRow]:
-    """How many jobs there are by queue and status, of all tenants. Asked by the service, outside of any scope."""
+    """Return the number of jobs of all tenants by queue and status. Needs a connection as the service."""
     return await fetch_all(
         conn,
         QueueDepthRow,

@@ -1,4 +1,4 @@
-"""Which fields there are: the paths in the newest extractions, so that one can be asked for by its name."""
+"""The field paths that occur in the newest extractions."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from fieldmark.domain import paths
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.field_query import MAX_SAMPLED_DOCUMENTS, KnownField, KnownFields, ValueKind
 from fieldmark.domain.paths import EACH
-from fieldmark.stores.answered_within import MAX_SECONDS, answered_within
 from fieldmark.stores.document_filters import SOURCE, Parameters, is_day, of_documents, of_type
+from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 
-_FORM: Final[LiteralString] = """array(
+_PATTERN_STEPS: Final[LiteralString] = """array(
   select case substr(n.steps, s.n::integer, 1) when 'k' then s.step end
   from unnest(n.path) with ordinality as s (step, n) order by s.n)"""
 
 
 async def run(conn: Connection, org_id: UUID, where: DocumentFilters, seconds: float = MAX_SECONDS) -> KnownFields:
-    """The paths in the current extractions of the newest documents. Conditions on fields do not narrow them. Raises
-    TooLongToAnswer."""
+    """Return the field paths in the current extractions of the newest documents. Conditions on fields are ignored.
+    Raise TooLongToAnswer."""
     parameters = Parameters()
     conditions = [SQL("e.id is not null"), of_documents(where, org_id, parameters), *of_type(where, parameters)]
     statement = SQL(
@@ -42,10 +42,10 @@ async def run(conn: Connection, org_id: UUID, where: DocumentFilters, seconds: f
         source=SQL(SOURCE),
         where=SQL(" and ").join(conditions),
         most=parameters.add(MAX_SAMPLED_DOCUMENTS, "bigint"),
-        form=SQL(_FORM),
+        form=SQL(_PATTERN_STEPS),
         is_day=SQL(is_day("n.value")),
     )
-    async with answered_within(conn, seconds):
+    async with query_timeout(conn, seconds):
         cursor = await conn.execute(statement, parameters.values)
         rows = await cursor.fetchall()
     found = [

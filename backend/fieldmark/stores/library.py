@@ -18,7 +18,7 @@ from fieldmark.domain.values import value_problem
 from fieldmark.errors import Invalid, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.paging import Page, PageRequest
-from fieldmark.stores.rows import PromptRow, SchemaRow, TagRow, asked, large_rows, value_of
+from fieldmark.stores.rows import PromptRow, SchemaRow, TagRow, active_conditions, large_rows, value_of
 
 GREY: Final = "#808080"
 
@@ -75,7 +75,7 @@ class NamedItems(Generic[Row]):
         the whole name, `name_contains` a part of it. Raise Invalid for an invalid cursor."""
         request = PageRequest(f"{self._kind}s", limit, before)
         where: list[LiteralString] = ["i.org_id = %(org)s", "i.deleted_at is null"]
-        where += asked({self._filters[name]: value for name, value in wanted.items()})
+        where += active_conditions({self._filters[name]: value for name, value in wanted.items()})
         where += request.conditions("i.created_at, i.id")
         # A schema's text may be long, so lists leave it out.
         columns = self._columns.replace("v.schema,", "null::jsonb as schema,")

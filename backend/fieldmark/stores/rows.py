@@ -1,4 +1,4 @@
-"""Rows as frozen dataclasses: what the stores answer instead of dictionaries."""
+"""The stores' rows as frozen dataclasses, and functions that fetch them."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ Fields: TypeAlias = dict[str, JsonValue]
 """A JSON object."""
 
 Conditions: TypeAlias = dict[LiteralString, object]
-"""What a list may be narrowed by: each condition with the value that it names, None where nothing is asked."""
+"""Optional SQL conditions with their values. A condition whose value is None does not apply."""
 
 CURRENT_EXTRACTION: LiteralString = """from public.extractions as e where e.status <> 'failed' and {which}
     order by e.status = 'completed' and not private.is_proposed(e.run_id) desc, e.created_at desc, e.id desc limit 1"""
-"""The current extraction of a document, among those of `which`: the newest completed one, else the newest that is in
-progress or proposed."""
+"""Selects a document's current extraction among those that match `which`: the newest completed one, else the newest
+that is in progress or proposed."""
 
 T = TypeVar("T")
 
 
-def asked(conditions: Conditions) -> list[LiteralString]:
-    """The conditions that something is asked for."""
+def active_conditions(conditions: Conditions) -> list[LiteralString]:
+    """Return the conditions that have a value."""
     return [condition for condition, value in conditions.items() if value is not None]
 
 
@@ -47,7 +47,7 @@ async def cursor_of(
     query: QueryNoTemplate,
     parameters: Sequence[Any] | dict[str, Any] | None = None,
 ) -> AsyncCursor[T]:
-    """The result of a statement, as rows of a dataclass, with enums where it has them."""
+    """Execute a statement whose rows become a dataclass. Fields of an enum type are converted."""
     cursor = conn.cursor(row_factory=class_row(_maker(row_class)))
     await cursor.execute(query, parameters)
     return cursor
@@ -88,43 +88,43 @@ async def large_rows(
     query: QueryNoTemplate,
     parameters: Sequence[Any] | dict[str, Any] | None = None,
 ) -> list[T]:
-    """As `cursor_of`, all rows at once, of a class or of any function that takes the columns by name. Their JSON may be
-    megabytes, so it is not parsed on the event loop."""
+    """Return the rows of a statement, like `fetch_all`, but parse JSON of several megabytes in a worker thread.
+    `row_class` may be any function that takes the columns by name."""
     async with conn.cursor(row_factory=tuple_row) as cursor:
-        cursor.adapters.register_loader("jsonb", _Unparsed)
+        cursor.adapters.register_loader("jsonb", _RawJsonLoader)
         await cursor.execute(query, parameters)
         names = [column.name for column in cursor.description or ()]
         rows = await cursor.fetchall()
     make = _maker(row_class)
-    if sum(len(value) for row in rows for value in row if isinstance(value, _Json)) < _SHORT:
-        return _parsed(make, names, rows)
-    return await run_in_thread(_parsed, make, names, rows)
+    if sum(len(value) for row in rows for value in row if isinstance(value, _RawJson)) < _INLINE_BYTES:
+        return _parse_rows(make, names, rows)
+    return await run_in_thread(_parse_rows, make, names, rows)
 
 
 async def large_json(value: object) -> Jsonb:
-    """A parameter that may be megabytes: not spelt on the event loop."""
+    """Return a value of several megabytes as a parameter, serialised in a worker thread."""
     text = await run_in_thread(json.dumps, value)
     return Jsonb(value, dumps=lambda _: text)
 
 
-_SHORT: Final = 8 * 1024
-"""So many bytes of JSON are parsed before a thread would have begun."""
+_INLINE_BYTES: Final = 8 * 1024
+"""JSON up to this size is parsed faster than a worker thread starts."""
 
 
-class _Json(bytes):
-    """JSON that is not parsed yet."""
+class _RawJson(bytes):
+    """JSON text that is not parsed yet."""
 
 
-class _Unparsed(Loader):
-    def load(self, data: Buffer) -> _Json:
-        return _Json(data)
+class _RawJsonLoader(Loader):
+    def load(self, data: Buffer) -> _RawJson:
+        return _RawJson(data)
 
 
-def _parsed(make: Callable[..., T], names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[T]:
+def _parse_rows(make: Callable[..., T], names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[T]:
     return [
         make(
             **{
-                name: json.loads(value) if isinstance(value, _Json) else value
+                name: json.loads(value) if isinstance(value, _RawJson) else value
                 for name, value in zip(names, row, strict=True)
             }
         )
@@ -151,10 +151,12 @@ def _maker(row_class: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class DocumentRow:
-    """An uploaded file, or one that was inside another, whose child it then is. `storage_path` is where its original
-    lies, `unlocked_path` a copy without the original's password. `duplicate_of` is the first document with the same
-    bytes, if this came later. `tags` are by name, each with `id`, `name` and `color`. What is told from the content is
-    None until it is read."""
+    """An uploaded file, or a file found inside another document, its parent.
+
+    `storage_path` is the original, and `unlocked_path` a copy without its password. `duplicate_of` is the oldest
+    document with the same bytes, if this one is newer. `tags` are sorted by name, each with `id`, `name` and `color`.
+    Properties of the content are None until the document is read.
+    """
 
     id: UUID
     filename: str
@@ -171,20 +173,20 @@ class DocumentRow:
     content_sha256: str | None = None
     duplicate_of: UUID | None = None
     tags: list[Fields] = field(default_factory=list[Fields])
-    # What an agent has proposed for it by itself, as the API shows it; None where it never was to.
+    # The automatic proposal of an agent, as in the API. None if no proposal was requested.
     auto_create: Fields | None = None
     current_extraction_id: UUID | None = None
     stage: DocumentStage = DocumentStage.PROCESSING
 
     @property
     def readable_path(self) -> str:
-        """Where the file lies that can be opened without a password."""
+        """The stored file that opens without a password."""
         return self.unlocked_path or self.storage_path
 
 
 @dataclass(frozen=True, slots=True)
 class NewChild:
-    """A file that was inside another document, to become a document."""
+    """A file found inside a document, to be inserted as a document."""
 
     id: UUID
     filename: str
@@ -224,8 +226,8 @@ class PageRow:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionRow:
-    """An extraction as it stands, with its schema. `proposals` are those that wait, as the API shows them. `proposed`:
-    an agent has begun it by itself, and nobody has accepted it yet."""
+    """An extraction with its schema. `proposals` are the pending ones, as in the API. `proposed`: an agent created the
+    extraction automatically, and no one has accepted it yet."""
 
     id: UUID
     document_id: UUID
@@ -246,14 +248,14 @@ class ExtractionRow:
     updated_at: datetime
 
     def shown(self) -> dict[str, Any]:
-        """Its columns by name without the schema, as the API and the exports show an extraction."""
+        """Return the columns without the schema, as in the API and in exports."""
         return {column.name: getattr(self, column.name) for column in fields(self) if column.name != "schema"}
 
 
 @dataclass(frozen=True, slots=True)
 class LockedRow:
-    """What tells whether an extraction is still as it was read. Reading it costs the same however many fields there
-    are."""
+    """The columns that show whether an extraction changed since it was read. They are small for any number of
+    fields."""
 
     version: int
     status: ExtractionStatus
@@ -262,7 +264,7 @@ class LockedRow:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionSummaryRow:
-    """An extraction without its fields, whether it has a schema, and how many proposals wait in it."""
+    """An extraction without its fields and schema. `proposals` is the number of pending proposals."""
 
     id: UUID
     document_id: UUID
@@ -280,7 +282,7 @@ class ExtractionSummaryRow:
 
 @dataclass(frozen=True, slots=True)
 class PastExtractionRow:
-    """The fields as they stood at a version; None for a version that never was."""
+    """The fields of an earlier version. `extracted_fields` is None if there is no such version."""
 
     id: UUID
     document_id: UUID
@@ -292,7 +294,7 @@ class PastExtractionRow:
 
 @dataclass(frozen=True, slots=True)
 class CorrectedRow:
-    """A completed extraction in which a person has set a value, with its document's name."""
+    """A completed extraction with a value that a user set, and its document's filename."""
 
     id: UUID
     document_id: UUID
@@ -304,34 +306,32 @@ class CorrectedRow:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One value that changed: a scalar, or an empty object or list."""
+    """One changed value: a scalar, or an empty object or list."""
 
     id: int
-    version: Annotated[int, Field(description="The version that it came with.")]
+    version: Annotated[int, Field(description="The version that the change created.")]
     path: str
     old: Any
     new: Any
-    added: Annotated[bool, Field(description="Nothing stood there: `old` is null then and stands for nothing.")]
-    removed: Annotated[
-        bool, Field(description="Nothing stands there since: `new` is null then and stands for nothing.")
-    ]
+    added: Annotated[bool, Field(description="The path had no value before the change; `old` is null.")]
+    removed: Annotated[bool, Field(description="The change removed the value; `new` is null.")]
     actor: Actor
-    user_id: Annotated[UUID | None, Field(description="Who did it, or whose agent.")]
+    user_id: Annotated[UUID | None, Field(description="The user who made the change, or who started the agent's run.")]
     run_id: UUID | None
     call_id: str | None
     created_at: datetime
-    model: Annotated[str | None, Field(description="The model that answered, where an agent did it.")]
+    model: Annotated[str | None, Field(description="The model, if an agent made the change.")]
 
     @classmethod
     def of(cls, row: Mapping[str, Any], path: str) -> Change:
-        """The entry of a row of the journal, with its path's name."""
+        """Return the change in a row of the journal, with the name of its path."""
         values: dict[str, Any] = {**row, "path": path, "actor": Actor(row["actor"])}
         return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)
 class QueueDepthRow:
-    """How many jobs a queue has of a status."""
+    """The number of jobs of a queue in a status."""
 
     queue: str
     status: str
@@ -339,7 +339,7 @@ class QueueDepthRow:
 
 
 class Position(NamedTuple):
-    """Where a row stands in a list that has the newest first."""
+    """The position of a row in a list sorted newest first."""
 
     created_at: datetime
     id: UUID
@@ -347,8 +347,8 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionRow:
-    """A version of a named item: `id` is the item's, `number` which of its versions it is. `created_at` is the item's,
-    `changed_at` the version's. `is_proposed`: an agent made it by itself, and nobody has accepted it yet."""
+    """A version of a schema or prompt. `id` and `created_at` are the item's, `number` and `changed_at` the version's.
+    `is_proposed`: an agent created the item automatically, and no one has accepted it yet."""
 
     id: UUID
     number: int
@@ -364,7 +364,7 @@ class VersionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaRow(VersionRow):
-    """A version of a schema. In a list `schema` is None."""
+    """A version of a schema. `schema` is left out of lists."""
 
     schema_revid: UUID
     schema: Fields | None
@@ -383,7 +383,7 @@ class PromptRow(VersionRow):
 
 @dataclass(frozen=True, slots=True)
 class TagRow:
-    """A tag. `color` is `#` and six digits. `is_proposed` as of a schema."""
+    """A tag. `color` is `#` and six hexadecimal digits. `is_proposed` is as in `VersionRow`."""
 
     id: UUID
     name: str

@@ -20,14 +20,14 @@ from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.statuses import Approval, RunError, RunStatus
 from fieldmark.errors import IdempotencyKeyReused, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.stores.channels import tell_of_events
+from fieldmark.stores.channels import notify_of_events
 from fieldmark.stores.paging import Page, PageRequest
-from fieldmark.stores.rows import Conditions, asked, fetch_all, fetch_one, value_of
+from fieldmark.stores.rows import Conditions, active_conditions, fetch_all, fetch_one, value_of
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a run is about. Which of these a task must and may have stands in private.agent_tasks."""
+    """What a run works on. The table private.agent_tasks defines which of these a task requires or accepts."""
 
     document_id: UUID | None = None
     extraction_id: UUID | None = None
@@ -36,7 +36,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What a person may ask of a run besides its task."""
+    """The options of a run."""
 
     approval: str | None = None
     model: str | None = None
@@ -53,7 +53,7 @@ _NO_OPTIONS: Final = RunOptions()
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run. `cost_usd` is what it and its child runs cost, null where a price is not known; `usage` is its own."""
+    """One run. `cost_usd` includes child runs and is null if a price is unknown; `usage` does not include them."""
 
     id: UUID
     org_id: UUID
@@ -74,23 +74,23 @@ class RunRow:
     max_turns: int | None
     background: bool
     status: RunStatus
-    # Rises each time a worker claims the run: a worker with a lower one can write nothing more.
+    # Incremented each time a worker claims the run. Writes of a worker with a lower token are rejected.
     fencing_token: int
-    # How often in a row it was claimed without getting a call done.
+    # How many times in a row the run was claimed without completing a call.
     consecutive_failures: int
-    # Whether a worker's CLI still waits while a person decides.
+    # Whether a worker's CLI process is still waiting for the user's decision.
     attached: bool
     session_id: UUID | None
-    # The call that the run waits for, or went on from.
+    # The call that the run waits for or resumed from.
     waiting_call: str | None
-    # Whether corrections are shown to it as examples, None as the organisation says; and which were.
+    # Whether the agent sees corrections as examples (None: the organisation's setting), and the ones it saw.
     with_examples: bool | None
     examples: list[dict[str, str]] | None
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
     answer: str | None
-    # The same for programs, of a task with typed answers.
+    # The answer as JSON, for tasks with a typed answer.
     result: dict[str, JsonValue] | None
     error: str | None
     error_code: str | None
@@ -103,15 +103,15 @@ class RunRow:
 
     @property
     def turns(self) -> int:
-        """How many whole messages of the model it has had."""
+        """The number of complete model messages."""
         turns = self.usage["turns"]
         assert isinstance(turns, int)
         return turns
 
 
-# Of a root the messages of all its tree, of a part those of the runs below it, each found by an index. (It is what
-# private.cost_of_run says, for as many rows as there are and without a call for each.)
-_USED: Final = """
+# For a root run, the messages of its tree; for a child run, its own and those of the runs below it. Both use an index.
+# Same result as private.cost_of_run, without one call per row.
+_USAGE_JOIN: Final = """
     cross join lateral (
       with recursive tree as (
         select r.id where r.parent_run_id is not null
@@ -151,14 +151,15 @@ async def add(
     request_hash: str | None = None,
     parent: tuple[UUID, str] | None = None,
 ) -> UUID:
-    """Insert a run; triggers fill in what the request leaves open and put it into the queue. Answers its id.
+    """Insert a run and return its id. Triggers set defaults and queue the run.
 
-    With an idempotency key that this user has used before, nothing is inserted and the earlier run's id is answered.
-    Raises IdempotencyKeyReused if that run had a different request, NotFound for a subject that does not exist,
-    QueueFull if too many jobs of the organisation wait.
-    `parent` is a run and its call that waits for this one.
+    If this user has used the idempotency key before, insert nothing and return the earlier run's id. `parent` is the
+    run and its tool call that wait for this run.
+
+    Raise IdempotencyKeyReused if the earlier run had a different request, NotFound if the subject does not exist,
+    QueueFull if too many jobs of the organisation are queued.
     """
-    given = {
+    columns = {
         "id": id,
         "org_id": scope.org_id,
         "agent": agent,
@@ -170,12 +171,12 @@ async def add(
         "auto_approved_tools": list(options.auto_approved_tools),
     }
     if parent is not None:
-        given |= {"parent_run_id": parent[0], "parent_call_id": parent[1]}
+        columns |= {"parent_run_id": parent[0], "parent_call_id": parent[1]}
     query = sql.SQL(
         "insert into public.runs ({}) values ({}) on conflict (org_id, created_by, idempotency_key) do nothing "
         "returning id"
-    ).format(sql.SQL(", ").join(map(sql.Identifier, given)), sql.SQL(", ").join(map(sql.Placeholder, given)))
-    row = await (await conn.execute(query, given)).fetchone()
+    ).format(sql.SQL(", ").join(map(sql.Identifier, columns)), sql.SQL(", ").join(map(sql.Placeholder, columns)))
+    row = await (await conn.execute(query, columns)).fetchone()
     if row is not None:
         return row["id"]
     assert options.idempotency_key is not None
@@ -196,60 +197,60 @@ async def started_before(conn: Connection, scope: Scope, idempotency_key: str, r
         return None
     if earlier["request_hash"] != request_hash:
         raise IdempotencyKeyReused(
-            "This Idempotency-Key has started a run with another request. Give a new request a key of its own."
+            "This Idempotency-Key was used for a run with a different request. Use a new key for a new request."
         )
     return earlier["id"]
 
 
 async def get(conn: Connection, run_id: UUID) -> RunRow | None:
-    """One run of the caller's organisation."""
-    return await _one(conn, f"select {_COLUMNS} from public.runs as r {_USED} where r.id = %s", (run_id,))
+    """Return a run of the caller's organisation, or None."""
+    return await _one(conn, f"select {_COLUMNS} from public.runs as r {_USAGE_JOIN} where r.id = %s", (run_id,))
 
 
 async def find(conn: Connection, run_id: UUID) -> RunRow:
-    """Return one run of the caller's organisation. Raise NotFound if there is none."""
+    """Return a run of the caller's organisation. Raise NotFound."""
     run = await get(conn, run_id)
     if run is None:
-        raise NotFound("There is no such run.")
+        raise NotFound("The run does not exist.")
     return run
 
 
 async def get_in_reach(conn: Connection, run_id: UUID) -> RunRow | None:
-    """A run whose user may still write in its organisation. None for one that is out of sight, or whose user left."""
+    """Return a run whose creator may still write in its organisation. None if there is none, or the creator left."""
     query = (
-        f"select {_COLUMNS} from public.runs as r {_USED} where r.id = %s and not private.is_creator_without_access(r)"
+        f"select {_COLUMNS} from public.runs as r {_USAGE_JOIN} where r.id = %s "
+        "and not private.is_creator_without_access(r)"
     )
     return await _one(conn, query, (run_id,))
 
 
 async def children(conn: Connection, run_id: UUID, call_id: str) -> list[RunRow]:
-    """The runs that a call of a run has started, oldest first."""
+    """Return the runs that a tool call started, oldest first."""
     return await fetch_all(
         conn,
         RunRow,
-        f"""select {_COLUMNS} from public.runs as r {_USED}
+        f"""select {_COLUMNS} from public.runs as r {_USAGE_JOIN}
                 where r.parent_run_id = %s and r.parent_call_id = %s order by r.created_at, r.id""".encode(),
         (run_id, call_id),
     )
 
 
 async def approval_refusal_reason(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, str]:
-    """Return the code of why the caller does not decide the calls of runs that they see, by run id; empty if they
-    do."""
+    """Return by run id why the caller may not decide its calls, as a code. The code is empty if the caller may."""
     query = "select r.id, private.approval_refusal_reason(r) as why from public.runs as r where r.id = any(%s)"
     cursor = await conn.execute(query, (list(run_ids),))
     return {row["id"]: row["why"] for row in await cursor.fetchall()}
 
 
-# Those of others that the caller decides. Who they are is looked up once, not for each run.
+# Runs of other users that the caller decides. The subqueries run once, not once per run.
 _OR_DECIDED = """or (select private.approval_refusal_reason_for(%(org)s, null)) = ''
   and r.created_by not in (select private.decided_by_others(%(org)s))"""
 
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs a list has; None asks for nothing. `name` is a part of the file's name, in capitals or not; `since` is
-    the first moment at which they were started, `until` the first that is too late."""
+    """Filters of a list of runs; None matches all. `name` is part of the filename, ignoring case. Runs were created
+    from `since` (inclusive) to `until` (exclusive)."""
 
     task: str | None = None
     document_id: UUID | None = None
@@ -266,27 +267,32 @@ async def list_runs(
     status: str | None,
     limit: int,
     before: str | None = None,
-    wanted: RunFilter | None = None,
+    filters: RunFilter | None = None,
 ) -> Page[RunRow]:
-    """Return a page of the user's runs of a status (of any without one), newest first. With those that wait for a
-    person come those of others that the user decides. Raise Invalid for an invalid cursor."""
+    """Return a page of the user's runs with a status (None: any), newest first. `awaiting_approval` includes runs of
+    other users that this user decides. Raise Invalid for an invalid cursor."""
     request = PageRequest("runs", limit, before)
     waiting = status == RunStatus.AWAITING_APPROVAL
-    of_them = f"(r.created_by = %(user)s {_OR_DECIDED if waiting else ''})"
-    wanted = wanted or RunFilter()
+    visible = f"(r.created_by = %(user)s {_OR_DECIDED if waiting else ''})"
+    filters = filters or RunFilter()
     optional: Conditions = {
         "r.status = %(status)s": status,
-        "r.task = %(task)s": wanted.task,
-        "r.document_id = %(document_id)s": wanted.document_id,
-        "r.extraction_id = %(extraction_id)s": wanted.extraction_id,
+        "r.task = %(task)s": filters.task,
+        "r.document_id = %(document_id)s": filters.document_id,
+        "r.extraction_id = %(extraction_id)s": filters.extraction_id,
         """exists (
             select from public.documents as d
             where d.id = r.document_id and position(lower(%(name)s) in lower(d.filename)) > 0)
-        """: wanted.name,
-        "r.created_at >= %(since)s": wanted.since,
-        "r.created_at < %(until)s": wanted.until,
+        """: filters.name,
+        "r.created_at >= %(since)s": filters.since,
+        "r.created_at < %(until)s": filters.until,
     }
-    conditions = ["r.org_id = %(org)s", of_them, *asked(optional), *request.conditions("r.created_at, r.id")]
+    conditions = [
+        "r.org_id = %(org)s",
+        visible,
+        *active_conditions(optional),
+        *request.conditions("r.created_at, r.id"),
+    ]
     rows = await fetch_all(
         conn,
         RunRow,
@@ -295,33 +301,33 @@ async def list_runs(
               select * from public.runs as r
               where {" and ".join(conditions)} order by r.created_at desc, r.id desc limit %(limit)s
             ) as r
-            {_USED}
+            {_USAGE_JOIN}
             order by r.created_at desc, r.id desc""".encode(),
-        {"org": scope.org_id, "user": scope.user_id, "status": status, **asdict(wanted), **request.parameters()},
+        {"org": scope.org_id, "user": scope.user_id, "status": status, **asdict(filters), **request.parameters()},
     )
     return request.page(rows)
 
 
 async def last_event(conn: Connection, run_id: UUID) -> int:
-    """The number of a run's last event; 0 before the first."""
+    """Return the number of a run's last event, 0 if it has no events."""
     return await value_of(
         conn, "select coalesce(max(number), 0) as number from public.run_events where run_id = %s", (run_id,)
     )
 
 
 async def count_waiting(conn: Connection) -> int:
-    """How many runs wait for a person, of all tenants. Asked by the service, outside of any scope."""
+    """Return how many runs of all tenants await approval. Needs a connection as the service."""
     return await value_of(conn, "select private.waiting_runs() as waiting")
 
 
 async def scope_of(conn: Connection, run_id: UUID) -> Scope | None:
-    """On whose behalf a run acts. Asked by the service, outside of any scope."""
+    """Return the user and organisation that a run acts for. Needs a connection as the service."""
     return await fetch_one(conn, Scope, "select user_id, org_id from private.scope_of_run(%s)", (run_id,))
 
 
 async def claim(conn: Connection, run_id: UUID) -> RunRow | None:
-    """Claim a run for this worker: `running`, with the next fencing token. None if it has ended, waits, or is out of
-    sight."""
+    """Claim a run for this worker: set it to `running` and increment its fencing token. Return None if the run has
+    ended, is waiting, or is not visible."""
     return await _one(
         conn,
         f"""with r as (
@@ -330,24 +336,24 @@ async def claim(conn: Connection, run_id: UUID) -> RunRow | None:
                 session_id = coalesce(session_id, gen_random_uuid()),
                 started_at = coalesce(started_at, now())
             where id = %s and status in ('queued', 'running') returning r.*)
-            select {_COLUMNS} from r {_USED}""",
+            select {_COLUMNS} from r {_USAGE_JOIN}""",
         (run_id,),
     )
 
 
 async def seconds_since_start(conn: Connection, run_id: UUID) -> float:
-    """How long ago a run was first claimed, by the database's clock; 0 before that."""
+    """Return the seconds since a run was first claimed, by the database's clock; 0 if it was not."""
     query = "select extract(epoch from clock_timestamp() - started_at)::float from public.runs where id = %s"
     return await value_of(conn, query, (run_id,)) or 0
 
 
 async def disown(conn: Connection, run_id: UUID) -> None:
-    """Note that no CLI waits any more with a run that waits: its job came again, so its worker is gone."""
+    """Record that the worker of a waiting run is gone: its job was delivered again."""
     await conn.execute("select private.detach_dead_worker(%s)", (run_id,))
 
 
 async def others_wait(conn: Connection) -> bool:
-    """Whether runs of any tenant wait for a worker. Asked by the service, outside of any scope."""
+    """Return whether any tenant's runs are queued. Needs a connection as the service."""
     return bool(
         await value_of(
             conn,
@@ -360,39 +366,39 @@ async def others_wait(conn: Connection) -> bool:
 
 
 async def fence(conn: Connection, run_id: UUID, fencing_token: int) -> None:
-    """Hold the run for this transaction, or raise Fenced if this worker is not the one at work."""
+    """Lock the run for this transaction. Raise Fenced if another worker has claimed it."""
     await conn.execute("select private.fence(%s, %s)", (run_id, fencing_token))
 
 
 async def look(conn: Connection, run_id: UUID, fencing_token: int) -> RunStatus | None:
-    """Return the status of a run for the worker that has it; None if another worker has it, or none."""
+    """Return the status of a run. None if this worker does not hold the run."""
     query = "select status from public.runs where id = %s and fencing_token = %s"
     status = await value_of(conn, query, (run_id, fencing_token))
     return None if status is None else RunStatus(status)
 
 
 async def delta_channel(conn: Connection) -> str:
-    """Return the channel that carries deltas."""
+    """Return the notification channel for deltas."""
     return await value_of(conn, "select private.delta_channel() as channel")
 
 
 async def notify_deltas(conn: Connection, run_id: UUID, fencing_token: int, pieces: list[str]) -> None:
-    """Send pieces of what the model says, each less than 7,900 bytes, to the run's readers. Raise Fenced."""
+    """Send parts of the model's output, each below 7,900 bytes, to the run's readers. Raise Fenced."""
     await conn.execute("select private.notify_deltas(%s, %s, %s)", (run_id, fencing_token, pieces))
 
 
 async def record_conversation(conn: Connection, run_id: UUID, session_id: UUID) -> None:
-    """The conversation that a run is in, from where it is gone on with if it is broken off."""
+    """Store the conversation that a run continues from if it is interrupted."""
     await conn.execute("update public.runs set session_id = %s where id = %s", (session_id, run_id))
 
 
 async def record_examples(conn: Connection, run_id: UUID, shown: Sequence[Mapping[str, str]]) -> None:
-    """Record which corrections a run is shown as examples."""
+    """Store the corrections that a run's agent sees as examples."""
     await conn.execute("update public.runs set examples = %s where id = %s", (Jsonb([*map(dict, shown)]), run_id))
 
 
 async def record_pages_read(conn: Connection, run_id: UUID, first: int, last: int) -> None:
-    """The run has been shown pages `first` to `last`, to their ends."""
+    """Record that the agent has read pages `first` to `last` completely."""
     await conn.execute(
         """update public.runs set pages_read = pages_read + int4multirange(int4range(%(first)s, %(last)s, '[]'))
            where id = %(id)s and not pages_read @> int4range(%(first)s, %(last)s, '[]')""",
@@ -401,31 +407,33 @@ async def record_pages_read(conn: Connection, run_id: UUID, first: int, last: in
 
 
 async def append_event(conn: Connection, run_id: UUID, event: EventBase) -> None:
-    """Add one event to the run's; readers hear of it when the transaction commits."""
+    """Append an event to a run and notify its readers after the commit."""
     await conn.execute("select private.append_event(%s, %s::json, false)", (run_id, json.dumps(event.flat())))
-    tell_of_events(conn, run_id)
+    notify_of_events(conn, run_id)
 
 
 async def append_events(conn: Connection, run_id: UUID, fencing_token: int, events: Sequence[EventBase]) -> None:
-    """Add several in their order, as the worker that has the run: raises Fenced if this one has not."""
+    """Append events in order, as the worker that holds the run. Raise Fenced."""
     await conn.execute(
-        """select private.fence(%s, %s), private.append_event(%s, said.body, false)
-           from (select body from unnest(%s::json[]) with ordinality as one (body, n) order by n) as said""",
+        """select private.fence(%s, %s), private.append_event(%s, event.body, false)
+           from (select body from unnest(%s::json[]) with ordinality as one (body, n) order by n) as event""",
         (run_id, fencing_token, run_id, [json.dumps(event.flat()) for event in events]),
     )
-    tell_of_events(conn, run_id)
+    notify_of_events(conn, run_id)
 
 
 class StoredEvent(NamedTuple):
-    """An event as it lies there: its number in the run, and the flat object as JSON text."""
+    """An event with its number in the run. `body` is the event as JSON text."""
 
     number: int
     body: str
 
 
 async def news(conn: Connection, run_id: UUID, number: int, limit: int) -> tuple[RunStatus, list[StoredEvent]] | None:
-    """How a run stands, and its events behind `number` in order. One look: of a run that has ended, no event comes
-    after the last of them. None if there is no such run."""
+    """Return the status of a run and up to `limit` events after `number`, or None if the run does not exist.
+
+    Both are from one snapshot: if the run has ended, no further events will follow.
+    """
     cursor = await conn.execute(
         """select run.status, event.number, event.body
            from public.runs as run
@@ -439,13 +447,13 @@ async def news(conn: Connection, run_id: UUID, number: int, limit: int) -> tuple
     rows = await cursor.fetchall()
     if not rows:
         return None
-    told = [StoredEvent(row["number"], row["body"]) for row in rows if row["number"] is not None]
-    return RunStatus(rows[0]["status"]), told
+    events = [StoredEvent(row["number"], row["body"]) for row in rows if row["number"] is not None]
+    return RunStatus(rows[0]["status"]), events
 
 
 async def texts(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, list[str]]:
-    """Return what the agents of runs said, text by text in order, keyed by run id."""
-    # Found by how an event is written: Postgres cannot take every text out of a json value (U+0000).
+    """Return the texts that agents wrote, in order, by run id."""
+    # Matched as text, because Postgres cannot read JSON strings that contain U+0000.
     cursor = await conn.execute(
         """select run_id, body::text as body from public.run_events
            where run_id = any (%s) and body::text ~ '^\\{"type" *: *"text"' order by run_id, number""",
@@ -459,8 +467,7 @@ async def texts(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, list[st
 
 
 async def progress_of(conn: Connection, run_id: UUID) -> list[EventBase]:
-    """What a queued run waits for: which run it comes behind, and how far its document is read, as far as that is
-    known."""
+    """Return events for what a queued run waits for: an earlier run, or the reading of its document."""
     cursor = await conn.execute(
         """select private.waits_behind(r) as behind, d.id, d.pages_read, d.pages_to_read
            from public.runs as r
@@ -479,7 +486,7 @@ async def progress_of(conn: Connection, run_id: UUID) -> list[EventBase]:
 
 
 async def waits_behind(conn: Connection, rows: Iterable[RunRow]) -> dict[UUID, UUID]:
-    """The run that each of these comes right behind, of those that are queued behind one."""
+    """Return, for each queued run that waits for an earlier run, the id of that run."""
     queued = [row.id for row in rows if row.status is RunStatus.QUEUED]
     if not queued:
         return {}
@@ -502,7 +509,7 @@ async def finish(
     error: str | None = None,
     error_code: str | None = None,
 ) -> None:
-    """Record how a run ended. A call that no person decided is refused."""
+    """Record how a run ended. Undecided calls are refused."""
     await conn.execute(
         """with undecided as (
              update public.tool_calls set status = 'refused', reason = %(error)s, decided_at = clock_timestamp()
@@ -524,42 +531,44 @@ async def finish(
 async def await_approval(
     conn: Connection, run_id: UUID, fencing_token: int, call_id: str, *, attached: bool, event: EventBase
 ) -> None:
-    """The run waits for a person to decide a call, and says so. `attached`: its CLI waits too. Raises Fenced."""
+    """Set a run to wait for approval of a call, and append `event`. `attached`: the CLI process keeps running. Raise
+    Fenced."""
     await conn.execute(
         "select private.await_approval(%s, %s, %s, %s, %s::json)",
         (run_id, fencing_token, call_id, attached, json.dumps(event.flat())),
     )
-    tell_of_events(conn, run_id)
+    notify_of_events(conn, run_id)
 
 
 async def await_runs(conn: Connection, run_id: UUID, call_id: str) -> None:
-    """The run waits for the child runs that a call has started."""
+    """Set a run to wait for the child runs that a call started."""
     await conn.execute("select private.await_runs(%s, %s)", (run_id, call_id))
 
 
 async def approve_later_calls(conn: Connection, run_id: UUID, tools: Sequence[str]) -> bool:
-    """Approve what a run that waits asks with these tools from here on. False where each call is decided by itself."""
+    """Approve all later calls of a waiting run to these tools. Return False if each call needs its own decision."""
     return bool(await value_of(conn, "select private.approve_later_calls(%s, %s) as approved", (run_id, list(tools))))
 
 
 async def pre_approved_tools(conn: Connection, run_id: UUID) -> frozenset[str]:
-    """The tools whose calls were approved in advance, when the run was started or with a decision since."""
+    """Return the tools whose calls were approved in advance: at the start of the run, or with a later decision."""
     return frozenset(await value_of(conn, "select auto_approved_tools from public.runs where id = %s", (run_id,)) or ())
 
 
 async def resume(conn: Connection, run_id: UUID) -> RunStatus:
-    """The run goes on after a decision: `running` where its CLI has waited and there is room, else `queued`."""
+    """Resume a run after a decision and return its status: `running` if its CLI process waited and capacity is free,
+    else `queued`."""
     return RunStatus(await value_of(conn, "select private.resume_run(%s) as status", (run_id,)))
 
 
 async def detach(conn: Connection, run_id: UUID, fencing_token: int) -> RunStatus:
-    """The CLI of a run that waits has ended; a run that was decided meanwhile goes back into the queue. Answers how it
-    stands now. Raises Fenced."""
+    """Record that the CLI process of a waiting run has ended, and return the run's status. A run that was decided in
+    the meantime is queued again. Raise Fenced."""
     return RunStatus(await value_of(conn, "select private.detach_run(%s, %s) as status", (run_id, fencing_token)))
 
 
 async def release(conn: Connection, run_id: UUID) -> None:
-    """Put a run back into the queue, for another worker; it was not at fault, so the failure does not count."""
+    """Queue a run again for another worker, without counting a failure."""
     await conn.execute(
         """update public.runs set status = 'queued', consecutive_failures = greatest(consecutive_failures - 1, 0)
            where id = %s and status = 'running'""",
@@ -568,13 +577,13 @@ async def release(conn: Connection, run_id: UUID) -> None:
 
 
 async def cancel(conn: Connection, run_id: UUID, reason: str) -> bool:
-    """End a run and its child runs, whoever is at work on them. False if it has ended before."""
+    """Cancel a run and its child runs, even while a worker holds them. Return False if the run had already ended."""
     return bool(await value_of(conn, "select private.cancel_run(%s, %s) as cancelled", (run_id, reason)))
 
 
 async def supersede(conn: Connection, subject: Subject, reason: str) -> None:
-    """End the runs that wait for a person on the same extraction, or else in the same thread: a turn of a thread also
-    where a run that is part of it waits."""
+    """Cancel the runs that await approval on the same extraction, or else in the same thread. A run in a thread is also
+    cancelled if one of its child runs awaits approval."""
     if subject.extraction_id is not None:
         await conn.execute(
             """select private.cancel_run(id, %s) from public.runs
@@ -592,12 +601,12 @@ async def supersede(conn: Connection, subject: Subject, reason: str) -> None:
 
 
 async def remove(conn: Connection, run_id: UUID) -> None:
-    """Delete a run that has ended, with its events and calls. Raises NotFound, and Conflict for one that has not."""
+    """Delete a finished run with its events and calls. Raise NotFound, Conflict if the run has not ended."""
     await conn.execute("select public.delete_run(%s)", (run_id,))
 
 
 async def fail(conn: Connection, run_id: UUID, error: str, code: RunError) -> None:
-    """End a run that nobody is working on. Called by the service, outside of any scope."""
+    """Fail a run that no worker holds. Needs a connection as the service."""
     await conn.execute("select private.fail_run(%s, %s, %s)", (run_id, error, code))
 
 

@@ -1,4 +1,4 @@
-"""Threads in Postgres: conversations that outlive their runs."""
+"""Threads in Postgres: conversations over several runs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Conflict, Forbidden, Invalid, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.paging import Page, PageRequest
-from fieldmark.stores.rows import CURRENT_EXTRACTION, Conditions, asked, fetch_all, fetch_one, value_of
+from fieldmark.stores.rows import CURRENT_EXTRACTION, Conditions, active_conditions, fetch_all, fetch_one, value_of
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadRow:
-    """One thread. `working_state` is what its tools remember from turn to turn."""
+    """A thread. `working_state` is the state that its tools keep between turns."""
 
     id: UUID
     org_id: UUID
@@ -37,7 +37,7 @@ class ThreadRow:
     working_state: dict[str, JsonValue]
 
 
-_NO_TITLE: Final = "A title is one line of 1 to 200 characters that are seen, without spaces around them."
+_NO_TITLE: Final = "The title is invalid. Use one line of 1 to 200 visible characters, without spaces around it."
 
 _COLUMNS = ", ".join(ThreadRow.__dataclass_fields__)
 
@@ -45,7 +45,7 @@ _COLUMNS = ", ".join(ThreadRow.__dataclass_fields__)
 async def add(
     conn: Connection, scope: Scope, *, agent: str, document_id: UUID | None = None, title: str | None = None
 ) -> ThreadRow:
-    """Begin a thread. Raises NotFound for a document that is not of the organisation, or an agent that is none."""
+    """Insert a thread. Raise NotFound if the document or the agent does not exist, Invalid for the title."""
     async with conn.cursor(row_factory=class_row(ThreadRow)) as cursor:
         try:
             await cursor.execute(
@@ -63,33 +63,33 @@ async def add(
 async def create(
     conn: Connection, scope: Scope, document_id: UUID | None, *, agent: str | None = None, title: str | None = None
 ) -> ThreadRow:
-    """Create a thread about a document, or about all, with the first agent that can be talked with if none is named.
+    """Create a thread about one document or all documents. `agent` defaults to the first agent that supports threads.
     Raise NotFound for the document or the agent, Invalid for the title."""
-    talker = await value_of(
+    thread_agent = await value_of(
         conn,
         """select agent from private.agent_tasks
            where 'thread_id' = any(needs) and ('document_id' = any(needs)) = %s and agent = coalesce(%s, agent)
            order by agent limit 1""",
         (document_id is not None, agent),
     )
-    if talker is None:
+    if thread_agent is None:
         about = "all documents: give a document_id" if document_id is None else "a document"
-        raise NotFound(f"There is no such agent that can be talked with about {about}.")
-    return await add(conn, scope, agent=talker, document_id=document_id, title=title)
+        raise NotFound(f"No such agent supports threads about {about}.")
+    return await add(conn, scope, agent=thread_agent, document_id=document_id, title=title)
 
 
 async def get(conn: Connection, thread_id: UUID) -> ThreadRow | None:
-    """One thread that the caller may see."""
+    """Return a thread that is visible to the caller, or None."""
     return await fetch_one(
         conn, ThreadRow, f"select {_COLUMNS} from public.threads where id = %s".encode(), (thread_id,)
     )
 
 
 async def find(conn: Connection, thread_id: UUID) -> ThreadRow:
-    """Return one thread, of the caller or shared with them. Raise NotFound."""
+    """Return a thread of the caller or one shared with them. Raise NotFound."""
     row = await get(conn, thread_id)
     if row is None:
-        raise NotFound("There is no such thread.")
+        raise NotFound("The thread does not exist.")
     return row
 
 
@@ -102,21 +102,21 @@ async def for_message(
     agent: str,
     document_id: UUID | None = None,
 ) -> ThreadRow:
-    """Return the caller's own thread that a message continues, or a new one with its beginning as the title. Raise
-    NotFound, and Conflict for one with another agent."""
+    """Return the caller's thread for a message. Without `thread_id`, create one with the start of the message as its
+    title. Raise NotFound, Conflict if the thread belongs to another agent."""
     if thread_id is None:
         return await add(conn, scope, agent=agent, document_id=document_id, title=thread_title(message))
     row = await get(conn, thread_id)
     if row is None or row.created_by != scope.user_id or row.document_id != document_id:
-        raise NotFound("There is no such conversation of yours" + (" on this document." if document_id else "."))
+        raise NotFound("You have no such thread" + (" about this document." if document_id else "."))
     if row.agent != agent:
-        raise Conflict("The conversation is one with another agent.")
+        raise Conflict("The thread belongs to another agent. Start a new thread.")
     return row
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadFilter:
-    """Which threads a list has; None asks for nothing. `mine` True: the caller's own; False: what others share."""
+    """Filters of a list of threads; None matches all. `mine`: the caller's own threads, or those shared by others."""
 
     document_id: UUID | None = None
     agent: str | None = None
@@ -124,21 +124,21 @@ class ThreadFilter:
 
 
 async def list_threads(
-    conn: Connection, scope: Scope, wanted: ThreadFilter, *, limit: int, before: str | None = None
+    conn: Connection, scope: Scope, filters: ThreadFilter, *, limit: int, before: str | None = None
 ) -> Page[ThreadRow]:
     """Return a page of the threads that the caller may see, newest first. Raise Invalid for an invalid cursor."""
     request = PageRequest("threads", limit, before)
     optional: Conditions = {
-        "document_id = %(document_id)s": wanted.document_id,
-        "agent = %(agent)s": wanted.agent,
+        "document_id = %(document_id)s": filters.document_id,
+        "agent = %(agent)s": filters.agent,
     }
-    where: list[LiteralString] = ["org_id = %(org)s", *asked(optional), *request.conditions()]
-    parameters = {"org": scope.org_id, "user": scope.user_id, **asdict(wanted), **request.parameters()}
-    # Each half is found by an index of its own: of all that an organisation has, most is somebody else's.
+    where: list[LiteralString] = ["org_id = %(org)s", *active_conditions(optional), *request.conditions()]
+    parameters = {"org": scope.org_id, "user": scope.user_id, **asdict(filters), **request.parameters()}
+    # Own and shared threads are queried separately, each by its index: most threads of an organisation are neither.
     halves: list[LiteralString] = []
-    if wanted.mine is not False:
+    if filters.mine is not False:
         halves.append("created_by = %(user)s")
-    if wanted.mine is not True:
+    if filters.mine is not True:
         halves.append("shared and created_by is distinct from %(user)s")
     order: LiteralString = "order by created_at desc, id desc limit %(limit)s"
     parts = " union all ".join(
@@ -148,17 +148,17 @@ async def list_threads(
     return request.page(rows)
 
 
-async def change(conn: Connection, scope: Scope, thread_id: UUID, given: dict[str, str | bool | None]) -> ThreadRow:
-    """Set the title of one of the caller's threads, or whether it is shared. Return the thread. Raise NotFound,
-    Forbidden for another's, Invalid for a title that nobody could read."""
+async def change(conn: Connection, scope: Scope, thread_id: UUID, changes: dict[str, str | bool | None]) -> ThreadRow:
+    """Change `title` or `shared` of one of the caller's threads, and return the thread. Raise NotFound, Forbidden if it
+    belongs to another user, Invalid for the title."""
     row = await _own(conn, scope, thread_id)
-    if not given:
+    if not changes:
         return row
-    wanted = ", ".join(f"{name} = %({name})s" for name in ("title", "shared") if name in given)
+    columns = ", ".join(f"{name} = %({name})s" for name in ("title", "shared") if name in changes)
     try:
         await conn.execute(
-            f"update public.threads set {wanted} where id = %(id)s and created_by = %(user)s".encode(),
-            {**given, "id": thread_id, "user": scope.user_id},
+            f"update public.threads set {columns} where id = %(id)s and created_by = %(user)s".encode(),
+            {**changes, "id": thread_id, "user": scope.user_id},
         )
     except errors.CheckViolation as error:
         raise Invalid(_NO_TITLE) from error
@@ -168,20 +168,20 @@ async def change(conn: Connection, scope: Scope, thread_id: UUID, given: dict[st
 async def _own(conn: Connection, scope: Scope, thread_id: UUID) -> ThreadRow:
     row = await find(conn, thread_id)
     if row.created_by != scope.user_id:
-        raise Forbidden("Only who has begun a thread renames, shares or deletes it.")
+        raise Forbidden("Only the user who created a thread can rename, share or delete it.")
     return row
 
 
 async def remove(conn: Connection, scope: Scope, thread_id: UUID) -> None:
-    """Delete one of the caller's threads, with its runs and its conversation. Raise NotFound, Forbidden for
-    another's."""
+    """Delete one of the caller's threads with its runs and its conversation. Raise NotFound, Forbidden if it belongs to
+    another user."""
     await _own(conn, scope, thread_id)
     await conn.execute("select public.delete_thread(%s)", (thread_id,))
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRow:
-    """One turn: a run of the thread. `waiting_run` is the run that waits for a person, it or one that is part of it."""
+    """A turn is a run of a thread. `waiting_run` is the run that awaits approval: this one or a child run."""
 
     id: UUID
     created_by: UUID
@@ -225,8 +225,8 @@ async def turns(conn: Connection, thread_id: UUID, *, limit: int, before: str | 
     return request.page(rows)
 
 
-async def remember(conn: Connection, thread_id: UUID, state: dict[str, JsonValue]) -> None:
-    """Merge into what the thread's tools remember: also in the name of who decides a call in a shared one."""
+async def save_state(conn: Connection, thread_id: UUID, state: dict[str, JsonValue]) -> None:
+    """Merge `state` into the thread's working state. Users who decide a call in a shared thread may do so, too."""
     await conn.execute("select private.save_thread_state(%s, %s)", (thread_id, Jsonb(state)))
 
 
@@ -250,7 +250,7 @@ async def starting_state(conn: Connection, document_id: UUID) -> dict[str, UUID 
 
 
 async def was_mentioned(conn: Connection, thread_id: UUID, kind: str, mentioned_id: UUID) -> bool:
-    """Whether a person has mentioned something in a message of the thread."""
+    """Return whether a message of the thread mentions the object `mentioned_id`."""
     cursor = await conn.execute(
         """select from public.runs where thread_id = %s and jsonb_path_exists(
              input, '$.mentions[*] ? (@.type == $type && @.id == $id)',

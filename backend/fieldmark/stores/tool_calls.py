@@ -1,4 +1,4 @@
-"""The ledger: every gated call of an agent, who approved it, what it would change, and what it answered."""
+"""Tool calls of runs in Postgres: arguments, approval, proposed changes and result."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.changes import Preview
 from fieldmark.domain.events import EventBase
 from fieldmark.domain.statuses import CallStatus
-from fieldmark.stores.channels import tell_of_events
+from fieldmark.stores.channels import notify_of_events
 from fieldmark.stores.rows import fetch_all, fetch_one, value_of
 
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """One call. `proposed` is what the agent had asked for, where a person changed the arguments; `changes`,
-    `target_hash` and `target_version` are what the person was shown (domain/changes.py)."""
+    """A tool call. `proposed` holds the agent's arguments if the user changed them. `changes`, `target_hash` and
+    `target_version` are the preview that the user saw (domain/changes.py)."""
 
     id: str
     tool: str
@@ -41,14 +41,14 @@ class CallRow:
 
 @dataclass(frozen=True, slots=True)
 class WaitingCallRow(CallRow):
-    """A call that its run waits for."""
+    """A call that awaits approval."""
 
     run_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
-    """A call that this transaction holds: how it stands and, if it has run, what it answered."""
+class ClaimedCall:
+    """A call that this transaction has locked, with its result if it has run."""
 
     status: CallStatus
     result: str | None
@@ -74,8 +74,8 @@ async def enter(
     reason: str | None = None,
     preview: Preview | None = None,
 ) -> None:
-    """Record a call: approved by policy, pending for a person, or refused for a reason. A call that is there stays as
-    it is. Raises Fenced if another worker has the run."""
+    """Record a call as approved by policy, pending, or refused with a reason. A call that was recorded before is not
+    changed. Raise Fenced if another worker has claimed the run."""
     changes = None if preview is None else Jsonb([change.as_json() for change in preview.changes])
     await conn.execute(
         "select private.record_call(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
@@ -97,7 +97,6 @@ async def enter(
 
 
 async def get(conn: Connection, run_id: UUID, call_id: str) -> CallRow | None:
-    """One call of a run."""
     return await fetch_one(
         conn, CallRow, f"select {_COLUMNS} from public.tool_calls where run_id = %s and id = %s", (run_id, call_id)
     )
@@ -105,7 +104,7 @@ async def get(conn: Connection, run_id: UUID, call_id: str) -> CallRow | None:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """A call that has run, as programs see it: without its words."""
+    """A finished call without its result text, as in the API."""
 
     id: str
     tool: str
@@ -116,7 +115,7 @@ class RecordedCall:
 
 
 async def recorded(conn: Connection, run_id: UUID) -> list[RecordedCall]:
-    """The calls of a run that have run, well or not, in their order."""
+    """Return the done and failed calls of a run in order."""
     return await fetch_all(
         conn,
         RecordedCall,
@@ -127,7 +126,7 @@ async def recorded(conn: Connection, run_id: UUID) -> list[RecordedCall]:
 
 
 async def carried_out(conn: Connection, run_id: UUID) -> list[str]:
-    """The tools of a run's calls that are done, or wait for the runs that they have started."""
+    """Return the tools of a run's calls that are done or wait for child runs."""
     cursor = await conn.execute(
         "select tool from public.tool_calls where run_id = %s and status in ('waiting', 'done')", (run_id,)
     )
@@ -136,22 +135,22 @@ async def carried_out(conn: Connection, run_id: UUID) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """A call of an earlier run, shortened: its arguments as JSON text, and what it answered or why it was refused."""
+    """A call of an earlier run, with truncated texts. `arguments` is JSON. `result` is the reason if it was refused."""
 
     run_id: UUID
     tool: str
     status: CallStatus
     arguments: str
-    said: str
+    result: str
 
 
 async def of_runs(conn: Connection, run_ids: Sequence[UUID], most_characters: int) -> dict[UUID, list[PastCall]]:
-    """Return the calls of several runs in their order, keyed by run id."""
+    """Return the calls of runs in order, by run id."""
     rows = await fetch_all(
         conn,
         PastCall,
         """select run_id, tool, status, left(arguments::text, %(most)s) as arguments,
-             left(coalesce(result, reason, ''), %(most)s) as said
+             left(coalesce(result, reason, ''), %(most)s) as result
            from public.tool_calls where run_id = any(%(runs)s) order by created_at, id""",
         {"most": most_characters, "runs": list(run_ids)},
     )
@@ -162,7 +161,7 @@ async def of_runs(conn: Connection, run_ids: Sequence[UUID], most_characters: in
 
 
 async def waiting(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, CallRow]:
-    """The pending tool calls of those of the runs that await approval, keyed by run id."""
+    """Return the pending call of each of these runs that awaits approval, by run id."""
     rows = await fetch_all(
         conn,
         WaitingCallRow,
@@ -175,7 +174,8 @@ async def waiting(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, CallR
 
 
 async def decided(conn: Connection, run_id: UUID) -> list[CallRow]:
-    """The calls of a run that a person decided and that have run or were refused, in that order."""
+    """Return the calls of a run that a user decided and that finished or were refused, in the order of the
+    decisions."""
     return await fetch_all(
         conn,
         CallRow,
@@ -197,8 +197,8 @@ async def start_decision(
     arguments: dict[str, JsonValue] | None,
     arguments_hash: str | None,
 ) -> bool:
-    """Decide a call that waits, as the user of its run. What this transaction writes from here on is that call's. False
-    if it waits no more, or never did."""
+    """Approve or refuse a pending call. Later writes of this transaction are journalled as that call's. Return False if
+    the call is not pending."""
     decided = await value_of(
         conn,
         "select private.start_decision(%s, %s, %s, %s, %s, %s, %s)",
@@ -208,32 +208,30 @@ async def start_decision(
 
 
 async def show_updated_call(conn: Connection, run_id: UUID, call_id: str, preview: Preview, event: EventBase) -> None:
-    """The call goes on waiting, and what it would change is shown anew."""
+    """Store a new preview of a pending call. The call stays pending."""
     changes = Jsonb([change.as_json() for change in preview.changes])
     await conn.execute(
         "select private.show_updated_call(%s, %s, %s, %s, %s, %s::json)",
         (run_id, call_id, changes, preview.target_hash, preview.version, json.dumps(event.flat())),
     )
-    tell_of_events(conn, run_id)
+    notify_of_events(conn, run_id)
 
 
 async def claim(
     conn: Connection, *, run_id: UUID, fencing_token: int, call_id: str, tool: str, arguments_hash: str
-) -> Claimed | None:
-    """Lock exactly this call for this transaction. None if none such was entered.
-
-    Raises Fenced if another worker has the run. What the transaction writes from here on is journalled as this call's.
-    """
+) -> ClaimedCall | None:
+    """Lock a call for this transaction. Return None if no such call was recorded. Raise Fenced if another worker has
+    claimed the run. Later writes of this transaction are journalled as this call's."""
     return await fetch_one(
         conn,
-        Claimed,
+        ClaimedCall,
         "select status, result, code, data from private.claim_call(%s, %s, %s, %s, %s)",
         (run_id, fencing_token, call_id, tool, arguments_hash),
     )
 
 
 async def has_code(conn: Connection, run_id: UUID, tool: str, code: str) -> bool:
-    """Whether a call of a tool has answered with a code in this run."""
+    """Return whether a call of a tool in this run returned a code."""
     cursor = await conn.execute(
         "select from public.tool_calls where run_id = %s and tool = %s and code = %s", (run_id, tool, code)
     )
@@ -241,13 +239,13 @@ async def has_code(conn: Connection, run_id: UUID, tool: str, code: str) -> bool
 
 
 async def has_approved_write(conn: Connection, run_id: UUID) -> bool:
-    """Return whether a call that a person approved was done in this run."""
+    """Return whether this run has done a call that a user approved."""
     query = "select from public.tool_calls where run_id = %s and approved_by = 'person' and status = 'done'"
     return (await conn.execute(query, (run_id,))).rowcount > 0
 
 
 async def done_of(conn: Connection, run_id: UUID, tools: Sequence[str]) -> CallRow | None:
-    """The last call of one of these tools that a run has done."""
+    """Return the last done call of one of these tools in a run, or None."""
     return await fetch_one(
         conn,
         CallRow,
@@ -268,7 +266,7 @@ async def finish(
     data: JsonValue = None,
     events: Sequence[EventBase] = (),
 ) -> None:
-    """Record a call's answer, which a repetition of the call will be given again, and the events that tell of it."""
+    """Record a call's result and append its events. A repeated call gets the same result."""
     await conn.execute(
         "select private.finish_call(%s, %s, %s, %s, %s, %s, %s::json)",
         (
@@ -282,4 +280,4 @@ async def finish(
         ),
     )
     if events:
-        tell_of_events(conn, run_id)
+        notify_of_events(conn, run_id)

@@ -34,7 +34,7 @@ from fieldmark.errors import (
     VersionChanged,
 )
 from fieldmark.stores import runs, tool_calls
-from fieldmark.stores.tool_calls import Claimed
+from fieldmark.stores.tool_calls import ClaimedCall
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry, ToolFailed, ToolRefusal
 from fieldmark.tools.fields import shorten_lists
@@ -319,7 +319,7 @@ def refused(error: Exception) -> ToolOutcome:
             return ToolOutcome(f"Internal error. {_NOT_AGAIN}", "internal", is_error=True)
 
 
-def _recorded(claimed: Claimed) -> ToolOutcome | None:
+def _recorded(claimed: ClaimedCall) -> ToolOutcome | None:
     if claimed.status not in (CallStatus.DONE, CallStatus.FAILED):
         return None
     return ToolOutcome(claimed.result or "", claimed.code or "ok", claimed.data, claimed.status is CallStatus.FAILED)

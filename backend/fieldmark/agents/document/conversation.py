@@ -71,7 +71,7 @@ class Conversation:
             await auto_creations.remember(conn, self.context.run_id, **ids)
         else:
             kept: dict[str, JsonValue] = {name: None if one is None else str(one) for name, one in ids.items()}
-            await threads.remember(conn, self.thread_id, kept)
+            await threads.save_state(conn, self.thread_id, kept)
 
 
 def _id(kept: JsonValue) -> UUID | None:

@@ -67,7 +67,7 @@ def _recent(row: TurnRow, texts: Sequence[str], calls: Sequence[PastCall]) -> di
     if mentions := row.input.get("mentions"):
         told["mentions"] = _cut(_json(mentions), _MENTIONS)
     if calls:
-        told["calls"] = [f"{call.tool} {call.arguments} ({call.status}): {call.said}" for call in calls[-_CALLS:]]
+        told["calls"] = [f"{call.tool} {call.arguments} ({call.status}): {call.result}" for call in calls[-_CALLS:]]
     if row.answer is None:
         return told | {"you": _cut("\n".join(texts), _WORDS), **_ending(row)}
     if before := [text for text in texts if text.strip() != row.answer.strip()]:

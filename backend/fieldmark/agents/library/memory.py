@@ -58,7 +58,7 @@ async def _keep(conn: Connection, question: Question, record: Record, end: JsonO
     conversation = as_list(before.get("conversation"))
     if is_again:
         # What a run falls back on is no call, so the ledger does not know it: a worker died before the run had ended.
-        await threads.remember(conn, question.thread_id, {**before, "conversation": [*conversation[:-1], told]})
+        await threads.save_state(conn, question.thread_id, {**before, "conversation": [*conversation[:-1], told]})
         return
     read: dict[str, JsonValue] = {str(one): name for one, name in record.documents.items()}
     known = map(as_object, as_list(before.get("active_documents")))
@@ -84,7 +84,7 @@ async def _keep(conn: Connection, question: Question, record: Record, end: JsonO
     if record.intent is None:  # an earlier turn's intent is not this one's
         kind = SEARCH if question.is_search else None
         state |= {"intent": kind, "next_step": kind, "intent_confidence": None}
-    await threads.remember(conn, question.thread_id, state)
+    await threads.save_state(conn, question.thread_id, state)
 
 
 def _steps(call: RecordedCall) -> list[str]:

@@ -122,13 +122,13 @@ class ConversationStore:
     async def can_resume(self, session_id: UUID) -> bool:
         """Whether enough of a conversation is stored to resume it."""
         async with self._database.as_user(self._scope) as conn:
-            return await sessions.has_begun(conn, sessions.Part(self._scope.org_id, str(session_id)))
+            return await sessions.has_messages(conn, sessions.Transcript(self._scope.org_id, str(session_id)))
 
     async def deferred_call(self, session_id: UUID) -> str | None:
         """Return the id of the call that was deferred for a person's decision, if the conversation stopped there. A
         conversation that is resumed without a prompt continues with that call."""
         async with self._database.as_user(self._scope) as conn:
-            return await sessions.deferred_call(conn, sessions.Part(self._scope.org_id, str(session_id)))
+            return await sessions.deferred_call(conn, sessions.Transcript(self._scope.org_id, str(session_id)))
 
     async def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         for retries_left in range(APPEND_TRIES - 1, -1, -1):
@@ -147,5 +147,5 @@ class ConversationStore:
                     raise
                 await asyncio.sleep(APPEND_PAUSE_SECONDS)
 
-    def _key(self, key: SessionKey | SessionListSubkeysKey) -> sessions.Part:
-        return sessions.Part(self._scope.org_id, key["session_id"], str(key.get("subpath") or ""))
+    def _key(self, key: SessionKey | SessionListSubkeysKey) -> sessions.Transcript:
+        return sessions.Transcript(self._scope.org_id, key["session_id"], str(key.get("subpath") or ""))

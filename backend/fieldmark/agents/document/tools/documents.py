@@ -94,7 +94,7 @@ class DocumentTools:
         tag = None if args.tag is None else await tag_named(conn, self.context.scope, args.tag)
         wanted = DocumentFilter(name=args.name_search, tag_id=None if tag is None else tag.id)
         page = await documents.list_documents(
-            conn, self.context.scope.org_id, limit=A_PAGE, before=args.before, wanted=wanted
+            conn, self.context.scope.org_id, limit=A_PAGE, before=args.before, filters=wanted
         )
         on = await tags.of_documents(conn, [row.id for row in page.items])
         items: list[JsonValue] = []

@@ -95,7 +95,7 @@ async def _named(conn: Connection, question: Question, named: str) -> DocumentRo
     except ValueError:
         pass
     wanted = DocumentFilter(name=named)
-    page = await documents.list_documents(conn, question.context.scope.org_id, limit=_MOST_ALIKE, wanted=wanted)
+    page = await documents.list_documents(conn, question.context.scope.org_id, limit=_MOST_ALIKE, filters=wanted)
     found = [row for row in page.items if row.filename.casefold() == named.casefold()]
     if len(found) > 1:
         ids: list[JsonValue] = [str(row.id) for row in found]

@@ -130,7 +130,7 @@ class SubmittingTools:
 
     async def record_intent(self, conn: Connection, args: RecordIntent) -> ToolResult:
         data: dict[str, JsonValue] = {"intent": args.intent.value, "next_step": _ENDS.get(args.intent, "submit_answer")}
-        await threads.remember(conn, self.question.thread_id, {**data, "intent_confidence": args.confidence})
+        await threads.save_state(conn, self.question.thread_id, {**data, "intent_confidence": args.confidence})
         return ToolResult("Noted.", "noted", data)
 
     def _intent_faults(self, record: Record, tool: str, *, nothing_found: bool = False) -> Iterator[_Fault]:

@@ -1,4 +1,4 @@
-"""How long a question over many documents may take in the database, and how it is planned."""
+"""Time limit and planner settings for queries over many documents."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from fieldmark.errors import TooLongToAnswer
 
 MAX_SECONDS: Final = 15.0
 
-# Of an organisation that has just come with its documents, Postgres knows nothing: it takes thousands of rows for one,
-# and would look through all of one list for each of another. What is looked up by an index is said to be (`lateral`).
-# To compile a plan that is long and has few rows would take longer than to run it. And the plan for any parameters,
-# which Postgres takes from the eleventh time on, needed 40 ms for fifty documents among 300,000 instead of 3.
+# New organisations have no statistics yet: the planner expects one row instead of thousands and picks nested loops.
+# Queries that need an index lookup per row use `lateral`. JIT compilation takes longer than it saves on few rows. A
+# generic plan, used from the eleventh execution on, took 40 ms instead of 3 (50 of 300,000 documents).
 _SETTINGS: Final[Mapping[LiteralString, str]] = {
     "statement_timeout": "",
     "jit": "off",
@@ -33,16 +32,16 @@ _GET: Final = SQL("select {}").format(
 
 
 @asynccontextmanager
-async def answered_within(conn: Connection, seconds: float) -> AsyncGenerator[None]:
-    """Around a statement that looks at many documents. Raises TooLongToAnswer, and then the transaction has failed."""
+async def query_timeout(conn: Connection, seconds: float) -> AsyncGenerator[None]:
+    """Limit the run time of a statement over many documents. Raise TooLongToAnswer; the transaction has failed then."""
     cursor = await conn.execute(_GET)
-    was = await cursor.fetchone()
-    assert was is not None
+    previous = await cursor.fetchone()
+    assert previous is not None
     await conn.execute(_SET, {**_SETTINGS, "statement_timeout": f"{round(seconds * 1000)}ms"})
     try:
         yield
     except errors.QueryCanceled:
         raise TooLongToAnswer(
-            f"This takes longer than {seconds:g} seconds: narrow it, by type, tag, name or dates."
+            f"The query took longer than {seconds:g} seconds. Filter by type, tag, filename or date, and try again."
         ) from None
-    await conn.execute(_SET, dict(was))
+    await conn.execute(_SET, dict(previous))
