@@ -412,7 +412,7 @@ async def course_of_a_run(side: Side, turn: int) -> AsyncGenerator[str]:
     scope, n = side.scope, side.of_ours(turn)
     run_id, said = uuid4(), TextEvent(text="A word.")
     subject = runs.Subject(side.document(n), side.extraction(n))
-    part = sessions.Part(scope.org_id, str(run_id))
+    part = sessions.Transcript(scope.org_id, str(run_id))
     hash_, other = "0" * 64, str(uuid4())
 
     async def in_order() -> AsyncGenerator[tuple[str, Callable[[Connection], Any]]]:
@@ -511,7 +511,7 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
     """The functions of the stores that nothing above comes to, or not each time."""
     scope, n = side.scope, side.of_ours(turn)
     run, document, org = side.run(n), side.document(n), side.scope.org_id
-    part = sessions.Part(org, str(run))
+    part = sessions.Transcript(org, str(run))
     # Of a run that waits and one that is queued, which all of it is undone for.
     waiting = side.run((turn % 50 + 1) * (10 if side.count < 10_000 else 1000))
     async with side.database.as_user(scope) as conn:
@@ -520,7 +520,7 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
         await extractions.lock(conn, side.extraction(n))
         made = await extractions.add(conn, org_id=org, document_id=document, schema=None)
         await extractions.save_fields(conn, made, {"a": 1}, {}, {})
-        await extractions.speak_for(conn, ["a"])
+        await extractions.allow_locked_paths(conn, ["a"])
         await extractions.update_fields(conn, side.extraction(n), [(["field_1"], "one"), (["field_2"], "two")], {}, {})
         await extractions.several(conn, [side.extraction(k) for k in side.newest(25)])
         await documents.identical(conn, [side.document(k) for k in side.newest(25)])
@@ -545,7 +545,7 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
         await runs.last_event(conn, run)
         await sessions.subpaths(conn, part)
         await sessions.deferred_call(conn, part)
-        await sessions.has_begun(conn, part)
+        await sessions.has_messages(conn, part)
         await calls.waiting(conn, [side.run(k * 10) for k in range(1, 51)])
         await calls.decided(conn, run)
         await calls.has_code(conn, run, "update_field", "ok")
@@ -554,7 +554,7 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
         thread = await threads.add(conn, scope, agent="extraction", document_id=document)
         await threads.get(conn, side.thread(n))
         await threads.was_mentioned(conn, side.thread(n), "document", document)
-        await threads.remember(conn, thread.id, {"a": 1})
+        await threads.save_state(conn, thread.id, {"a": 1})
         await runs.cancel(conn, waiting, "Cancelled.")
         await documents.record_reading(conn, document, 1, 1)
         await documents.fail_reading(conn, document, "It is not being read.", "damaged")
@@ -671,7 +671,7 @@ NOT_MEASURED = {
     "POST /api/documents/adopt": "enters what POST /api/documents enters, of a file in a bucket of Supabase",
     **{
         f"search_vectors.{name}": "needs pgvector, which the embedded Postgres lacks"
-        for name in ("are_possible", "behind", "nearest", "pieces", "take", "use", "write")
+        for name in ("are_available", "chunks", "count_unembedded", "lease", "nearest", "use", "write")
     },
 }
 """Routes and functions of the stores that are left out, and why."""

@@ -91,7 +91,7 @@ TOO_MUCH = (
     "surrogate",
     "contains the invisible character",
 )
-ASKED_BEFORE = "This Idempotency-Key has started a run with another request"
+ASKED_BEFORE = "This Idempotency-Key was used for a run with a different request"
 REFUSED_FOR_CAUSE: dict[str, tuple[str, ...]] = {
     # What a call may be given, its tool knows.
     "decide_call": ("takes no `input`", "no such argument", "Field required", "Input should be", *AT_A_PATH, *TOO_MUCH),
@@ -99,7 +99,7 @@ REFUSED_FOR_CAUSE: dict[str, tuple[str, ...]] = {
     "set_document_type": TOO_MUCH,
     "remove_field": AT_A_PATH,
     "unlock_field": AT_A_PATH,
-    "restore_version": ("There is no version",),
+    "restore_version": ("This extraction has versions",),
     # A condition that does not fit its value, and a path that is none.
     "query_fields": ("needs", "takes", "compares", "path", "Path", *TOO_MUCH),
     "get_usage": ("`since` must not be after",),

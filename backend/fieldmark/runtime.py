@@ -124,7 +124,7 @@ async def _embedder(settings: Settings, database: Database) -> AsyncGenerator[Em
         return
     try:
         async with database.as_service() as conn:
-            if not await search_vectors.are_possible(conn):
+            if not await search_vectors.are_available(conn):
                 raise Misconfigured(
                     "FIELDMARK_EMBEDDER needs a database with the extension vector (pgvector): have it installed there "
                     "and run `fieldmark migrate`, or leave the setting out."

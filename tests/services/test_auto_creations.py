@@ -82,7 +82,7 @@ class Proposal:
             assert head is not None
             text = PromptText(name, "Read it.", head.id)
             self.prompt_revid = (await prompts.create(conn, self.house.scope.org_id, text)).prompt_revid
-            await rows.remember(conn, self.run_id, schema_revid=self.schema_revid, prompt_revid=self.prompt_revid)
+            await rows.save_ids(conn, self.run_id, schema_revid=self.schema_revid, prompt_revid=self.prompt_revid)
 
     async def extract(self, ends: RunStatus = RunStatus.COMPLETED) -> UUID:
         """An extraction by the prompt, and the part of the run that reads it, which has ended."""
@@ -105,7 +105,7 @@ class Proposal:
                 parent=(self.run_id, "call"),
             )
             await runs.finish(conn, child, ends, error="It broke." if ends is RunStatus.FAILED else None)
-            await rows.remember(conn, self.run_id, extraction_id=made)
+            await rows.save_ids(conn, self.run_id, extraction_id=made)
         self.extraction_id = made
         return made
 
@@ -295,7 +295,7 @@ async def test_what_it_made_is_proposed_until_somebody_accepts_it(house: House) 
             conn, org_id=house.scope.org_id, document_id=it.document_id, schema_revid=it.schema_revid
         )
         wanted = ExtractionFilter(it.document_id)
-        listed = (await extractions.list_extractions(conn, house.scope.org_id, limit=9, wanted=wanted)).items
+        listed = (await extractions.list_extractions(conn, house.scope.org_id, limit=9, filters=wanted)).items
         assert [one.proposed for one in listed] == [False, True]
         await extractions.remove(conn, mine)
     await it.decide(True, await house.member())

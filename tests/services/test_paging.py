@@ -53,7 +53,7 @@ def encoded(said: object) -> str:
     ],
 )
 def test_what_is_no_cursor_of_this_list_is_refused(text):
-    with pytest.raises(Invalid, match="no cursor of a list of documents"):
+    with pytest.raises(Invalid):
         Cursor.parse(text, "documents")
 
 

@@ -109,7 +109,7 @@ async def test_of_another_organisation_nothing_is_near_and_nothing_counts(librar
         for org, among in ((other.scope.org_id, None), (other.scope.org_id, theirs), (library.scope.org_id, theirs)):
             statement = "select * from private.search_nearest(%s, %s, %s::real[], %s)"
             assert await (await conn.execute(statement, (org, name, vector, among))).fetchall() == []
-        assert await search_vectors.behind(conn, other.scope.org_id) == 0
+        assert await search_vectors.count_unembedded(conn, other.scope.org_id) == 0
     async with other.database.as_user(other.scope) as conn:
         statement = "select count(*) as n from private.search_nearest(%s, %s, %s::real[], %s)"
         row = await (await conn.execute(statement, (other.scope.org_id, name, vector, theirs))).fetchone()
@@ -135,13 +135,13 @@ async def test_what_is_deleted_is_near_nothing_and_leaves_nothing(library, endpo
 async def test_what_changes_gets_new_vectors_and_none_of_what_was(library, endpoint, maker):
     document = await library.add("The roof leaks.")
     async with library.database.as_service() as conn:
-        due = await search_vectors.take(conn, 60)
+        due = await search_vectors.lease(conn, 60)
     assert due is not None and due.document_id == document
     sql(library.owner_url, "update documents set filename = 'lawn.txt' where id = %s", document)
     await search.index(library.database, document)
     name = f"{endpoint.model}/4"
     async with library.database.as_service() as conn:
-        assert await search_vectors.pieces(conn, due, name, 10) == []
+        assert await search_vectors.chunks(conn, due, name, 10) == []
         await search_vectors.write(conn, due, name, [(1, [1.0, 0.0, 0.0, 0.0])])  # made of what was
     assert vectors_of(library, document) == 0
     await maker.index_all()
@@ -152,7 +152,7 @@ async def test_what_changes_gets_new_vectors_and_none_of_what_was(library, endpo
 async def test_what_a_dead_worker_has_taken_is_due_when_its_lease_ends(library, endpoint, maker):
     await library.add("The roof leaks.")
     async with library.database.as_service() as conn:
-        assert await search_vectors.take(conn, 60) is not None
+        assert await search_vectors.lease(conn, 60) is not None
     assert not await maker.index_some()
     assert (await ask(library, endpoint, "shingles")).not_embedded == 1
     sql(library.owner_url, "update private.embedding_queue set taken_until = now() - interval '1 second'")
@@ -232,7 +232,7 @@ async def test_without_the_extension_nothing_is_near(library, endpoint, maker):
     assert (await ask(library, endpoint, "shingles")).hits == []
     assert len((await ask(library, endpoint, "roof")).hits) == 1
     async with library.database.as_service() as conn:
-        assert not await search_vectors.are_possible(conn)
+        assert not await search_vectors.are_available(conn)
 
 
 @pytest.mark.long

@@ -155,7 +155,7 @@ STATEMENTS: dict[str, Statement] = {
     "extractions.corrected": lambda c, f: extractions.corrected(c, f.scope.org_id, 5),
     "extractions.remove": lambda c, f: extractions.remove(c, f.extraction),
     "auto_creations.of_run": lambda c, f: auto_creations.of_run(c, f.run),
-    "auto_creations.likest": lambda c, f: likest(c, f),
+    "auto_creations.most_similar": lambda c, f: likest(c, f),
     "auto_creations.decide": lambda c, f: auto_creations.decide(c, f.document, accepted=False),
     "runs.children": lambda c, f: runs.children(c, f.run, "call"),
     "runs.list": lambda c, f: runs.list_runs(c, f.scope, status=None, limit=20),
@@ -170,7 +170,7 @@ STATEMENTS: dict[str, Statement] = {
 
 
 async def likest(conn: Connection, filled: Filled) -> None:
-    assert await auto_creations.likest(conn, filled.scope.org_id, uuid4(), "invoice", ["a", "b", "c", "d"])
+    assert await auto_creations.most_similar(conn, filled.scope.org_id, uuid4(), "invoice", ["a", "b", "c", "d"])
 
 
 async def scanned(filled: Filled, statement: Statement) -> set[str]:
@@ -208,7 +208,7 @@ async def test_later_list_pages_cost_the_same_as_the_first(filled: Filled) -> No
         lists: dict[str, Callable[[Any], Awaitable[Any]]] = {
             "documents": lambda at: documents.list_documents(conn, org, limit=5, before=at("documents")),
             "documents of a tag": lambda at: documents.list_documents(
-                conn, org, limit=5, before=at("documents"), wanted=tagged
+                conn, org, limit=5, before=at("documents"), filters=tagged
             ),
             "schemas": lambda at: schemas.list_page(conn, filled.scope, limit=5, before=at("schemas")),
             "extractions": lambda at: extractions.list_extractions(conn, org, limit=5, before=at("extractions")),

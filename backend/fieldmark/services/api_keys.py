@@ -83,7 +83,7 @@ class ApiKeys:
         # A background task: the request neither waits for it nor fails with it.
         try:
             async with self._database.as_service() as conn:
-                await api_keys.note(conn, key_id)
+                await api_keys.record_use(conn, key_id)
         except FieldmarkError as error:
             _log.warning("key use not recorded", reason=type(error).__name__)
 

@@ -11,7 +11,7 @@ from fieldmark.grounding.labelled_fields import document_type, labels
 from fieldmark.identity.scope import Scope
 from fieldmark.services.fair_share import run_unqueued
 from fieldmark.stores import auto_creations, documents
-from fieldmark.stores.auto_creations import AutoCreationRow, Likeness
+from fieldmark.stores.auto_creations import AutoCreationRow, SimilarDocument
 from fieldmark.stores.rows import DocumentRow, Fields
 
 _MAX_PAGES: Final = 3
@@ -28,9 +28,9 @@ async def match_earlier_document(conn: Connection, scope: Scope, run_id: UUID, d
     pages = await documents.pages(conn, document_id, 1, _MAX_PAGES)
     printed = "\n".join(page.text for page in pages if not page.is_xml)[:_MAX_CHARACTERS]
     kind, printed_labels = await run_unqueued(_kind_and_labels, printed)
-    similar = await auto_creations.likest(conn, scope.org_id, document_id, kind, printed_labels)
+    similar = await auto_creations.most_similar(conn, scope.org_id, document_id, kind, printed_labels)
     match = None if similar is None else _match_as_json(kind, similar)
-    await auto_creations.recognise(conn, run_id, kind, printed_labels, match, similar)
+    await auto_creations.save_match(conn, run_id, kind, printed_labels, match, similar)
     return await _find_row(conn, run_id)
 
 
@@ -48,7 +48,7 @@ def _kind_and_labels(printed: str) -> tuple[str, list[str]]:
     return document_type(printed)[0], sorted(labels(printed))[:_MAX_LABELS]
 
 
-def _match_as_json(kind: str, similar: Likeness) -> Fields:
+def _match_as_json(kind: str, similar: SimilarDocument) -> Fields:
     return {
         "document_id": str(similar.document_id),
         "schema_id": str(similar.schema_id),

@@ -8,7 +8,7 @@ from fieldmark.db.pool import Database
 from fieldmark.errors import NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores import organisations
-from fieldmark.stores.organisations import Entered
+from fieldmark.stores.organisations import CurrentOrganisation
 
 
 async def enter(database: Database, user_id: UUID, org_id: UUID | None = None) -> Scope:
@@ -17,7 +17,7 @@ async def enter(database: Database, user_id: UUID, org_id: UUID | None = None) -
     return Scope(user_id, (await enter_with_role(database, user_id, org_id)).org_id)
 
 
-async def enter_with_role(database: Database, user_id: UUID, org_id: UUID | None = None) -> Entered:
+async def enter_with_role(database: Database, user_id: UUID, org_id: UUID | None = None) -> CurrentOrganisation:
     """Like `enter`, but return the organisation with the user's role in it."""
     async with database.as_user_without_org(user_id) as conn:
         found = await organisations.enter(conn, org_id)

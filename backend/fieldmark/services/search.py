@@ -24,7 +24,7 @@ from fieldmark.services.fair_share import run_queued_unbounded
 from fieldmark.stores import search as store
 from fieldmark.stores import search_vectors as vectors
 from fieldmark.stores.rows import Fields
-from fieldmark.stores.search import FoundRow, NewPiece, SourceRow
+from fieldmark.stores.search import FoundRow, NewChunk, SourceRow
 
 log = structlog.get_logger()
 
@@ -135,8 +135,8 @@ async def search(
     extracted values. Raise Invalid if the query is too long."""
     if len(query) > MAX_QUERY:
         raise Invalid(f"The query has {len(query):,} characters; the limit is {MAX_QUERY:,}. Shorten it.")
-    not_indexed = await store.behind(conn, scope.org_id)
-    not_embedded = 0 if embedding.state == "off" else await vectors.behind(conn, scope.org_id)
+    not_indexed = await store.count_unindexed(conn, scope.org_id)
+    not_embedded = 0 if embedding.state == "off" else await vectors.count_unembedded(conn, scope.org_id)
     terms = _terms(query)
     # Stop words of the query's language are rare in other languages, and would rank chunks of those first.
     stems = await store.stems(conn, search_terms.detect_language(terms), terms)
@@ -153,8 +153,8 @@ async def search(
             scope.org_id,
             terms,
             limit=max(limit, _FUSED_CHUNKS) if embedding.vector else limit,
-            most_of_a_document=per_document,
-            most_looked_at=MAX_RANKED_CHUNKS,
+            max_per_document=per_document,
+            max_scored=MAX_RANKED_CHUNKS,
             filters=filters,
             with_fields=with_fields,
         )
@@ -165,7 +165,7 @@ async def search(
             embedding.name,
             embedding.vector,
             limit=_FUSED_CHUNKS,
-            most_of_a_document=per_document,
+            max_per_document=per_document,
             filters=filters,
         )
         rows = _fuse(rows, near, limit, per_document)
@@ -263,7 +263,7 @@ async def index(database: Database, document_id: UUID) -> None:
             source = await store.source(conn, document_id)
             while source is not None and source.is_ready:
                 pages += (more := await store.words(conn, document_id, pages[-1][0] if pages else 0))
-                if len(more) < store.PAGES_AT_ONCE:
+                if len(more) < store.PAGES_PER_BATCH:
                     break
         if source is None:
             return
@@ -299,13 +299,13 @@ async def give_up(database: Database, document_id: UUID) -> None:
 
 def _index_entries(
     chunks: Sequence[Chunk], header: Sequence[str], header_language: str, stems: dict[str, dict[str, str]]
-) -> list[NewPiece]:
+) -> list[NewChunk]:
     header_counts = _counts(header, stems[header_language])
-    header_entry = [NewPiece(0, 1, 0, -1, header_language, header_counts)] if header_counts and chunks else []
+    header_entry = [NewChunk(0, 1, 0, -1, header_language, header_counts)] if header_counts and chunks else []
     return [
         *header_entry,
         *(
-            NewPiece(
+            NewChunk(
                 number, chunk.page, chunk.first, chunk.last, chunk.language, _counts(chunk.terms, stems[chunk.language])
             )
             for number, chunk in enumerate(chunks, start=1)

@@ -32,14 +32,14 @@ class VectorIndexer:
         """Index one batch of a pending document. Return False if no document is pending."""
         name = await self._vector_set()
         async with self._database.as_service() as conn:
-            claimed = await search_vectors.take(conn, LEASE_SECONDS)
+            claimed = await search_vectors.lease(conn, LEASE_SECONDS)
         if claimed is None:
             return False
         async with self._database.as_service() as conn:
-            chunks = await search_vectors.pieces(conn, claimed, name, BATCH_SIZE)
+            chunks = await search_vectors.chunks(conn, claimed, name, BATCH_SIZE)
             pages: dict[int, list[str]] = {}
             if chunks:
-                for first in range(chunks[0].page, chunks[-1].page + 1, search.PAGES_AT_ONCE):
+                for first in range(chunks[0].page, chunks[-1].page + 1, search.PAGES_PER_BATCH):
                     pages.update(await search.words(conn, claimed.document_id, first - 1))
         texts = [
             f"{chunk.filename} {' '.join(pages.get(chunk.page, [])[chunk.first_word : chunk.last_word + 1])}"[

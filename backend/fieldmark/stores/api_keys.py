@@ -1,4 +1,4 @@
-"""Keys for machines in Postgres."""
+"""API keys in Postgres."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fieldmark.stores.rows import fetch_all, fetch_one, value_of
 
 @dataclass(frozen=True, slots=True)
 class ApiKeyRow:
-    """A key without its secret. `created_by` is the person who made it."""
+    """An API key without its secret. `created_by` is the user who created it."""
 
     id: UUID
     name: str
@@ -29,7 +29,8 @@ class ApiKeyRow:
 
 @dataclass(frozen=True, slots=True)
 class KeyInUse:
-    """What a key may do now. `refusal` is why it may do nothing; `unnoted` whether its last use is to be noted."""
+    """The current rights of an API key. `refusal` is the reason if it is not valid. `unnoted`: this use should be
+    recorded."""
 
     id: UUID
     org_id: UUID
@@ -44,7 +45,7 @@ class KeyInUse:
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key that was just made: `key` is answered this once."""
+    """A key that was just created. `key` is returned only this once."""
 
     id: UUID
     key: str
@@ -56,17 +57,17 @@ _COLUMNS: Final[LiteralString] = (
 
 
 async def use(conn: Connection, digest: bytes) -> KeyInUse | None:
-    """The key of this SHA-256. As the service."""
+    """Return the API key with this SHA-256 hash, or None. Needs a connection as the service."""
     return await fetch_one(conn, KeyInUse, "select * from private.use_api_key(%s)", (digest,))
 
 
-async def note(conn: Connection, key_id: UUID) -> None:
-    """Note that a key was used, once a minute. As the service."""
+async def record_use(conn: Connection, key_id: UUID) -> None:
+    """Record that a key was used, at most once per minute. Needs a connection as the service."""
     await conn.execute("select private.record_api_key_use(%s)", (key_id,))
 
 
 async def add(conn: Connection, org_id: UUID, *, name: str, scopes: list[str], expires_at: datetime | None) -> NewKey:
-    """Make a key. Raises ReadOnly, ScopeMissing, Invalid, TooMany."""
+    """Create an API key. Raise ReadOnly, ScopeMissing, Invalid, TooMany."""
     query = "select public.create_api_key(%s, %s, %s, %s) as made"
     row = await (await conn.execute(query, (org_id, name, scopes, expires_at))).fetchone()
     assert row is not None
@@ -74,12 +75,12 @@ async def add(conn: Connection, org_id: UUID, *, name: str, scopes: list[str], e
 
 
 async def get(conn: Connection, key_id: UUID) -> ApiKeyRow | None:
-    """A key that the caller sees."""
+    """Return a key that is visible to the caller, or None."""
     return await fetch_one(conn, ApiKeyRow, f"select {_COLUMNS} from public.api_keys where id = %s", (key_id,))
 
 
 async def list_keys(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> Page[ApiKeyRow]:
-    """A page of the keys of an organisation that the caller sees, newest first: an owner all, a member their own."""
+    """Return a page of an organisation's keys, newest first. Owners see all keys, members their own."""
     request = PageRequest("keys", limit, before)
     query = f"""
         select {_COLUMNS} from public.api_keys

@@ -1,4 +1,4 @@
-"""What an agent proposes for a document when that is read, in Postgres."""
+"""Automatic proposals in Postgres: an agent suggests a schema, prompt and extraction for a new document."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from fieldmark.db.pool import Connection
 from fieldmark.stores.rows import Fields, fetch_one
 
 _COLUMNS: Final[LiteralString] = "document_id, run_id, kind, matched, schema_revid, prompt_revid, extraction_id"
-_COMPARED: Final = 200
-"""With so many earlier documents of its kind a document is compared, the newest."""
-ALIKE: Final = 0.6
-"""What part of the labels of two documents they must have in common to be of one form."""
-IN_COMMON: Final = 4
-"""And how many at least."""
+_MAX_COMPARED: Final = 200
+"""A document is compared with at most this many of the newest documents of its kind."""
+MIN_SIMILARITY: Final = 0.6
+"""Minimum share of common labels (intersection over union) of two documents with the same layout."""
+MIN_SHARED_LABELS: Final = 4
+"""Minimum number of common labels of two documents with the same layout."""
 
 
 @dataclass(frozen=True, slots=True)
 class AutoCreationRow:
-    """What a run does for its document, as its tools need it: what it made last, or took of an earlier document.
-    `kind` is None before the document was looked at."""
+    """The proposal of a run: the schema, prompt and extraction it created last or took from a similar document. `kind`
+    is None until the document was classified."""
 
     document_id: UUID
     run_id: UUID
@@ -37,9 +37,9 @@ class AutoCreationRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
-    """An earlier document, the latest versions of its schema and of its prompt, how many labels the two documents have
-    in common, and how many they have between them."""
+class SimilarDocument:
+    """A similar earlier document with the latest versions of its schema and prompt. `common` is the number of labels in
+    both documents, `together` the number of labels in either."""
 
     document_id: UUID
     schema_id: UUID
@@ -50,28 +50,33 @@ class Likeness:
 
 
 async def of_run(conn: Connection, run_id: UUID) -> AutoCreationRow | None:
-    """What a run proposes so far; None for any other run."""
+    """Return the proposal of a run, or None if the run does not create one."""
     query: LiteralString = f"select {_COLUMNS} from public.auto_creations where run_id = %s"
     return await fetch_one(conn, AutoCreationRow, query, (run_id,))
 
 
 async def decide(conn: Connection, document_id: UUID, *, accepted: bool) -> None:
-    """Accept or reject what is proposed for a document. Raises NotFound, Conflict."""
+    """Accept or reject the proposal for a document. Raise NotFound, Conflict."""
     await conn.execute("select public.decide_auto_creation(%s, %s)", (document_id, accepted))
 
 
-async def remember(conn: Connection, run_id: UUID, **ids: UUID | None) -> None:
-    """Keep what the run has made or taken: `schema_revid`, `prompt_revid`, `extraction_id`."""
+async def save_ids(conn: Connection, run_id: UUID, **ids: UUID | None) -> None:
+    """Store ids of the proposal: `schema_revid`, `prompt_revid`, `extraction_id`."""
     columns = sql.SQL(", ").join(sql.SQL("{} = {}").format(sql.Identifier(name), one) for name, one in ids.items())
     await conn.execute(
         sql.SQL("update public.auto_creations set {} where run_id = {} and status = 'running'").format(columns, run_id)
     )
 
 
-async def recognise(
-    conn: Connection, run_id: UUID, kind: str, labels: Sequence[str], matched: Fields | None, likeness: Likeness | None
+async def save_match(
+    conn: Connection,
+    run_id: UUID,
+    kind: str,
+    labels: Sequence[str],
+    matched: Fields | None,
+    similar: SimilarDocument | None,
 ) -> None:
-    """Record by what the document is known again, and what an earlier one lends it."""
+    """Store the kind and labels of a document, and the schema and prompt of the similar document, if there is one."""
     await conn.execute(
         """update public.auto_creations set kind = %s, labels = %s, matched = %s, schema_revid = %s, prompt_revid = %s
            where run_id = %s and status = 'running'""",
@@ -79,21 +84,21 @@ async def recognise(
             kind,
             list(labels),
             None if matched is None else Jsonb(matched),
-            None if likeness is None else likeness.schema_revid,
-            None if likeness is None else likeness.prompt_revid,
+            None if similar is None else similar.schema_revid,
+            None if similar is None else similar.prompt_revid,
             run_id,
         ),
     )
 
 
-async def likest(
+async def most_similar(
     conn: Connection, org_id: UUID, document_id: UUID, kind: str, labels: Sequence[str]
-) -> Likeness | None:
-    """The document that is most like this one, of those whose schema is there; accepted ones first. Its prompt
-    comes with it where a person has accepted that: its words may be the document's."""
+) -> SimilarDocument | None:
+    """Return the most similar document whose schema still exists, or None. Accepted proposals come first. The prompt is
+    included only if a user accepted it, because it may quote the document."""
     return await fetch_one(
         conn,
-        Likeness,
+        SimilarDocument,
         """select a.document_id, s.id as schema_id, latest.id as schema_revid, prompt.id as prompt_revid, a.common,
              a.labelled + cardinality(%(labels)s::text[]) - a.common as together
            from (
@@ -104,7 +109,7 @@ async def likest(
                and schema_revid is not null and document_id <> %(document)s
              order by created_at desc limit %(most)s
            ) as a
-           -- (With limits: else the planner, which does not know how few are left, would read all versions.)
+           -- (The limits keep the planner, which overestimates the number of rows here, from reading all versions.)
            cross join lateral (
              select s.id from public.schema_versions as v join public.schemas as s on s.id = v.schema_id
              where v.id = a.schema_revid and s.deleted_at is null limit 1) as s
@@ -129,8 +134,8 @@ async def likest(
             "document": document_id,
             "kind": kind,
             "labels": list(labels),
-            "most": _COMPARED,
-            "least": IN_COMMON,
-            "alike": ALIKE,
+            "most": _MAX_COMPARED,
+            "least": MIN_SHARED_LABELS,
+            "alike": MIN_SIMILARITY,
         },
     )

@@ -1,4 +1,4 @@
-"""Corrections that people made, as examples for the agent."""
+"""Users' corrections in Postgres, which the agent sees as examples."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.stores.rows import fetch_all, value_of
 
-MOST_EXTRACTIONS: Final = 30
-MOST_OF_ONE: Final = 20
-MOST_ENTRIES: Final = 500
-"""Of an extraction's journal, the newest: that of one with thousands of rows is not looked through."""
+MAX_EXTRACTIONS: Final = 30
+MAX_PER_EXTRACTION: Final = 20
+MAX_JOURNAL_ENTRIES: Final = 500
+"""Only this many of the newest journal entries of an extraction are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class CorrectionRow:
-    """A value that an agent wrote, and what a person has put in its place. `withdrawn` has the names of the paths that
-    were taken out in this extraction."""
+    """A value of an agent (`old`) that a user replaced (`new`). `withdrawn` has the names of the paths of this
+    extraction that are excluded from the examples."""
 
     extraction_id: UUID
     path: list[str]
@@ -33,14 +33,16 @@ class CorrectionRow:
 
 
 async def is_on(conn: Connection, org_id: UUID) -> bool:
-    """Whether an organisation has examples shown."""
+    """Return whether an organisation has examples enabled."""
     return bool(await value_of(conn, "select examples from public.organisations where id = %s", (org_id,)))
 
 
 async def corrections(conn: Connection, org_id: UUID, schema: JsonObject, but_document_id: UUID) -> list[CorrectionRow]:
-    """The corrections that stand, in extractions of other documents with the same schema that the caller sees: newest
-    extraction first, its newest correction first. A document of the same bytes is no other. Where a change brings items
-    of a list or takes some away, what stands in the others may only have moved, and is none."""
+    """Return current corrections in extractions of other documents with the same schema, newest first.
+
+    Byte-identical duplicates of the document are excluded. So are values in list items if the same change added or
+    removed items: such values may only have moved.
+    """
     return await fetch_all(
         conn,
         CorrectionRow,
@@ -62,26 +64,26 @@ async def corrections(conn: Connection, org_id: UUID, schema: JsonObject, but_do
                  select * from public.extraction_journal
                  where extraction_id = e.id order by version desc, id desc limit %(entries)s
                ) as newest
-             ) as said
-             where said.actor = 'user' and said.actor_before = 'agent' and said.old is not null
-               and said.new is not null and said.new = e.extracted_fields #> said.path
-               and not (said.moves and said.steps like '%%i%%')
-             order by said.id desc limit %(of_one)s
+             ) as change
+             where change.actor = 'user' and change.actor_before = 'agent' and change.old is not null
+               and change.new is not null and change.new = e.extracted_fields #> change.path
+               and not (change.moves and change.steps like '%%i%%')
+             order by change.id desc limit %(of_one)s
            ) as j
            order by e.updated_at desc, j.id desc""",
         {
             "org": org_id,
             "schema": Jsonb(schema),
             "but": but_document_id,
-            "most": MOST_EXTRACTIONS,
-            "of_one": MOST_OF_ONE,
-            "entries": MOST_ENTRIES,
+            "most": MAX_EXTRACTIONS,
+            "of_one": MAX_PER_EXTRACTION,
+            "entries": MAX_JOURNAL_ENTRIES,
         },
     )
 
 
 async def withdraw(conn: Connection, org_id: UUID, extraction_id: UUID, name: str) -> None:
-    """Take out what stands at a path, by its name. Taken out twice it is out."""
+    """Exclude a path of an extraction from the examples. Excluding it twice is not an error."""
     await conn.execute(
         """insert into public.withdrawn_examples (org_id, extraction_id, name) values (%s, %s, %s)
            on conflict do nothing""",

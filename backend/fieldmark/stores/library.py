@@ -1,6 +1,6 @@
-"""Schemas, prompts and tags in Postgres: what an organisation keeps by name. Schemas and prompts have versions.
+"""Schemas, prompts and tags in Postgres. Schemas and prompts have versions.
 
-`remove` hides an item, and what refers to it keeps it. Only rejecting what an agent proposed deletes rows.
+`remove` hides an item, and rows that refer to it keep working. Only rejecting an agent's proposal deletes rows.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _ITEM: Final[LiteralString] = """i.id, i.created_by, i.created_at, i.deleted_at 
 
 
 class NamedItems(Generic[Row]):
-    """One kind of named item. `columns` are its own, of `i`, the item, or `v`, its version. `filters` are the
-    conditions that a list of it takes, by parameter."""
+    """The schemas, prompts or tags of an organisation. `columns` are SQL columns of `i`, the item, and `v`, its
+    version. `filters` are the conditions of `list_page` by parameter name."""
 
     def __init__(
         self,
@@ -54,11 +54,11 @@ class NamedItems(Generic[Row]):
     async def get(self, conn: Connection, item_id: UUID) -> Row:
         """Return an item in its latest version, also a hidden one. Raise NotFound."""
         if (row := await self.find(conn, item_id)) is None:
-            raise NotFound(f"There is no such {self._kind}.")
+            raise NotFound(f"The {self._kind} does not exist.")
         return row
 
     async def find(self, conn: Connection, item_id: UUID) -> Row | None:
-        """Return the same, and None if the item does not exist, or went when a proposal was rejected."""
+        """Return an item like `get`, or None if it does not exist or was deleted with a rejected proposal."""
         rows = await self._rows(conn, f"select {self._columns} from {self._latest} where i.id = %s", (item_id,))
         return rows[0] if rows else None
 
@@ -69,33 +69,33 @@ class NamedItems(Generic[Row]):
         return rows[0] if rows else None
 
     async def list_page(
-        self, conn: Connection, scope: Scope, *, limit: int, before: str | None = None, **wanted: str | UUID | None
+        self, conn: Connection, scope: Scope, *, limit: int, before: str | None = None, **filters: str | UUID | None
     ) -> Page[Row]:
-        """Return a page of the organisation's items in their latest versions, those created last first. `name` is
-        the whole name, `name_contains` a part of it. Raise Invalid for an invalid cursor."""
+        """Return a page of the organisation's items in their latest versions, newest first. `name` is the full name,
+        `name_contains` a part of it. Raise Invalid for an invalid cursor."""
         request = PageRequest(f"{self._kind}s", limit, before)
         where: list[LiteralString] = ["i.org_id = %(org)s", "i.deleted_at is null"]
-        where += active_conditions({self._filters[name]: value for name, value in wanted.items()})
+        where += active_conditions({self._filters[name]: value for name, value in filters.items()})
         where += request.conditions("i.created_at, i.id")
         # A schema's text may be long, so lists leave it out.
         columns = self._columns.replace("v.schema,", "null::jsonb as schema,")
         query: LiteralString = f"""select {columns} from {self._latest} where {" and ".join(where)}
             order by i.created_at desc, i.id desc limit %(limit)s"""
-        parameters = {**wanted, "org": scope.org_id, **request.parameters()}
+        parameters = {**filters, "org": scope.org_id, **request.parameters()}
         return request.page(await self._rows(conn, query, parameters))
 
     async def remove(self, conn: Connection, item_id: UUID) -> dict[str, int]:
         """Hide an item. Return how many rows refer to it, by kind. Raise NotFound."""
-        return await self._answer(conn, f"select * from public.delete_{self._kind}(%s)", (item_id,))
+        return await self._fetch_row(conn, f"select * from public.delete_{self._kind}(%s)", (item_id,))
 
     async def references(self, conn: Connection, item_id: UUID) -> dict[str, int]:
         """Return how many rows refer to an item, by kind."""
-        return await self._answer(conn, f"select * from private.references_to_{self._kind}(%s)", (item_id,))
+        return await self._fetch_row(conn, f"select * from private.references_to_{self._kind}(%s)", (item_id,))
 
-    async def _written(self, conn: Connection, verb: LiteralString, values: Sequence[object]) -> UUID:
+    async def _call(self, conn: Connection, verb: LiteralString, values: Sequence[object]) -> UUID:
         """Call the SQL function that creates or updates an item. Return the id of its version, or of the tag."""
         marks: LiteralString = ", ".join("%s" for _ in values)
-        row = await self._answer(conn, f"select public.{verb}_{self._kind}({marks}) as id", values)
+        row = await self._fetch_row(conn, f"select public.{verb}_{self._kind}({marks}) as id", values)
         return row["id"]
 
     async def _rows(
@@ -103,14 +103,14 @@ class NamedItems(Generic[Row]):
     ) -> list[Row]:
         return await large_rows(conn, self._row_class, query, parameters)
 
-    async def _answer(self, conn: Connection, query: LiteralString, parameters: Sequence[object]) -> dict[str, Any]:
+    async def _fetch_row(self, conn: Connection, query: LiteralString, parameters: Sequence[object]) -> dict[str, Any]:
         row = await (await conn.execute(query, parameters)).fetchone()
         assert row is not None
         return row
 
 
 class VersionedItems(NamedItems[Versioned]):
-    """One kind of item of which every version is kept."""
+    """Items with a version history: schemas or prompts."""
 
     def __init__(
         self,
@@ -132,16 +132,16 @@ class VersionedItems(NamedItems[Versioned]):
         """Return one version. Raise NotFound."""
         row = await self.find_version(conn, revid)
         if row is None:
-            raise NotFound(f"There is no such {self._kind}.")
+            raise NotFound(f"The {self._kind} does not exist.")
         return row
 
     async def find_version(self, conn: Connection, revid: UUID) -> Versioned | None:
-        """Return one version. None if it does not exist, or went when a proposal was rejected."""
+        """Return a version, or None if it does not exist or was deleted with a rejected proposal."""
         rows = await self._rows(conn, f"select {self._columns} from {self._all} where v.id = %s", (revid,))
         return rows[0] if rows else None
 
     async def get_any(self, conn: Connection, some_id: UUID) -> Versioned:
-        """Return the version that has this id, or the latest of the item that has it. Raise NotFound."""
+        """Return the version with this id, or the latest version of the item with this id. Raise NotFound."""
         return await self.find(conn, some_id) or await self.get_version(conn, some_id)
 
     async def versions(
@@ -164,8 +164,8 @@ class VersionedItems(NamedItems[Versioned]):
 
 class _Schemas(VersionedItems[SchemaRow]):
     async def create(self, conn: Connection, org_id: UUID, name: str, schema: JsonObject) -> SchemaRow:
-        """Create a schema that was checked. Raise NameTaken, Invalid."""
-        return await self.get_version(conn, await self._written(conn, "create", (org_id, name, Jsonb(schema))))
+        """Create a schema from a validated JSON Schema. Raise NameTaken, Invalid."""
+        return await self.get_version(conn, await self._call(conn, "create", (org_id, name, Jsonb(schema))))
 
     async def update(
         self,
@@ -179,12 +179,12 @@ class _Schemas(VersionedItems[SchemaRow]):
         """Add a version and return it, or the latest if nothing changes. None keeps the name or the (checked) schema.
         `revid` is the version that the caller saw. Raise NotFound, NameTaken, VersionChanged, Invalid."""
         values = schema_id, name, None if schema is None else Jsonb(schema), revid
-        return await self.get_version(conn, await self._written(conn, "update", values))
+        return await self.get_version(conn, await self._call(conn, "update", values))
 
 
 @dataclass(frozen=True, slots=True)
 class PromptText:
-    """What a version of a prompt says."""
+    """The content of a version of a prompt."""
 
     name: str
     content: str
@@ -193,35 +193,35 @@ class PromptText:
     tag_ids: Sequence[UUID] = ()
 
     def checked(self) -> tuple[object, ...]:
-        """Return the values for the database. Raise Invalid for characters that cannot be stored or seen."""
+        """Return the values for the database. Raise Invalid for invisible characters or ones that cannot be stored."""
         if problem := value_problem(self.content):
-            raise Invalid(f"The words of the prompt cannot be used. {problem}")
+            raise Invalid(f"The text of the prompt is invalid. {problem}")
         return self.name, self.content, self.schema_id, self.model, list(self.tag_ids)
 
 
 class _Prompts(VersionedItems[PromptRow]):
     async def create(self, conn: Connection, org_id: UUID, text: PromptText) -> PromptRow:
         """Create a prompt. Raise NotFound for its schema or a tag, NameTaken, Invalid."""
-        return await self.get_version(conn, await self._written(conn, "create", (org_id, *text.checked())))
+        return await self.get_version(conn, await self._call(conn, "create", (org_id, *text.checked())))
 
     async def update(
         self, conn: Connection, prompt_id: UUID, text: PromptText, *, revid: UUID | None = None
     ) -> PromptRow:
         """Add a version with this text and return it, or the latest if nothing changes. `revid` is the version that
         the caller saw. Raise NotFound, NameTaken, VersionChanged, Invalid."""
-        return await self.get_version(conn, await self._written(conn, "update", (prompt_id, *text.checked(), revid)))
+        return await self.get_version(conn, await self._call(conn, "update", (prompt_id, *text.checked(), revid)))
 
 
 class _Tags(NamedItems[TagRow]):
     async def create(self, conn: Connection, org_id: UUID, name: str, color: str = GREY) -> TagRow:
         """Create a tag. Raise NameTaken, Invalid."""
-        return await self.get(conn, await self._written(conn, "create", (org_id, name, color)))
+        return await self.get(conn, await self._call(conn, "create", (org_id, name, color)))
 
     async def update(
         self, conn: Connection, tag_id: UUID, *, name: str | None = None, color: str | None = None
     ) -> TagRow:
         """Change a tag's name or color. Raise NotFound, NameTaken, Invalid."""
-        await self._written(conn, "update", (tag_id, name, color))
+        await self._call(conn, "update", (tag_id, name, color))
         return await self.get(conn, tag_id)
 
     async def of_documents(self, conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, list[TagRow]]:
@@ -243,12 +243,12 @@ class _Tags(NamedItems[TagRow]):
         """Add and remove tags of a document. Raise NotFound for the document or a tag, Invalid for too many."""
         await conn.execute("select public.tag_document(%s, %s, %s)", (document_id, list(add), list(remove)))
 
-    async def set_of_document(self, conn: Connection, document_id: UUID, wanted: Sequence[UUID]) -> None:
-        """Let a document have these tags and no others. Raise as `change_of_document`."""
+    async def set_of_document(self, conn: Connection, document_id: UUID, tag_ids: Sequence[UUID]) -> None:
+        """Replace the tags of a document. Raise as `change_of_document`."""
         await self.change_of_document(conn, document_id)  # locks the document until this transaction ends
         had = {tag.id for tag in (await self.of_documents(conn, [document_id])).get(document_id, [])}
-        added = [one for one in wanted if one not in had]
-        await self.change_of_document(conn, document_id, add=added, remove=list(had - set(wanted)))
+        added = [one for one in tag_ids if one not in had]
+        await self.change_of_document(conn, document_id, add=added, remove=list(had - set(tag_ids)))
 
 
 schemas: Final = _Schemas("schema", SchemaRow, "v.schema")

@@ -1,4 +1,4 @@
-"""Organisations in Postgres: which one a caller acts in, who belongs to it, who is invited."""
+"""Organisations in Postgres, with their members, invitations and settings."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from fieldmark.stores.rows import fetch_all, fetch_one, value_of
 
 
 @dataclass(frozen=True, slots=True)
-class Entered:
-    """The organisation that a caller acts in, and as what."""
+class CurrentOrganisation:
+    """The organisation that a caller acts in, and their role there."""
 
     org_id: UUID
     role: MembershipRole
@@ -28,28 +28,26 @@ class Entered:
 
 @dataclass(frozen=True, slots=True)
 class Organisation:
-    """An organisation that you belong to."""
+    """An organisation that the caller belongs to."""
 
     id: UUID
     name: str
-    role: Annotated[MembershipRole, Field(description="Yours.")]
-    is_personal: Annotated[bool, Field(description="Where you act if no `X-Org-Id` is sent.")]
-    approvers: Annotated[Approvers, Field(description="Who decides the calls that its runs wait for.")]
+    role: Annotated[MembershipRole, Field(description="Your role.")]
+    is_personal: Annotated[bool, Field(description="Your personal organisation is the default without `X-Org-Id`.")]
+    approvers: Annotated[Approvers, Field(description="Who may approve or reject the tool calls of its runs.")]
     second_person: Annotated[
         bool,
-        Field(description="Whether somebody else than who started a run decides its calls. All its runs then ask."),
+        Field(description="Whether a second user, not the one who started a run, must approve its calls."),
     ]
     examples: Annotated[
         bool,
-        Field(
-            description="Whether the agent is shown a few corrections that people made in documents of the same schema."
-        ),
+        Field(description="Whether the agent sees some of the users' corrections in documents with the same schema."),
     ]
     auto_create: Annotated[
         bool,
         Field(
-            description="Whether an agent proposes a schema, a prompt and an extraction for each document that is "
-            "read, where its upload does not say otherwise."
+            description="Whether an agent suggests a schema, a prompt and an extraction for each new document. "
+            "An upload can override this."
         ),
     ]
     created_at: datetime
@@ -57,12 +55,12 @@ class Organisation:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Somebody who belongs to an organisation."""
+    """A member of an organisation."""
 
     user_id: UUID
     role: MembershipRole
-    email: Annotated[str | None, Field(description="null where the service knows none.")]
-    created_at: Annotated[datetime, Field(description="Since when.")]
+    email: Annotated[str | None, Field(description="null if not known.")]
+    created_at: Annotated[datetime, Field(description="When the user joined.")]
 
     @property
     def id(self) -> UUID:
@@ -72,7 +70,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """An invitation into an organisation."""
+    """An invitation to an organisation."""
 
     id: UUID
     email: str | None
@@ -90,7 +88,7 @@ class SettingChange:
     """One change of a setting of an organisation."""
 
     id: UUID
-    setting: Annotated[str, Field(description="Its name in the organisation.", examples=["second_person"])]
+    setting: Annotated[str, Field(description="Name of the setting.", examples=["second_person"])]
     old: JsonValue
     new: JsonValue
     created_by: Annotated[UUID | None, Field(description="The user or key that changed it.")]
@@ -99,7 +97,7 @@ class SettingChange:
 
 @dataclass(frozen=True, slots=True)
 class NewInvitation:
-    """What an invitation is made of: its token is answered this once."""
+    """An invitation that was just created. `token` is returned only this once."""
 
     id: UUID
     token: str
@@ -117,14 +115,14 @@ _INVITATION: Final[LiteralString] = (
 )
 
 
-async def enter(conn: Connection, org_id: UUID | None) -> Entered | None:
-    """The organisation to act in: the one asked for if the caller belongs to it, else None; without one asked for the
-    caller's personal organisation, made on first sight, of which they are an owner."""
+async def enter(conn: Connection, org_id: UUID | None) -> CurrentOrganisation | None:
+    """Return the organisation `org_id` if the caller belongs to it, else None. Without `org_id`, return the caller's
+    personal organisation, which is created on first use."""
     query = """
         select e.org_id, case when %(org)s::uuid is null then 'owner' else private.role_of(e.org_id, auth.uid()) end
           as role
         from (select private.enter(%(org)s) as org_id) as e where e.org_id is not null"""
-    return await fetch_one(conn, Entered, query, {"org": org_id})
+    return await fetch_one(conn, CurrentOrganisation, query, {"org": org_id})
 
 
 async def get(conn: Connection, org_id: UUID) -> Organisation:
@@ -134,13 +132,13 @@ async def get(conn: Connection, org_id: UUID) -> Organisation:
         from public.organisations as o where o.id = %s"""
     row = await fetch_one(conn, Organisation, query, (org_id,))
     if row is None:
-        raise NotFound("There is no such organisation.")
+        raise NotFound("The organisation does not exist.")
     return row
 
 
 async def of_user(conn: Connection, user_id: UUID, *, limit: int, before: str | None = None) -> Page[Organisation]:
-    """A page of a user's organisations, newest first. (By their memberships, which have an index: policies alone would
-    look at every organisation there is.)"""
+    """Return a page of a user's organisations, newest first. The query starts at the memberships, which have an index:
+    with row policies alone it would read every organisation."""
     request = PageRequest("organisations", limit, before)
     query = f"""
         select {_ORGANISATION}, m.role
@@ -151,12 +149,12 @@ async def of_user(conn: Connection, user_id: UUID, *, limit: int, before: str | 
 
 
 async def add(conn: Connection, name: str) -> UUID:
-    """A new organisation that the caller owns. Raises TooMany."""
-    return await _answer(conn, "select public.create_organisation(%s) as answer", (name,))
+    """Create an organisation that the caller owns, and return its id. Raise TooMany."""
+    return await _fetch_value(conn, "select public.create_organisation(%s) as result", (name,))
 
 
 async def update(conn: Connection, org_id: UUID, changes: dict[str, Any]) -> Organisation:
-    """Change the name or the settings. Raise OwnerNeeded, NotFound."""
+    """Change the name or settings of an organisation. Raise OwnerNeeded, NotFound."""
     if changes:
         columns = sql.SQL(", ").join(
             sql.SQL("{} = {}").format(sql.Identifier(name), value) for name, value in changes.items()
@@ -169,14 +167,14 @@ async def update(conn: Connection, org_id: UUID, changes: dict[str, Any]) -> Org
 
 
 async def delete(conn: Connection, org_id: UUID) -> None:
-    """Give an organisation up. Raise OwnerNeeded, NotFound."""
+    """Delete an organisation. Raise OwnerNeeded, NotFound."""
     if (await get(conn, org_id)).role is not MembershipRole.OWNER:
         raise OwnerNeeded("Only an owner of the organisation can delete it.")
     await conn.execute("select public.delete_organisation(%s)", (org_id,))
 
 
 async def members(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> Page[Member]:
-    """A page of the members of an organisation, those who joined last first."""
+    """Return a page of an organisation's members, newest first."""
     request = PageRequest("members", limit, before)
     query = f"""
         select {_MEMBER}
@@ -186,46 +184,44 @@ async def members(conn: Connection, org_id: UUID, *, limit: int, before: str | N
 
 
 async def member(conn: Connection, org_id: UUID, user_id: UUID) -> Member | None:
-    """One member."""
     query: LiteralString = f"select {_MEMBER} where m.org_id = %s and m.user_id = %s"
     return await fetch_one(conn, Member, query, (org_id, user_id))
 
 
 async def set_role(conn: Connection, org_id: UUID, user_id: UUID, role: MembershipRole) -> Member:
-    """Make a member an owner, a member or a viewer. Raise NotFound, LastOwner, and Conflict for whose personal
-    organisation it is."""
+    """Change the role of a member. Raise NotFound, LastOwner, Conflict if it is the member's personal organisation."""
     statement = "update public.memberships set role = %s where org_id = %s and user_id = %s"
     done = (await conn.execute(statement, (role, org_id, user_id))).rowcount > 0
     row = await member(conn, org_id, user_id)
     if row is None:
-        raise NotFound("There is no such member.")
+        raise NotFound("The member does not exist.")
     if not done:
-        raise Conflict("This is the member's personal organisation: they stay its owner.")
+        raise Conflict("This is the member's personal organisation, so their role stays owner.")
     return row
 
 
 async def leave(conn: Connection, scope: Scope) -> None:
-    """Leave an organisation. Raise NotFound, LastOwner, and Conflict for the personal one."""
+    """Remove the caller from an organisation. Raise NotFound, LastOwner, Conflict for the personal organisation."""
     if (await get(conn, scope.org_id)).is_personal:
-        raise Conflict("This is your personal organisation: nobody leaves that. You can delete it.")
+        raise Conflict("You cannot leave your personal organisation. You can delete it instead.")
     await remove(conn, scope.org_id, scope.user_id)
 
 
 async def remove(conn: Connection, org_id: UUID, user_id: UUID) -> None:
-    """Remove a member. Raises NotFound, LastOwner."""
+    """Remove a member. Raise NotFound, LastOwner."""
     await conn.execute("select public.remove_member(%s, %s)", (org_id, user_id))
 
 
 async def invite(
     conn: Connection, org_id: UUID, *, role: MembershipRole, email: str | None, days: int
 ) -> NewInvitation:
-    """Invite somebody. Raises OwnerNeeded, Invalid, TooMany."""
-    made = await _answer(conn, "select public.invite(%s, %s, %s, %s) as answer", (org_id, role, email, days))
+    """Create an invitation that is valid for `days`. Raise OwnerNeeded, Invalid, TooMany."""
+    made = await _fetch_value(conn, "select public.invite(%s, %s, %s, %s) as result", (org_id, role, email, days))
     return NewInvitation(UUID(made["id"]), made["token"])
 
 
 async def invitations(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> Page[Invitation]:
-    """A page of the invitations of an organisation, newest first. Raises OwnerNeeded."""
+    """Return a page of an organisation's invitations, newest first. Raise OwnerNeeded."""
     await conn.execute("select private.check_owner(%s)", (org_id,))
     request = PageRequest("invitations", limit, before)
     query = f"""
@@ -238,7 +234,7 @@ async def invitations(conn: Connection, org_id: UUID, *, limit: int, before: str
 async def setting_changes(
     conn: Connection, org_id: UUID, *, limit: int, before: str | None = None
 ) -> Page[SettingChange]:
-    """A page of the changes of an organisation's settings, newest first. Raises OwnerNeeded."""
+    """Return a page of the changes to an organisation's settings, newest first. Raise OwnerNeeded."""
     await conn.execute("select private.check_owner(%s)", (org_id,))
     request = PageRequest("setting_changes", limit, before)
     query = f"""
@@ -249,25 +245,25 @@ async def setting_changes(
 
 
 async def invitation(conn: Connection, invitation_id: UUID) -> Invitation:
-    """Return an invitation that the caller sees. Raise NotFound."""
+    """Return an invitation that is visible to the caller. Raise NotFound."""
     query = f"select {_INVITATION} from public.invitations where id = %s".encode()
     row = await fetch_one(conn, Invitation, query, (invitation_id,))
     if row is None:
-        raise NotFound("There is no such invitation.")
+        raise NotFound("The invitation does not exist.")
     return row
 
 
 async def revoke_invitation(conn: Connection, invitation_id: UUID) -> None:
-    """Take an invitation back. Raises NotFound, InvitationUsed."""
+    """Revoke an invitation. Raise NotFound, InvitationUsed."""
     await conn.execute("select public.revoke_invitation(%s)", (invitation_id,))
 
 
 async def accept_invitation(conn: Connection, token: str) -> UUID:
-    """Become a member; answers of what. Raises NotFound, InvitationUsed, InvitationRevoked, InvitationExpired,
-    WrongInvitee, AlreadyMember."""
-    accepted = await _answer(conn, "select public.accept_invitation(%s) as answer", (token,))
+    """Accept an invitation and return the organisation's id. Raise NotFound, InvitationUsed, InvitationRevoked,
+    InvitationExpired, WrongInvitee, AlreadyMember."""
+    accepted = await _fetch_value(conn, "select public.accept_invitation(%s) as result", (token,))
     return UUID(accepted["org_id"])
 
 
-async def _answer(conn: Connection, query: str, parameters: tuple[Any, ...]) -> Any:
+async def _fetch_value(conn: Connection, query: str, parameters: tuple[Any, ...]) -> Any:
     return await value_of(conn, query.encode(), parameters)

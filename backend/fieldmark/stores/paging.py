@@ -1,4 +1,4 @@
-"""Lists in pages: an opaque cursor says where the next page begins, and holds also when its row is gone."""
+"""Cursor pagination. A cursor stays valid if its row is deleted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_CURSOR_CHARACTERS = 200
 
 
 class Listed(Protocol):
-    """A row of a list that has the newest first."""
+    """A row of a list sorted newest first."""
 
     @property
     def created_at(self) -> datetime: ...
@@ -31,36 +31,36 @@ Row = TypeVar("Row", bound=Listed)
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A position in one kind of list, as URL-safe text. It names a place and no row: a row that is deleted leaves those
-    behind it where they are. It is no secret and gives no right; policies say what its list shows."""
+    """A position in a list, serialised as URL-safe text. `kind` names the list. A cursor is not secret and grants no
+    access: row policies decide what the list shows."""
 
     kind: str
     position: Position
 
     def __str__(self) -> str:
         created_at, row_id = self.position
-        said = json.dumps([self.kind, created_at.isoformat(), str(row_id)], separators=(",", ":"))
-        return base64.urlsafe_b64encode(said.encode()).decode().rstrip("=")
+        parts = json.dumps([self.kind, created_at.isoformat(), str(row_id)], separators=(",", ":"))
+        return base64.urlsafe_b64encode(parts.encode()).decode().rstrip("=")
 
     @classmethod
     def parse(cls, text: str, kind: str) -> Cursor:
-        """The cursor of a text. Raises Invalid for one that is none, or is of another kind of list."""
+        """Parse a cursor. Raise Invalid if it is malformed or belongs to another list."""
         try:
             if len(text) > MAX_CURSOR_CHARACTERS:
                 raise ValueError
-            said: list[str] = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True))
-            given, created_at, row_id = said
+            parts: list[str] = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True))
+            parsed_kind, created_at, row_id = parts
             moment = datetime.fromisoformat(created_at)
-            if given != kind or moment.tzinfo is None:
+            if parsed_kind != kind or moment.tzinfo is None:
                 raise ValueError
             return cls(kind, Position(moment, UUID(row_id)))
         except (ValueError, TypeError, AttributeError, RecursionError, binascii.Error):
-            raise Invalid(f"`before` is no cursor of a list of {kind}: give the `next` of its last answer.") from None
+            raise Invalid(f"`before` is not a cursor of a list of {kind}. Pass `next` of the previous page.") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Row]):
-    """A part of a list; `next` leads to what follows, None at the end."""
+    """A page of a list. `next` is the cursor of the next page, None on the last page."""
 
     items: Sequence[Row]
     next: str | None
@@ -68,24 +68,24 @@ class Page(Generic[Row]):
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A page of a list that has the newest first: at most `limit` rows, after the cursor `before`."""
+    """A request for at most `limit` rows after the cursor `before`, in a list sorted newest first."""
 
     kind: str
     limit: int
     before: str | None = None
 
-    def conditions(self, place: LiteralString = "created_at, id") -> list[LiteralString]:
-        """Return the condition for rows after the cursor, by the columns that the list is ordered by."""
-        return [] if self.before is None else [f"({place}) < (%(created_at)s, %(id)s)"]
+    def conditions(self, sort_columns: LiteralString = "created_at, id") -> list[LiteralString]:
+        """Return the condition for rows after the cursor."""
+        return [] if self.before is None else [f"({sort_columns}) < (%(created_at)s, %(id)s)"]
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters of a statement, whose limit finds out whether more follows. Raise Invalid for an
-        invalid cursor."""
+        """Return the parameters of the statement. Its limit is one row higher, to detect whether another page follows.
+        Raise Invalid for an invalid cursor."""
         position = {} if self.before is None else Cursor.parse(self.before, self.kind).position._asdict()
         return {"limit": self.limit + 1, **position}
 
     def page(self, rows: Sequence[Row]) -> Page[Row]:
-        """Return the page of the rows that the statement answered."""
+        """Return the page of the statement's rows."""
         if len(rows) <= self.limit:
             return Page(rows, None)
         last = rows[self.limit - 1]
@@ -93,5 +93,5 @@ class PageRequest:
 
 
 def position_of(before: str | None, kind: str) -> Position | None:
-    """Return the position of a cursor, None without one. Raise Invalid for an invalid cursor."""
+    """Return the position of a cursor, or None without a cursor. Raise Invalid for an invalid cursor."""
     return None if before is None else Cursor.parse(before, kind).position

@@ -1,4 +1,4 @@
-"""What is cleared away for all tenants, a batch at a time. Asked by the service, outside of any scope."""
+"""Deletes expired data of all tenants in batches. All functions need a connection as the service."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ delete from queue.procrastinate_jobs as j using due where j.id = due.id
 """
 
 
-def _of(function: str) -> Callable[[Connection, timedelta], Awaitable[int]]:
-    async def forget(conn: Connection, keep: timedelta) -> int:
+def _batch_deletion(function: str) -> Callable[[Connection, timedelta], Awaitable[int]]:
+    async def delete(conn: Connection, keep: timedelta) -> int:
         return await value_of(conn, f"select private.{function}(%s) as found".encode(), (keep,)) or 0
 
-    return forget
+    return delete
 
 
-# Each answers how many it found; 0: nothing more is due, or another worker has the task.
-delete_old_run_records = _of("delete_old_run_records")
+# Returns how many rows were found. 0: nothing is expired, or another worker is deleting.
+delete_old_run_records = _batch_deletion("delete_old_run_records")
 
 
-async def forget_jobs(conn: Connection, keep: timedelta) -> int:
-    """Take away jobs that ended longer ago than this: those that gave up, since the others go at once."""
-    await conn.execute("set local search_path = pg_catalog, queue")  # the queue's own triggers name no schema
+async def delete_old_jobs(conn: Connection, keep: timedelta) -> int:
+    """Delete jobs that ended longer ago than `keep`. These are the failed ones: others are deleted when they end."""
+    await conn.execute("set local search_path = pg_catalog, queue")  # the queue's triggers use unqualified names
     return (await conn.execute(_ENDED_JOBS, (keep,))).rowcount
 
 
 async def clear_organisations(conn: Connection) -> int:
-    """Take away some of what an organisation has left that was given up."""
+    """Delete a batch of a deleted organisation's data. Return the number of rows found."""
     return await value_of(conn, "select private.clear_organisations() as found") or 0

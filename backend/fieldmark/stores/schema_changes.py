@@ -1,4 +1,4 @@
-"""Extractions that follow another version of a schema, in Postgres, and what lets them follow this one."""
+"""Extractions that use an earlier version of a schema, and how to move them to another version."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def followed_versions(
 
 
 async def average_cost(conn: Connection, schema_id: UUID, last: int) -> Decimal | None:
-    """Return what the last completed runs cost on average that extracted by this schema. None if not known."""
+    """Return the average cost of the `last` completed extraction runs with this schema. None if not known."""
     return await value_of(
         conn,
         """select avg(private.cost_of_run(r.id)) as cost from (
@@ -100,9 +100,9 @@ async def followers(
 
 async def has_active_run(conn: Connection, extraction_id: UUID) -> bool:
     """Return whether a run of the organisation is queued, running or waiting for this extraction."""
-    return bool(await value_of(conn, "select private.has_active_run(%s) as worked_on", (extraction_id,)))
+    return bool(await value_of(conn, "select private.has_active_run(%s) as is_active", (extraction_id,)))
 
 
 async def follow(conn: Connection, extraction_id: UUID, revid: UUID) -> None:
-    """Let an extraction follow a version of a schema; it is in progress again. Raise NotFound."""
+    """Move an extraction to a version of a schema and set it to in progress. Raise NotFound."""
     await conn.execute("select private.follow_schema(%s, %s)", (extraction_id, revid))

@@ -1,4 +1,4 @@
-"""What search keeps in Postgres: which documents are due, their pieces, and which pieces answer a question."""
+"""The search index in Postgres: documents to index, their chunks, and the chunks that match a query."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.stores.document_filters import matching
 from fieldmark.stores.rows import Fields, fetch_all, fetch_one, large_json, value_of
 
-PAGES_AT_ONCE: Final = 25
+PAGES_PER_BATCH: Final = 25
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """What a document is indexed from. `change` says which of its changes."""
+    """The data of a document to index. `change` is the number of its latest change."""
 
     change: int
     org_id: UUID
@@ -31,7 +31,7 @@ class SourceRow:
 
 @dataclass(frozen=True, slots=True)
 class FoundRow:
-    """A piece of a document that answers a question: the words of a page from the first to the last."""
+    """A chunk that matches a query: words `first_word` to `last_word` of a page."""
 
     document_id: UUID
     filename: str
@@ -43,9 +43,9 @@ class FoundRow:
 
 
 @dataclass(frozen=True, slots=True)
-class NewPiece:
-    """A piece as it is written: its stems, the most frequent first, and how often each is in it. Number 0 is what is
-    said of the document."""
+class NewChunk:
+    """A chunk to store. `counts` has the number of occurrences per stem, most frequent first. Chunk 0 holds the
+    document's filename, type and fields."""
 
     number: int
     page: int
@@ -68,41 +68,44 @@ class NewPiece:
 
 
 async def source(conn: Connection, document_id: UUID) -> SourceRow | None:
-    """What a document is to be indexed from, whosever it is; None if it is not due. Asked by the service."""
+    """Return the data of a document of any tenant, or None if it need not be indexed. Needs a connection as the
+    service."""
     return await fetch_one(conn, SourceRow, "select * from private.search_source(%s)", (document_id,))
 
 
 async def words(conn: Connection, document_id: UUID, after: int) -> list[tuple[int, list[str]]]:
-    """The words of the pages that follow one: so many pages at once. Asked by the service."""
+    """Return (page, words) of the next `PAGES_PER_BATCH` pages after page `after`. Needs a connection as the
+    service."""
     cursor = await conn.execute(
-        "select number, words from private.search_words(%s, %s, %s)", (document_id, after, PAGES_AT_ONCE)
+        "select number, words from private.search_words(%s, %s, %s)", (document_id, after, PAGES_PER_BATCH)
     )
     return [(row["number"], row["words"]) for row in await cursor.fetchall()]
 
 
 async def stems(conn: Connection, language: str, terms: Collection[str]) -> dict[str, str]:
-    """The stem of each term that says something in a language."""
+    """Return the stem of each term. Stop words of the language are left out."""
     cursor = await conn.execute("select term, stem from private.search_stems(%s, %s)", (language, list(terms)))
     return {row["term"]: row["stem"] for row in await cursor.fetchall()}
 
 
-async def write(conn: Connection, document_id: UUID, change: int, pieces: Sequence[NewPiece]) -> bool:
-    """Whether a document is indexed now; if not, it has changed meanwhile. Asked by the service."""
+async def write(conn: Connection, document_id: UUID, change: int, chunks: Sequence[NewChunk]) -> bool:
+    """Store the chunks of a document. Return False if the document changed in the meantime. Needs a connection as the
+    service."""
     return await value_of(
         conn,
         "select private.write_search_chunks(%s, %s, %s) as is_done",
-        (document_id, change, await large_json([piece.to_json() for piece in pieces])),
+        (document_id, change, await large_json([chunk.to_json() for chunk in chunks])),
     )
 
 
 async def give_up(conn: Connection, document_id: UUID) -> None:
-    """Leave a document as it is indexed now. Asked by the service."""
+    """Stop indexing the latest change of a document and keep its current index. Needs a connection as the service."""
     await conn.execute("select private.abandon_indexing(%s)", (document_id,))
 
 
-async def behind(conn: Connection, org_id: UUID) -> int:
-    """How many documents of an organisation are not indexed as they are now."""
-    return await value_of(conn, "select private.count_unindexed_documents(%s) as behind", (org_id,))
+async def count_unindexed(conn: Connection, org_id: UUID) -> int:
+    """Return the number of an organisation's documents whose latest change is not indexed."""
+    return await value_of(conn, "select private.count_unindexed_documents(%s) as unindexed", (org_id,))
 
 
 async def find(
@@ -111,19 +114,20 @@ async def find(
     terms: Sequence[str],
     *,
     limit: int,
-    most_of_a_document: int,
-    most_looked_at: int,
+    max_per_document: int,
+    max_scored: int,
     filters: DocumentFilters | None = None,
     with_fields: bool = True,
 ) -> list[FoundRow]:
-    """The pieces that answer a question best, of those documents that filters leave. So many pieces are looked at, or
-    all where filters leave half as many documents. Without fields neither extracted values nor names of files count."""
+    """Return the best matching chunks of documents that match the filters. At most `max_scored` chunks are scored, or
+    all if the filters match at most half as many documents. Without `with_fields`, extracted values and filenames are
+    not searched."""
     parameters: dict[str, Any] = {
         "org": org_id,
         "terms": list(terms),
         "limit": limit,
-        "most": most_of_a_document,
-        "most_looked_at": most_looked_at,
+        "most": max_per_document,
+        "max_scored": max_scored,
         "with_fields": with_fields,
     }
     among = SQL("null")
@@ -131,30 +135,30 @@ async def find(
         query, values = matching(filters, org_id)
         among = SQL("array(select id from ({}) as f)").format(query)
         parameters |= values
-    pieces = SQL("private.search(%(org)s, %(terms)s, {}, %(most_looked_at)s, %(with_fields)s)").format(among)
-    return await fetch_all(conn, FoundRow, best_of(pieces), parameters)
+    chunks = SQL("private.search(%(org)s, %(terms)s, {}, %(max_scored)s, %(with_fields)s)").format(among)
+    return await fetch_all(conn, FoundRow, best_of(chunks), parameters)
 
 
-def best_of(pieces: Composable) -> Composed:
-    """A statement that answers the best (`limit`) of scored pieces, at the most so many (`most`) of a document, of
-    documents that can be read now."""
-    # Ranked first: documents are looked up one by one until there are enough. A join would read those of all tenants.
+def best_of(chunks: Composable) -> Composed:
+    """Return a statement for the best `%(limit)s` scored chunks, at most `%(most)s` per document, of ready
+    documents."""
+    # Ranked first, then documents are looked up until there are enough. A join would read the documents of all tenants.
     return SQL(
         """with ranked as (
-             select p.*, row_number() over (partition by p.document_id order by p.score desc, p.number) as place
+             select p.*, row_number() over (partition by p.document_id order by p.score desc, p.number) as position
              from {} as p
            ), best as (
-             select * from ranked where place <= %(most)s order by score desc, document_id, number offset 0)
+             select * from ranked where position <= %(most)s order by score desc, document_id, number offset 0)
            select document_id, filename, page, first_word, last_word, language, score
            from best cross join lateral (
              select d.filename from public.documents as d
              where d.id = best.document_id and d.status = 'ready' offset 0) as of_document
            order by score desc, document_id, number limit %(limit)s"""
-    ).format(pieces)
+    ).format(chunks)
 
 
 async def page_words(conn: Connection, pages: Sequence[tuple[UUID, int]]) -> dict[tuple[UUID, int], list[list[Any]]]:
-    """The words of pages, each with its box."""
+    """Return the words of pages with their boxes, by (document id, page)."""
     cursor = await conn.execute(
         """select p.document_id, p.number, p.words from unnest(%s::uuid[], %s::integer[]) as a (document_id, number)
            join public.document_pages as p using (document_id, number)""",

@@ -1,4 +1,4 @@
-"""What search by meaning keeps in Postgres: vectors of pieces, which documents lack some, and the nearest ones."""
+"""Semantic search in Postgres: embeddings of chunks, documents that lack some, and nearest neighbours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fieldmark.stores.search import FoundRow, best_of
 
 @dataclass(frozen=True, slots=True)
 class DueRow:
-    """A document that a worker has taken, to make vectors of its pieces. `change` says which pieces these are."""
+    """A document that a worker has leased to embed its chunks. `change` is the change that the chunks belong to."""
 
     document_id: UUID
     org_id: UUID
@@ -26,8 +26,8 @@ class DueRow:
 
 
 @dataclass(frozen=True, slots=True)
-class PieceRow:
-    """A piece without a vector: words of a page, and the name of its document."""
+class ChunkRow:
+    """A chunk without an embedding: words of a page, and the filename of its document."""
 
     number: int
     page: int
@@ -36,43 +36,45 @@ class PieceRow:
     filename: str
 
 
-async def are_possible(conn: Connection) -> bool:
-    """Whether the database has what compares vectors."""
+async def are_available(conn: Connection) -> bool:
+    """Return whether the database has the pgvector extension."""
     return await value_of(conn, "select private.has_vectors() as has")
 
 
 async def use(conn: Connection, name: str) -> None:
-    """Make vectors under this name from now on. Asked by the service."""
+    """Set the name of the embedder that new embeddings are stored under. Needs a connection as the service."""
     await conn.execute("select private.use_embedder(%s)", (name,))
 
 
-async def take(conn: Connection, lease_seconds: float) -> DueRow | None:
-    """A document that is due, for so long; None if there is none. Asked by the service."""
+async def lease(conn: Connection, lease_seconds: float) -> DueRow | None:
+    """Lease a document without embeddings for `lease_seconds`. Return None if there is none. Needs a connection as the
+    service."""
     return await fetch_one(conn, DueRow, "select * from private.lease_document_for_embedding(%s)", (lease_seconds,))
 
 
-async def pieces(conn: Connection, due: DueRow, name: str, most: int) -> list[PieceRow]:
-    """Some pieces of a document that have no vector yet. Asked by the service."""
+async def chunks(conn: Connection, due: DueRow, name: str, most: int) -> list[ChunkRow]:
+    """Return up to `most` chunks of a document without an embedding. Needs a connection as the service."""
     return await fetch_all(
         conn,
-        PieceRow,
+        ChunkRow,
         "select * from private.chunks_without_vectors(%s, %s, %s, %s, %s)",
         (due.org_id, due.document_id, due.change, name, most),
     )
 
 
-async def write(conn: Connection, due: DueRow, name: str, made: Sequence[tuple[int, Sequence[float]]]) -> None:
-    """Keep vectors of pieces, given with their numbers. None: the document has all. Asked by the service."""
-    vectors = [{"number": number, "embedding": list(vector)} for number, vector in made]
+async def write(conn: Connection, due: DueRow, name: str, embeddings: Sequence[tuple[int, Sequence[float]]]) -> None:
+    """Store embeddings by chunk number. An empty sequence marks the document as complete. Needs a connection as the
+    service."""
+    vectors = [{"number": number, "embedding": list(vector)} for number, vector in embeddings]
     await conn.execute(
         "select private.write_search_vectors(%s, %s, %s, %s, %s)",
         (due.org_id, due.document_id, due.change, name, await large_json(vectors)),
     )
 
 
-async def behind(conn: Connection, org_id: UUID) -> int:
-    """How many documents of an organisation have pieces without a vector."""
-    return await value_of(conn, "select private.count_unembedded_documents(%s) as behind", (org_id,))
+async def count_unembedded(conn: Connection, org_id: UUID) -> int:
+    """Return the number of an organisation's documents with chunks without an embedding."""
+    return await value_of(conn, "select private.count_unembedded_documents(%s) as unembedded", (org_id,))
 
 
 async def nearest(
@@ -82,22 +84,22 @@ async def nearest(
     vector: Sequence[float],
     *,
     limit: int,
-    most_of_a_document: int,
+    max_per_document: int,
     filters: DocumentFilters | None = None,
 ) -> list[FoundRow]:
-    """The pieces whose vectors are nearest to one, of those documents that filters leave."""
+    """Return the chunks nearest to a vector, of documents that match the filters."""
     parameters: dict[str, Any] = {
         "org": org_id,
         "name": name,
         "vector": list(vector),
         "limit": limit,
-        "most": most_of_a_document,
-        "looked_at": limit * most_of_a_document,
+        "most": max_per_document,
+        "looked_at": limit * max_per_document,
     }
     among = SQL("null")
     if filters is not None:
         query, values = matching(filters, org_id)
         among = SQL("array(select id from ({}) as f)").format(query)
         parameters |= values
-    pieces = SQL("private.search_nearest(%(org)s, %(name)s, %(vector)s::real[], {}, %(looked_at)s)").format(among)
-    return await fetch_all(conn, FoundRow, best_of(pieces), parameters)
+    chunks = SQL("private.search_nearest(%(org)s, %(name)s, %(vector)s::real[], {}, %(looked_at)s)").format(among)
+    return await fetch_all(conn, FoundRow, best_of(chunks), parameters)

@@ -1,4 +1,4 @@
-"""What the model's messages cost, and the credit that they are charged to."""
+"""Usage and cost of model messages, and credit limits, in Postgres."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from fieldmark.stores.rows import value_of
 
 Row = dict[str, Any]
 
-BROKEN_OFF: Final = "~"
-"""Begins the id of a charged message that broke off: the model was asked again, so it is no turn."""
+INCOMPLETE_PREFIX: Final = "~"
+"""Prefix of the ids of charged messages that were interrupted. The call was repeated, so they are not turns."""
 
 
 async def find_room(conn: AsyncConnection[Row], run_id: UUID, *, priced: bool) -> str | None:
-    """Ask for a run to be taken up in this transaction. `priced`: the price of its model is known. Return `granted`,
-    `held`, `out_of_credit`, `max_cost` or `model_unpriced`; None for a run that has ended or is out of sight. A run
-    that is held comes back into the queue by itself."""
-    return await value_of(conn, "select private.find_room(%s, %s) as answer", (run_id, priced))
+    """Check the credit and capacity for a run in this transaction. `priced`: its model has a known price. Return
+    `granted`, `held`, `out_of_credit`, `max_cost` or `model_unpriced`; None if the run has ended or is not visible. A
+    held run is queued again automatically."""
+    return await value_of(conn, "select private.find_room(%s, %s) as result", (run_id, priced))
 
 
 @dataclass(frozen=True, slots=True)
 class ChargedMessage:
-    """One message of the model in a run. `cost_usd` is None where the model's price is not known."""
+    """A message of the model in a run. `cost_usd` is null if the model has no known price."""
 
     run_id: UUID
     org_id: UUID
@@ -43,14 +43,14 @@ class ChargedMessage:
 
 
 async def charge(conn: AsyncConnection[Row], message: ChargedMessage) -> str | None:
-    """Charge one message, once. Return None, or why the run may not ask for another: `max_cost`, `out_of_credit`."""
+    """Charge a message once. Return None, or why the run must stop: `max_cost` or `out_of_credit`."""
     marks: LiteralString = ", ".join("%s" for _ in fields(message))
     return await value_of(conn, f"select private.charge({marks})", astuple(message))
 
 
 async def credit(conn: AsyncConnection[Row], org_id: UUID) -> Row | None:
-    """An organisation's limits and where it stands: {max_usd, max_concurrent_runs, spent_usd}, the money in this
-    calendar month. None where it has no limits."""
+    """Return an organisation's limits and its cost in this calendar month, as {max_usd, max_concurrent_runs,
+    spent_usd}. None if it has no limits."""
     cursor = await conn.execute(
         """select max_usd, max_concurrent_runs, private.spent_this_month(org_id) as spent_usd
            from public.credit_limits where org_id = %s""",
@@ -60,7 +60,7 @@ async def credit(conn: AsyncConnection[Row], org_id: UUID) -> Row | None:
 
 
 async def by_model(conn: AsyncConnection[Row], run_id: UUID) -> list[Row]:
-    """What each model used in a run of its own messages, in the order of their first."""
+    """Return the usage of a run by model, in order of first use. Child runs are not included."""
     cursor = await conn.execute(
         """select model, count(*) filter (where left(message_id, 1) <> '~') as turns,
                sum(input_tokens)::bigint as input_tokens,
@@ -75,7 +75,7 @@ async def by_model(conn: AsyncConnection[Row], run_id: UUID) -> list[Row]:
 
 
 async def by_day(conn: AsyncConnection[Row], org_id: UUID, since: date, until: date) -> list[Row]:
-    """What an organisation used on the days (UTC) from `since` to `until`, both included, by day, agent and model."""
+    """Return an organisation's usage by day, agent and model, from `since` to `until` (UTC, both inclusive)."""
     cursor = await conn.execute(
         """select day, agent, model, sum(messages)::bigint as messages,
                sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens,

@@ -31,7 +31,7 @@ async def clear_up(database: Database, settings: Settings) -> None:
 
 def _tasks(settings: Settings) -> list[_Batch]:
     keep = timedelta(days=settings.keep_days)
-    forget = (retention.delete_old_run_records, retention.forget_jobs) if keep else ()
+    forget = (retention.delete_old_run_records, retention.delete_old_jobs) if keep else ()
     return [*(_kept(one, keep) for one in forget), retention.clear_organisations]
 
 

@@ -68,7 +68,7 @@ class Conversation:
     async def remember(self, conn: Connection, **ids: UUID | None) -> None:
         """Store the ids of what a tool created or used. None clears one."""
         if self.thread_id is None:
-            await auto_creations.remember(conn, self.context.run_id, **ids)
+            await auto_creations.save_ids(conn, self.context.run_id, **ids)
         else:
             kept: dict[str, JsonValue] = {name: None if one is None else str(one) for name, one in ids.items()}
             await threads.save_state(conn, self.thread_id, kept)

@@ -174,7 +174,9 @@ class Meter:
                 run_id=self._context.run_id,
                 org_id=self._context.scope.org_id,
                 agent=self._agent,
-                message_id=message.key if message.stop_reason is not None else f"{usage.BROKEN_OFF}{message.key}",
+                message_id=message.key
+                if message.stop_reason is not None
+                else f"{usage.INCOMPLETE_PREFIX}{message.key}",
                 model=message.model,
                 input_tokens=tokens.input,
                 output_tokens=tokens.output,
