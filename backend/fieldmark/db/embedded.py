@@ -45,7 +45,7 @@ _STOP_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.005
 _WATCH_SECONDS: Final = 1.0
 
-# Given at every start rather than written to postgresql.conf: they hold whatever stands in an older home.
+# Passed at every start rather than written to postgresql.conf, so that they also apply to an older home folder.
 _SERVER_SETTINGS: Final = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -115,8 +115,7 @@ class _Cluster:
     def addresses(self, port: int) -> EmbeddedServer:
         passwords = self._passwords()
         app_password = passwords[_APP_ROLE]
-        # Whoever has taken a dead server's port is sent no password: only SCRAM is answered, in which each side proves
-        # that it knows it.
+        # Only SCRAM is accepted, which never sends the password: another process may have taken a dead server's port.
         at = f"127.0.0.1:{port}/postgres?require_auth=scram-sha-256"
         return EmbeddedServer(
             owner_url=f"postgresql://{_SUPERUSER}:{passwords[_SUPERUSER]}@{at}",
@@ -131,11 +130,11 @@ class _Cluster:
             fcntl.flock(self._lease, fcntl.LOCK_SH)
             try:
                 self._check_version()
-                # If it has just died, everybody else waits for it where it was.
+                # If the server has just died, other processes expect it on the same port.
                 return self._ensure_running(None if self._is_alone() else self._known_port())
             except BaseException as error:
                 if self._release() and not isinstance(error, (Misconfigured, Unavailable)):
-                    self._stop()  # interrupted on the way: what was begun is not left running
+                    self._stop()  # interrupted: do not leave a starting server behind
                 raise
 
     def leave(self) -> None:
@@ -222,8 +221,8 @@ class _Cluster:
             self._initialise(binaries)
         if user is not None:
             _change_owner(self._data, user)
-        self._passwords()  # refuse here, in a sentence, rather than at the first connection
-        (self._data / "postmaster.pid").unlink(missing_ok=True)  # nobody lives: it would only mislead the server
+        self._passwords()  # raise here rather than at the first connection
+        (self._data / "postmaster.pid").unlink(missing_ok=True)  # stale: no server is running
         for _ in range(5):
             port = wanted_port or _free_port()
             if self._start(binaries, user, port):
@@ -267,7 +266,7 @@ class _Cluster:
         if self._data.exists():
             raise Misconfigured(f"{self._data} holds something that is not a Postgres data directory. Move it away.")
         password = self._passwords()[_SUPERUSER]
-        # It asks for its user's name, and ours has none. Nobody is its user for that moment only.
+        # initdb needs a user with a name, and ours has none, so it runs as the system user `nobody`.
         user = _nobody_uid() if users.is_root() else None
         unfinished.mkdir(mode=0o700)
         if self._major >= 17:
@@ -293,7 +292,7 @@ class _Cluster:
         taken."""
         settings = [part for name, value in _SERVER_SETTINGS.items() for part in ("-c", f"{name}={value}")]
         with self._reachable(self._data) as (path, folder):
-            # The shell leaves at once, so the server is nobody's child: no zombie of ours, no warning about it.
+            # The shell exits at once, so the server is not our child: it leaves no zombie and no resource warning.
             command = [
                 *("/bin/sh", "-c", '"$@" &', "sh"),
                 *(binaries / "postgres", "-D", path, "-p", str(port), *settings),

@@ -75,8 +75,8 @@ class CommitNotifier:
     A lost notification delays a reader by a few seconds only, since readers also poll.
     """
 
-    def __init__(self, tell: Callable[[frozenset[tuple[str, str]]], Awaitable[None]]) -> None:
-        self._tell = tell
+    def __init__(self, send: Callable[[frozenset[tuple[str, str]]], Awaitable[None]]) -> None:
+        self._send = send
         self._waiting: frozenset[tuple[str, str]] = frozenset()
         self._task: asyncio.Task[None] | None = None
 
@@ -97,7 +97,7 @@ class CommitNotifier:
         while self._waiting:
             news, self._waiting = self._waiting, frozenset()
             try:
-                await self._tell(news)
+                await self._send(news)
             except (FieldmarkError, Error) as error:
                 log.warning("notifications could not be sent; readers poll instead", reason=str(error))
             await asyncio.sleep(_GATHER_SECONDS)

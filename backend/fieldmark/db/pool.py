@@ -48,7 +48,7 @@ class Connection(AsyncConnection[DictRow]):
 
 _WAIT_SECONDS: Final = 10.0  # for a free connection
 _CONNECT_SECONDS: Final = 10
-# A connection must notice when the other end is gone without a word, idle or waiting for an answer.
+# Detect a lost server, both on idle connections and while a statement runs.
 CONNECTION_OPTIONS: Final[dict[str, Any]] = {
     "connect_timeout": _CONNECT_SECONDS,
     "keepalives_idle": 10,
@@ -57,14 +57,14 @@ CONNECTION_OPTIONS: Final[dict[str, Any]] = {
     "tcp_user_timeout": 15_000,
     "application_name": "fieldmark",
 }
-# The pauses between a pool's attempts to connect double: after a long outage the next would be as far away again. A
-# pool that has given up tries at once when somebody wants a connection.
+# The pool doubles its pauses between attempts to connect. After this time it stops, and the next request for a
+# connection tries again at once.
 RECONNECT_SECONDS: Final = 5.0
-# A pool gives one connection back each time that one was not needed for so long.
+# The pool closes a connection that was not needed for this long.
 IDLE_SECONDS: Final = 10.0
-# Postgres must notice as well: what a machine that is gone had locked would stay locked for hours.
+# Releases the locks of a client that is gone, which would otherwise be held for hours.
 IDLE_IN_TRANSACTION: Final = "15s"
-# Longer than that, so that what a dead one had locked is waited for. Nobody else's lock keeps a connection for ever.
+# Longer than IDLE_IN_TRANSACTION, so that the locks of a client that is gone are released before a waiter gives up.
 _LOCK_TIMEOUT: Final = "20s"
 _STATEMENT_TIMEOUT: Final = "60s"
 
@@ -117,7 +117,7 @@ class Database:
             connection_class=Connection,
             kwargs={
                 **CONNECTION_OPTIONS,
-                "autocommit": True,  # the door says begin itself, in the same round trip as who acts
+                "autocommit": True,  # the first statement is our own BEGIN, which sets the role in the same round trip
                 "row_factory": dict_row,
                 "prepare_threshold": None if pooled else 5,
             },
@@ -132,10 +132,10 @@ class Database:
         self._wait_seconds = wait_seconds
         self._shares: dict[UUID, _OrgShare] = {}
         self._notifications = NotificationListener(None if direct_pooled else direct, CONNECTION_OPTIONS)
-        self._teller = CommitNotifier(self._tell)
+        self._notifier = CommitNotifier(self._send_notifications)
 
     async def __aenter__(self) -> Self:
-        # A first connection by hand, because the pool would keep to itself why it cannot connect.
+        # Connect once without the pool, which does not report why it cannot connect.
         await check_connection(self._url, "The database")
         await self._pool.open()
         return self
@@ -143,7 +143,7 @@ class Database:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._teller.close()
+        await self._notifier.close()
         await self._notifications.close()
         await self._pool.close()
 
@@ -196,14 +196,14 @@ class Database:
                 yield connection
 
     @asynccontextmanager
-    async def _transaction(self, door: sql.SQL | sql.Composed) -> AsyncGenerator[Connection]:
+    async def _transaction(self, begin_statement: sql.SQL | sql.Composed) -> AsyncGenerator[Connection]:
         try:
-            # A pooled connection may have died in its sleep. The door is its first statement, and nothing has happened
-            # before it: so a lost one is given back, and the next is tried. All of them may be lost at once.
+            # An idle connection may be lost. Nothing was executed before `begin_statement`, so a lost connection is
+            # returned to the pool and the next one tried. All of them may be lost at once.
             for left in range(self._size, -1, -1):
                 async with self._pool.connection() as connection:
                     try:
-                        await connection.execute(door, prepare=False)
+                        await connection.execute(begin_statement, prepare=False)
                     except OperationalError as error:
                         if left and _is_connection_lost(error):
                             continue
@@ -211,7 +211,7 @@ class Database:
                     connection.news = frozenset()
                     yield connection
                     news = connection.news
-                self._teller.add(news)
+                self._notifier.add(news)
                 return
         except errors.LockNotAvailable as error:
             raise Unavailable("Another request holds a lock on the same data. Try again in a few seconds.") from error
@@ -232,7 +232,7 @@ class Database:
                 raise
             raise refusal from error
 
-    async def _tell(self, news: frozenset[tuple[str, str]]) -> None:
+    async def _send_notifications(self, news: frozenset[tuple[str, str]]) -> None:
         channels, payloads = [channel for channel, _ in news], [payload for _, payload in news]
         async with self.as_service() as connection:
             await connection.execute("select private.notify(%s, %s)", (channels, payloads))
@@ -298,13 +298,13 @@ async def savepoint(conn: Connection) -> AsyncGenerator[None]:
 def _error_from_sql(error: Error) -> FieldmarkError | None:
     """Return the FieldmarkError for a database error, or None if it is not an expected one."""
     if isinstance(error, DataError) and error.sqlstate is None and "NUL" in str(error):
-        # psycopg's own word: it never came to the database.
+        # Raised by psycopg itself, before the statement was sent.
         return Invalid("A text contains a NUL character, which Postgres cannot store. Remove it.")
     if isinstance(error, errors.ForeignKeyViolation):
-        # It was there when it was looked at, or was never: somebody deletes what another is about to refer to.
+        # Another transaction deleted the row after it was checked, or it never existed.
         return NotFound("The referenced object does not exist or was deleted.")
-    # Our SQL functions refuse with PostgREST's codes, PT and an HTTP status, and a sentence for the caller. Some have a
-    # code of ours as well.
+    # Our SQL functions raise PostgREST's codes (PT and an HTTP status) with a message for the caller. Some add one
+    # of our codes as the detail.
     refusal = _ERRORS_BY_SQLSTATE.get(error.sqlstate or "")
     if refusal is not None and error.diag.message_detail is not None:
         refusal = ERRORS_BY_CODE.get(error.diag.message_detail, refusal)
@@ -377,7 +377,7 @@ def libpq_url(url: str) -> tuple[str, bool]:
     try:
         parameters = conninfo_to_dict(url)
     except ProgrammingError:
-        # libpq's own words would repeat the password.
+        # libpq's message would contain the password.
         raise Misconfigured(
             "A database URL is invalid. Expected postgresql://user:password@host:5432/database, with "
             "special characters of the password percent-encoded."

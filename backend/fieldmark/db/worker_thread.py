@@ -12,8 +12,8 @@ from typing import Final, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# One thread: of several the event loop would wait for each in a row, since they take the interpreter from each other.
-_thread: Final = ThreadPoolExecutor(1, thread_name_prefix="aside")
+# One thread: several would compete with the event loop for the GIL.
+_thread: Final = ThreadPoolExecutor(1, thread_name_prefix="worker_thread")
 
 
 async def run_in_thread(compute: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
