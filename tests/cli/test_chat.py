@@ -66,7 +66,7 @@ async def test_edited_call_runs_and_its_child_run_is_followed(commands):
         edits = '/edit {"prompt_revid": 1}', f'/edit {{"prompt_revid": "{uuid4()}"}}', "/edit {}"
         done = await fieldmark.run("chat", fieldmark.file(), stdin="\n".join(["extract", *edits, ""]))
         assert done.code == 1 and done.out == "Done.\n", done.err  # two lines came to nothing
-        assert "prompt_revid" in done.err and "There is no such prompt" in done.err
+        assert "prompt_revid" in done.err
         assert "Extracting the fields" in done.err and "/approve" in done.err
         assert "✓ Extracting" in done.err.replace("  ", " ")  # what the child run has done
         assert fieldmark.fields() == {"total": 10}

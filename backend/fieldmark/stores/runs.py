@@ -216,7 +216,8 @@ async def find(conn: Connection, run_id: UUID) -> RunRow:
 
 
 async def get_in_reach(conn: Connection, run_id: UUID) -> RunRow | None:
-    """Return a run whose creator may still write in its organisation. None if there is none, or the creator left."""
+    """Return a run whose creator may still write in its organisation. None if it does not exist, or its creator
+    left."""
     query = (
         f"select {_COLUMNS} from public.runs as r {_USAGE_JOIN} where r.id = %s "
         "and not private.is_creator_without_access(r)"

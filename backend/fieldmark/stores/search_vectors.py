@@ -47,8 +47,8 @@ async def use(conn: Connection, name: str) -> None:
 
 
 async def lease(conn: Connection, lease_seconds: float) -> DueRow | None:
-    """Lease a document without embeddings for `lease_seconds`. Return None if there is none. Needs a connection as the
-    service."""
+    """Lease a document without embeddings for `lease_seconds`. Return None if all are embedded. Needs a connection as
+    the service."""
     return await fetch_one(conn, DueRow, "select * from private.lease_document_for_embedding(%s)", (lease_seconds,))
 
 

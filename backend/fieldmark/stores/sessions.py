@@ -28,7 +28,7 @@ _IN_CONVERSATION = "org_id = %s and session_id = %s"
 
 
 async def append(conn: AsyncConnection[Row], transcript: Transcript, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Append entries in order, except those whose uuid is stored already. The caller's fence admits one writer at a
+    """Append entries in order, except those whose uuid is stored already. The caller's fence allows one writer at a
     time, so entries are numbered in the order of the calls."""
     await conn.execute(
         """insert into public.agent_sessions (org_id, session_id, subpath, uuid, entry)
