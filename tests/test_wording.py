@@ -49,8 +49,27 @@ CLEAN = (
     "supabase",
     "frontend",
     "clients",
-    "backend/fieldmark/cli",
-    "backend/fieldmark/testing",
+    *(
+        f"backend/fieldmark/{name}"
+        for name in [
+            "agents",
+            "api",
+            "cli",
+            "embedding",
+            "evaluation",
+            "files",
+            "identity",
+            "isolation",
+            "offline_model",
+            "telemetry",
+            "testing",
+            "tools",
+            "worker",
+            "errors.py",
+            "runtime.py",
+            "settings.py",
+        ]
+    ),
 )
 
 

@@ -1,4 +1,4 @@
-"""What stands around a person's words in a message: the document, where the conversation stands, what is mentioned."""
+"""The parts of a message around the user's words: the document, the conversation's state and the mentioned items."""
 
 from __future__ import annotations
 

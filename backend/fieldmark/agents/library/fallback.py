@@ -54,7 +54,7 @@ async def read_the_best(question: str, call: CallTool) -> str | None:
     return None if read.is_error else read.sentence
 
 
-def worded(code: FallbackCode) -> Fallback:
+def note_of_last_answer(code: FallbackCode) -> Fallback:
     """Return the note for an answer that the model made from the best passages only."""
     why = _WHY.get(code, "the agent came to no answer")
     text = f"The agent did not finish ({why}). This answer was made in one step, from the best matching passages."

@@ -1,5 +1,5 @@
-"""What a run has done so far, as the ledger tells: what it has read, cited, reckoned and searched for. What an answer
-may say is checked against this, so it holds across a crash, and whatever the model believes."""
+"""What a run has read, cited, computed and searched for, according to the ledger. Answers are checked against this
+record, so the check survives a crash and does not depend on the model."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ class SubmittingTools:
             confidence=confidence,
             timestamp=datetime.now(UTC),
             effort=await fallback.effort_of(conn, self.question, record),
-            fallback=None if self.context.falls_back is None else fallback.worded(self.context.falls_back),
+            fallback=None if self.context.falls_back is None else fallback.note_of_last_answer(self.context.falls_back),
         )
         identical = await documents.identical(conn, {source.document_id for source in given.sources})
         given = given.model_copy(update={"identical_files": identical})
