@@ -49,27 +49,22 @@ CLEAN = (
     "supabase",
     "frontend",
     "clients",
-    *(
-        f"backend/fieldmark/{name}"
-        for name in [
-            "agents",
-            "api",
-            "cli",
-            "embedding",
-            "evaluation",
-            "files",
-            "identity",
-            "isolation",
-            "offline_model",
-            "telemetry",
-            "testing",
-            "tools",
-            "worker",
-            "errors.py",
-            "runtime.py",
-            "settings.py",
-        ]
-    ),
+    "backend/fieldmark/agents",
+    "backend/fieldmark/api",
+    "backend/fieldmark/cli",
+    "backend/fieldmark/embedding",
+    "backend/fieldmark/evaluation",
+    "backend/fieldmark/files",
+    "backend/fieldmark/identity",
+    "backend/fieldmark/isolation",
+    "backend/fieldmark/offline_model",
+    "backend/fieldmark/telemetry",
+    "backend/fieldmark/testing",
+    "backend/fieldmark/tools",
+    "backend/fieldmark/worker",
+    "backend/fieldmark/errors.py",
+    "backend/fieldmark/runtime.py",
+    "backend/fieldmark/settings.py",
 )
 
 

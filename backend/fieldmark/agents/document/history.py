@@ -63,26 +63,26 @@ async def history(conn: Connection, about: Conversation) -> str:
 
 
 def _recent(row: TurnRow, texts: Sequence[str], calls: Sequence[PastCall]) -> dict[str, JsonValue]:
-    told: dict[str, JsonValue] = {"person": _cut(_message(row), _WORDS)}
+    entry: dict[str, JsonValue] = {"person": _cut(_message(row), _WORDS)}
     if mentions := row.input.get("mentions"):
-        told["mentions"] = _cut(_json(mentions), _MENTIONS)
+        entry["mentions"] = _cut(_json(mentions), _MENTIONS)
     if calls:
-        told["calls"] = [f"{call.tool} {call.arguments} ({call.status}): {call.result}" for call in calls[-_CALLS:]]
+        entry["calls"] = [f"{call.tool} {call.arguments} ({call.status}): {call.result}" for call in calls[-_CALLS:]]
     if row.answer is None:
-        return told | {"you": _cut("\n".join(texts), _WORDS), **_ending(row)}
+        return entry | {"you": _cut("\n".join(texts), _WORDS), **_ending(row)}
     if before := [text for text in texts if text.strip() != row.answer.strip()]:
-        told["said_while_working"] = _cut("\n".join(before), _WORDS_BEFORE)
-    return told | {"you": _cut(row.answer, _WORDS), **_ending(row)}
+        entry["said_while_working"] = _cut("\n".join(before), _WORDS_BEFORE)
+    return entry | {"you": _cut(row.answer, _WORDS), **_ending(row)}
 
 
 def _older(row: TurnRow, calls: Sequence[PastCall]) -> dict[str, JsonValue]:
     done: list[JsonValue] = [
         f"{call.tool} {_cut(call.arguments, 60)}" for call in calls if call.status is CallStatus.DONE
     ]
-    told: dict[str, JsonValue] = {"asked": _cut(_message(row), _ASKED), "answered": _cut(row.answer or "", _ANSWERED)}
+    entry: dict[str, JsonValue] = {"asked": _cut(_message(row), _ASKED), "answered": _cut(row.answer or "", _ANSWERED)}
     if done:
-        told["changed"] = done[-_CALLS:]
-    return told | _ending(row)
+        entry["changed"] = done[-_CALLS:]
+    return entry | _ending(row)
 
 
 def _ending(row: TurnRow) -> dict[str, JsonValue]:
@@ -98,5 +98,5 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most].rstrip()}…"
 
 
-def _json(told: JsonValue) -> str:
-    return json.dumps(told, ensure_ascii=False)
+def _json(entry: JsonValue) -> str:
+    return json.dumps(entry, ensure_ascii=False)

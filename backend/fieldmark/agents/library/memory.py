@@ -1,4 +1,4 @@
-"""What a conversation over many documents remembers from turn to turn, and shows whoever reads the thread."""
+"""What a conversation over many documents remembers from turn to turn, and shows to readers of the thread."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ async def _keep(conn: Connection, question: Question, record: Record, end: JsonO
     before = await recall(conn, question)
     is_again = before.get("last_run") == str(question.context.run_id)
     turn = _count(before, "turns") + (not is_again)
-    told: JsonValue = {"turn": turn, "asked": _cut(question.message, _ASKED_CHARACTERS), **end}
+    entry: JsonValue = {"turn": turn, "asked": _cut(question.message, _ASKED_CHARACTERS), **end}
     conversation = as_list(before.get("conversation"))
     if is_again:
         # What a run falls back on is no call, so the ledger does not know it: a worker died before the run had ended.
-        await threads.save_state(conn, question.thread_id, {**before, "conversation": [*conversation[:-1], told]})
+        await threads.save_state(conn, question.thread_id, {**before, "conversation": [*conversation[:-1], entry]})
         return
     read: dict[str, JsonValue] = {str(one): name for one, name in record.documents.items()}
     known = map(as_object, as_list(before.get("active_documents")))
@@ -70,7 +70,7 @@ async def _keep(conn: Connection, question: Question, record: Record, end: JsonO
     if question.is_search:
         done = [f"understood as {SEARCH}", f"looked for {question.message[:120]}"]
     actions = [*as_list(before.get("actions")), *(f"Turn {turn}: {line}" for line in [*done, ended])]
-    turns: list[JsonValue] = [*conversation, told]
+    turns: list[JsonValue] = [*conversation, entry]
     state: dict[str, JsonValue] = {
         "turns": turn,
         "last_run": str(question.context.run_id),
