@@ -124,7 +124,7 @@ def build_page() -> None:
     sys.path.insert(0, str(ROOT / "frontend"))
     import building
 
-    if building.UI_FOLDER == UI_FOLDER:
+    if building.BUILT == UI_FOLDER:
         if not building.is_up_to_date():
             building.build()
     elif not (UI_FOLDER / "index.html").is_file():

@@ -81,8 +81,8 @@ async def test_run_logs_have_ids_and_no_content(local_commands):
         ]
         assert all(ids.items() <= line.items() and line["call_id"].startswith("toolu_") for line in calls)
         assert len({line["call_id"] for line in calls}) == len(calls)
-        course = [line for line in log if line["event"] in ("run taken up", "run ended")]
-        assert [line["event"] for line in course] == ["run taken up", "run ended"]
+        course = [line for line in log if line["event"] in ("run claimed", "run ended")]
+        assert [line["event"] for line in course] == ["run claimed", "run ended"]
         assert all(ids.items() <= line.items() and "call_id" not in line for line in course)
         assert course[1]["status"] == "completed" and course[1]["duration_ms"] > 0
 
