@@ -87,8 +87,9 @@ _MAY_BE_AT: Mapping[DocumentStage, LiteralString] = {
         select document_id from public.runs
         where org_id = %(org)s and extraction_id is not null and status in ('queued', 'running', 'awaiting_runs')
         union all select document_id from public.auto_creations where org_id = %(org)s and status = 'running')""",
-    DocumentStage.PROPOSED: """id in (
-        select document_id from public.auto_creations where org_id = %(org)s and status = 'proposed')""",
+    # An array is computed first, by an index. With `in` the planner scans all auto_creations for a hash join.
+    DocumentStage.PROPOSED: """id = any (array(
+        select document_id from public.auto_creations where org_id = %(org)s and status = 'proposed'))""",
     DocumentStage.EXTRACTED: f"id in ({_COMPLETED} and reviewed_by is null)",
     DocumentStage.REVIEWED: f"id in ({_COMPLETED} and reviewed_by is not null)",
 }
