@@ -13,7 +13,7 @@ from fieldmark.testing.script import Script
 pytestmark = pytest.mark.anyio
 
 UPDATE = call("update_field", {"path": "total", "value": 1, "confidence": 1.0})
-INTERNAL = "Internal error. This cannot be mended by calling again."
+INTERNAL = "Internal error. Calling again will not help."
 
 
 async def test_tool_exception_text_is_never_exposed(case, clone):

@@ -57,7 +57,7 @@ async def test_forged_end_of_document_stays_inside_the_boundary(lay):
     (word,) = set(re.findall(r"^\[([0-9a-f]{24}) document begins\]$", said, re.MULTILINE)) - {known.word}
     begin, end = f"[{word} document begins]", f"[{word} document ends]"
     assert said.count(begin) == said.count(end) == 1 and said.index(begin) < said.index(forged) < said.index(end)
-    assert said.rstrip().endswith(end) and f"bear the word\n{word}" in said
+    assert said.rstrip().endswith(end) and f"with the word\n{word}" in said
 
 
 async def test_restarted_run_reuses_its_boundary_and_another_run_has_its_own(lay):

@@ -82,7 +82,7 @@ async def test_file_missing_on_another_machine_is_reported(on_hosts, tmp_path):
         elsewhere = {"FIELDMARK_HOME": str(tmp_path / "another")}
         here, there, _ = await asyncio.gather(hosts.api(), hosts.api(**elsewhere), hosts.worker(**elsewhere))
         document = await here.document()
-        assert document["status"] == "failed" and "several machines needs Supabase Storage" in document["error"]
+        assert document["status"] == "failed" and "Supabase Storage" in document["error"]
         answer = await there.http.get("/api/runs")
         assert answer.status_code == 401 and "same FIELDMARK_HOME/keys" in answer.json()["detail"]
         with_its_own = LocalTokens(tmp_path / "another").sign(uuid4())

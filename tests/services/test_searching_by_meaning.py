@@ -141,7 +141,7 @@ async def test_what_changes_gets_new_vectors_and_none_of_what_was(library, endpo
     await search.index(library.database, document)
     name = f"{endpoint.model}/4"
     async with library.database.as_service() as conn:
-        assert await search_vectors.chunks(conn, due, name, 10) == []
+        assert await search_vectors.chunks_to_embed(conn, due, name, 10) == []
         await search_vectors.write(conn, due, name, [(1, [1.0, 0.0, 0.0, 0.0])])  # made of what was
     assert vectors_of(library, document) == 0
     await maker.index_all()

@@ -36,7 +36,7 @@ class VectorIndexer:
         if claimed is None:
             return False
         async with self._database.as_service() as conn:
-            chunks = await search_vectors.chunks(conn, claimed, name, BATCH_SIZE)
+            chunks = await search_vectors.chunks_to_embed(conn, claimed, name, BATCH_SIZE)
             pages: dict[int, list[str]] = {}
             if chunks:
                 for first in range(chunks[0].page, chunks[-1].page + 1, search.PAGES_PER_BATCH):

@@ -52,7 +52,7 @@ async def lease(conn: Connection, lease_seconds: float) -> DueRow | None:
     return await fetch_one(conn, DueRow, "select * from private.lease_document_for_embedding(%s)", (lease_seconds,))
 
 
-async def chunks(conn: Connection, due: DueRow, name: str, most: int) -> list[ChunkRow]:
+async def chunks_to_embed(conn: Connection, due: DueRow, name: str, most: int) -> list[ChunkRow]:
     """Return up to `most` chunks of a document without an embedding. Needs a connection as the service."""
     return await fetch_all(
         conn,

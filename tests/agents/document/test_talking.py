@@ -154,7 +154,7 @@ async def test_edited_schema_is_checked_and_the_call_keeps_waiting(serve, clone)
         about = {"thread_id": result["thread_id"]}
         assert (await say(server.http, None, "tag it paid", **about))["status"] == "awaiting_approval"
         assert (await say(server.http, None, "leave it", **about))["answer"] == "Then not."
-        assert "(refused): A newer run took its place." in str(server.model.requests[-1]["messages"])
+        assert "(refused): A newer run replaced this run." in str(server.model.requests[-1]["messages"])
 
 
 DELETIONS = {

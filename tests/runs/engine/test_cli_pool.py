@@ -139,7 +139,7 @@ async def test_run_interrupted_before_its_message_was_stored_starts_over(cases):
         assert two.sql(notes, str(conversation), str(conversation)) and "/clear" in kept_of(two, run_id)
         finished = await warm.execute_run(two, run_id)
         sent = json.dumps(finished.requests[0]["messages"])
-        assert sent.count("Extract all fields") == 1 and "broken off" in sent
+        assert sent.count("Extract all fields") == 1 and "interrupted" in sent
 
 
 async def test_interrupted_run_continues_in_a_new_cli(cases):
@@ -171,7 +171,7 @@ async def test_interrupted_run_continues_in_a_new_cli(cases):
         assert warm.cli_sources == {"new": 2, "used_before": 1} and cli_processes() == []
         # It went on: what was read before is known, and nothing of the run before it.
         sent = json.dumps(finished.requests[0]["messages"])
-        assert sent.count("Extract all fields") == 1 and "Canary-two" in sent and "broken off" in sent
+        assert sent.count("Extract all fields") == 1 and "Canary-two" in sent and "interrupted" in sent
         assert "Canary-one" not in finished.sent
 
 
