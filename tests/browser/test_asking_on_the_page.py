@@ -95,6 +95,8 @@ async def test_follow_ups_stay_in_one_conversation_that_can_be_deleted(serve, br
                 .nth(number - 1)
                 .wait_for()
             )
+            # The next question is sent only after the turn has ended.
+            await page.get_by_role("button", name="Cancel").wait_for(state="detached")
         (thread,) = (await server.get("threads?agent=library"))["items"]
         turns = (await server.get(f"threads/{thread['id']}"))["turns"]
         assert [turn["message"] for turn in turns] == [f"Who feeds dragon {number}?" for number in (3, 2, 1)]
