@@ -172,6 +172,7 @@ async def test_suggestion_is_rejected_or_accepted_as_a_whole(serve, browsing):
         await window.enter(f"/documents/{document['id']}")
         banner = page.get_by_role("region", name=label("document.suggestion.title"))
         await banner.get_by_role("button", name="Reject").wait_for()
+        await banner.get_by_text("“Invoices” (1 field)").wait_for()
         await page.get_by_text("Suggestion", exact=True).wait_for()
         await page.get_by_role("button", name="Extract", exact=True).click()
         await page.get_by_role("menuitem", name="Invoices (suggestion, not accepted yet)").wait_for()
