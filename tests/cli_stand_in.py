@@ -1,12 +1,14 @@
-"""A stand-in for Claude's CLI in this process. It speaks the SDK's control protocol, asks the model of
-ANTHROPIC_BASE_URL over HTTP, calls the hooks and the tools, and mirrors its transcript, as the CLI does.
+"""A stand-in for Claude's CLI that runs in the test's process. Like the CLI, it speaks the SDK's control protocol,
+requests answers from the model service at ANTHROPIC_BASE_URL, calls hooks and tools, and mirrors its transcript.
 
-What it does not show, and tests of which need the real CLI: that there is a process with a user, a folder, an
-environment and limits of its own; that the CLI calls the hook for each tool, has no tool or command of its own, and
-reports what it has (the stand-in reports what is expected); how it is killed, cleared or kept for another run; what it
-does when an answer is cut off, refused, paused, malformed, silent or broken off behind a whole block; what it caches,
-and by which id the model's service tells CLIs apart.
-Waits between retries are a tenth of the CLI's. `tests/runs/engine/test_cli_conformance.py` compares the two.
+Tests of the following need the real CLI:
+
+- the CLI as a process: its user, folder, environment and limits; how it is killed, cleared or reused
+- that the CLI calls the hook for each tool, has no tools or commands of its own, and reports what it has
+- answers of the model service that are truncated, refused, paused, malformed, or broken off after a complete block
+- prompt caching, and the id by which the model service distinguishes CLIs
+
+Retries wait a tenth of the CLI's time. `tests/runs/engine/test_cli_conformance.py` compares the stand-in with the CLI.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from claude_agent_sdk import ClaudeAgentOptions, ProcessError, Transport
 from claude_agent_sdk._internal.transport import subprocess_cli
 
 RETRY_SECONDS = 0.05
-_INTERRUPTED = (
+_INTERRUPTED_TEXT = (
     "[Tool call interrupted: the session ended before this call's result was recorded, so its outcome is unknown. "
     "Check whether it took effect before relying on it or running it again.]"
 )
@@ -37,60 +39,60 @@ _ERRORS = {
     413: "invalid_request",
     429: "rate_limit",
 }
-_UNPARSED = "__unparsedToolInput"
-_ENDED_WELL = ("end_turn", "stop_sequence")
+_UNPARSED_KEY = "__unparsedToolInput"
+_NORMAL_STOP_REASONS = ("end_turn", "stop_sequence")
 _DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
 Json = dict[str, Any]
 
 
-class StandIn(Transport):
-    """Stands where the SDK has the transport to its CLI, with the same arguments."""
+class StandInTransport(Transport):
+    """Replaces the SDK's transport to the CLI. Takes the same arguments."""
 
     def __init__(self, prompt: str | AsyncIterable[Json], options: ClaudeAgentOptions) -> None:
         self._options = options
         self._service = options.env["ANTHROPIC_BASE_URL"]
         self._retries = int(options.env["FIELDMARK_RETRIES"])
-        assert self._service.startswith("http://127.0.0.1:"), "the stand-in asks models on loopback only"
+        assert self._service.startswith("http://127.0.0.1:"), "the stand-in connects to model services on loopback only"
         self._session_id = options.resume or options.session_id or str(uuid4())
         project = Path(options.env["CLAUDE_CONFIG_DIR"]) / "projects" / "stand-in"
         self._transcript = project / f"{self._session_id}.jsonl"
-        self._entries: list[Json] = []  # of the conversation so far, in order
-        self._mirrored = 0
-        self._sent: asyncio.Queue[Json | Exception | None] = asyncio.Queue()
-        self._waiting: dict[str, asyncio.Future[Json]] = {}
+        self._entries: list[Json] = []  # the transcript
+        self._mirrored_count = 0
+        self._outbox: asyncio.Queue[Json | Exception | None] = asyncio.Queue()
+        self._open_requests: dict[str, asyncio.Future[Json]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._hooks: dict[str, list[str]] = {}
         self._tools: list[Json] = []
-        self._numbers = count()
+        self._message_ids = count()
         self._http = httpx.AsyncClient(trust_env=False, verify=False, timeout=None)
 
-    # What the SDK asks of a transport
+    # The transport interface of the SDK
 
     async def connect(self) -> None:
         if self._options.resume:
             stored = [*self._transcript.parent.parent.glob(f"*/{self._session_id}.jsonl")]
             lines = stored[0].read_text().splitlines() if stored else []
             self._entries = [json.loads(line) for line in lines]
-            self._mirrored = len(self._entries)
+            self._mirrored_count = len(self._entries)
 
     async def write(self, data: str) -> None:
         message = json.loads(data)
         match message["type"]:
             case "control_request":
                 assert message["request"]["subtype"] == "initialize"
-                self._start(self._initialize(message))
+                self._start_task(self._initialize(message))
             case "control_response":
                 answer = message["response"]
-                if not (waiting := self._waiting.pop(answer["request_id"])).done():
-                    waiting.set_result(answer)
+                if not (future := self._open_requests.pop(answer["request_id"])).done():
+                    future.set_result(answer)
             case "user":
-                self._start(self._converse(message["message"]["content"]))
-            case kind:
-                raise NotImplementedError(kind)
+                self._start_task(self._continue(message["message"]["content"]))
+            case message_type:
+                raise NotImplementedError(message_type)
 
     async def read_messages(self) -> AsyncIterator[Json]:
-        while (message := await self._sent.get()) is not None:
+        while (message := await self._outbox.get()) is not None:
             if isinstance(message, Exception):
                 raise message
             yield message
@@ -103,55 +105,54 @@ class StandIn(Transport):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._http.aclose()
-        self._sent.put_nowait(None)
+        self._outbox.put_nowait(None)
 
     def is_ready(self) -> bool:
         return True
 
     # The control protocol
 
-    def _start(self, action: Coroutine[Any, Any, None]) -> None:
-        async def guarded() -> None:
+    def _start_task(self, action: Coroutine[Any, Any, None]) -> None:
+        async def report_errors() -> None:
             try:
                 await action
-            except Exception as error:  # noqa: BLE001 - the SDK hands it to whoever reads
-                self._sent.put_nowait(error)
+            except Exception as error:  # noqa: BLE001 - read_messages raises it
+                self._outbox.put_nowait(error)
 
-        self._begin(guarded())
+        self._create_task(report_errors())
 
-    def _begin(self, action: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """A task that ends with this at the latest."""
+    def _create_task(self, action: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.create_task(action)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _send(self, message: Json) -> None:
-        own = {"uuid": str(uuid4()), "session_id": self._session_id}
-        # Through text and back, as through a pipe: nobody shares an object with the SDK.
-        self._sent.put_nowait(json.loads(json.dumps(own | message)))
+    def _send_to_sdk(self, message: Json) -> None:
+        envelope = {"uuid": str(uuid4()), "session_id": self._session_id}
+        # Serialised, as through a pipe: the SDK gets its own objects.
+        self._outbox.put_nowait(json.loads(json.dumps(envelope | message)))
 
-    async def _request(self, request: Json) -> Json:
+    async def _send_request(self, request: Json) -> Json:
         request_id = str(uuid4())
-        self._waiting[request_id] = asyncio.get_running_loop().create_future()
-        self._send({"type": "control_request", "request_id": request_id, "request": request})
-        answer = await self._waiting[request_id]
+        self._open_requests[request_id] = asyncio.get_running_loop().create_future()
+        self._send_to_sdk({"type": "control_request", "request_id": request_id, "request": request})
+        answer = await self._open_requests[request_id]
         assert answer["subtype"] == "success", answer
         return answer["response"]
 
-    async def _mcp(self, method: str, **params: Any) -> Json:
+    async def _mcp_request(self, method: str, **params: Any) -> Json:
         (server,) = self._options.mcp_servers
-        message = {"jsonrpc": "2.0", "method": method, "id": next(self._numbers), "params": params}
+        message = {"jsonrpc": "2.0", "method": method, "id": next(self._message_ids), "params": params}
         if method.startswith("notifications/"):
             del message["id"]
         request = {"subtype": "mcp_message", "server_name": server, "message": message}
-        return (await self._request(request))["mcp_response"].get("result", {})
+        return (await self._send_request(request))["mcp_response"].get("result", {})
 
-    async def _hook(self, event: str, block: Json, **more: Any) -> Json:
-        """What the hook says of an event; nothing where there is none."""
+    async def _call_hook(self, event: str, block: Json, **fields: Any) -> Json:
+        """Return the hook's answer to an event, or nothing without a hook."""
         answer: Json = {}
         for callback in self._hooks.get(event, []):
-            given = {
+            hook_input = {
                 "session_id": self._session_id,
                 "transcript_path": str(self._transcript),
                 "cwd": str(self._options.cwd),
@@ -160,10 +161,15 @@ class StandIn(Transport):
                 "tool_name": block["name"],
                 "tool_input": block["input"],
                 "tool_use_id": block["id"],
-                **more,
+                **fields,
             }
-            request = {"subtype": "hook_callback", "callback_id": callback, "input": given, "tool_use_id": block["id"]}
-            answer = await self._request(request)
+            request = {
+                "subtype": "hook_callback",
+                "callback_id": callback,
+                "input": hook_input,
+                "tool_use_id": block["id"],
+            }
+            answer = await self._send_request(request)
         return answer
 
     async def _initialize(self, message: Json) -> None:
@@ -172,8 +178,8 @@ class StandIn(Transport):
         for event, matchers in (message["request"]["hooks"] or {}).items():
             self._hooks[event] = [callback for matcher in matchers for callback in matcher["hookCallbackIds"]]
         info = {"name": "claude-code", "version": "stand-in"}
-        await self._mcp("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=info)
-        await self._mcp("notifications/initialized")
+        await self._mcp_request("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=info)
+        await self._mcp_request("notifications/initialized")
         (server,) = self._options.mcp_servers
         self._tools = [
             {
@@ -181,122 +187,130 @@ class StandIn(Transport):
                 "description": tool["description"].replace("…", "..."),
                 "input_schema": tool["inputSchema"],
             }
-            for tool in sorted((await self._mcp("tools/list"))["tools"], key=lambda tool: tool["name"])
+            for tool in sorted((await self._mcp_request("tools/list"))["tools"], key=lambda tool: tool["name"])
         ]
         answer = {
             "subtype": "success",
             "request_id": message["request_id"],
             "response": {"hook_on_failure_supported": True},
         }
-        self._send({"type": "control_response", "response": answer})
-        if (deferred := self._deferred()) is not None:
-            self._start(self._converse(None, deferred))
+        self._send_to_sdk({"type": "control_response", "response": answer})
+        if (deferred := self._deferred_call()) is not None:
+            self._start_task(self._continue(None, deferred))
 
     # The conversation
 
-    async def _converse(self, prompt: Any, deferred: Json | None = None) -> None:
-        """Go on with a message, or with the call that was deferred, until there is a result."""
+    async def _continue(self, prompt: Any, deferred: Json | None = None) -> None:
+        """Continue with a user message, or with the deferred call, until the run's result."""
         if deferred is not None:
-            outcome = await self._call(deferred, None)
+            outcome = await self._execute_call(deferred, None)
             if outcome is not None:
-                return self._result(**outcome)
+                return self._send_result(**outcome)
             prompt = "Continue from where you left off."
         else:
-            self._close_what_is_open()
+            self._answer_open_messages()
         is_first = not self._entries
-        self._add("user", message={"role": "user", "content": prompt})
+        self._add_entry("user", message={"role": "user", "content": prompt})
         if is_first or self._options.resume:
-            here = f"<system-reminder>\n# Environment\n - Working directory: {self._options.cwd}\n</system-reminder>"
-            self._add("attachment", attachment={"type": "environment"}, rendered=[{"content": here}])
-        self._say_what_there_is()
+            reminder = (
+                f"<system-reminder>\n# Environment\n - Working directory: {self._options.cwd}\n</system-reminder>"
+            )
+            self._add_entry("attachment", attachment={"type": "environment"}, rendered=[{"content": reminder}])
+        self._send_init()
         for turn in count(1):
-            message = await self._ask()
+            message = await self._request_message()
             if message is None:
                 return None
             calls = [block for block in message["content"] if block["type"] == "tool_use"]
             outcomes = [await call for call in message["calls"]]
-            self._mirror()
-            if ended := [outcome for outcome in outcomes if outcome is not None]:
-                return self._result(**ended[0])
+            self._send_transcript()
+            if endings := [outcome for outcome in outcomes if outcome is not None]:
+                return self._send_result(**endings[0])
             if not calls:
-                said = [block["text"] for block in message["content"] if block["type"] == "text"]
-                assert message["stop_reason"] in _ENDED_WELL, f"{message['stop_reason']}: use the real CLI"
-                return self._result(stop_reason=message["stop_reason"], result=said[-1] if said else "")
+                texts = [block["text"] for block in message["content"] if block["type"] == "text"]
+                assert message["stop_reason"] in _NORMAL_STOP_REASONS, f"{message['stop_reason']}: use the real CLI"
+                return self._send_result(stop_reason=message["stop_reason"], result=texts[-1] if texts else "")
             if turn == self._options.max_turns:
                 errors = [f"Reached maximum number of turns ({turn})"]
                 ending = {"terminal_reason": "max_turns", "is_error": True, "errors": errors}
-                return self._result(subtype="error_max_turns", stop_reason="tool_use", num_turns=turn + 1, **ending)
+                return self._send_result(
+                    subtype="error_max_turns", stop_reason="tool_use", num_turns=turn + 1, **ending
+                )
         return None
 
-    async def _ask(self) -> Json | None:
-        """The model's next message, with the outcomes of its calls to come; None when the service did not answer, and
-        the result says so."""
+    async def _request_message(self) -> Json | None:
+        """Return the model's next message and the tasks of its calls. If the service fails, send an error result and
+        return None."""
         for attempt in range(1, self._retries + 2):
-            status, words, after = None, "", None
-            self._send({"type": "system", "subtype": "status", "status": "requesting"})
+            status, error_message, retry_after = None, "", None
+            self._send_to_sdk({"type": "system", "subtype": "status", "status": "requesting"})
             try:
                 async with self._http.stream(
                     "POST",
                     f"{self._service}/v1/messages?beta=true",
-                    json=self._body(),
+                    json=self._request_body(),
                     headers={"x-api-key": self._options.env["FIELDMARK_MODEL_KEY"]},
                 ) as response:
                     if response.status_code == 200:
-                        if (message := await self._stream(response)) is not None:
+                        if (message := await self._receive_message(response)) is not None:
                             return message
                     else:
-                        status, after = response.status_code, response.headers.get("retry-after")
-                        words = json.loads(await response.aread())["error"]["message"]
+                        status, retry_after = response.status_code, response.headers.get("retry-after")
+                        error_message = json.loads(await response.aread())["error"]["message"]
                 error = "ECONNRESET"
             except httpx.ConnectError:
                 error = "ECONNREFUSED"
             except httpx.TransportError:
                 error = "ECONNRESET"
-            passes = status is None or status in (401, 408, 409, 429) or status >= 500
-            if not passes or attempt > self._retries:
-                return self._fail(status, words, error)
-            wait = float(after) if after is not None else RETRY_SECONDS * 2 ** (attempt - 1)
+            is_retryable = status is None or status in (401, 408, 409, 429) or status >= 500
+            if not is_retryable or attempt > self._retries:
+                return self._report_failure(status, error_message, error)
+            wait = float(retry_after) if retry_after is not None else RETRY_SECONDS * 2 ** (attempt - 1)
             details = {"attempt": attempt, "max_retries": self._retries, "retry_delay_ms": wait * 1000}
             kind = "unknown" if status is None else _ERRORS.get(status, "server_error")
-            self._send({"type": "system", "subtype": "api_retry", "error_status": status, "error": kind, **details})
-            self._add("system", subtype="api_error", level="error", error={"status": status, "message": words})
+            self._send_to_sdk(
+                {"type": "system", "subtype": "api_retry", "error_status": status, "error": kind, **details}
+            )
+            self._add_entry(
+                "system", subtype="api_error", level="error", error={"status": status, "message": error_message}
+            )
             await asyncio.sleep(wait)
         raise AssertionError
 
-    async def _stream(self, response: httpx.Response) -> Json | None:
-        """The message that comes in pieces. A call begins as soon as its block is whole, behind the one before it.
-        None where the stream broke off; that of a block that was whole is not shown."""
+    async def _receive_message(self, response: httpx.Response) -> Json | None:
+        """Return the streamed message. Each call starts once its block is complete, after the previous call. Return
+        None if the stream breaks off."""
         message: Json = {}
         entries: list[Json] = []
         block: Json = {}
-        written = ""
+        partial_json = ""
         calls: list[asyncio.Task[Any]] = []
         try:
-            async for line in _lines(response):
-                if not line.startswith("data: ") or (event := _parsed(line[6:]))["type"] == "ping":
+            async for line in _stream_lines(response):
+                if not line.startswith("data: ") or (event := _parse_json(line[6:]))["type"] == "ping":
                     continue
                 match event["type"]:
                     case "message_start":
                         message = {**event["message"], "calls": calls}
                     case "content_block_start":
-                        block, written = dict(event["content_block"]), ""
+                        block, partial_json = dict(event["content_block"]), ""
                     case "content_block_delta":
                         delta = event["delta"]
                         if (key := _DELTAS.get(delta["type"])) is not None:
                             block[key] += delta[key]
                         else:
-                            written += delta["partial_json"]
+                            partial_json += delta["partial_json"]
                     case "content_block_stop":
                         if block["type"] == "tool_use":
-                            block["input"] = _arguments(written)
+                            block["input"] = _parse_arguments(partial_json)
                         message["content"] = [*message["content"], block]
-                        details = {key: value for key, value in message.items() if key != "calls"} | {
+                        shown_message = {key: value for key, value in message.items() if key != "calls"} | {
                             "content": [block]
                         }
-                        entries.append(self._add("assistant", is_shown=True, message=details))
+                        entries.append(self._add_entry("assistant", is_shown=True, message=shown_message))
                         if block["type"] == "tool_use":
-                            calls.append(self._begin(self._call(block, calls[-1] if calls else None)))
-                            await asyncio.sleep(0)  # one that is refused is answered before the next block
+                            calls.append(self._create_task(self._execute_call(block, calls[-1] if calls else None)))
+                            await asyncio.sleep(0)  # so that a refusal is sent before the next block
                         block = {}
                     case "message_delta":
                         message |= {"stop_reason": event["delta"]["stop_reason"]}
@@ -304,28 +318,28 @@ class StandIn(Transport):
                             entry["message"] |= {"stop_reason": message["stop_reason"]}
                     case _:
                         pass
-                self._send({"type": "stream_event", "event": event, "parent_tool_use_id": None})
+                self._send_to_sdk({"type": "stream_event", "event": event, "parent_tool_use_id": None})
                 if event["type"] == "message_stop":
-                    self._mirror()
+                    self._send_transcript()
                     return message
         except httpx.TransportError:
             pass
-        assert not entries, "broken off behind a whole block: use the real CLI"
+        assert not entries, "stream broke off after a complete block: use the real CLI"
         if block:
-            self._send({"type": "stream_event", "event": {"type": "content_block_stop", "index": 0}})
+            self._send_to_sdk({"type": "stream_event", "event": {"type": "content_block_stop", "index": 0}})
         if message:
-            self._send({"type": "stream_event", "event": {"type": "message_stop"}})
+            self._send_to_sdk({"type": "stream_event", "event": {"type": "message_stop"}})
         return None
 
-    async def _call(self, block: Json, before: asyncio.Task[Any] | None) -> Json | None:
-        """Carry out a call, behind the one before it; answers the result of the conversation if it ends here."""
-        if before is not None:
-            await before
-        stops = {"stop_reason": "tool_use", "terminal_reason": "hook_stopped", "result": ""}
-        if (words := self._why_not(block)) is not None:
-            self._returned(block, f"<tool_use_error>{words}</tool_use_error>", is_error=True)
+    async def _execute_call(self, block: Json, previous_call: asyncio.Task[Any] | None) -> Json | None:
+        """Execute a call after the previous one. Return the result that ends the conversation, or None."""
+        if previous_call is not None:
+            await previous_call
+        hook_stopped = {"stop_reason": "tool_use", "terminal_reason": "hook_stopped", "result": ""}
+        if (refusal := self._refusal(block)) is not None:
+            self._add_tool_result(block, f"<tool_use_error>{refusal}</tool_use_error>", is_error=True)
             return None
-        answer = await self._hook("PreToolUse", block)
+        answer = await self._call_hook("PreToolUse", block)
         verdict = answer.get("hookSpecificOutput", {})
         match verdict.get("permissionDecision"):
             case "defer":
@@ -336,64 +350,64 @@ class StandIn(Transport):
                     "toolInput": block["input"],
                     "hookEvent": "PreToolUse",
                 }
-                self._add("attachment", attachment=attachment)
+                self._add_entry("attachment", attachment=attachment)
                 deferred = {key: block[key] for key in ("id", "name", "input")}
-                ending = {"stop_reason": "tool_deferred", "terminal_reason": "tool_deferred", "result": ""}
-                return {**ending, "deferred_tool_use": deferred}
+                deferral = {"stop_reason": "tool_deferred", "terminal_reason": "tool_deferred", "result": ""}
+                return {**deferral, "deferred_tool_use": deferred}
             case "deny":
-                self._returned(block, verdict.get("permissionDecisionReason", ""), is_error=True)
+                self._add_tool_result(block, verdict.get("permissionDecisionReason", ""), is_error=True)
             case "allow":
-                given = verdict.get("updatedInput", block["input"])
+                arguments = verdict.get("updatedInput", block["input"])
                 name = block["name"].split("__", 2)[2]
                 meta = {"claudecode/toolUseId": block["id"]}
-                result = await self._mcp("tools/call", name=name, arguments=given, _meta=meta)
+                result = await self._mcp_request("tools/call", name=name, arguments=arguments, _meta=meta)
                 if result.get("isError", True):
-                    words = "\n".join(part["text"] for part in result.get("content", []))
-                    self._returned(block, words, is_error=True)
+                    refusal = "\n".join(part["text"] for part in result.get("content", []))
+                    self._add_tool_result(block, refusal, is_error=True)
                 else:
                     content = [{"type": part["type"], "text": part["text"]} for part in result["content"]]
-                    answer = await self._hook("PostToolUse", block | {"input": given}, tool_response=content)
-                    self._returned(block, content)
+                    answer = await self._call_hook("PostToolUse", block | {"input": arguments}, tool_response=content)
+                    self._add_tool_result(block, content)
             case verdict:
                 raise NotImplementedError(verdict)
-        return stops if answer.get("continue") is False else None
+        return hook_stopped if answer.get("continue") is False else None
 
-    def _why_not(self, block: Json) -> str | None:
-        """What is refused before any hook is asked."""
+    def _refusal(self, block: Json) -> str | None:
+        """Return why the CLI refuses a call before it calls any hook."""
         if block["name"] not in [tool["name"] for tool in self._tools]:
             return f"Error: No such tool available: {block['name']}"
-        if (sent := block["input"].get(_UNPARSED)) is not None:
-            fault = f"InputValidationError: {block['name']} was called with input that could not be parsed as JSON."
-            return f"{fault}\nYou sent (first {sent['len']} of {sent['len']} bytes): {sent['raw']}"
+        if (unparsed := block["input"].get(_UNPARSED_KEY)) is not None:
+            error = f"InputValidationError: {block['name']} was called with input that could not be parsed as JSON."
+            return f"{error}\nYou sent (first {unparsed['len']} of {unparsed['len']} bytes): {unparsed['raw']}"
         return None
 
-    def _returned(self, block: Json, content: Any, *, is_error: bool = False) -> None:
+    def _add_tool_result(self, block: Json, content: Any, *, is_error: bool = False) -> None:
         result = {"tool_use_id": block["id"], "type": "tool_result", "content": content}
         result |= {"is_error": True} if is_error else {}
-        self._add("user", is_shown=True, message={"role": "user", "content": [result]})
+        self._add_entry("user", is_shown=True, message={"role": "user", "content": [result]})
 
-    def _fail(self, status: int | None, words: str, error: str) -> None:
-        """The CLI's own words in the model's name, and a result that tells of the failure."""
-        is_too_long = status == 400 and words.startswith("prompt is too long")
+    def _report_failure(self, status: int | None, error_message: str, error: str) -> None:
+        """Add the CLI's synthetic message about a failed request, and send an error result."""
+        is_too_long = status == 400 and error_message.startswith("prompt is too long")
         kind = "invalid_request" if is_too_long else "unknown" if status == 400 else _ERRORS.get(status or 500)
-        rejected = f"Request rejected (429) · {words}" if status == 429 else f"{status} {words}"
+        rejected = f"Request rejected (429) · {error_message}" if status == 429 else f"{status} {error_message}"
         text = f"API Error: Connection failed ({error})" if status is None else f"API Error: {rejected}"
-        said = {"id": str(uuid4()), "type": "message", "role": "assistant", "model": "<synthetic>"}
-        said |= {"content": [{"type": "text", "text": text}], "stop_reason": "stop_sequence", "usage": {}}
-        self._add("assistant", is_shown=True, message=said, error=kind or "server_error")
+        message = {"id": str(uuid4()), "type": "message", "role": "assistant", "model": "<synthetic>"}
+        message |= {"content": [{"type": "text", "text": text}], "stop_reason": "stop_sequence", "usage": {}}
+        self._add_entry("assistant", is_shown=True, message=message, error=kind or "server_error")
         reason = "prompt_too_long" if is_too_long else "api_error"
         ending = {"is_error": True, "api_error_status": status, "terminal_reason": reason}
-        self._result(stop_reason="stop_sequence", result=text, **ending)
+        self._send_result(stop_reason="stop_sequence", result=text, **ending)
 
-    def _result(self, **ending: Any) -> None:
-        self._mirror()
-        same = {"subtype": "success", "is_error": False, "terminal_reason": "completed", "num_turns": 1}
-        figures = {"duration_ms": 1, "duration_api_ms": 1, "total_cost_usd": 0, "usage": {}, "permission_denials": []}
-        self._send({"type": "result", **same, **figures, **ending})
+    def _send_result(self, **fields: Any) -> None:
+        self._send_transcript()
+        defaults = {"subtype": "success", "is_error": False, "terminal_reason": "completed", "num_turns": 1}
+        usage = {"duration_ms": 1, "duration_api_ms": 1, "total_cost_usd": 0, "usage": {}, "permission_denials": []}
+        self._send_to_sdk({"type": "result", **defaults, **usage, **fields})
 
-    def _say_what_there_is(self) -> None:
+    def _send_init(self) -> None:
         (server,) = self._options.mcp_servers
-        self._send(
+        self._send_to_sdk(
             {
                 "type": "system",
                 "subtype": "init",
@@ -411,58 +425,68 @@ class StandIn(Transport):
 
     # The transcript
 
-    def _add(self, kind: str, *, is_shown: bool = False, **content: Any) -> Json:
-        """An entry of the transcript; with `is_shown` a message to the SDK too."""
-        before = self._entries[-1].get("uuid") if self._entries else None
-        entry = {"type": kind, "uuid": str(uuid4()), "parentUuid": before, "sessionId": self._session_id, **content}
+    def _add_entry(self, kind: str, *, is_shown: bool = False, **content: Any) -> Json:
+        """Add an entry to the transcript. With `is_shown`, send it to the SDK as a message too."""
+        parent = self._entries[-1].get("uuid") if self._entries else None
+        entry = {"type": kind, "uuid": str(uuid4()), "parentUuid": parent, "sessionId": self._session_id, **content}
         self._entries.append(entry)
         if is_shown:
-            self._send({**{key: entry[key] for key in ("type", "uuid", *content)}, "parent_tool_use_id": None})
+            self._send_to_sdk({**{key: entry[key] for key in ("type", "uuid", *content)}, "parent_tool_use_id": None})
         return entry
 
-    def _mirror(self) -> None:
-        if new := self._entries[self._mirrored :]:
-            self._mirrored = len(self._entries)
-            self._send({"type": "transcript_mirror", "filePath": str(self._transcript), "entries": new})
+    def _send_transcript(self) -> None:
+        if new := self._entries[self._mirrored_count :]:
+            self._mirrored_count = len(self._entries)
+            self._send_to_sdk({"type": "transcript_mirror", "filePath": str(self._transcript), "entries": new})
 
-    def _deferred(self) -> Json | None:
-        """The call at which the conversation stopped for a decision."""
-        last = self._entries[-1] if self._entries else {}
-        attachment = last.get("attachment", {})
+    def _deferred_call(self) -> Json | None:
+        """Return the call at which the conversation stopped for a decision."""
+        last_entry = self._entries[-1] if self._entries else {}
+        attachment = last_entry.get("attachment", {})
         if attachment.get("type") != "hook_deferred_tool":
             return None
         return {"id": attachment["toolUseID"], "name": attachment["toolName"], "input": attachment["toolInput"]}
 
-    def _close_what_is_open(self) -> None:
-        """Calls without a result get one, and a message that was not answered an answer: the roles must take turns."""
-        blocks = [block for entry in self._entries for block in _blocks(entry)]
+    def _answer_open_messages(self) -> None:
+        """Add a result to calls without one, and an answer to an unanswered message: the roles must alternate."""
+        blocks = [block for entry in self._entries for block in _content_blocks(entry)]
         answered = {block["tool_use_id"] for block in blocks if block["type"] == "tool_result"}
         for block in blocks:
             if block["type"] == "tool_use" and block["id"] not in answered:
-                result = {"tool_use_id": block["id"], "type": "tool_result", "content": _INTERRUPTED, "is_error": True}
-                self._add("user", message={"role": "user", "content": [result]})
-        said = [entry for entry in self._entries if entry["type"] in ("user", "assistant")]
-        if said and said[-1]["type"] == "user":
-            words = {"type": "text", "text": "No response requested."}
-            message = {"id": str(uuid4()), "role": "assistant", "content": [words], "stop_reason": "stop_sequence"}
-            self._add("assistant", message=message)
+                result = {
+                    "tool_use_id": block["id"],
+                    "type": "tool_result",
+                    "content": _INTERRUPTED_TEXT,
+                    "is_error": True,
+                }
+                self._add_entry("user", message={"role": "user", "content": [result]})
+        messages = [entry for entry in self._entries if entry["type"] in ("user", "assistant")]
+        if messages and messages[-1]["type"] == "user":
+            placeholder = {"type": "text", "text": "No response requested."}
+            message = {
+                "id": str(uuid4()),
+                "role": "assistant",
+                "content": [placeholder],
+                "stop_reason": "stop_sequence",
+            }
+            self._add_entry("assistant", message=message)
 
-    def _body(self) -> Json:
+    def _request_body(self) -> Json:
         messages: list[Json] = []
-        answers: dict[str, Json] = {}  # by the id that the service gave them
+        answers: dict[str, Json] = {}  # by message id
         for entry in self._entries:
             if rendered := entry.get("rendered"):
                 messages.append({"role": "system", "content": "\n\n".join(part["content"] for part in rendered)})
             elif entry["type"] == "assistant" and entry["message"]["id"] in answers:
                 answers[entry["message"]["id"]]["content"] += entry["message"]["content"]
             elif entry["type"] == "user" and messages and messages[-1]["role"] == "user":
-                messages[-1] = {"role": "user", "content": _listed(messages[-1]["content"]) + _blocks(entry)}
+                messages[-1] = {"role": "user", "content": _as_blocks(messages[-1]["content"]) + _content_blocks(entry)}
             elif entry["type"] in ("user", "assistant"):
                 content = entry["message"]["content"]
                 messages.append({"role": entry["type"], "content": content if isinstance(content, str) else [*content]})
                 if entry["type"] == "assistant":
                     answers[entry["message"]["id"]] = messages[-1]
-        last = _listed(messages[-1]["content"])
+        last = _as_blocks(messages[-1]["content"])
         marked = [*last[:-1], last[-1] | {"cache_control": {"type": "ephemeral"}}]
         system = [
             "You are a Claude agent, built on Anthropic's Claude Agent SDK.",
@@ -484,32 +508,32 @@ class StandIn(Transport):
 
 
 @contextlib.contextmanager
-def standing_in() -> Iterator[None]:
-    """Meanwhile the SDK starts no CLI: it is given the stand-in where it would make the transport to one."""
+def stand_in_cli() -> Iterator[None]:
+    """Make the SDK use the stand-in instead of starting a CLI."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(subprocess_cli, "SubprocessCLITransport", StandIn)
+        patch.setattr(subprocess_cli, "SubprocessCLITransport", StandInTransport)
         yield
 
 
-def _blocks(entry: Json) -> list[Json]:
-    """What a message of the transcript is made of; nothing of other entries."""
-    return _listed(entry["message"]["content"]) if entry["type"] in ("user", "assistant") else []
+def _content_blocks(entry: Json) -> list[Json]:
+    """Return the content blocks of a message entry; nothing for other entries."""
+    return _as_blocks(entry["message"]["content"]) if entry["type"] in ("user", "assistant") else []
 
 
-def _listed(content: Any) -> list[Json]:
+def _as_blocks(content: Any) -> list[Json]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
 
 
-def _arguments(written: str) -> Json:
-    """A call's arguments; what is no JSON is kept as it is."""
+def _parse_arguments(json_text: str) -> Json:
+    """Return a call's arguments. Text that is not JSON is returned under a special key, as the CLI does."""
     try:
-        return _parsed(written or "{}")
+        return _parse_json(json_text or "{}")
     except ValueError:
-        return {_UNPARSED: {"raw": written, "len": len(written.encode())}}
+        return {_UNPARSED_KEY: {"raw": json_text, "len": len(json_text.encode())}}
 
 
-async def _lines(response: httpx.Response) -> AsyncIterator[str]:
-    """The lines of an event stream. httpx would also end one at U+2028, which a text may hold."""
+async def _stream_lines(response: httpx.Response) -> AsyncIterator[str]:
+    """Yield the lines of an event stream. httpx would also split at U+2028, which texts may contain."""
     rest = ""
     async for text in response.aiter_text():
         *lines, rest = (rest + text).split("\n")
@@ -517,12 +541,12 @@ async def _lines(response: httpx.Response) -> AsyncIterator[str]:
             yield line.removesuffix("\r")
 
 
-def _parsed(text: str) -> Any:
-    """JSON as the CLI reads it: in JavaScript 1.0 is 1, and an integer has 53 bits."""
-    return json.loads(text, parse_int=_number, parse_float=_number)
+def _parse_json(text: str) -> Any:
+    """Parse JSON like JavaScript: 1.0 becomes 1, and integers have 53 bits."""
+    return json.loads(text, parse_int=_parse_number, parse_float=_parse_number)
 
 
-def _number(digits: str) -> float | int | None:
+def _parse_number(digits: str) -> float | int | None:
     with contextlib.suppress(OverflowError):
         value = float(digits)
         return int(value) if value.is_integer() and abs(value) < 1e21 else value

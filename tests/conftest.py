@@ -1,4 +1,4 @@
-"""Shared: one real Postgres for a session, one migrated template in it, and a clone of it for each test."""
+"""Shared fixtures: one Postgres server for the session, one migrated template database, a clone of it per test."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ import structlog
 import uvicorn
 from claude_agent_sdk import CLIConnectionError
 from hypothesis import HealthCheck
-from hypothesis import settings as drawing
+from hypothesis import settings as hypothesis_settings
 from psycopg import sql
 
 import hang_detector
-from cli_stand_in import standing_in
+from cli_stand_in import stand_in_cli
 from extraction_case import case as case  # a fixture
 from fieldmark.agents.extraction.offline import answer as answer_by_rules
 from fieldmark.agents.registry import agent_rows
@@ -42,11 +42,13 @@ from fieldmark.services.organisations import enter
 from fieldmark.settings import Settings
 from running_server import METRICS_TOKEN, PATIENCE, Clone, RunningServer, Serve
 
-# Drawn examples are the same in every run, and however slowly they are drawn, that is no fault of what is tested.
-drawing.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-drawing.load_profile("steady")
+# Hypothesis draws the same examples in every run. Slow drawing fails no test.
+hypothesis_settings.register_profile(
+    "steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("steady")
 
-# Drawn in colours with all their variables, as structlog does by itself, tracebacks take seconds.
+# structlog's default tracebacks, with colours and local variables, take seconds.
 structlog.configure(processors=[structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)])
 
 _HOME = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
@@ -54,43 +56,43 @@ _TEMPLATE = "fieldmark_template"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    chosen = os.environ.get("FIELDMARK_TEST_POSTGRES", "18")  # noqa: TID251  no settings of the service
-    parser.addoption("--home", help="a folder whose Postgres runs on after the tests, with a template of its own")
-    parser.addoption("--cli", choices=("real", "stand-in"), default="stand-in", help="what leads the runs")
-    parser.addoption("--postgres-major", type=int, default=int(chosen), help="PostgreSQL to test on: 16 or 18")
+    major = os.environ.get("FIELDMARK_TEST_POSTGRES", "18")  # noqa: TID251  no settings of the service
+    parser.addoption("--home", help="folder of a Postgres server that keeps running after the tests")
+    parser.addoption("--cli", choices=("real", "stand-in"), default="stand-in", help="the CLI that runs use")
+    parser.addoption("--postgres-major", type=int, default=int(major), help="PostgreSQL to test on: 16 or 18")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # Tests are handed out in this order: one that takes long and comes last would keep all the others waiting.
+    # Long tests start first: one that starts last would prolong the session.
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 def pytest_collection_finish() -> None:
-    # What is imported and collected by now stays: to look through it for garbage during the tests is a tenth of their
-    # processor time.
+    # Imported modules and collected tests stay until the end. Garbage collection would take a tenth of the CPU time to
+    # scan them.
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000)
 
 
-# Under xdist the first process makes the home, tells the workers, and clears it away when all of them have ended.
+# With xdist the controller creates the home folder, passes its path to the workers and removes it at the end.
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(hang_detector)
-    # Started in the background by a shell, SIGINT is ignored, and every child would inherit that.
+    # A shell starts background processes with SIGINT ignored, and child processes inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         config.stash[_HOME] = tempfile.TemporaryDirectory(
-            prefix="fieldmark-tests-", dir=_quick_place(), ignore_cleanup_errors=True
+            prefix="fieldmark-tests-", dir=_memory_folder(), ignore_cleanup_errors=True
         )
 
 
-def _quick_place() -> str | None:
-    """Memory, where there is plenty: a clone is 400 files, and some disks take 300 ms to make them. Else the disk."""
-    memory = Path("/dev/shm")
-    roomy = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 2 << 30
-    return str(memory) if roomy else None
+def _memory_folder() -> str | None:
+    """Return a folder in memory if it has 2 GiB free: a clone is 400 files, which some disks take 300 ms to create."""
+    path = Path("/dev/shm")
+    has_space = path.is_dir() and os.access(path, os.W_OK) and shutil.disk_usage(path).free > 2 << 30
+    return str(path) if has_space else None
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -104,11 +106,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """The SDK answers its CLI in tasks that nobody waits for. Where the CLI is killed meanwhile, they cannot."""
+    """An event loop that ignores the failures of SDK tasks whose CLI was killed. The SDK never awaits these tasks."""
 
     def __init__(self) -> None:
         super().__init__()
-        hang_detector.known(self)
+        hang_detector.watch_loop(self)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if not isinstance(context.get("exception"), CLIConnectionError):
@@ -122,9 +124,9 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 @pytest.fixture(autouse=True)
 def _cli(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Runs go through a stand-in for Claude's CLI, but for tests marked `real_cli`, and all with `--cli real`."""
+    """Replace the CLI by a stand-in, except in tests marked `real_cli` and with `--cli real`."""
     is_real = request.config.getoption("--cli") == "real" or request.node.get_closest_marker("real_cli") is not None
-    with nullcontext() if is_real else standing_in():
+    with nullcontext() if is_real else stand_in_cli():
         yield
 
 
@@ -142,23 +144,23 @@ def _home(pytestconfig: pytest.Config) -> Path:
 
 
 @pytest.fixture
-def quick_path(_home: Path) -> Iterator[Path]:
-    """A folder of this test's own, like tmp_path, but in memory where there is plenty."""
+def memory_path(_home: Path) -> Iterator[Path]:
+    """A folder like tmp_path, but in memory where there is space."""
     with tempfile.TemporaryDirectory(dir=_home, ignore_cleanup_errors=True) as path:
         yield Path(path)
 
 
 @pytest.fixture(scope="session")
 def postgres(_home: Path, postgres_major: int) -> Iterator[EmbeddedServer]:
-    """The server that the session's workers share. Started by the first, stopped by the last."""
+    """The server shared by the session's workers. The first worker starts it, the last one stops it."""
     with embedded_postgres(_home, postgres_major) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def _administration(postgres: EmbeddedServer) -> Iterator[psycopg.Connection]:
+def _superuser(postgres: EmbeddedServer) -> Iterator[psycopg.Connection]:
     with psycopg.connect(postgres.owner_url, autocommit=True) as connection:
-        # Nothing here outlives the session, so nothing waits for the disk.
+        # The data need not survive a crash, so no statement waits for the disk.
         for setting in ("fsync", "synchronous_commit", "full_page_writes", "autovacuum"):
             connection.execute(f"alter system set {setting} = off")
         connection.execute("select pg_reload_conf()")
@@ -166,56 +168,60 @@ def _administration(postgres: EmbeddedServer) -> Iterator[psycopg.Connection]:
 
 
 @pytest.fixture(scope="session")
-def _template(postgres: EmbeddedServer, _administration: psycopg.Connection) -> str:
-    """The name of the migrated database that clones are made of. The first worker makes it, the others wait."""
-    _administration.execute("select pg_advisory_lock(1)")
+def _template(postgres: EmbeddedServer, _superuser: psycopg.Connection) -> str:
+    """Return the name of the migrated database that clones copy. The first worker creates it."""
+    _superuser.execute("select pg_advisory_lock(1)")
     try:
-        found = _administration.execute("select 1 from pg_database where datname = %s", [_TEMPLATE]).fetchone()
+        found = _superuser.execute("select 1 from pg_database where datname = %s", [_TEMPLATE]).fetchone()
         if found is None:
             unfinished = f"{_TEMPLATE}_unfinished"
-            _administration.execute(f"drop database if exists {unfinished}")
-            _administration.execute(f"create database {unfinished}")
+            _superuser.execute(f"drop database if exists {unfinished}")
+            _superuser.execute(f"create database {unfinished}")
             asyncio.run(
-                migrate(_at(postgres.owner_url, unfinished), app_password=postgres.app_password, agents=agent_rows())
+                migrate(
+                    _with_database(postgres.owner_url, unfinished),
+                    app_password=postgres.app_password,
+                    agents=agent_rows(),
+                )
             )
-            _administration.execute(f"alter database {unfinished} rename to {_TEMPLATE}")
+            _superuser.execute(f"alter database {unfinished} rename to {_TEMPLATE}")
     finally:
-        _administration.execute("select pg_advisory_unlock(1)")
+        _superuser.execute("select pg_advisory_unlock(1)")
     return _TEMPLATE
 
 
 @pytest.fixture(scope="session")
-def _left_over() -> list[sql.Identifier]:
+def _undropped_clones() -> list[sql.Identifier]:
     return []
 
 
 @pytest.fixture
 def clone(
-    postgres: EmbeddedServer, _administration: psycopg.Connection, _template: str, _left_over: list[sql.Identifier]
+    postgres: EmbeddedServer, _superuser: psycopg.Connection, _template: str, _undropped_clones: list[sql.Identifier]
 ) -> Iterator[Clone]:
-    # The last test's clone is dropped here rather than after it: by now its connections are gone, and need no waiting.
-    while _left_over:
-        with suppress(psycopg.errors.ObjectInUse):  # it waits for five seconds, and the whole server goes in the end
-            _administration.execute(sql.SQL("drop database {} with (force)").format(_left_over.pop()))
+    # The previous test's clone is dropped here: its connections have closed by now, so the drop does not wait.
+    while _undropped_clones:
+        with suppress(psycopg.errors.ObjectInUse):  # after five seconds; the server is deleted at the end
+            _superuser.execute(sql.SQL("drop database {} with (force)").format(_undropped_clones.pop()))
     name = f"test_{uuid4().hex}"
-    quoted = sql.Identifier(name)
-    _administration.execute(
-        sql.SQL("create database {} template {} strategy wal_log").format(quoted, sql.Identifier(_template))
+    identifier = sql.Identifier(name)
+    _superuser.execute(
+        sql.SQL("create database {} template {} strategy wal_log").format(identifier, sql.Identifier(_template))
     )
-    _left_over.append(quoted)
-    yield Clone(owner_url=_at(postgres.owner_url, name), app_url=_at(postgres.app_url, name))
+    _undropped_clones.append(identifier)
+    yield Clone(owner_url=_with_database(postgres.owner_url, name), app_url=_with_database(postgres.app_url, name))
 
 
 @pytest.fixture
 async def database(anyio_backend: Any, clone: Clone) -> AsyncIterator[Database]:
-    """A clone as the service sees it."""
+    """A clone, opened with the service's role."""
     async with Database(clone.app_url, size=5) as database:
         yield database
 
 
 @pytest.fixture
 def make_user(database: Database) -> Callable[[], Awaitable[Scope]]:
-    """Makes users, each seen for the first time and acting in the personal organisation that this gives them."""
+    """Create users on their first sign-in, each in a personal organisation."""
 
     async def make() -> Scope:
         user_id = uuid4()
@@ -227,14 +233,14 @@ def make_user(database: Database) -> Callable[[], Awaitable[Scope]]:
     return make
 
 
-def _at(url: str, database: str) -> str:
+def _with_database(url: str, database: str) -> str:
     return urlsplit(url)._replace(path=f"/{database}").geturl()
 
 
 @pytest.fixture
 def serve(clone: Clone) -> Serve:
-    """Starts the whole service on a clone of the database: `async with serve(Script([...])) as server`. What answers
-    for the model is a Script, or the rules of the offline model if left out. Other keywords are settings."""
+    """Start the whole service on a clone of the database: `async with serve(Script([...])) as server`. The model is a
+    script, or the rules of the offline model by default. Other keywords are settings."""
 
     @asynccontextmanager
     async def start(
@@ -252,19 +258,19 @@ def serve(clone: Clone) -> Serve:
                 "approval_wait_seconds": 0,
                 "metrics_token": METRICS_TOKEN,
                 "max_live_agents": 4,
-                "warm_spares": 0,  # half a second of processor time for each, that few tests have a use for
+                "warm_spares": 0,  # each costs half a second of CPU time and few tests need one
                 **settings,
             }
             app = create_app(Settings(_env_file=None, **chosen), with_worker=with_worker)
             server = uvicorn.Server(uvicorn.Config(app, port=0, ws="none", log_config=None, timeout_keep_alive=600))
-            # Not serve(): that takes the process's signals, which are pytest's, and sleeps for 0.2 s at the end.
+            # Not serve(): it replaces pytest's signal handlers, and sleeps for 0.2 s at the end.
             server.config.load()
             server.lifespan = server.config.lifespan_class(server.config)
             await server.startup()
             assert server.started
             service: Runtime = app.state.runtime
             if with_worker:
-                await _workers_hear(service)
+                await _wait_for_workers(service)
             base_url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
             user_id = uuid4()
             scope = await enter(service.database, user_id)
@@ -280,7 +286,7 @@ def serve(clone: Clone) -> Serve:
 
 
 async def _shut_down(server: uvicorn.Server) -> None:
-    """Stop like uvicorn, after a second at the latest, but as soon as no request is open."""
+    """Stop like uvicorn as soon as no request is open, after a second at the latest."""
     state = server.server_state
     for listener in server.servers:
         listener.close()
@@ -295,9 +301,9 @@ async def _shut_down(server: uvicorn.Server) -> None:
     await server.lifespan.shutdown()
 
 
-async def _workers_hear(service: Runtime) -> None:
-    """Wait until the service's four workers hear of new jobs: of one that comes earlier they learn a second later."""
-    for _ in range(100):  # nothing relies on it
+async def _wait_for_workers(service: Runtime) -> None:
+    """Wait until the service's four workers listen for jobs: otherwise they find a new job only a second later."""
+    for _ in range(100):  # an optimisation: no test relies on it
         if sum(channel.startswith("procrastinate_") for channel in service.database._notifications._channels) == 4:
             return
         await asyncio.sleep(0.01)

@@ -80,7 +80,7 @@ class ExtractionCase:
         if instructions:
             task_input["message" if task == "correct" else "instructions"] = instructions
         if task == "correct":
-            task_input.setdefault("message", "Put it right.")
+            task_input.setdefault("message", "Correct it.")
         async with self.database.as_user(self.scope) as conn:
             return await runs.add(
                 conn,
@@ -122,7 +122,7 @@ class ExtractionCase:
             )
             if preview is not None:
                 changes = [one.as_json() for one in preview.changes]
-                event = approval_event(context.run_id, call_id, name, arguments, "It asks.", changes)
+                event = approval_event(context.run_id, call_id, name, arguments, "Needs approval.", changes)
                 await runs.await_approval(
                     conn, context.run_id, context.fencing_token, call_id, attached=False, event=event
                 )

@@ -10,7 +10,7 @@ from typing import Any
 
 from http_stub import http_stub
 
-ALIKE = (("roof", "shingles"), ("cellar", "basement"), ("garden", "lawn"))
+SYNONYMS = (("roof", "shingles"), ("cellar", "basement"), ("garden", "lawn"))
 
 
 class FakeEmbedder:
@@ -20,11 +20,11 @@ class FakeEmbedder:
         self.url = ""
         self.requests: list[tuple[dict[str, str], dict[str, Any]]] = []
         self.refusal: tuple[int, bytes] | None = None
-        self.dimensions = len(ALIKE) + 1
+        self.dimensions = len(SYNONYMS) + 1
 
     def vector(self, text: str) -> list[float]:
-        counts = [float(sum(text.lower().count(word) for word in words)) for words in ALIKE]
-        return [*counts, 0.1, *([0.0] * (self.dimensions - len(ALIKE) - 1))]
+        counts = [float(sum(text.lower().count(word) for word in words)) for words in SYNONYMS]
+        return [*counts, 0.1, *([0.0] * (self.dimensions - len(SYNONYMS) - 1))]
 
     def answer(self, body: dict[str, Any]) -> tuple[int, bytes]:
         if self.refusal is not None:

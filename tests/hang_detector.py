@@ -1,4 +1,5 @@
-"""Ends a test that hangs, and says where: on top of pytest-timeout, which knows threads but no event loops."""
+"""Ends a hanging test and prints the stacks of its threads and asyncio tasks. Extends pytest-timeout, which prints
+threads only."""
 
 from __future__ import annotations
 
@@ -19,21 +20,21 @@ from typing import Any, Final
 import pytest
 
 LONG_SECONDS: Final = 600
-"""What a test that is marked `long` may take; the others what pyproject.toml says."""
-_AGAIN_SECONDS: Final = 60
+"""Timeout of tests marked `long`. pyproject.toml has the timeout of the others."""
+_REPEAT_SECONDS: Final = 60
 _TEARDOWN_SECONDS: Final = 300
 
 _loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
-_errors = pytest.StashKey[int]()
+_stderr = pytest.StashKey[int]()
 
 
-class Hangs(BaseException):
-    """Raised in a test that hangs. No failure of pytest's own: after one of those anyio lets the test go on in its
-    loop, and the fixtures wait for it without end. After any other exception that is no error, it cancels the test."""
+class TestHangs(BaseException):
+    """Raised in a hanging test. anyio continues a test after a pytest failure, and the fixtures would wait for it
+    endlessly. After a BaseException anyio cancels the test."""
 
 
-def known(loop: asyncio.AbstractEventLoop) -> None:
-    """Tell of this loop's tasks where a test hangs."""
+def watch_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Include this loop's tasks in the stacks."""
     _loops.add(loop)
 
 
@@ -45,31 +46,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Generator[None, object, object]:
-    done = yield
-    if signal.getsignal(signal.SIGALRM) not in (signal.SIG_DFL, signal.SIG_IGN, None):  # else it uses a thread, or none
+    result = yield
+    if signal.getsignal(signal.SIGALRM) not in (
+        signal.SIG_DFL,
+        signal.SIG_IGN,
+        None,
+    ):  # otherwise pytest-timeout uses a thread
 
-        def end(number: int, frame: FrameType | None) -> None:
-            raise Hangs(f"{item.nodeid} takes longer than {settings.timeout:g} seconds.\n{stacks()}")
+        def raise_hang(number: int, frame: FrameType | None) -> None:
+            raise TestHangs(f"{item.nodeid} takes longer than {settings.timeout:g} seconds.\n{format_stacks()}")
 
-        signal.signal(signal.SIGALRM, end)
-        # Again and again: the first one may hit a task that nobody asks how it ended.
-        signal.setitimer(signal.ITIMER_REAL, settings.timeout, _AGAIN_SECONDS)
-    return done
+        signal.signal(signal.SIGALRM, raise_hang)
+        # Repeated: the first exception may hit a task that is never awaited.
+        signal.setitimer(signal.ITIMER_REAL, settings.timeout, _REPEAT_SECONDS)
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> None:
-    if call.excinfo is not None and call.excinfo.errisinstance(Hangs):
-        # The tasks that were broken off are thrown away here, and not by chance while pytest parses sources for its
-        # report: what they log then confuses the parser of Python 3.11 (cpython issue 106905), and the session ends.
+    if call.excinfo is not None and call.excinfo.errisinstance(TestHangs):
+        # Collect the cancelled tasks now. If they log while pytest parses sources for its report, the parser of Python
+        # 3.11 fails (cpython issue 106905) and the session ends.
         gc.collect()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    # Once a test has failed, pytest-timeout looks no more. What cannot even be cleared up takes its process along, and
-    # xdist starts another.
-    faulthandler.dump_traceback_later(_TEARDOWN_SECONDS, file=item.config.stash[_errors], exit=True)
+    # pytest-timeout ignores the teardown of a failed test. A hanging teardown ends the process; xdist starts another.
+    faulthandler.dump_traceback_later(_TEARDOWN_SECONDS, file=item.config.stash[_stderr], exit=True)
     try:
         return (yield)
     finally:
@@ -77,15 +81,15 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_errors] = os.dup(2)  # the real one: during a test, pytest captures what is written on standard error
+    config.stash[_stderr] = os.dup(2)  # the real stderr: pytest captures it during a test
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    os.close(config.stash[_errors])
+    os.close(config.stash[_stderr])
 
 
-def stacks() -> str:
-    """Where all threads and all tasks are, but for the thread that asks: its own stack is the failure's."""
+def format_stacks() -> str:
+    """Return the stacks of all asyncio tasks and of all threads except the caller's."""
     out = io.StringIO()
     frames = sys._current_frames()
     for thread in threading.enumerate():
@@ -100,11 +104,11 @@ def stacks() -> str:
 
 
 def _frames(coroutine: Any) -> Iterator[tuple[FrameType, int]]:
-    """Those of a coroutine and of all that it awaits. `Task.get_stack` has the first alone."""
+    """Yield the frames of a coroutine and of all that it awaits. `Task.get_stack` returns the first frame only."""
     while coroutine is not None:
-        # A coroutine, a generator or an asynchronous one: each names the same things with letters of its own.
-        kind = next((kind for kind in ("cr", "gi", "ag") if hasattr(coroutine, f"{kind}_frame")), None)
-        if kind is None or (frame := getattr(coroutine, f"{kind}_frame")) is None:
+        # Coroutines, generators and async generators have the same attributes with different prefixes.
+        prefix = next((prefix for prefix in ("cr", "gi", "ag") if hasattr(coroutine, f"{prefix}_frame")), None)
+        if prefix is None or (frame := getattr(coroutine, f"{prefix}_frame")) is None:
             return
         yield frame, frame.f_lineno
-        coroutine = getattr(coroutine, "gi_yieldfrom" if kind == "gi" else f"{kind}_await")
+        coroutine = getattr(coroutine, "gi_yieldfrom" if prefix == "gi" else f"{prefix}_await")

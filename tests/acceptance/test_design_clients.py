@@ -12,7 +12,7 @@ import pytest
 
 from fieldmark.offline_model.messages import Body, call, text
 from fieldmark.testing.script import Script
-from node import node
+from node import node_paths
 from running_server import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -44,7 +44,7 @@ async def test_client_written_from_the_design_works_unchanged(serve, language):
     if language == "python":
         program = [sys.executable, str(HERE / "design_client.py")]
     else:
-        program = [str(node()[0] / "node"), str(HERE / "design_client.mjs")]
+        program = [str(node_paths()[0] / "node"), str(HERE / "design_client.mjs")]
     async with serve(model, first_part_kb=0) as server:  # the agent reads the text by its tool
         document = await server.upload_text()
         token = server.http.headers["authorization"].removeprefix("Bearer ")

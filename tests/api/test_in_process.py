@@ -16,8 +16,8 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def settings(clone, quick_path) -> Settings:
-    return Settings(_env_file=None, home=quick_path, database_url=clone.app_url, anthropic_api_key=None, warm_spares=0)
+def settings(clone, memory_path) -> Settings:
+    return Settings(_env_file=None, home=memory_path, database_url=clone.app_url, anthropic_api_key=None, warm_spares=0)
 
 
 async def test_its_one_token_is_the_user_s_and_no_other_is_taken(settings: Settings):

@@ -10,7 +10,7 @@ from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit
 from browser.scripts import ask_before_writes, extracted, reading
 from browser.window import label
 from fieldmark.testing.script import Script
-from node import installed
+from node import install_packages
 
 FRONTEND = Path(__file__).parents[2] / "frontend"
 INVOICE = "Invoice number: 17\nTotal: 12.50 EUR\n"
@@ -24,7 +24,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def axe() -> str:
-    return (installed(FRONTEND) / "axe-core" / "axe.min.js").read_text()
+    return (install_packages(FRONTEND) / "axe-core" / "axe.min.js").read_text()
 
 
 async def violations(page, axe: str) -> list[str]:

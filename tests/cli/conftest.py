@@ -31,7 +31,7 @@ def home(_home: Path, postgres_major: int) -> Iterator[Commands]:
 
 
 @pytest.fixture
-def commands(serve: Serve, clone: Clone, quick_path: Path) -> Callable[..., Any]:
+def commands(serve: Serve, clone: Clone, memory_path: Path) -> Callable[..., Any]:
     """Commands that know the address and a token of a service in the test's own process, and nothing else:
     `async with commands(Script([...]), max_live_agents=1) as fieldmark`. What answers for the model is a Script, or the
     rules of the offline model."""
@@ -40,19 +40,19 @@ def commands(serve: Serve, clone: Clone, quick_path: Path) -> Callable[..., Any]
     async def start(answer: Any = answer_by_rules, **settings: Any) -> AsyncIterator[Commands]:
         async with serve(answer, **settings) as server:
             known = {"FIELDMARK_SERVER": server.base_url}
-            yield Commands(quick_path, known, clone.owner_url, server.model, server).by(LOCAL_USER)
+            yield Commands(memory_path, known, clone.owner_url, server.model, server).by(LOCAL_USER)
 
     return start
 
 
 @pytest.fixture
-def local_commands(clone: Clone, quick_path: Path) -> Callable[..., Any]:
+def local_commands(clone: Clone, memory_path: Path) -> Callable[..., Any]:
     """Commands that open the service in their own processes: `async with local_commands(Script([...]), EDITOR="…")`."""
 
     @asynccontextmanager
     async def start(answer: Any, **settings: str) -> AsyncIterator[Commands]:
         async with OfflineModel(answer) as model:
             own = {"ANTHROPIC_API_KEY": "test-key", "ANTHROPIC_BASE_URL": model.base_url, **settings}
-            yield Commands(quick_path, {"DATABASE_URL": clone.app_url, **own}, clone.owner_url, model)
+            yield Commands(memory_path, {"DATABASE_URL": clone.app_url, **own}, clone.owner_url, model)
 
     return start

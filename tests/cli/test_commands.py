@@ -32,8 +32,8 @@ def empty(postgres, clone) -> Iterator[dict[str, str]]:
         conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
 
-async def test_external_postgres_is_migrated_by_its_owner_and_served_with_the_app_login(empty, quick_path):
-    fieldmark = Commands(quick_path, empty, empty["DATABASE_OWNER_URL"])
+async def test_external_postgres_is_migrated_by_its_owner_and_served_with_the_app_login(empty, memory_path):
+    fieldmark = Commands(memory_path, empty, empty["DATABASE_OWNER_URL"])
     early = await fieldmark.run("documents")
     assert early.code == 3 and "migrate" in early.err and "Traceback" not in early.err
 

@@ -71,8 +71,8 @@ async def test_without_a_terminal_the_call_waits_for_a_later_decision(commands):
         assert (await fieldmark.run("runs", "--status", "awaiting_approval")).out == ""
 
 
-async def test_terminal_editor_changes_a_call_and_ctrl_c_cancels(commands, quick_path):
-    editor = quick_path / "editor"
+async def test_terminal_editor_changes_a_call_and_ctrl_c_cancels(commands, memory_path):
+    editor = memory_path / "editor"
     editor.write_text('#!/bin/sh\nsed -i "s/10/13/" "$1"\n')
     editor.chmod(0o755)
     async with commands(proposing(TOTAL, NUMBER)) as fieldmark:

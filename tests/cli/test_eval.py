@@ -26,8 +26,8 @@ def case(folder: Path, name: str, gold: dict) -> None:
     (folder / f"{name}.gold.json").write_text(json.dumps(gold))
 
 
-async def test_a_folder_is_scored_compared_and_leaves_nothing(local_commands, quick_path):
-    folder = quick_path / "cases"
+async def test_a_folder_is_scored_compared_and_leaves_nothing(local_commands, memory_path):
+    folder = memory_path / "cases"
     case(folder, "azure", GOLD)
     shutil.copy(INVOICE, folder / "azure.pdf")
     async with local_commands(Script([]), ANTHROPIC_API_KEY="") as fieldmark:
@@ -79,11 +79,11 @@ async def test_corrections_serve_as_expected_values(local_commands):
         assert refused.code == 1 and "second_person_needed" in refused.err and fieldmark.sql(counted) == before
 
 
-async def test_examples_that_lower_the_score_are_dropped(local_commands, quick_path):
-    folder, schema = quick_path / "cases", {"type": "object", "properties": {"number": {"type": "string"}}}
+async def test_examples_that_lower_the_score_are_dropped(local_commands, memory_path):
+    folder, schema = memory_path / "cases", {"type": "object", "properties": {"number": {"type": "string"}}}
     case(folder, "one", {"number": "1"})
     (folder / "one.txt").write_text("Number: 1\n")
-    (quick_path / "schema.json").write_text(json.dumps(schema))
+    (memory_path / "schema.json").write_text(json.dumps(schema))
 
     async def led_astray(body):
         shown = " examples begins]" in json.dumps(body["messages"])

@@ -11,7 +11,7 @@ import pytest
 from commands import INVOICE
 
 from fieldmark.domain.permissions import Permission
-from node import installed, run
+from node import install_packages, run_command
 
 CLIENT = Path(__file__).parents[2] / "clients" / "typescript"
 
@@ -23,7 +23,7 @@ def client(tmp_path: Path) -> Path:
     """A copy of the client, with its locked packages and without anything generated."""
     folder = tmp_path / "client"
     shutil.copytree(CLIENT, folder, ignore=shutil.ignore_patterns("node_modules", "dist", "generated", "openapi.json"))
-    (folder / "node_modules").symlink_to(installed(CLIENT))
+    (folder / "node_modules").symlink_to(install_packages(CLIENT))
     return folder
 
 
@@ -36,7 +36,7 @@ async def test_generated_typescript_client_works(client: Path, serve):
         environment = {"FIELDMARK_URL": server.base_url, "FIELDMARK_KEY": made["key"]}
 
         async def node(*arguments: str) -> str:
-            return await asyncio.to_thread(run, client, *arguments, **environment)
+            return await asyncio.to_thread(run_command, client, *arguments, **environment)
 
         await node("node_modules/.bin/openapi-ts")
         await node("node_modules/.bin/tsc")

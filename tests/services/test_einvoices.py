@@ -100,9 +100,9 @@ def test_what_is_told_is_bounded() -> None:
 
 
 @pytest.mark.anyio
-async def test_what_a_real_file_says_twice_is_kept_with_its_document(database, quick_path, make_user) -> None:
+async def test_what_a_real_file_says_twice_is_kept_with_its_document(database, memory_path, make_user) -> None:
     scope = await make_user()
-    service = DocumentService(database, LocalFiles(quick_path / "files"), Limits())
+    service = DocumentService(database, LocalFiles(memory_path / "files"), Limits())
     document = await service.upload(scope, SAMPLE, "a.pdf")
     await service.read(document.id)
     async with database.as_user(scope) as conn:

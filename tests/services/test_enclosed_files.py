@@ -26,8 +26,8 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def files(quick_path) -> Path:
-    return quick_path / "files"
+def files(memory_path) -> Path:
+    return memory_path / "files"
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def last_result(server) -> str:
 
 
 @pytest.mark.long
-async def test_chat_survives_a_restart_at_each_step(serve, clone, quick_path):
+async def test_chat_survives_a_restart_at_each_step(serve, clone, memory_path):
     schema = {**SCHEMA, "properties": {**SCHEMA["properties"], "vendor": {"type": "string"}}}
     edited = {**schema, "required": ["number", "total"]}
     answer = model(
@@ -61,23 +61,23 @@ async def test_chat_survives_a_restart_at_each_step(serve, clone, quick_path):
         [call("update_extraction_field", {"path": "vendor", "value": "Acme Ltd"})],
         [text("It is Acme Ltd now.")],
     )
-    async with serve(answer, home=quick_path) as server:
+    async with serve(answer, home=memory_path) as server:
         user = server.scope.user_id
         document_id = await server.upload_text(PRINTED)
         waits = await say(server.http, document_id, "make a schema for invoices like this")
         assert waits["waits_for"]["tool"] == "create_schema", waits
         thread_id = waits["thread_id"]
 
-    async with serve(answer, home=quick_path) as server, server.client(user) as http:
+    async with serve(answer, home=memory_path) as server, server.client(user) as http:
         given = {"name": "Our invoices", "schema": edited}
         said = (await decide(http, waits, input=given)).json()
         assert (said["status"], said["answer"]) == ("completed", "The schema is made.")
         (made,) = sql(clone.owner_url, "select name, schema from public.schema_versions")
         assert made == given
-    async with serve(answer, home=quick_path) as server, server.client(user) as http:
+    async with serve(answer, home=memory_path) as server, server.client(user) as http:
         waits = await say(http, document_id, "extract it", thread_id=thread_id)
         assert waits["waits_for"]["changes"][0]["new"] == "Our invoices (version 1)"
-    async with serve(answer, home=quick_path) as server, server.client(user) as http:
+    async with serve(answer, home=memory_path) as server, server.client(user) as http:
         said = (await decide(http, waits)).json()
         assert (said["status"], said["answer"]) == ("completed", "Extracted."), said
         last_message = last_result(server)
@@ -86,11 +86,11 @@ async def test_chat_survives_a_restart_at_each_step(serve, clone, quick_path):
         extraction = (await http.get(f"/api/extractions/{row['id']}")).json()
         assert extraction["extracted_fields"] == FIELDS
         assert extraction["evidence"]["vendor"]["state"] == "found" and extraction["evidence"]["vendor"]["boxes"]
-    async with serve(answer, home=quick_path) as server, server.client(user) as http:
+    async with serve(answer, home=memory_path) as server, server.client(user) as http:
         waits = await say(http, document_id, "the vendor is Acme Ltd", thread_id=thread_id)
         shown = waits["waits_for"]["changes"]
         assert [(one["path"], one["old"], one["new"]) for one in shown] == [("vendor", "Acme GmbH", "Acme Ltd")]
-    async with serve(answer, home=quick_path) as server, server.client(user) as http:
+    async with serve(answer, home=memory_path) as server, server.client(user) as http:
         said = (await decide(http, waits)).json()
         assert (said["status"], said["answer"]) == ("completed", "It is Acme Ltd now."), said
         extraction = (await http.get(f"/api/extractions/{row['id']}")).json()

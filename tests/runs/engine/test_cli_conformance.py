@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from cli_stand_in import standing_in
+from cli_stand_in import stand_in_cli
 from extraction_case import INVOICE, ExtractionCase, document_with_pages, until
 from fieldmark.agents.document.agent import ChatRequest
 from fieldmark.agents.registry import agent_rows, registered
@@ -173,7 +173,7 @@ async def test_stand_in_behaves_like_the_cli(database, clone, make_user, story):
         ]
         await migrate(clone.owner_url, agents=agent_rows([TOY]))
         real = _told(one, await story(one))
-        with standing_in():
+        with stand_in_cli():
             imitated = _told(other, await story(other))
     assert imitated == real
 

@@ -237,14 +237,14 @@ async def test_dead_cli_is_not_reused(cases):
         assert warm.end_reasons == {"died": 1}
 
 
-def test_prompt_model_and_limits_determine_the_cli_kind(quick_path):
-    copy_briefs(quick_path)
-    with (quick_path / "prompt.md").open("a") as prompt:
+def test_prompt_model_and_limits_determine_the_cli_kind(memory_path):
+    copy_briefs(memory_path)
+    with (memory_path / "prompt.md").open("a") as prompt:
         prompt.write("Say banana.")
     kind = CliKind.of(EXTRACTION, MODEL, 5)
     assert kind == CliKind.of(EXTRACTION, MODEL, 5)
     assert kind not in (
-        CliKind.of(replace(EXTRACTION, briefs=quick_path), MODEL, 5),
+        CliKind.of(replace(EXTRACTION, briefs=memory_path), MODEL, 5),
         CliKind.of(EXTRACTION, "claude-opus-5", 5),
         CliKind.of(EXTRACTION, MODEL, 3),
         CliKind.of(EXTRACTION, MODEL, 5, one_at_a_time=True),
