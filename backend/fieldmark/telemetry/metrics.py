@@ -77,8 +77,8 @@ class Metrics:
         )
         self.clis_ended = Counter(
             "fieldmark_clis_ended",
-            "Agent processes ended, by reason: run (not completed), room, idle, runs, memory, cpu, changed, uncleared, "
-            "tainted, died, closed.",
+            "Agent processes ended, by reason: run (not completed), room, idle, runs, memory, cpu, uncleared, tainted, "
+            "died, closed.",
             ("reason",),
             registry=self.registry,
         )
