@@ -1,1 +1,1 @@
-"""Uploaded files: taken in, read into pages and words, drawn as images."""
+"""Uploaded files: uploaded, read into pages and words, drawn as images."""

@@ -23,7 +23,7 @@ from fieldmark.documents.reading.pictures import MAX_PICTURES
 from fieldmark.documents.reading.readers import PLAIN
 from fieldmark.documents.reading.sandbox import read_file
 from fieldmark.domain.reading_warnings import WarningCode
-from fieldmark.errors import OverLimit, Unavailable, Unreadable
+from fieldmark.errors import Damaged, OverLimit, Unavailable
 from fieldmark.isolation import users
 from running_server import PATIENCE
 
@@ -157,7 +157,7 @@ async def started(locked_down: bool = False) -> psutil.Process:
 
 
 async def test_too_much_computing_is_ended_however_fast_the_clock_runs(tmp_path: Path) -> None:
-    with pytest.raises(OverLimit, match=r"more than the \d seconds of computing"):
+    with pytest.raises(OverLimit, match="processor time"):
         limits = Limits(seconds=1, seconds_per_page=0, seconds_per_scan=0, patience=1000)
         await read_file(slow(tmp_path), "slow.tiff", limits)
     assert readers() == []
@@ -165,7 +165,7 @@ async def test_too_much_computing_is_ended_however_fast_the_clock_runs(tmp_path:
 
 async def test_a_reading_that_waits_is_ended_by_the_clock(tmp_path: Path) -> None:
     limits = Limits(seconds_per_page=0, seconds_per_scan=0, patience=0.002)
-    with pytest.raises(OverLimit, match=r"longer to read than the 0\.06 seconds"):
+    with pytest.raises(OverLimit, match=r"0\.06 seconds"):
         await read_file(slow(tmp_path), "slow.tiff", limits)
     await until(lambda: not readers())
 
@@ -250,7 +250,7 @@ async def test_a_document_whose_readers_always_end_is_given_up(tmp_path: Path) -
             await read_file(saved(tmp_path, "a.txt", TEXT.encode()), "a.txt", LENIENT)
     finally:
         killing.cancel()
-    assert len(killed) >= sandbox.MOST_LOST and readers() == []
+    assert len(killed) >= sandbox.MAX_LOST_READERS and readers() == []
     assert (await read_file(tmp_path / "a.txt", "a.txt", LENIENT)).pages[0].text == TEXT
 
 
@@ -280,10 +280,10 @@ async def test_pages_for_ocr_take_turns_between_documents_with_one_reader_per_co
 
 async def test_file_whose_reader_dies_is_unreadable(tmp_path: Path) -> None:
     path = saved(tmp_path, "a.html", b"<p>Invoice 4711</p>" * 40_000)  # so much that it is not done at once
-    for number, reason in ((signal.SIGKILL, "was killed"), (signal.SIGSEGV, r"reader crash \(SIGSEGV\)")):
+    for number, error in ((signal.SIGKILL, OverLimit), (signal.SIGSEGV, Damaged)):
         task = asyncio.create_task(read_file(path, "a.html", Limits()))
         (await started()).send_signal(number)
-        with pytest.raises(Unreadable, match=reason):
+        with pytest.raises(error):
             await task
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fieldmark.documents.reading.symbols import UNKNOWN, shown_in, symbol_font
+from fieldmark.documents.reading.symbols import UNKNOWN, shown_symbols, symbol_font
 
 
 @pytest.mark.parametrize(
@@ -21,10 +21,14 @@ from fieldmark.documents.reading.symbols import UNKNOWN, shown_in, symbol_font
     ],
 )
 def test_codes_of_symbol_fonts_are_characters(font: str, codes: str, signs: str) -> None:
-    assert shown_in(font, "".join(chr(0xF000 + int(code, 16)) for code in codes.split())) == signs
+    assert shown_symbols(font, "".join(chr(0xF000 + int(code, 16)) for code in codes.split())) == signs
 
 
 def test_letters_are_signs_in_a_symbol_font_only() -> None:
-    assert (shown_in("symbol", "m "), shown_in("wingdings", "ü€"), shown_in("wingdings", "Ж")) == ("μ ", "✓⓪", "Ж")
-    assert shown_in("", "m ü \ue000") == "m ü \ue000"
+    assert (shown_symbols("symbol", "m "), shown_symbols("wingdings", "ü€"), shown_symbols("wingdings", "Ж")) == (
+        "μ ",
+        "✓⓪",
+        "Ж",
+    )
+    assert shown_symbols("", "m ü \ue000") == "m ü \ue000"
     assert [symbol_font(name) for name in ("Wingdings", "'Symbol'", "Arial", None)] == ["wingdings", "symbol", "", ""]

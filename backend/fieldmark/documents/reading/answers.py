@@ -82,18 +82,18 @@ class Reading(_Message):
         Field(max_length=MAX_ENCLOSED),
     ] = []
     left_out: Annotated[list[ReadingWarning], Field(max_length=len(SKIPPED_FILE_CODES))] = []
-    """The warnings of files that were left out."""
+    """Warnings about enclosed files that were skipped."""
 
     @model_validator(mode="after")
     def _check(self) -> Reading:
         _require(self.media_type in MEDIA_TYPES, self.media_type)
         by_ocr = [*self.scans, *self.pictures]
         _require(len(set(by_ocr)) == len(by_ocr), "a page twice")
-        _require(max(by_ocr, default=0) <= self.page_count, "scans that are no pages")
+        _require(max(by_ocr, default=0) <= self.page_count, "scanned pages that do not exist")
         for warning in self.left_out:
             _check_warning(warning)
             _require(
-                warning.page is None and warning.code in SKIPPED_FILE_CODES, "a warning that is not of files inside"
+                warning.page is None and warning.code in SKIPPED_FILE_CODES, "a warning that is not about skipped files"
             )
         return self
 

@@ -24,10 +24,10 @@ PictureFile: TypeAlias = tuple[str, Callable[[], bytes] | None]
 
 MAX_MEMBERS = 10_000
 MAX_RATIO = 200
-"""A file that unpacks to more times its packed size, and to more than a MiB, is there to fill a disk."""
+"""Maximum unpacked size relative to the packed size, for files above 1 MiB. A larger ratio is a decompression bomb."""
 
 _CHUNK = 1 << 16
-_OF_THE_SYSTEM = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
+_SYSTEM_FILES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 
 _DECLARATIONS = [
     mark.encode(encoding) for mark in ("<!DOCTYPE", "<!ENTITY") for encoding in ("utf-8", "utf-16-le", "utf-16-be")
@@ -43,7 +43,7 @@ def open_archive(data: bytes, limits: Limits) -> zipfile.ZipFile:
         raise OverLimit(f"The document's archive holds {len(members):,} parts; the limit is {MAX_MEMBERS:,}.")
     if any(map(_is_protected, members)):
         raise PasswordProtected("The document's archive is protected with a password; save it without one.")
-    # Python unpacks no more of a member than the size it declares, so the declared sizes can be relied on.
+    # Python unpacks at most the declared size of a member, so declared sizes can be trusted.
     total = sum(member.file_size for member in members)
     if total > limits.max_decoded_bytes:
         raise OverLimit(
@@ -53,12 +53,14 @@ def open_archive(data: bytes, limits: Limits) -> zipfile.ZipFile:
         if member.filename.endswith((".xml", ".rels", ".vml")):
             content = archive.read(member)
             if any(mark in content for mark in _DECLARATIONS):
-                raise Unsupported("The document's XML declares entities, which Office documents never do.")
+                raise Unsupported(
+                    "The document's XML declares entities, which is not allowed. Save it again as DOCX or XLSX."
+                )
     return archive
 
 
 def parse_xml(data: bytes) -> Any:
-    """Return the root element. Entities are not expanded and external files are not loaded."""
+    """Return the root element. Entities are not expanded, and external files are not loaded."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     return etree.fromstring(data, parser)
 
@@ -118,16 +120,16 @@ def _files(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> Iterator
         yield Enclosed(member.filename, partial(_unpack, archive, member))
 
 
-def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytes:
+def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, max_bytes: int) -> bytes:
     if _is_protected(member):
         raise PasswordProtected
     # The unpacked bytes are counted, because the size that the archive declares may be false.
-    most = min(most, max(MIB, MAX_RATIO * member.compress_size))
+    max_bytes = min(max_bytes, max(MIB, MAX_RATIO * member.compress_size))
     content = bytearray()
     with archive.open(member) as packed:
         while chunk := packed.read(_CHUNK):
             content += chunk
-            if len(content) > most:
+            if len(content) > max_bytes:
                 raise OverLimit
     return bytes(content)
 
@@ -139,4 +141,4 @@ def _is_protected(member: zipfile.ZipInfo) -> bool:
 def _is_user_file(member: zipfile.ZipInfo) -> bool:
     """Return whether a person packed this file: not a folder or a system file."""
     path = PurePosixPath(member.filename)
-    return not member.is_dir() and path.name not in _OF_THE_SYSTEM and path.parts[:1] != ("__MACOSX",)
+    return not member.is_dir() and path.name not in _SYSTEM_FILES and path.parts[:1] != ("__MACOSX",)

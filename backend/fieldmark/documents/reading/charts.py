@@ -24,14 +24,14 @@ def paragraphs(root: Any) -> Iterator[str]:
             if node.tag == f"{_A}br":
                 text += "\n"
             elif node.tag == f"{_A}t":
-                text += _raised(node, text)
+                text += _run_text(node, text)
             else:
-                formula = omml_line(node, lambda run: "".join(one.text or "" for one in run.iter(f"{_OMML}t")))
+                formula = omml_line(node, lambda run: "".join(part.text or "" for part in run.iter(f"{_OMML}t")))
                 text += gap(text, formula) + formula
         yield from filter(None, map(str.strip, text.split("\n")))
 
 
-def _raised(node: Any, before: str) -> str:
+def _run_text(node: Any, before: str) -> str:
     properties = node.getparent().find(f"{_A}rPr")
     shift = "" if properties is None else properties.get("baseline", "")
     text = node.text or ""

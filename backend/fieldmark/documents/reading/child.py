@@ -23,7 +23,7 @@ from fieldmark.documents.reading import sniff, text
 from fieldmark.documents.reading.answers import MAX_SENTENCE, Answer, Failure, Reading, page_to_json
 from fieldmark.documents.reading.archive import read_zip
 from fieldmark.documents.reading.docx import docx_parts
-from fieldmark.documents.reading.drawing import draw_text_page, image_png, part_of, png
+from fieldmark.documents.reading.drawing import crop_and_resize, draw_text_page, image_png, png
 from fieldmark.documents.reading.einvoice import einvoice_parts, read_attachments
 from fieldmark.documents.reading.enclosed import Container, unpack
 from fieldmark.documents.reading.image import Images
@@ -55,18 +55,18 @@ _LABELS = {
 }
 
 
-_Content = Container | Sequence[Sequence[str]]
+_FormatContent = Container | Sequence[Sequence[str]]
 
 
 class _Format(NamedTuple):
-    """A format without pages of its own: its name, its engine's name, and its reading function."""
+    """A format without pages: its name, the name of its engine, and its reading function."""
 
     label: str
     engine: str
-    read: Callable[[bytes, Limits], _Content]
+    read: Callable[[bytes, Limits], _FormatContent]
 
 
-def _without_limits(read: Callable[[bytes], _Content]) -> Callable[[bytes, Limits], _Content]:
+def _without_limits(read: Callable[[bytes], _FormatContent]) -> Callable[[bytes, Limits], _FormatContent]:
     return lambda data, limits: read(data)
 
 
@@ -107,27 +107,30 @@ def load(*, ocr: bool) -> None:
 def main(parent: int) -> None:
     """Do the job and write the answer, in a process forked by `parent`."""
     with os.fdopen(1, "rb", closefd=False) as channel:
-        given: dict[str, Any] = json.loads(channel.readline())
+        request: dict[str, Any] = json.loads(channel.readline())
     kind = ""
     try:
-        limits = Limits(**given["limits"])
-        job = job_from_json(given)
+        limits = Limits(**request["limits"])
+        job = job_from_json(request)
         by_ocr = isinstance(job, OcrJob)
         memory = limits.memory_bytes + (OCR_MEMORY_BYTES if by_ocr else 0)
-        lock_down(memory, math.ceil(limits.job_seconds(by_ocr=by_ocr)), parent, given["user"])
+        lock_down(memory, math.ceil(limits.job_seconds(by_ocr=by_ocr)), parent, request["user"])
         with os.fdopen(0, "rb") as file:
             data = file.read(limits.max_bytes + 1)
         kind = _kind(job, data)
-        answer, contents = _do(job, data, kind, limits)
+        answer, contents = _run_job(job, data, kind, limits)
     except FieldmarkError as error:
-        answer, contents = _failed(error.code, str(error))
+        answer, contents = _failure(error.code, str(error))
     except MemoryError:
-        answer, contents = _failed(OverLimit.code, "The file needs more memory to be read than a document may.")
+        answer, contents = _failure(
+            OverLimit.code,
+            "Reading the file needs more memory than the limit for a document. Split it into smaller files.",
+        )
     except RecursionError:
-        answer, contents = _failed(OverLimit.code, f"The {_label(kind)} is nested too deeply to be read.")
-    except Exception as error:  # noqa: BLE001 — a parser may fail in any way; the file is the reason all the same
+        answer, contents = _failure(OverLimit.code, f"The {_label(kind)} is nested too deeply to be read.")
+    except Exception as error:  # noqa: BLE001 — a parser may raise anything; the file is the cause
         sentence = f"The {_label(kind)} is damaged or cut off: its content cannot be read."
-        answer, contents = _failed(Damaged.code, sentence, f"{type(error).__name__}: {error}")
+        answer, contents = _failure(Damaged.code, sentence, f"{type(error).__name__}: {error}")
     with os.fdopen(1, "wb", closefd=False) as out:
         out.write(answer.model_dump_json().encode("utf-8", "replace") + b"\n")
         out.writelines(contents)
@@ -136,9 +139,11 @@ def main(parent: int) -> None:
 _Answer = tuple[Answer, Sequence[bytes]]
 
 
-def _failed(code: str, sentence: str, detail: str = "") -> _Answer:
-    said, more = (text.encode("utf-8", "replace").decode()[:MAX_SENTENCE] for text in (sentence, detail))
-    return Answer(failure=Failure(code=code, sentence=said, detail=more)), []
+def _failure(code: str, sentence: str, detail: str = "") -> _Answer:
+    short_sentence, short_detail = (
+        text.encode("utf-8", "replace").decode()[:MAX_SENTENCE] for text in (sentence, detail)
+    )
+    return Answer(failure=Failure(code=code, sentence=short_sentence, detail=short_detail)), []
 
 
 def _label(kind: str) -> str:
@@ -152,13 +157,13 @@ def _kind(job: Job, data: bytes) -> str:
         case OcrJob() | DrawJob():
             kind = sniff.media_type(data, "") if job.media_type is None else job.media_type
             if job.media_type is None and kind not in sniff.IMAGES:
-                raise Unsupported("The file is no picture.")
+                raise Unsupported("The file is not a picture in a supported format.")
             return kind
         case UnlockJob():
             return ""
 
 
-def _do(job: Job, data: bytes, kind: str, limits: Limits) -> _Answer:
+def _run_job(job: Job, data: bytes, kind: str, limits: Limits) -> _Answer:
     reading: Reading | None = None
     match job:
         case ReadJob():
@@ -167,7 +172,9 @@ def _do(job: Job, data: bytes, kind: str, limits: Limits) -> _Answer:
             page = _recognise(data, kind, job.number, limits)
             if job.media_type is None and not is_text_line(Images(data, kind, limits).size):
                 # A photograph in a document may have no text.
-                page = replace(page, warnings=tuple(one for one in page.warnings if not _is_without_text(one)))
+                page = replace(
+                    page, warnings=tuple(warning for warning in page.warnings if not _is_without_text(warning))
+                )
             contents = [page_to_json(page)]
         case DrawJob():
             contents = _draw(job, data, kind, limits)
@@ -255,7 +262,7 @@ def _draw(job: DrawJob, data: bytes, kind: str, limits: Limits) -> list[bytes]:
     dpi, max_pixels = job.dpi, job.longest_side * job.longest_side
 
     def draw_frame(images: Images, number: int) -> bytes:
-        return image_png(part_of(images.frame(number, job.longest_side)[0], job.box, job.width))
+        return image_png(crop_and_resize(images.frame(number, job.longest_side)[0], job.box, job.width))
 
     if kind in sniff.IMAGES:
         images = Images(data, kind, limits)
@@ -279,12 +286,12 @@ def _draw(job: DrawJob, data: bytes, kind: str, limits: Limits) -> list[bytes]:
     for number in job.numbers:
         if not 1 <= number <= page_count:
             raise NotFound(f"The document has no page {number}; it has {page_count}.")
-    drawn: list[bytes] = []
-    room = job.max_bytes
+    pngs: list[bytes] = []
+    remaining_bytes = job.max_bytes
     for number in job.numbers:
         picture = draw(number)
-        room -= len(picture)
-        if room < 0:
+        remaining_bytes -= len(picture)
+        if remaining_bytes < 0:
             break
-        drawn.append(picture)
-    return drawn
+        pngs.append(picture)
+    return pngs

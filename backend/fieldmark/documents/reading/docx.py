@@ -15,7 +15,7 @@ from fieldmark.documents.reading.list_numbers import WordLists
 from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part, align, expand_tabs, superscript
 from fieldmark.documents.reading.pictures import Picture, points
-from fieldmark.documents.reading.symbols import UNKNOWN, shown_in, symbol_font, unknown_symbols
+from fieldmark.documents.reading.symbols import UNKNOWN, shown_symbols, symbol_font, unknown_symbols
 from fieldmark.errors import Damaged
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -27,7 +27,7 @@ _FRAMES = (f"{_DRAWING}inline", f"{_DRAWING}anchor")
 _PICTURES = frozenset({"{http://schemas.openxmlformats.org/drawingml/2006/main}blip", f"{_VML}imagedata"})
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 
-_Inline: TypeAlias = tuple[str, Any, TextStyle]
+_InlineItem: TypeAlias = tuple[str, Any, TextStyle]
 
 
 def docx_parts(data: bytes, limits: Limits) -> list[Part]:
@@ -41,7 +41,7 @@ def docx_parts(data: bytes, limits: Limits) -> list[Part]:
         name: parse_xml(archive.read(f"word/{name}.xml")) if f"word/{name}.xml" in names else None
         for name in ("styles", "numbering")
     }
-    document = _Document(DocxStyles(roots["styles"]), WordLists(roots["numbering"], roots["styles"]))
+    document = _SharedState(DocxStyles(roots["styles"]), WordLists(roots["numbering"], roots["styles"]))
     if "word/document.xml" not in names:
         raise Damaged("The file is not a Word document: its main part is missing.")
 
@@ -56,7 +56,7 @@ def docx_parts(data: bytes, limits: Limits) -> list[Part]:
         return list(lines)
 
     def read(name: str) -> list[Part]:
-        return _Body(parse_xml(archive.read(name)), document, picture_files(archive, name)).parts
+        return _PartReader(parse_xml(archive.read(name)), document, picture_files(archive, name)).parts
 
     pictures: list[Picture] = []
     parts = read("word/document.xml")
@@ -70,7 +70,7 @@ def docx_parts(data: bytes, limits: Limits) -> list[Part]:
 
 
 @dataclass(slots=True)
-class _Document:
+class _SharedState:
     """State shared by the parts of a Word document: styles, lists, hidden words and warnings."""
 
     styles: DocxStyles
@@ -81,13 +81,13 @@ class _Document:
     drawings: set[str] = field(default_factory=set[str])
 
 
-class _Body:
+class _PartReader:
     """The lines of one XML part of a Word document. Each of `parts` starts on a new page."""
 
     def __init__(
         self,
         root: Any,
-        document: _Document,
+        document: _SharedState,
         picture_file: Callable[[str | None], PictureFile],
         inherited: TextStyle | None = None,
     ) -> None:
@@ -107,12 +107,14 @@ class _Body:
                 style = self._styles.of_table(node, inherited)
                 self._lines.extend(align([self._cells(row, style) for row in _rows_or_cells(node, "tr")]))
                 self._lines.append("")
-            else:  # body, content controls, custom XML, notes: what holds blocks in turn
+            else:  # the body, content controls, custom XML and notes contain blocks
                 self._add_blocks(node, inherited)
 
     def _cells(self, row: Any, inherited: TextStyle) -> list[str]:
         style = self._styles.of_row(row, inherited)
-        cells = [_Body(cell, self._document, self._picture_file, style).parts for cell in _rows_or_cells(row, "tc")]
+        cells = [
+            _PartReader(cell, self._document, self._picture_file, style).parts for cell in _rows_or_cells(row, "tc")
+        ]
         self._lines.pictures += [picture for parts in cells for part in parts for picture in part.pictures]
         return [" ".join(line for part in parts for line in part if line.strip()) for parts in cells]
 
@@ -122,7 +124,7 @@ class _Body:
         boxes: list[Any] = []
         drawings: list[str | None] = []
         before = ""
-        for kind, value, look in self._inline(paragraph, style):
+        for kind, value, look in self._inline_items(paragraph, style):
             if kind == "formula" or (kind == "text" and before == "formula"):
                 line += gap(line, value)
             before = kind
@@ -163,7 +165,7 @@ class _Body:
             else:
                 self._lines.extend(drawing_lines(read()))
 
-    def _inline(self, nodes: Iterable[Any], style: TextStyle) -> Iterator[_Inline]:
+    def _inline_items(self, nodes: Iterable[Any], style: TextStyle) -> Iterator[_InlineItem]:
         """Yield the content of a paragraph as (kind, value, style).
 
         The kinds are ("text", str), ("formula", str), ("line", None), ("page", None), ("box", element) for a text box,
@@ -172,15 +174,15 @@ class _Body:
         for child in nodes:
             tag = child.tag
             if tag in (f"{_W}t", f"{OMML}t"):
-                yield "text", self._signs(style.symbol_font, child.text or ""), style
+                yield "text", self._symbols(style.symbol_font, child.text or ""), style
             elif tag == f"{_W}sym":
                 code = child.get(f"{_W}char", "")
                 sign = chr(int(code, 16)) if re.fullmatch(r"[0-9A-Fa-f]{2,4}", code) else UNKNOWN
-                yield "text", self._signs(symbol_font(child.get(f"{_W}font")), sign), style
+                yield "text", self._symbols(symbol_font(child.get(f"{_W}font")), sign), style
             elif tag == f"{_W}checkBox":
-                yield "text", "☒" if _is_checked(child) else "☐", style
+                yield "text", "☒" if _is_ticked_legacy_box(child) else "☐", style
             elif tag == f"{_W}ddList":
-                yield "text", _chosen(child), style
+                yield "text", _selected_legacy_entry(child), style
             elif tag in (f"{_W}tab", f"{_W}ptab"):
                 yield "text", "\t", style
             elif tag == f"{_W}noBreakHyphen":
@@ -197,30 +199,30 @@ class _Body:
                 yield "text", f" {child.get('string', '')} ", style
             elif tag in _PICTURES:
                 yield "picture", child, style
-            # pPr holds tab stops, Fallback repeats the text box for old versions, del and moveFrom are not on the
+            # pPr contains tab stops, Fallback repeats the text box for old versions, del and moveFrom are not on the
             # page.
             elif tag in (f"{_W}pPr", f"{_W}del", f"{_W}moveFrom", _FALLBACK):
                 continue
             elif tag == f"{_W}ruby":
                 yield from self._ruby(child, style)
             elif tag in _RUNS:
-                yield from self._inline(child, self._styles.of_run(child, style))
+                yield from self._inline_items(child, self._styles.of_run(child, style))
             elif isinstance(tag, str) and tag.startswith(OMML):
                 yield from self._formula(child, style)
             else:
-                yield from self._inline(child, style)
+                yield from self._inline_items(child, style)
 
-    def _signs(self, font: str, text: str) -> str:
-        shown = shown_in(font, text)
+    def _symbols(self, font: str, text: str) -> str:
+        shown = shown_symbols(font, text)
         if UNKNOWN in shown:
             unknown = (sign for sign, known in zip(text, shown, strict=True) if known == UNKNOWN != sign)
             self._document.unknown_symbols += [f"{font} {ord(sign):04X}".strip() for sign in unknown]
         return shown
 
-    def _ruby(self, ruby: Any, style: TextStyle) -> Iterator[_Inline]:
+    def _ruby(self, ruby: Any, style: TextStyle) -> Iterator[_InlineItem]:
         """Yield a ruby text, followed by its reading in brackets. The file has the reading first."""
         base, reading = (
-            [one for part in ruby.iterchildren(f"{_W}{name}") for one in self._inline(part, style)]
+            [item for part in ruby.iterchildren(f"{_W}{name}") for item in self._inline_items(part, style)]
             for name in ("rubyBase", "rt")
         )
         yield from base
@@ -228,13 +230,13 @@ class _Body:
             reading = [("text", "(", style), *reading, ("text", ")", style)]
         yield from reading
 
-    def _formula(self, formula: Any, style: TextStyle) -> Iterator[_Inline]:
+    def _formula(self, formula: Any, style: TextStyle) -> Iterator[_InlineItem]:
         """Yield a formula as one line, then other content in it, such as hidden text."""
-        others: list[_Inline] = []
+        others: list[_InlineItem] = []
 
         def token(node: Any) -> str:
             line = ""
-            for kind, value, look in self._inline((node,), style):
+            for kind, value, look in self._inline_items((node,), style):
                 if kind in ("text", "formula") and look.is_visible and not look.is_struck:
                     is_shifted = look.is_raised or look.is_lowered
                     line += superscript(value, line, is_lowered=look.is_lowered) if is_shifted else value
@@ -247,20 +249,18 @@ class _Body:
         yield from others
 
     def _picture(self, node: Any) -> Picture:
-        extent: Any = next((one.find(f"{_DRAWING}extent") for one in node.iterancestors(*_FRAMES)), None)
+        extent: Any = next((frame.find(f"{_DRAWING}extent") for frame in node.iterancestors(*_FRAMES)), None)
         width, height = (None, None) if extent is None else (points(extent.get(side), "emu") for side in ("cx", "cy"))
         name = next((node.get(f"{_R}{name}") for name in ("embed", "link", "id") if node.get(f"{_R}{name}")), None)
         return Picture(*self._picture_file(name), width, height)
 
 
-def _is_checked(box: Any) -> bool:
-    """Return whether a check box of a legacy form is ticked."""
+def _is_ticked_legacy_box(box: Any) -> bool:
     marks = (box.find(f"{_W}{name}") for name in ("checked", "default"))
     return is_on(next((mark for mark in marks if mark is not None), None))
 
 
-def _chosen(choice: Any) -> str:
-    """Return the selected entry of a drop-down list of a legacy form."""
+def _selected_legacy_entry(choice: Any) -> str:
     entries = [entry.get(f"{_W}val", "") for entry in choice.iterchildren(f"{_W}listEntry")]
     marks = (choice.find(f"{_W}{name}") for name in ("result", "default"))
     number = next((mark.get(f"{_W}val", "0") for mark in marks if mark is not None), "0")

@@ -7,30 +7,30 @@ from typing import Any
 
 from fieldmark.documents.reading.symbols import symbol_font
 
-SMALLEST_POINTS = 1.5  # Word goes down to 1
-MAX_STYLE_DEPTH = 20  # of styles based on one another
+MIN_FONT_POINTS = 1.5  # Word allows 1
+MAX_STYLE_DEPTH = 20  # of styles based on other styles
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_LEAST_SCALES = frozenset(map(str, range(1, 10)))  # percent of a letter's width
+_TINY_SCALES = frozenset(map(str, range(1, 10)))  # percent of a letter's width
 _OFF = frozenset({"0", "false", "off", "none"})
 
 
 @dataclass(frozen=True, slots=True)
 class TextStyle:
-    """Whether text is hidden, its size in points, and whether it is raised, lowered or struck out."""
+    """The properties of text that hide, raise, lower or strike it out. The size is in points."""
 
     hidden: bool = False
     size: float = 10.0
     is_raised: bool = False
     is_lowered: bool = False
     is_struck: bool = False
-    is_squeezed: bool = False  # to letters that are lines
-    symbol_font: str = ""  # if it shows signs in place of letters
+    is_squeezed: bool = False  # so narrow that letters look like lines
+    symbol_font: str = ""  # its name, if the font shows symbols instead of letters
 
     @property
     def is_visible(self) -> bool:
         """Return whether the text is shown. Its colour is ignored."""
-        return not self.hidden and not self.is_squeezed and self.size >= SMALLEST_POINTS
+        return not self.hidden and not self.is_squeezed and self.size >= MIN_FONT_POINTS
 
 
 class DocxStyles:
@@ -85,7 +85,7 @@ def _with_run_properties(properties: Any, style: TextStyle) -> TextStyle:
         return style
     vanish, size, scale, alignment = (properties.find(f"{_W}{name}") for name in ("vanish", "sz", "w", "vertAlign"))
     if scale is not None:
-        style = replace(style, is_squeezed=scale.get(f"{_W}val", "").rstrip("%") in _LEAST_SCALES)
+        style = replace(style, is_squeezed=scale.get(f"{_W}val", "").rstrip("%") in _TINY_SCALES)
     if vanish is not None:
         style = replace(style, hidden=is_on(vanish))
     if size is not None:

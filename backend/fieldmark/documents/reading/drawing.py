@@ -19,11 +19,8 @@ _BASELINE = 9.5  # points below the top of a line
 
 
 def draw_text_page(page: Page) -> bytes:
-    """Return a one-page PDF with the words in Courier at their boxes.
-
-    PDFium includes that font, so no machine needs one. It covers Western European letters; any other is drawn as a
-    question mark. The page's text keeps the right characters.
-    """
+    """Return a one-page PDF with the words in Courier at their boxes. PDFium includes Courier. It covers Western
+    European letters; any other is drawn as a question mark, while the page's text keeps the right characters."""
     pdfium.FPDF_InitLibrary()
     document: Any = pdfium.FPDF_CreateNewDocument()
     try:
@@ -58,9 +55,9 @@ def image_png(image: Image.Image) -> bytes:
     return out.getvalue()
 
 
-def part_of(image: Image.Image, box: Sequence[float], width: int | None) -> Image.Image:
-    """Return a box of an image, given in fractions of it, resized to `width` pixels if given, at most four times
-    enlarged."""
+def crop_and_resize(image: Image.Image, box: Sequence[float], width: int | None) -> Image.Image:
+    """Return a box of an image, given in fractions of its sides. `width` is in pixels; an image is enlarged at most
+    four times."""
     if tuple(box) != WHOLE_PAGE:
         x0, y0, x1, y1 = (at * side for at, side in zip(box, image.size * 2, strict=True))
         left, top = min(int(x0), image.width - 1), min(int(y0), image.height - 1)

@@ -16,7 +16,7 @@ from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, Warni
 from fieldmark.errors import OverLimit, Unreadable, Unsupported
 
 # Elements that hold a file, as base64.
-_FILES = frozenset({"EmbeddedDocumentBinaryObject", "AttachmentBinaryObject", "IncludedBinaryObject"})
+_FILE_TAGS = frozenset({"EmbeddedDocumentBinaryObject", "AttachmentBinaryObject", "IncludedBinaryObject"})
 MAX_CHARACTERS = 4_000_000
 MAX_ATTACHMENTS = 100
 MAX_INVOICE_BYTES = 5 * MIB
@@ -25,7 +25,7 @@ HEADING = "Machine-readable invoice inside the file. Where the printed pages dif
 
 def einvoice_parts(data: bytes) -> list[Part]:
     """Return the lines of an electronic invoice that is a separate file."""
-    return [_part(data)]
+    return [_read_part(data)]
 
 
 def read_attachments(pdf: Pdf, limits: Limits) -> tuple[list[Page], list[ReadingWarning]]:
@@ -53,7 +53,7 @@ def embedded_pages(data: bytes, page_count: int, limits: Limits) -> list[Page]:
     """Return the pages of an e-invoice, numbered after the `page_count` pages of its PDF; empty if it
     cannot be read."""
     try:
-        part = _part(data)
+        part = _read_part(data)
         part[:0] = [HEADING, ""]
         pages = paginate([part], "xml", replace(limits, max_pages=max(1, limits.max_pages - page_count)))
     except (etree.XMLSyntaxError, Unreadable):
@@ -64,43 +64,43 @@ def embedded_pages(data: bytes, page_count: int, limits: Limits) -> list[Page]:
     return [page.renumbered(page.number + page_count) for page in pages]
 
 
-def _part(data: bytes) -> Part:
+def _read_part(data: bytes) -> Part:
     files: list[str] = []
-    lines = [f"{path}: {value}" for path, value in _leaves(data, files)]
+    lines = [f"{path}: {value}" for path, value in _checked_leaves(data, files)]
     if not files:
         return Part(lines)
     names = clean(" ".join(files))[:MAX_EXCERPT]
     return Part(lines, (), [ReadingWarning(WarningCode.ATTACHMENTS_NOT_READ, None, len(files), names)])
 
 
-def _leaves(data: bytes, files: list[str]) -> Iterator[tuple[str, str]]:
+def _checked_leaves(data: bytes, files: list[str]) -> Iterator[tuple[str, str]]:
     if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
         raise Unsupported("The XML declares entities, which invoices never do.")
     characters = 0
-    for path, value in _below(parse_xml(data), "", files):
+    for path, value in _iterate_leaves(parse_xml(data), "", files):
         characters += len(path) + len(value)
-        if characters > MAX_CHARACTERS:  # paths grow with the depth, and each leaf repeats its own
+        if characters > MAX_CHARACTERS:  # paths grow with the depth, and each leaf repeats its path
             raise OverLimit(f"The XML invoice fills more than {MAX_CHARACTERS:,} characters.")
         yield path, value
 
 
-def _below(node: Any, path: str, files: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the path and value of each leaf element. Elements with the same name are counted from 0. Embedded files are
-    only listed by name in `files`."""
-    if etree.QName(node).localname in _FILES:
+def _iterate_leaves(node: Any, path: str, files: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield the path and value of each leaf element. Elements with the same name are counted from 0. Only the names of
+    embedded files are returned, in `files`."""
+    if etree.QName(node).localname in _FILE_TAGS:
         files.append(next((node.get(name) for name in ("filename", "mimeCode") if node.get(name)), "without a name"))
         return
     children = [child for child in node if isinstance(child.tag, str)]
     if not children:
         value = " ".join((node.text or "").split())
-        said = " ".join(f"{etree.QName(name).localname} {given}" for name, given in node.attrib.items())
+        attributes = " ".join(f"{etree.QName(name).localname} {text}" for name, text in node.attrib.items())
         if value:
-            yield path, f"{value} ({said})" if said else value
+            yield path, f"{value} ({attributes})" if attributes else value
         return
-    times = Counter(child.tag for child in children)
-    seen: Counter[str] = Counter()
+    total = Counter(child.tag for child in children)
+    counted: Counter[str] = Counter()
     for child in children:
         name = str(etree.QName(child).localname)
-        index = f"[{seen[child.tag]}]" if times[child.tag] > 1 else ""
-        seen[child.tag] += 1
-        yield from _below(child, f"{path}.{name}{index}" if path else f"{name}{index}", files)
+        index = f"[{counted[child.tag]}]" if total[child.tag] > 1 else ""
+        counted[child.tag] += 1
+        yield from _iterate_leaves(child, f"{path}.{name}{index}" if path else f"{name}{index}", files)

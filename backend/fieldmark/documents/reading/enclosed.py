@@ -22,10 +22,8 @@ MAX_DEPTH = 2
 
 
 class Enclosed(NamedTuple):
-    """An enclosed file: its name, and a function that unpacks at most a given number of bytes.
-
-    The function raises OverLimit for a larger file, PasswordProtected, or any exception for a damaged file.
-    """
+    """A file inside a document: its name, and a function that unpacks at most a given number of bytes. The function
+    raises OverLimit for a larger file, PasswordProtected, or any exception for a damaged file."""
 
     name: str
     unpack: Callable[[int], bytes]

@@ -78,7 +78,7 @@ class _Server:
         signal.signal(signal.SIGCHLD, _ignore)
         self._wakeup_writer = writer
         self._selector.register(control, selectors.EVENT_READ, self._on_request)
-        self._selector.register(self._wakeup, selectors.EVENT_READ, self._on_death)
+        self._selector.register(self._wakeup, selectors.EVENT_READ, self._reap_readers)
 
     def serve(self) -> NoReturn:
         while True:
@@ -86,9 +86,9 @@ class _Server:
                 key.data()
 
     def _on_request(self) -> None:
-        wish, descriptors, _, _ = socket.recv_fds(self._control, 1, DESCRIPTORS)
-        if not wish:
-            os._exit(0)  # the kernel kills the readers: each has asked for it
+        request, descriptors, _, _ = socket.recv_fds(self._control, 1, DESCRIPTORS)
+        if not request:
+            os._exit(0)  # the kernel then kills the readers: see `die_with_parent`
         file, channel, status = descriptors
         parent = os.getpid()
         try:
@@ -104,7 +104,7 @@ class _Server:
         reader = _Reader(pid, socket.socket(fileno=status))
         self._readers[pid] = reader
         self._selector.register(reader.status, selectors.EVENT_READ, lambda: self._kill(reader))
-        _tell(reader.status, {"pid": pid})
+        _send(reader.status, {"pid": pid})
 
     def _become_reader(self, file: int, channel: int, parent: int) -> NoReturn:
         code = 1
@@ -127,11 +127,11 @@ class _Server:
 
     def _kill(self, reader: _Reader) -> None:
         """Kill a reader whose status channel was closed by the service."""
-        if self._readers.get(reader.pid) is reader:  # else it ended in another event of this round
+        if self._readers.get(reader.pid) is reader:  # else it has already ended
             self._selector.unregister(reader.status)
-            os.kill(reader.pid, signal.SIGKILL)  # not reaped yet, so the number is its own
+            os.kill(reader.pid, signal.SIGKILL)  # not reaped yet, so its process id is not reused
 
-    def _on_death(self) -> None:
+    def _reap_readers(self) -> None:
         while True:
             try:
                 self._wakeup.recv(4096)
@@ -144,7 +144,7 @@ class _Server:
                 if reader.status.fileno() in self._selector.get_map():
                     self._selector.unregister(reader.status)
                 code = os.waitstatus_to_exitcode(status)
-                _tell(reader.status, {"code": code, "cpu": used.ru_utime + used.ru_stime})
+                _send(reader.status, {"code": code, "cpu": used.ru_utime + used.ru_stime})
                 reader.status.close()
 
 
@@ -154,9 +154,9 @@ def _highest_descriptor() -> int:
 
 
 def _ignore(number: int, frame: object) -> None:
-    """Do nothing: the signal only wakes the loop. If the system ignored it, children could not be waited for."""
+    """Do nothing: the signal only wakes the loop. With SIG_IGN, children could not be waited for."""
 
 
-def _tell(status: socket.socket, message: dict[str, float]) -> None:
+def _send(status: socket.socket, message: dict[str, float]) -> None:
     with contextlib.suppress(OSError):  # the service may have closed its end
         status.send(json.dumps(message).encode() + b"\n", socket.MSG_DONTWAIT)

@@ -10,7 +10,7 @@ from fieldmark.documents.reading.pages import clean
 from fieldmark.documents.reading.pagination import superscript
 
 Token: TypeAlias = Callable[[Any], str]
-"""Return the visible text of an element that is no structure of a formula: a run of Word, or a token of MathML."""
+"""A function that returns the visible text of a run (Word) or a token (MathML)."""
 
 OMML = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 OMML_RUN = f"{OMML}r"
@@ -52,12 +52,12 @@ def _join(pieces: Iterable[tuple[str, bool]]) -> str:
 
 def _operand(text: str) -> str:
     """Return a part of a formula in parentheses, unless it is a single number or name, or already in parentheses."""
-    if len(text) < 2 or _OPERAND.fullmatch(text) or (text[0] == "(" and _closes_at(text) == len(text) - 1):
+    if len(text) < 2 or _OPERAND.fullmatch(text) or (text[0] == "(" and _closing_index(text) == len(text) - 1):
         return text
     return f"({text})"
 
 
-def _closes_at(text: str) -> int:
+def _closing_index(text: str) -> int:
     depth = 0
     for at, character in enumerate(text):
         depth += (character == "(") - (character == ")")
@@ -66,7 +66,7 @@ def _closes_at(text: str) -> int:
     return -1
 
 
-def _over(top: str, bottom: str, *, has_line: bool = True) -> str:
+def _fraction(top: str, bottom: str, *, has_line: bool = True) -> str:
     if not top or not bottom:
         return top or bottom
     return f"{_operand(top)}/{_operand(bottom)}" if has_line else f"{top}; {bottom}"
@@ -116,7 +116,9 @@ class _Omml:
         part = self._part
         match name:
             case "f":
-                return _over(part(node, "num"), part(node, "den"), has_line=_setting(node, "type", "bar") != "noBar")
+                return _fraction(
+                    part(node, "num"), part(node, "den"), has_line=_setting(node, "type", "bar") != "noBar"
+                )
             case "sSup" | "sSub" | "sSubSup":
                 return _with_scripts(part(node, "e"), part(node, "sub"), part(node, "sup"))
             case "sPre":
@@ -202,7 +204,7 @@ class _MathMl:
         rest = "".join(f" {self.line(child)}" for child in children[3:])
         match name:
             case "mfrac":
-                line = _over(first, second, has_line=node.get("linethickness") not in ("0", "0px", "0pt"))
+                line = _fraction(first, second, has_line=node.get("linethickness") not in ("0", "0px", "0pt"))
             case "mroot":
                 line = _root(first, second)
             case "msup":
@@ -219,12 +221,14 @@ class _MathMl:
 
     def _multiscripts(self, children: list[Any]) -> str:
         base, *scripts = children or [None]
-        at = next((at for at, child in enumerate(scripts) if _local(child) == "mprescripts"), len(scripts))
-        behind, before = (
-            "".join((_raised if at % 2 else _lowered)(self.line(child)) for at, child in enumerate(some))
-            for some in (scripts[:at], scripts[at + 1 :])
+        index = next((index for index, child in enumerate(scripts) if _local(child) == "mprescripts"), len(scripts))
+        after, before = (
+            "".join(
+                (_raised if index % 2 else _lowered)(self.line(child)) for index, child in enumerate(children_of_side)
+            )
+            for children_of_side in (scripts[:index], scripts[index + 1 :])
         )
-        return f"{before}{'' if base is None else self.line(base)}{behind}"
+        return f"{before}{'' if base is None else self.line(base)}{after}"
 
     def _row(self, children: list[Any]) -> str:
         pieces: list[tuple[str, bool]] = []

@@ -23,7 +23,7 @@ _ElementWrapper: Any = cssselect2.ElementWrapper  # pyright: ignore
 
 MIN_FONT_PIXELS = 2.0
 MIN_OPACITY = 0.05
-SCREEN_WIDTH = 1280.0  # pixels: media queries are answered for the screen of a desk
+SCREEN_WIDTH = 1280.0  # pixels: media queries are evaluated for a desktop screen
 MAX_NESTED_BLOCKS = 20  # deeper ones are ignored
 MAX_COLUMNS = 40  # items of a flex container on one line
 
@@ -45,7 +45,7 @@ class Display(StrEnum):
     ITEMS = "items"  # a flex or grid container
 
 
-_LINES = ("text-decoration", "text-decoration-line")
+_LINE_PROPERTIES = ("text-decoration", "text-decoration-line")
 _SIDES = ("top", "right", "bottom", "left")
 _GAPS = (("margin-left", "padding-left"), ("margin-right", "padding-right"))
 _LOGICAL = {
@@ -58,7 +58,7 @@ _PROPERTIES = frozenset(
     bottom left margin margin-left margin-right margin-inline padding padding-left padding-right padding-inline
     white-space list-style list-style-type flex-direction flex-flow grid-template-columns width height background
     background-image content""".split()  # noqa: SIM905
-) | {*_LINES, *_LOGICAL}
+) | {*_LINE_PROPERTIES, *_LOGICAL}
 _DISPLAYS = {
     "inline": Display.INLINE, "inline-block": Display.INLINE, "inline-flex": Display.INLINE,
     "inline-grid": Display.INLINE, "ruby": Display.INLINE, "contents": Display.CONTENTS,
@@ -96,7 +96,7 @@ _TAG_VALUES: dict[str, dict[str, str]] = {
     "big": {"font-size": "larger"},
     "ul": {"list-style-type": "disc"},
     **{tag: {"white-space": "pre"} for tag in ("pre", "textarea", "listing", "xmp", "plaintext")},
-    "noscript": {"display": "none"},  # a person's browser runs scripts
+    "noscript": {"display": "none"},  # browsers run scripts, so they hide it
 }
 _DRAWN_TAGS = frozenset(["svg", "g", "text", "tspan", "textpath", "a", "switch", "image", "use", "foreignobject"])
 _DRAWN_ATTRIBUTES = ("display", "visibility", "opacity", "font-size", "text-decoration", "baseline-shift")
@@ -123,13 +123,13 @@ _WIDTH = re.compile(r"\((?:(min|max)-(?:device-)?width ?:|width ?([<>])=?) ?(\d+
 class ElementStyle:
     """The inherited style of an element's text."""
 
-    is_removed: bool = False  # with everything inside
-    is_hidden: bool = False  # an element inside may be visible again
+    is_removed: bool = False  # with all its children
+    is_hidden: bool = False  # a child may be visible again
     font_pixels: float = _DEFAULT_FONT_PIXELS
     is_struck: bool = False
     script: int = 0  # 1 for raised text, -1 for lowered text
     keeps_space: bool = False
-    marker: str = "•"  # of a list item: how 1 is written, a bullet, or nothing
+    marker: str = "•"  # of a list item: its number 1, a bullet, or nothing
 
     @property
     def is_visible(self) -> bool:
@@ -144,7 +144,7 @@ class ElementBox(NamedTuple):
     gap_before: int = 0
     gap_after: int = 0
     columns: int = 1  # items of a flex or grid container on one line
-    has_items: bool = False  # its children are boxes of their own, on a line
+    has_items: bool = False  # its children are separate boxes on one line
     images: tuple[str, ...] = ()
     width: float | None = None
     height: float | None = None
@@ -156,11 +156,11 @@ class Declaration(NamedTuple):
     name: str
     value: str
     is_important: bool
-    tokens: Sequence[Any] = ()  # of values that hold text or addresses
+    tokens: Sequence[Any] = ()  # for values that contain text or URLs
 
 
 _Values = Mapping[str, str]
-_NOTHING: dict[str, Declaration] = {}
+_NO_DECLARATIONS: dict[str, Declaration] = {}
 _TAG_BOXES = {
     **{tag: ElementBox(display) for tag, display in _TAG_DISPLAYS.items()},
     **dict.fromkeys(_SEPARATE_TAGS, ElementBox(Display.INLINE, 1, 1)),
@@ -176,7 +176,7 @@ class StyleResolver:
         self.initial = ElementStyle()
         self._matcher: Any = selectors.Matcher()
         self._elements: dict[Any, Any] = {}
-        # Of what many elements have in common, each is computed once.
+        # Caches: many elements have the same declarations and styles.
         self._cascades: dict[Any, tuple[Mapping[str, Declaration], ...]] = {}
         self._resolved: dict[Any, tuple[ElementStyle, ElementBox]] = {}
         for node in root.iter("style"):
@@ -189,7 +189,7 @@ class StyleResolver:
             self._elements = {each.etree_element: each for each in _Element.from_html_root(root).iter_subtree()}
 
     def compute(self, node: Any, parent: ElementStyle) -> tuple[ElementStyle, ElementBox]:
-        """Return the style and the box of an element inside one of style `parent`."""
+        """Return the style and box of an element whose parent has the style `parent`."""
         tag: str = node.tag
         default = _TAG_BOXES.get(tag, _INLINE_BOX)
         if parent.is_removed:
@@ -210,7 +210,7 @@ class StyleResolver:
         if not values:
             return parent, default._replace(before=before, after=after) if before or after else default
         style, box = self._resolve(values, parent, default)
-        images = tuple(_addresses(declared["background-image"].tokens)) if "background-image" in declared else ()
+        images = tuple(_picture_urls(declared["background-image"].tokens)) if "background-image" in declared else ()
         return style, box._replace(images=images, before=before, after=after)
 
     def generate(
@@ -222,7 +222,7 @@ class StyleResolver:
         tokens = declared["content"].tokens
         style, box = self._resolve({name: each.value for name, each in declared.items()}, parent, _INLINE_BOX)
         background = declared["background-image"].tokens if "background-image" in declared else ()
-        return style, box._replace(images=tuple(_addresses([*tokens, *background]))), _generated_text(tokens, node)
+        return style, box._replace(images=tuple(_picture_urls([*tokens, *background]))), _generated_text(tokens, node)
 
     def _declared(self, node: Any) -> tuple[Mapping[str, Declaration], ...]:
         """Return the winning declaration of each property, for the element and its generated content.
@@ -235,7 +235,7 @@ class StyleResolver:
                 matches = self._matcher.match(self._elements[node])
         style = node.get("style") or ""
         if not matches and not style:
-            return _NOTHING, _NOTHING, _NOTHING
+            return _NO_DECLARATIONS, _NO_DECLARATIONS, _NO_DECLARATIONS
         key = style, *(order for _, order, _, _ in matches)
         if key not in self._cascades:
             self._cascades[key] = _cascade(matches, style)
@@ -281,7 +281,7 @@ class StyleResolver:
 
 
 class _Element(_ElementWrapper):
-    """A cssselect2 element without the tuple per element and the recursion of its `previous_siblings`."""
+    """A cssselect2 element whose `previous_siblings` needs no recursion and no tuple per element."""
 
     @property
     def previous_siblings(self) -> Iterator[Any]:
@@ -336,10 +336,10 @@ def _cascade(
 
 def _resolve(values: _Values, parent: ElementStyle, default: ElementBox) -> tuple[ElementStyle, ElementBox]:
     size = _font_pixels(values["font-size"], parent.font_pixels) if "font-size" in values else parent.font_pixels
-    box = _box(values, default, size)
+    box = _make_box(values, default, size)
     visibility = values.get("visibility", "inherit")
     is_apart = box.gap_before > 0 and box.gap_after > 0
-    script = _script(values, size, parent.font_pixels, is_apart) if box.display is Display.INLINE else 0
+    script = _raised_or_lowered(values, size, parent.font_pixels, is_apart) if box.display is Display.INLINE else 0
     space = values.get("white-space", "inherit")
     style = ElementStyle(
         is_removed=(
@@ -350,7 +350,7 @@ def _resolve(values: _Values, parent: ElementStyle, default: ElementBox) -> tupl
         ),
         is_hidden=parent.is_hidden if visibility in ("inherit", "unset") else visibility in ("hidden", "collapse"),
         font_pixels=size,
-        is_struck=parent.is_struck or any("line-through" in values.get(name, "") for name in _LINES),
+        is_struck=parent.is_struck or any("line-through" in values.get(name, "") for name in _LINE_PROPERTIES),
         script=script or parent.script,
         keeps_space=parent.keeps_space if space in ("inherit", "unset") else space.startswith(("pre", "break-spaces")),
         marker=_MARKERS.get(values.get("list-style-type", ""), parent.marker),
@@ -358,7 +358,7 @@ def _resolve(values: _Values, parent: ElementStyle, default: ElementBox) -> tupl
     return style, box
 
 
-def _box(values: _Values, default: ElementBox, size: float) -> ElementBox:
+def _make_box(values: _Values, default: ElementBox, size: float) -> ElementBox:
     given = values.get("display", "")
     display = _DISPLAYS.get(given, default.display)
     before, after = (default.gap_before, default.gap_after) if display is default.display else (0, 0)
@@ -380,11 +380,10 @@ def _box(values: _Values, default: ElementBox, size: float) -> ElementBox:
             )
     sizes = [values.get(side, "") for side in ("width", "height")]
     width, height = [None if each.endswith("%") else _pixels(each, size) or None for each in sizes]
-    return ElementBox(display, before, after, _columns(values, given), has_items, (), width, height)
+    return ElementBox(display, before, after, _items_per_line(values, given), has_items, (), width, height)
 
 
-def _columns(values: _Values, display: str) -> int:
-    """Return how many items of a flex or grid container are on one line."""
+def _items_per_line(values: _Values, display: str) -> int:
     if display == "grid":
         tracks = values.get("grid-template-columns", "none")
         if repeated := _REPEAT.match(tracks):
@@ -407,15 +406,14 @@ def _count_tracks(tracks: str) -> int:
     return max(count, 1)
 
 
-def _addresses(tokens: Iterable[Any]) -> Iterator[str]:
-    """Return the URLs of the pictures in a CSS value."""
+def _picture_urls(tokens: Iterable[Any]) -> Iterator[str]:
     for token in tokens:
         if token.type == "url":
             yield token.value
         elif token.type == "function" and token.lower_name == "url":
             yield from [each.value for each in token.arguments if each.type == "string"][:1]
         elif token.type == "function" and token.lower_name.endswith("image-set"):
-            # Its first choice: the others show the same in another resolution.
+            # Take its first image: the others are the same in another resolution.
             for each in token.arguments:
                 if each.type in ("url", "string"):
                     yield each.value
@@ -426,24 +424,23 @@ def _addresses(tokens: Iterable[Any]) -> Iterator[str]:
 
 
 def _generated_text(tokens: Iterable[Any], node: Any) -> str:
-    """Return the text of a `content` value, without counters and icon font symbols."""
     pieces: list[str] = []
     for token in tokens:
         if token.type == "string":
             pieces.append(token.value)
         elif token.type == "function" and token.lower_name == "attr":
             name = next((each.value for each in token.arguments if each.type == "ident"), "")
-            with contextlib.suppress(ValueError):  # no name of an attribute
+            with contextlib.suppress(ValueError):  # not an attribute name
                 pieces.append(node.get(name.lower()) or "")
         elif token.type == "ident":
             pieces.append({"open-quote": "“", "close-quote": "”"}.get(token.lower_value, ""))
         elif token.type == "literal" and token.value == "/":
-            break  # what follows is spoken, not shown
+            break  # alternative text follows, for screen readers
     return _PRIVATE_USE.sub("", "".join(pieces))
 
 
 def _text(tokens: Iterable[Any]) -> str:
-    """Return tokens as lower-case CSS without comments, or `?` if they are nested too deeply for a real value."""
+    """Return tokens as lower-case CSS without comments; `?` if they are nested too deeply."""
     try:
         return " ".join(_COMMENT.sub(" ", css.serialize(tokens)).lower().split())
     except RecursionError:
@@ -480,12 +477,10 @@ def _opacity(value: str) -> float:
     return float(match[1]) / (100 if match[2] else 1) if match else 1.0
 
 
-def _script(values: _Values, size: float, around: float, is_apart: bool) -> int:
-    """Return whether inline text is raised (1), lowered (-1) or neither (0).
-
-    For an inline block, only `sub` and `super` count: other properties position the box itself.
-    """
-    is_small = size <= _SMALL * around
+def _raised_or_lowered(values: _Values, size: float, parent_size: float, is_apart: bool) -> int:
+    """Return 1 for raised inline text, -1 for lowered, else 0. For an inline block, only `sub` and `super` count: other
+    properties position the box itself."""
+    is_small = size <= _SMALL * parent_size
     alignment = values.get("vertical-align") or values.get("baseline-shift") or ""
     if alignment.startswith(("sup", "sub")):
         return 1 if alignment.startswith("sup") else -1
@@ -497,7 +492,7 @@ def _script(values: _Values, size: float, around: float, is_apart: bool) -> int:
         return 1 if shift > 0 else -1
     if values.get("position") == "relative":
         shift = -_pixels(values.get("top"), size) or _pixels(values.get("bottom"), size)
-        if abs(shift) >= (_MIN_SHIFT_OF_SMALL if is_small else _MIN_SHIFT) * around:
+        if abs(shift) >= (_MIN_SHIFT_OF_SMALL if is_small else _MIN_SHIFT) * parent_size:
             return 1 if shift > 0 else -1
     return 0
 
@@ -513,15 +508,15 @@ def _pixels(length: str | None, size: float) -> float:
     return number * (_PIXELS.get(unit, size / 2) if unit != "px" else 1.0)
 
 
-def _font_pixels(value: str, around: float) -> float:
+def _font_pixels(value: str, parent_size: float) -> float:
     if value in ("inherit", "unset"):
-        return around
+        return parent_size
     if value in ("smaller", "larger"):
-        return around / 1.2 if value == "smaller" else around * 1.2
+        return parent_size / 1.2 if value == "smaller" else parent_size * 1.2
     match = _SIZE.fullmatch(value)
     if match is None:
         return _FONT_SIZES.get(value, _DEFAULT_FONT_PIXELS)
     number, unit = float(match[1]), match[2] or "px"
     if unit in ("em", "%"):
-        return around * number / (100 if unit == "%" else 1)
+        return parent_size * number / (100 if unit == "%" else 1)
     return number * _PIXELS[unit] if unit in _PIXELS else _DEFAULT_FONT_PIXELS if number else 0.0

@@ -22,7 +22,7 @@ class Images:
 
     def __init__(self, data: bytes, media_type: str, limits: Limits) -> None:
         """Raise Unreadable if the file is damaged or has more pages than the limit."""
-        warnings.simplefilter("ignore")  # Pillow's own limit on pixels is lower than ours and only warns.
+        warnings.simplefilter("ignore")  # Pillow's limit on pixels is lower than MAX_PIXELS and only warns.
         Image.MAX_IMAGE_PIXELS = None
         self._limits = limits
         self._kind = _FORMATS[media_type]
@@ -30,9 +30,9 @@ class Images:
         self.page_count = 1
         self.is_animated: bool = self._kind in ("GIF", "PNG", "WEBP") and getattr(self._image, "is_animated", False)
         if self._kind == "TIFF":
-            self.page_count = self._count()
+            self.page_count = self._count_pages()
 
-    def _count(self) -> int:
+    def _count_pages(self) -> int:
         # n_frames would follow the whole chain before the limit is looked at.
         count = 0
         while count <= self._limits.max_pages:
@@ -51,8 +51,8 @@ class Images:
         return self._image.size
 
     def frame(self, number: int, longest_side: int) -> tuple[Image.Image, int, int]:
-        """Return one frame as RGB on white, with its full width and height. It is rotated as EXIF says, and reduced to
-        `longest_side` pixels."""
+        """Return one frame as RGB on white, with its full width and height. It is rotated as its EXIF data requires,
+        and reduced to `longest_side` pixels."""
         image: Any = self._image
         if self._kind == "TIFF":
             image.seek(number - 1)

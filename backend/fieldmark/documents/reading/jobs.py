@@ -57,7 +57,7 @@ _KINDS: dict[str, type[Job]] = {"read": ReadJob, "ocr": OcrJob, "draw": DrawJob,
 
 
 def job_to_json(job: Job, limits: Limits, user: int | None) -> dict[str, Any]:
-    """Return the job with its limits and the user to run it as."""
+    """Return the job with its limits and the id of the user to run it as."""
     kind = next(name for name, kind in _KINDS.items() if isinstance(job, kind))
     return {"kind": kind, "job": asdict(job), "limits": asdict(limits), "user": user}
 

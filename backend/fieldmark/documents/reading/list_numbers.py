@@ -37,53 +37,51 @@ class WordLists:
     """The numbers of the paragraphs of a Word document. Call it for the paragraphs in order."""
 
     def __init__(self, numbering: Any | None, styles: Any | None) -> None:
-        self._lists: dict[
-            str, tuple[str, dict[int, int]]
-        ] = {}  # the definition that each uses, and where its numbers restart
+        self._lists: dict[str, tuple[str, dict[int, int]]] = {}  # by id: the definition, and the first numbers by level
         self._levels: dict[tuple[str, int], Any] = {}
-        self._of_style: dict[str, Any] = {}
+        self._style_properties: dict[str, Any] = {}
         self._counts: dict[str, dict[int, int]] = {}
         for definition in numbering.iterchildren(f"{_W}abstractNum") if numbering is not None else ():
             for level in definition.iterchildren(f"{_W}lvl"):
                 self._levels[definition.get(f"{_W}abstractNumId", ""), _integer(level.get(f"{_W}ilvl"))] = level
-        for one in numbering.iterchildren(f"{_W}num") if numbering is not None else ():
+        for instance in numbering.iterchildren(f"{_W}num") if numbering is not None else ():
             starts = {
                 _integer(override.get(f"{_W}ilvl")): _integer(_value(override, "startOverride"), 1)
-                for override in one.iterchildren(f"{_W}lvlOverride")
+                for override in instance.iterchildren(f"{_W}lvlOverride")
                 if _value(override, "startOverride") is not None
             }
-            self._lists[one.get(f"{_W}numId", "")] = _value(one, "abstractNumId") or "", starts
+            self._lists[instance.get(f"{_W}numId", "")] = _value(instance, "abstractNumId") or "", starts
         for style in styles.iter(f"{_W}style") if styles is not None else ():
             if (properties := style.find(f"{_W}pPr/{_W}numPr")) is not None:
-                self._of_style[style.get(f"{_W}styleId", "")] = properties
+                self._style_properties[style.get(f"{_W}styleId", "")] = properties
 
     def label(self, paragraph: Any) -> str:
         """Return the number shown before a paragraph: `2.1`, `(a)`, `•`. Empty if it is not a list item."""
         properties = paragraph.find(f"{_W}pPr/{_W}numPr")
         style = _value(paragraph, f"pPr/{_W}pStyle")
         if properties is None:
-            properties = self._of_style.get(style or "")
+            properties = self._style_properties.get(style or "")
         if properties is None or (number := _value(properties, "numId")) not in self._lists:
             return ""
         definition, starts = self._lists[number]
-        place = min(max(_integer(_value(properties, "ilvl")), 0), LEVELS - 1)
-        level = self._levels.get((definition, place))
+        depth = min(max(_integer(_value(properties, "ilvl")), 0), LEVELS - 1)
+        level = self._levels.get((definition, depth))
         if level is None:
             return ""
         counts = self._counts.setdefault(definition, {})
-        counts[place] = starts.pop(place, counts.get(place, _integer(_value(level, "start"), 1) - 1) + 1)
-        for deeper in range(place + 1, LEVELS):
+        counts[depth] = starts.pop(depth, counts.get(depth, _integer(_value(level, "start"), 1) - 1) + 1)
+        for deeper in range(depth + 1, LEVELS):
             counts.pop(deeper, None)
         if _value(level, "numFmt") == "bullet":
             return "•"
 
-        def written(match: re.Match[str]) -> str:
-            at = int(match[1]) - 1
-            other = self._levels.get((definition, at), level)
-            kind = _KINDS.get(_value(other, "numFmt") or "", "1")
-            return write_number(counts.get(at, _integer(_value(other, "start"), 1)), kind)
+        def format_number(match: re.Match[str]) -> str:
+            index = int(match[1]) - 1
+            numbered_level = self._levels.get((definition, index), level)
+            kind = _KINDS.get(_value(numbered_level, "numFmt") or "", "1")
+            return write_number(counts.get(index, _integer(_value(numbered_level, "start"), 1)), kind)
 
-        return re.sub(r"%([1-9])", written, _value(level, "lvlText") or "").strip()
+        return re.sub(r"%([1-9])", format_number, _value(level, "lvlText") or "").strip()
 
 
 def _value(node: Any, path: str) -> str | None:

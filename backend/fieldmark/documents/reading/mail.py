@@ -21,22 +21,22 @@ from fieldmark.documents.reading.enclosed import Container, Enclosed, shown_name
 from fieldmark.documents.reading.markup import html_lines
 from fieldmark.documents.reading.pagination import Part, expand_tabs
 from fieldmark.documents.reading.pictures import Picture
-from fieldmark.documents.reading.text import decode, encoding_warnings, says_more
+from fieldmark.documents.reading.text import decode, encoding_warnings, has_more_text
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode, skipped_files_warning
 from fieldmark.errors import Damaged, OverLimit
 
-importlib.import_module("email.generator")  # email does when a mail is written, which is after lockdown
+importlib.import_module("email.generator")  # the email package imports it late, after lockdown
 
-_CONTENT_ID = 0x3712  # the property of an MSG by which its HTML names a picture
+_CONTENT_ID = 0x3712  # the MSG property with a picture's content id
 SMALL_PICTURE = 64 * 1024
-"""A smaller picture in the text is a logo or a signature. A larger one may be a photograph of a receipt."""
+"""Bytes. A smaller picture in the text is a logo or signature. A larger one may be a photograph of a receipt."""
 
-_AS_IT_CAME = default.clone(refold_source="none")
+_UNCHANGED = default.clone(refold_source="none")
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+")
-# The controls of Latin-1 are what Windows-1252 has in their place: `€` is declared as Latin-1.
+# Control codes of Latin-1 to the characters of Windows-1252: `€` is often declared as Latin-1.
 _CONTROLS = {code: bytes([code]).decode("cp1252", "ignore") for code in range(0x80, 0xA0)}
-_SHOWN = ("From", "To", "Cc", "Reply-To", "Date", "Subject")
+_SHOWN_HEADERS = ("From", "To", "Cc", "Reply-To", "Date", "Subject")
 
 
 class _Policy(EmailPolicy):
@@ -60,18 +60,18 @@ class MailFile(NamedTuple):
 
 def read_mail(data: bytes) -> Container:
     """Read an EML file: its plain text, its HTML if that has more text, and its files."""
-    policy: Any = _Policy()  # makes an EmailMessage, which its type does not say
+    policy: Any = _Policy()  # returns an EmailMessage, which its type does not declare
     message: EmailMessage = BytesParser(policy=policy).parsebytes(data)
-    found = _found(message)
+    found = _find_texts_and_files(message)
     shown = "".join(
         _content(part)
         for part in message.walk()
         if _kind(part) == "text/html" and part.get_content_disposition() != "attachment"
     )
-    headers = {name: message[name] for name in _SHOWN}
+    headers = {name: message[name] for name in _SHOWN_HEADERS}
     body = _body(found.texts)
     body.pictures = html_lines(shown).pictures if shown.strip() else []
-    body.warnings += _cut_off(message)
+    body.warnings += _truncation_warnings(message)
     return _container(headers, body, shown, [_file(part) for part in found.files])
 
 
@@ -83,7 +83,7 @@ def read_msg(data: bytes) -> Container:
         raise Damaged("The file is not an Outlook message: it has neither sender, subject nor text.")
     shown = html_lines(html) if html.strip() else Part()
     body = Part(map(expand_tabs, plain.splitlines()), (), (), shown.pictures)
-    if says_more(shown, body):
+    if has_more_text(shown, body):
         body = Part([*body, *shown], shown.hidden, (), shown.pictures, shown.struck) if plain.strip() else shown
     return _container(_headers(message), body, html, [_attachment(attachment) for attachment in message.attachments])
 
@@ -94,7 +94,7 @@ def _container(headers: Mapping[str, object], body: Part, html: str, files: Sequ
     lines = [f"{name}: {' '.join(value.split())}" for name, value in shown_headers]
     pictures = [file for file in files if _is_small_picture(file, html)]
     attached = [file for file in files if not _is_small_picture(file, html)]
-    named = [_named("Attachment", file) for file in attached] + [_named("Picture", file) for file in pictures]
+    named = [_file_line("Attachment", file) for file in attached] + [_file_line("Picture", file) for file in pictures]
     lines += ["", *body, *(["", *named] if named else [])]
     shown = [
         *body.pictures,
@@ -107,32 +107,32 @@ def _container(headers: Mapping[str, object], body: Part, html: str, files: Sequ
 
 
 @dataclass(slots=True)
-class _Found:
+class _TextsAndFiles:
     texts: list[EmailMessage] = field(default_factory=list[EmailMessage])
     files: list[EmailMessage] = field(default_factory=list[EmailMessage])
 
 
-def _found(part: EmailMessage) -> _Found:
+def _find_texts_and_files(part: EmailMessage) -> _TextsAndFiles:
     kind = _kind(part)
     if part.get_content_maintype() == "multipart" and part.is_multipart():
-        inner = [_found(one) for one in part.iter_parts() if isinstance(one, EmailMessage)]
-        files = [file for one in inner for file in one.files]
+        inner = [_find_texts_and_files(each) for each in part.iter_parts() if isinstance(each, EmailMessage)]
+        files = [file for each in inner for file in each.files]
         if kind != "multipart/alternative":
-            return _Found([text for one in inner for text in one.texts], files)
-        said = [one.texts for one in inner if _says_something(one.texts)]
-        plain = [texts for texts in said if all(_kind(text) == "text/plain" for text in texts)]
-        read = [*plain, *said, []][0]
+            return _TextsAndFiles([text for each in inner for text in each.texts], files)
+        non_empty = [each.texts for each in inner if _has_text(each.texts)]
+        plain = [texts for texts in non_empty if all(_kind(text) == "text/plain" for text in texts)]
+        read = [*plain, *non_empty, []][0]
         # Email programs show the last alternative. The first may only say "Your program shows no HTML".
-        if said and said[-1] is not read and says_more(_body(said[-1]), _body(read)):
-            read = [*read, *said[-1]]
-        return _Found(read, files)
+        if non_empty and non_empty[-1] is not read and has_more_text(_body(non_empty[-1]), _body(read)):
+            read = [*read, *non_empty[-1]]
+        return _TextsAndFiles(read, files)
     is_text = kind in ("text/plain", "text/html")
     if is_text and part.get_content_disposition() != "attachment" and not part.get_filename():
-        return _Found([part])
-    return _Found(files=[part])
+        return _TextsAndFiles([part])
+    return _TextsAndFiles(files=[part])
 
 
-def _says_something(texts: list[EmailMessage]) -> bool:
+def _has_text(texts: list[EmailMessage]) -> bool:
     return any(_content(text).strip() for text in texts)
 
 
@@ -169,7 +169,7 @@ def _base64(part: EmailMessage) -> str | None:
     return _NOT_BASE64.sub("", written.partition("=")[0]) if is_base64 and isinstance(written, str) else None
 
 
-def _cut_off(message: EmailMessage) -> list[ReadingWarning]:
+def _truncation_warnings(message: EmailMessage) -> list[ReadingWarning]:
     """Return the warning that an email, or a text or file in it, is truncated."""
     names: list[str] = []
     for part in message.walk():
@@ -193,14 +193,14 @@ def _is_small_picture(file: MailFile, html: str) -> bool:
     return is_shown and may_be_picture and len(file.content) <= SMALL_PICTURE
 
 
-def _unpack(file: MailFile, most: int) -> bytes:
-    if len(file.content) > most:
+def _unpack(file: MailFile, max_bytes: int) -> bytes:
+    if len(file.content) > max_bytes:
         raise OverLimit
     return file.content
 
 
-def _named(what: str, file: MailFile) -> str:
-    return f"{what}: {shown_name(file.name)} ({file.media_type}, {len(file.content):,} bytes)"
+def _file_line(kind: str, file: MailFile) -> str:
+    return f"{kind}: {shown_name(file.name)} ({file.media_type}, {len(file.content):,} bytes)"
 
 
 def _file(part: EmailMessage) -> MailFile:
@@ -209,10 +209,10 @@ def _file(part: EmailMessage) -> MailFile:
 
 
 def _bytes(part: EmailMessage) -> bytes:
-    if part.is_multipart():  # a mail that was forwarded as a whole
+    if part.is_multipart():  # a forwarded email
         try:
-            return b"".join(one.as_bytes(policy=_AS_IT_CAME) for one in part.iter_parts())
-        except (ValueError, LookupError, TypeError, AttributeError):  # headers that cannot be written again
+            return b"".join(each.as_bytes(policy=_UNCHANGED) for each in part.iter_parts())
+        except (ValueError, LookupError, TypeError, AttributeError):  # headers that cannot be serialised
             return b""
     return _payload(part)
 

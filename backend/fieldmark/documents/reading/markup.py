@@ -29,27 +29,27 @@ _TEXTLESS_TAGS = frozenset(
     """script style title meta link desc metadata defs annotation annotation-xml audio canvas map datalist
     noframes noembed""".split()  # noqa: SIM905
 )
-_FALLBACK_TAGS = frozenset(["progress", "meter"])  # shown as bars; their text is for browsers that know them not
+_FALLBACK_TAGS = frozenset(["progress", "meter"])  # shown as bars; their text is for browsers that don't support them
 _TEXTLESS_INPUTS = frozenset(["range", "color", "file"])
-_ADDRESSES = {"object": "data", "video": "poster"}
-_WITHIN_LINES = (Display.INLINE, Display.CONTENTS, Display.CELL)
-_EMBEDDED = re.compile(
+_URL_ATTRIBUTES = {"object": "data", "video": "poster"}
+_INLINE_DISPLAYS = (Display.INLINE, Display.CONTENTS, Display.CELL)
+_EMBEDDED_IMAGE = re.compile(
     r"""((?<=["'])data:image/[a-z.+-]{1,30};base64,)([a-z0-9+/=%\s]++)(?=["'])"""
     r"|(data:image/[a-z.+-]{1,30};base64,)([a-z0-9+/=%]++)",
     re.I,
 )
-_TAKEN_OUT = re.compile(r"data:(image/[a-z.+-]{1,30});base64,(\d{1,9})", re.I)
+_REPLACED_DATA_URL = re.compile(r"data:(image/[a-z.+-]{1,30});base64,(\d{1,9})", re.I)
 _DATA = re.compile(r"data:([a-z0-9.+/-]{0,60})((?:;[^,;]{0,60}){0,5}),", re.I)
 _CHARSET = re.compile(rb"<meta[^>]{0,300}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{2,40})", re.I)
 _PROLOGUE = re.compile(r"\A\s*<\?xml[^>]*>")
 _SVG, _HTML = "image/svg+xml", ("text/html", "application/xhtml+xml")
 _PLUGIN = re.compile(r"application/(?:x-|java|vnd\.adobe\.flash)|[^?#]{0,2000}\.(?:swf|class|jar)", re.I)
 _POINTS_PER_PIXEL = 0.75
-_NO_FILES = ("cid:", "about:", "javascript:", "#")  # a mail's own pictures come with it
+_NO_FILES_SCHEMES = ("cid:", "about:", "javascript:", "#")  # a mail's own pictures come with it
 _OFFSET = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+))(em)?")
-_LINE_OF_TEXT = 0.8  # of a font's size: text of a drawing that is moved further down is on another line
+_NEW_LINE_SHIFT = 0.8  # of the font size: drawn text moved down by more is on a new line
 MAX_GENERATED = 1_000_000  # characters
-MAX_NESTED_PAGES = 3  # a page in a page; deeper ones count as pictures that are not read
+MAX_NESTED_PAGES = 3  # pages within pages; deeper ones count as unread pictures
 
 
 def html_parts(data: bytes) -> list[Part]:
@@ -57,7 +57,7 @@ def html_parts(data: bytes) -> list[Part]:
     match = _CHARSET.search(data[:4096])
     declared = match[1].decode("ascii") if match else None
     if declared and declared.lower().startswith("utf-16"):
-        declared = "utf-8"  # it could not be read otherwise
+        declared = "utf-8"  # the declaration itself is readable as ASCII, so it is false
     part = html_lines(decode(data, declared))
     part.warnings += encoding_warnings(data, declared, part)
     return [part]
@@ -66,11 +66,11 @@ def html_parts(data: bytes) -> list[Part]:
 def html_lines(text: str) -> Part:
     """Return the visible lines of HTML, and the hidden words. Raise Unreadable if it is damaged or over a limit."""
     files = _EmbeddedFiles()
-    root = _parse(files.take_out(text))
+    root = _parse(files.replace_images(text))
     if root is None:
         return Part()
-    page = _Page(StyleResolver(root), files)
-    block = _Block()
+    page = _PageWalker(StyleResolver(root), files)
+    block = _LineBuilder()
     page.walk(root, block, page.initial)
     return Part(block.lines(), page.hidden, (), page.pictures, page.struck)
 
@@ -95,8 +95,7 @@ class _EmbeddedFile(NamedTuple):
 
 
 class _EmbeddedFiles:
-    """Files embedded in a page as data URLs. They are removed before parsing, since the parser accepts
-    at most 10 MB."""
+    """Files embedded in a page as data URLs. Images are cut out before parsing: the parser accepts at most 10 MB."""
 
     def __init__(self) -> None:
         self._contents: list[str] = []
@@ -105,18 +104,15 @@ class _EmbeddedFiles:
         self.backgrounds = set[str]()
         self.generated = 0  # characters
 
-    def take_out(self, text: str) -> str:
-        """Return the text with each embedded image replaced by a number."""
-
+    def replace_images(self, text: str) -> str:
         def number(match: re.Match[str]) -> str:
             self._contents.append(match[2] or match[4])
             return f"{match[1] or match[3]}{len(self._contents) - 1}"
 
-        return _EMBEDDED.sub(number, text)
+        return _EMBEDDED_IMAGE.sub(number, text)
 
     def find(self, address: str) -> _EmbeddedFile | None:
-        """Return the file of a data URL."""
-        if (match := _TAKEN_OUT.fullmatch(address)) and (number := int(match[2])) < len(self._contents):
+        if (match := _REPLACED_DATA_URL.fullmatch(address)) and (number := int(match[2])) < len(self._contents):
             content = self._contents[number]
             if number not in self._keys:
                 self._keys[number] = hashlib.sha256(content.encode()).hexdigest()
@@ -128,8 +124,8 @@ class _EmbeddedFiles:
         return None
 
 
-class _Block:
-    """Lines of text under construction."""
+class _LineBuilder:
+    """Collects text into lines."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -182,8 +178,8 @@ class _Block:
         return self._lines
 
 
-class _Page:
-    """Walks through a page and collects its lines. Words of hidden text go to `hidden`."""
+class _PageWalker:
+    """Walks through a page and collects its lines, hidden words, struck-out words and pictures."""
 
     def __init__(self, resolver: StyleResolver, files: _EmbeddedFiles, depth: int = 0) -> None:
         self._files = files
@@ -193,14 +189,14 @@ class _Page:
         self.pictures: list[Picture] = []
         self.hidden: list[str] = []
         self.struck: list[str] = []
-        self._numbers: dict[Any, int] = {}  # of the last item of each list
-        self._readings: list[_Block] = []  # the ruby text of each open `ruby`
+        self._numbers: dict[Any, int] = {}  # number of the last item of each list
+        self._readings: list[_LineBuilder] = []  # the ruby text of each open `ruby`
         self._in_formulas: dict[Any, ElementStyle] = {}
-        self._chosen: dict[Any, list[Any]] = {}  # the option that each list shows
-        self._shift = 0.0  # of the text of a drawing: pixels below where its line began
+        self._chosen: dict[Any, list[Any]] = {}  # the options that each select shows
+        self._shift = 0.0  # of drawn text: pixels below the start of its line
         self._y: str | None = None
 
-    def walk(self, node: Any, block: _Block, parent: ElementStyle) -> None:
+    def walk(self, node: Any, block: _LineBuilder, parent: ElementStyle) -> None:
         tag: Any = node.tag
         if self._is_textless(node):
             return
@@ -214,31 +210,31 @@ class _Page:
             return
         if tag == "rt" and self._readings:
             block = self._readings[-1]
-        _begin(block, box)
+        _begin_box(block, box)
         self._add_backgrounds(node, block, style, box)
         if box.display in (Display.TABLE, Display.ITEMS):
-            self._generate(node, block, style, box.before)
+            self._add_generated(node, block, style, box.before)
             is_table = box.display is Display.TABLE
-            block.extend(_arrange(self._rows(node, style) if is_table else self._items(node, style, box.columns)))
-            self._generate(node, block, style, box.after)
+            block.extend(_align_cells(self._rows(node, style) if is_table else self._items(node, style, box.columns)))
+            self._add_generated(node, block, style, box.after)
             return
         if box.display is Display.LIST_ITEM and style.is_visible and style.marker:
-            block.add(f"{self._item_mark(node, style.marker)} ", True)
+            block.add(f"{self._item_marker(node, style.marker)} ", True)
         if tag in ("text", "tspan"):
-            self._place(node, block, style)
+            self._position_drawn_text(node, block, style)
         if not self._add_replaced(node, block, style, box):
-            self._inside(node, block, style, box)
-        _end(block, box)
+            self._walk_content(node, block, style, box)
+        _end_box(block, box)
         if tag == "text":
             self._shift, self._y = 0.0, None
 
-    def _inside(self, node: Any, block: _Block, style: ElementStyle, box: ElementBox) -> None:
+    def _walk_content(self, node: Any, block: _LineBuilder, style: ElementStyle, box: ElementBox) -> None:
         tag = node.tag
         if tag in _FALLBACK_TAGS:
             style = replace(style, is_removed=True)
         if tag == "ruby":
-            self._readings.append(_Block())
-        self._generate(node, block, style, box.before)
+            self._readings.append(_LineBuilder())
+        self._add_generated(node, block, style, box.before)
         if tag == "q" and style.is_visible:
             block.add("“", False)
         is_closed = tag == "details" and node.get("open") is None
@@ -260,12 +256,12 @@ class _Page:
                 self._add(block, child.tail, within)
         if tag == "q" and style.is_visible:
             block.add("”", False)
-        self._generate(node, block, style, box.after)
+        self._add_generated(node, block, style, box.after)
         if tag == "ruby" and (reading := " ".join(self._readings.pop().lines())):
             block.gap()
             block.add(f"({reading})", False)
 
-    def _add_formula(self, block: _Block, formula: str) -> None:
+    def _add_formula(self, block: _LineBuilder, formula: str) -> None:
         if gap(block.last, formula):
             block.gap()
         block.add(formula, True)
@@ -279,17 +275,17 @@ class _Page:
             return self._in_formulas[node]
 
         def token(node: Any) -> str:
-            block = _Block()
+            block = _LineBuilder()
             if node is formula:
-                self._inside(node, block, style, box)
+                self._walk_content(node, block, style, box)
             else:
                 self.walk(node, block, within(node.getparent()))
             return " ".join(block.lines())
 
         return mathml_line(formula, token)
 
-    def _generate(
-        self, node: Any, block: _Block, parent: ElementStyle, declared: Mapping[str, Declaration] | None
+    def _add_generated(
+        self, node: Any, block: _LineBuilder, parent: ElementStyle, declared: Mapping[str, Declaration] | None
     ) -> None:
         """Add the text of an element's `::before` or `::after`."""
         if not declared or (generated := self._resolver.generate(node, declared, parent)) is None:
@@ -299,13 +295,13 @@ class _Page:
         if self._files.generated > MAX_GENERATED:
             raise OverLimit("The style sheets of the page generate more text than a document may have.")
         if not style.is_visible and not any(map(str.isalnum, text)):
-            return  # the old way to end floats
-        _begin(block, box)
+            return  # an old technique to end floats
+        _begin_box(block, box)
         self._add_backgrounds(None, block, style, box)
         self._add(block, text, style)
-        _end(block, box)
+        _end_box(block, box)
 
-    def _add(self, block: _Block, text: str | None, style: ElementStyle) -> None:
+    def _add(self, block: _LineBuilder, text: str | None, style: ElementStyle) -> None:
         if not text:
             return
         if not style.is_visible:
@@ -318,14 +314,14 @@ class _Page:
         else:
             block.add(text, style.keeps_space)
 
-    def _place(self, node: Any, block: _Block, style: ElementStyle) -> None:
+    def _position_drawn_text(self, node: Any, block: _LineBuilder, style: ElementStyle) -> None:
         """Separate positioned text of an SVG drawing from its other text. Text moved up or down slightly is raised or
         lowered."""
         x, y = node.get("x"), node.get("y")
-        across, down = (_offset(node.get(name), style) for name in ("dx", "dy"))
+        across, down = (_first_number(node.get(name), style) for name in ("dx", "dy"))
         if node.tag == "text":
             self._shift, self._y = 0.0, y
-        elif (y is not None and y != self._y) or abs(down) >= _LINE_OF_TEXT * style.font_pixels or (x and down):
+        elif (y is not None and y != self._y) or abs(down) >= _NEW_LINE_SHIFT * style.font_pixels or (x and down):
             block.end()
             self._shift, self._y = 0.0, y or self._y
         else:
@@ -337,7 +333,7 @@ class _Page:
             elif across >= 0.2 * style.font_pixels:
                 block.gap()
 
-    def _item_mark(self, item: Any, marker: str) -> str:
+    def _item_marker(self, item: Any, marker: str) -> str:
         if not marker.isalnum():
             return marker
         parent = item.getparent()
@@ -346,9 +342,9 @@ class _Page:
         self._numbers[parent] = number
         return f"{write_number(number, marker)}."
 
-    def _add_replaced(self, node: Any, block: _Block, style: ElementStyle, box: ElementBox) -> bool:
-        """Add what a replaced element shows: a value, a check box, a picture, another page. Return whether its content
-        is replaced."""
+    def _add_replaced(self, node: Any, block: _LineBuilder, style: ElementStyle, box: ElementBox) -> bool:
+        """Add what a replaced element shows: a value, a check box, a picture or another page. Return whether its
+        children are not shown."""
         tag = node.tag
         if tag == "input":
             kind = node.get("type", "").strip().lower()
@@ -365,7 +361,7 @@ class _Page:
         elif tag in ("iframe", "frame", "video", "object", "embed"):
             block.gap()
             page = node.get("srcdoc") if tag == "iframe" else None
-            address = node.get(_ADDRESSES.get(tag, "src"))
+            address = node.get(_URL_ATTRIBUTES.get(tag, "src"))
             is_plugin = bool(_PLUGIN.match(node.get("type") or "") or _PLUGIN.match(address or ""))
             if page is not None:
                 self._add_page(page, block, style)
@@ -375,7 +371,7 @@ class _Page:
             return tag != "embed" and (tag != "object" or (bool(address) and not is_plugin))
         return False
 
-    def _add_backgrounds(self, node: Any, block: _Block, style: ElementStyle, box: ElementBox) -> None:
+    def _add_backgrounds(self, node: Any, block: _LineBuilder, style: ElementStyle, box: ElementBox) -> None:
         if not style.is_visible:
             return
         given = None if node is None else node.get("background")
@@ -386,8 +382,9 @@ class _Page:
                 self._files.backgrounds.add(address)
                 self._add_file(address, None, block, style, ElementBox())
 
-    def _add_file(self, address: str | None, node: Any, block: _Block, style: ElementStyle, box: ElementBox) -> None:
-        """Add an embedded file: a picture for OCR, or the text of a drawing or page."""
+    def _add_file(
+        self, address: str | None, node: Any, block: _LineBuilder, style: ElementStyle, box: ElementBox
+    ) -> None:
         address = (address or "").strip()
         if (
             not style.is_visible
@@ -409,9 +406,8 @@ class _Page:
             self.pictures.append(Picture(file.key, file.read, width, height))
 
     def _add_drawing(
-        self, file: _EmbeddedFile, width: float | None, height: float | None, block: _Block, style: ElementStyle
+        self, file: _EmbeddedFile, width: float | None, height: float | None, block: _LineBuilder, style: ElementStyle
     ) -> None:
-        """Add the text of an embedded drawing or page, each only once."""
         if file.key in self._files.read_drawings:
             return
         self._files.read_drawings.add(file.key)
@@ -420,14 +416,14 @@ class _Page:
         except ValueError:
             self.pictures.append(Picture(file.key, None, width, height))
             return
-        root = self._add_page(self._files.take_out(source), block, style)
+        root = self._add_page(self._files.replace_images(source), block, style)
         if root is not None and file.media_type == _SVG:
             svg = next(root.iter("svg"), root)
             width, height = width or points(svg.get("width")), height or points(svg.get("height"))
             if width is not None and height is not None:  # else it is an icon
                 self.pictures.append(Picture(file.key, None, width, height))
 
-    def _add_page(self, source: str, block: _Block, style: ElementStyle) -> Any:
+    def _add_page(self, source: str, block: _LineBuilder, style: ElementStyle) -> Any:
         """Add the text of an embedded page. Return its root if it has neither text nor pictures."""
         if self._depth >= MAX_NESTED_PAGES:
             self.pictures.append(Picture(source, None))
@@ -439,8 +435,8 @@ class _Page:
             return None
         if root is None:
             return None
-        page = _Page(StyleResolver(root), self._files, self._depth + 1)
-        inner = _Block()
+        page = _PageWalker(StyleResolver(root), self._files, self._depth + 1)
+        inner = _LineBuilder()
         page.walk(root, inner, replace(page.initial, is_removed=not style.is_visible))
         lines = inner.lines()
         if len(lines) == 1:
@@ -460,9 +456,9 @@ class _Page:
 
         def add_text(text: str | None) -> None:
             if text and text.strip():
-                block = _Block()
+                block = _LineBuilder()
                 self._add(block, text, style)
-                items.append(_filled(block))
+                items.append(_non_empty_lines(block))
 
         add_text(node.text)
         for child in node:
@@ -471,9 +467,9 @@ class _Page:
                     inner, _ = self._resolver.compute(child, style)
                     items += [item for row in self._items(child, inner, 1) for item in row]
                 else:
-                    block = _Block()
+                    block = _LineBuilder()
                     self.walk(child, block, style)
-                    items.append(_filled(block))
+                    items.append(_non_empty_lines(block))
             add_text(child.tail)
         items = [item for item in items if item]
         return [items[start : start + columns] for start in range(0, len(items), columns)]
@@ -488,32 +484,36 @@ class _Page:
 
         def add_text(text: str | None) -> None:
             if text and text.strip():
-                block = _Block()
+                block = _LineBuilder()
                 self._add(block, text, style)
-                cells.append(_filled(block))
+                cells.append(_non_empty_lines(block))
 
         add_text(node.text)
         for child in node:
             if not self._is_textless(child):
-                own, box = self._resolver.compute(child, style)
-                block = _Block()
-                self._add_backgrounds(child, block, own, box)
+                child_style, box = self._resolver.compute(child, style)
+                block = _LineBuilder()
+                self._add_backgrounds(child, block, child_style, box)
                 if box.display is Display.CELL or (box.display is Display.CAPTION and is_row):
-                    self._inside(child, block, own, box)
-                    cells.append(_filled(block))
+                    self._walk_content(child, block, child_style, box)
+                    cells.append(_non_empty_lines(block))
                 elif box.display is Display.CAPTION:
-                    self._inside(child, block, own, box)
-                    rows += [cells, [_filled(block)]]
+                    self._walk_content(child, block, child_style, box)
+                    rows += [cells, [_non_empty_lines(block)]]
                     cells = []
                 elif child.tag == "form" and is_row:
-                    cells += [cell for row in self._rows(child, own, is_row=True) for cell in row]
+                    cells += [cell for row in self._rows(child, child_style, is_row=True) for cell in row]
                 elif not is_row and (box.display in (Display.ROW, Display.ROW_GROUP) or child.tag == "form"):
-                    rows += [cells, [_filled(block)], *self._rows(child, own, box.display is Display.ROW)]
+                    rows += [
+                        cells,
+                        [_non_empty_lines(block)],
+                        *self._rows(child, child_style, box.display is Display.ROW),
+                    ]
                     cells = []
                 else:
-                    block = _Block()
+                    block = _LineBuilder()
                     self.walk(child, block, style)
-                    if lines := _filled(block):
+                    if lines := _non_empty_lines(block):
                         cells.append(lines)
             add_text(child.tail)
         return [*rows, cells]
@@ -538,7 +538,7 @@ class _Page:
         return option in self._chosen[select]
 
 
-def _arrange(rows: Iterable[Sequence[list[str]]]) -> list[str]:
+def _align_cells(rows: Iterable[Sequence[list[str]]]) -> list[str]:
     """Return rows of cells as aligned lines.
 
     If the cells of a row have different numbers of lines, the table is a page layout: its cells follow each other.
@@ -557,19 +557,19 @@ def _arrange(rows: Iterable[Sequence[list[str]]]) -> list[str]:
     return [*lines, *align(aligned)]
 
 
-def _filled(block: _Block) -> list[str]:
+def _non_empty_lines(block: _LineBuilder) -> list[str]:
     return [line for line in block.lines() if line]
 
 
-def _begin(block: _Block, box: ElementBox) -> None:
-    if box.display in _WITHIN_LINES:
+def _begin_box(block: _LineBuilder, box: ElementBox) -> None:
+    if box.display in _INLINE_DISPLAYS:
         block.gap(box.gap_before)
     else:
         block.end()
 
 
-def _end(block: _Block, box: ElementBox) -> None:
-    if box.display in _WITHIN_LINES:
+def _end_box(block: _LineBuilder, box: ElementBox) -> None:
+    if box.display in _INLINE_DISPLAYS:
         block.gap(box.gap_after)
     else:
         block.end()
@@ -581,16 +581,15 @@ def _image_address(node: Any) -> str:
         if address := (node.get(name) or "").strip():
             return address
     candidates = [node.get("srcset")]
-    around = node.getparent()
-    if around is not None and around.tag == "picture":
-        around = around[0]
-    if around is not None and around.tag == "source":  # which the parser may not know to be empty
-        candidates.append(around.get("srcset"))
+    parent = node.getparent()
+    if parent is not None and parent.tag == "picture":
+        parent = parent[0]
+    if parent is not None and parent.tag == "source":  # the parser may not treat it as an empty element
+        candidates.append(parent.get("srcset"))
     return next((each.split(None, 1)[0].rstrip(",") for each in candidates if each and each.strip()), "")
 
 
-def _offset(text: str | None, style: ElementStyle) -> float:
-    """Return the first number of an SVG attribute in pixels; 0 if there is none."""
+def _first_number(text: str | None, style: ElementStyle) -> float:
     match = _OFFSET.match(text or "")
     return float(match[1]) * (style.font_pixels if match[2] else 1) if match else 0.0
 

@@ -27,7 +27,7 @@ _COMPARISONS = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "<>": operator.ne
 }  # fmt: skip
 _ELAPSED = re.compile(r"\[(h+|m+|s+)\]", re.I)
-_OF_THE_USER = "mm-dd-yy"  # format 14: its order of day and month depends on the user's locale
+_LOCALE_DATE_FORMAT = "mm-dd-yy"  # format 14: its order of day and month depends on the user's locale
 _LOCALE = re.compile(r"\[\$([^\]-]*)(?:-([0-9a-f]{1,8}))?\]", re.I)
 _PLAIN_NUMBER = re.compile(r"\d[\d,]*(?:\.\d*)?|\.\d+")
 
@@ -53,7 +53,7 @@ def format_value(value: object, number_format: str) -> str:
         return "TRUE" if value else "FALSE"
     stored = stored_text(value)
     sections = _parse(number_format) if len(number_format) <= MAX_LENGTH else []
-    if not sections or number_format == _OF_THE_USER:
+    if not sections or number_format == _LOCALE_DATE_FORMAT:
         return stored
     if isinstance(value, int | float):
         return _number(value, sections)
@@ -68,7 +68,7 @@ def format_value(value: object, number_format: str) -> str:
 def stored_text(value: object) -> str:
     """Return a cell's value without its format: a date in ISO 8601, a number with up to 15 digits."""
     if isinstance(value, float):
-        return f"{value:.15g}"  # not 17, which would distinguish all doubles
+        return f"{value:.15g}"  # as Excel does; 17 would distinguish all doubles
     if isinstance(value, datetime.datetime):
         return value.date().isoformat() if value.time() == datetime.time() else value.isoformat(" ", "seconds")
     return " ".join(str(value).split())
@@ -119,18 +119,18 @@ def _parse(number_format: str) -> list[_Section]:
 def _number(value: float, sections: Sequence[_Section]) -> str:
     numeric = sections[:3]
     if any(section.condition for section in numeric):
-        place = next((at for at, section in enumerate(numeric) if _holds(section.condition, value)), len(numeric) - 1)
-        has_own_sign = place == 1 and numeric[1].condition is None and len(numeric) > 2
+        index = next((at for at, section in enumerate(numeric) if _holds(section.condition, value)), len(numeric) - 1)
+        section_has_sign = index == 1 and numeric[1].condition is None and len(numeric) > 2
     else:
-        place = 0 if value > 0 or len(numeric) == 1 else 1 if value < 0 else 2 if len(numeric) > 2 else 0
-        has_own_sign = place == 1
-    section = numeric[place]
+        index = 0 if value > 0 or len(numeric) == 1 else 1 if value < 0 else 2 if len(numeric) > 2 else 0
+        section_has_sign = index == 1
+    section = numeric[index]
     if any(token.kind in ("date", "elapsed", "half") for token in section.tokens):
-        return stored_text(value)  # out of the range of dates
+        return stored_text(value)  # a date format for a number outside the range of dates
     with localcontext(_DIGITS):
         number = Decimal(stored_text(value))
         shown = _digits(abs(number), section.tokens)
-    is_signed = number < 0 and not has_own_sign and any(digit in "123456789" for digit in shown)
+    is_signed = number < 0 and not section_has_sign and any(digit in "123456789" for digit in shown)
     return f"-{shown.lstrip()}" if is_signed else shown
 
 
@@ -140,8 +140,8 @@ def _holds(condition: tuple[str, float] | None, value: float) -> bool:
 
 def _digits(number: Decimal, tokens: Sequence[_Token]) -> str:
     """Return a non-negative number formatted by the tokens of a section."""
-    places = [at for at, token in enumerate(tokens) if token.kind == "digit"]
-    if not places:
+    placeholders = [at for at, token in enumerate(tokens) if token.kind == "digit"]
+    if not placeholders:
         general = f"{float(number):.15g}"
         return "".join(
             general if token.kind == "general" or token == ("other", "@") else token.text for token in tokens
@@ -151,18 +151,19 @@ def _digits(number: Decimal, tokens: Sequence[_Token]) -> str:
     if exponent is not None:
         return _scientific(number, tokens, exponent)
     slash = next((at for at, token in enumerate(tokens) if token == ("other", "/")), None)
-    if slash is not None and places[0] < slash:
+    if slash is not None and placeholders[0] < slash:
         return _fraction(number, tokens, slash)
-    last = places[-1]
+    last = placeholders[-1]
     while last + 1 < len(tokens) and tokens[last + 1] == ("other", ","):
         number, last = number / 1000, last + 1
     point = next((at for at, token in enumerate(tokens) if token == ("other", ".")), None)
-    whole = [at for at in places if point is None or at < point]
-    decimals = places[len(whole) :]
+    whole = [at for at in placeholders if point is None or at < point]
+    decimals = placeholders[len(whole) :]
     before, _, after = f"{number.quantize(Decimal(1).scaleb(-len(decimals))):f}".partition(".")
     is_grouped = any(tokens[at] == ("other", ",") for at in range(whole[0], whole[-1])) if whole else False
     shown = {
-        at: "" if token == ("other", ",") and places[0] < at <= last else token.text for at, token in enumerate(tokens)
+        at: "" if token == ("other", ",") and placeholders[0] < at <= last else token.text
+        for at, token in enumerate(tokens)
     }
     shown |= _whole_digits(before.lstrip("0"), [(at, tokens[at].text) for at in whole], is_grouped=is_grouped)
     if not whole and point is not None:
@@ -253,7 +254,7 @@ def _date(value: Date, section: _Section) -> str:
             else datetime.datetime.combine(day, value if isinstance(value, datetime.time) else datetime.time())
         )
         total = (moment - datetime.datetime(1899, 12, 30)).total_seconds()
-    is_half = any(token.kind == "half" for token in tokens)
+    is_twelve_hour = any(token.kind == "half" for token in tokens)
     shown = ""
     units = [(at, token) for at, token in enumerate(tokens) if token.kind in ("date", "elapsed")]
     for at, token in enumerate(tokens):
@@ -264,17 +265,17 @@ def _date(value: Date, section: _Section) -> str:
             seconds = {"h": 3600, "m": 60, "s": 1}[token.text[0]]
             shown += f"{int(total // seconds):0{len(token.text)}d}"
         elif token.kind == "date":
-            place = [other for other, _ in units].index(at)
-            before = units[place - 1][1].text[0] if place else ""
-            after = units[place + 1][1].text[0] if place + 1 < len(units) else ""
+            index = [other for other, _ in units].index(at)
+            before = units[index - 1][1].text[0] if index else ""
+            after = units[index + 1][1].text[0] if index + 1 < len(units) else ""
             is_minute = token.text[0] == "m" and len(token.text) < 3 and (before == "h" or after == "s")
-            shown += _unit(moment, "M" * len(token.text) if is_minute else token.text, is_half=is_half)
+            shown += _unit(moment, "M" * len(token.text) if is_minute else token.text, is_twelve_hour=is_twelve_hour)
         else:
             shown += token.text
     return shown
 
 
-def _unit(moment: datetime.datetime, unit: str, *, is_half: bool) -> str:
+def _unit(moment: datetime.datetime, unit: str, *, is_twelve_hour: bool) -> str:
     width = len(unit)
     match unit[0]:
         case "y":
@@ -286,9 +287,11 @@ def _unit(moment: datetime.datetime, unit: str, *, is_half: bool) -> str:
             name = calendar.day_name[moment.weekday()]
             return name[:3] if width == 3 else name
         case "s" if "." in unit:
-            whole, _, part = unit.partition(".")
-            return f"{moment.second:0{len(whole)}d}." + f"{moment.microsecond:06d}"[: len(part)].ljust(len(part), "0")
+            whole, _, fraction = unit.partition(".")
+            return f"{moment.second:0{len(whole)}d}." + f"{moment.microsecond:06d}"[: len(fraction)].ljust(
+                len(fraction), "0"
+            )
         case kind:
-            hour = (moment.hour % 12 or 12) if is_half else moment.hour
+            hour = (moment.hour % 12 or 12) if is_twelve_hour else moment.hour
             number = {"m": moment.month, "d": moment.day, "h": hour, "M": moment.minute, "s": moment.second}[kind]
             return f"{number:0{min(width, 2)}d}"

@@ -20,12 +20,12 @@ from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 DPI = 200
 LONGEST_SIDE = 2000  # pixels; with twice as many, printed pages gave no more words and took three times as long
 
-# Of the samples: printed receipts give 0.95 and more, upside down 0.75 and less, other scripts up to 0.93.
-UPRIGHT, CERTAIN = 0.85, 0.93
-LEAST_SCORE = 0.5  # lines below it are more often noise than text
-SAMPLE = 16  # the longest lines, which show the orientation
-UNREAD_INK = 0.35  # of a line's inked columns, beside all words: letters that the models left out
-_TURNS = (None, Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_180, Image.Transpose.ROTATE_270)
+# Measured: printed receipts score 0.95 and more, upside-down text 0.75 and less, other scripts up to 0.93.
+UPRIGHT_SCORE, CERTAIN_SCORE = 0.85, 0.93
+MIN_SCORE = 0.5  # of a line: below it, most are noise and not text
+SAMPLE_LINES = 16  # The orientation is decided by this number of the longest lines.
+MAX_UNREAD_INK_SHARE = 0.35  # of a line's inked columns: above it, the models left out letters
+_ROTATIONS = (None, Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_180, Image.Transpose.ROTATE_270)
 _CHINESE_OR_JAPANESE = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 # OCR may omit the space between them.
 _DATE_AND_TIME = re.compile(
@@ -37,12 +37,12 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class _Recognition:
-    """The text recognised in an image, in its pixels. `unread` is the number of lines that were
-    detected but not read."""
+    """The text recognised in an image. Boxes are in its pixels; `unread` counts lines that were detected but not
+    read."""
 
     words: Sequence[PlacedWord]
     slope: float
-    certainty: float
+    score: float
     unread: int
 
 
@@ -50,11 +50,9 @@ class Ocr:
     """The OCR engine with its models loaded."""
 
     def __init__(self) -> None:
-        """Load everything that recognition needs. Afterwards no file is opened and no thread is started.
-
-        The engine uses one thread. So a forked process inherits it completely, and a page takes less processor time
-        than with two threads, which wait for each other. Pages are distributed over the cores instead.
-        """
+        """Load everything that recognition needs. Afterwards no file is opened and no thread is started. The engine
+        uses one thread, so that a forked process inherits it completely. One thread also takes less processor time per
+        page than two, which wait for each other; pages are distributed over the cores instead."""
         import cv2
         import numpy
         from rapidocr import RapidOCR
@@ -63,7 +61,7 @@ class Ocr:
 
         cv2.setNumThreads(1)
         self._numpy: Any = numpy
-        self._nothing_found: type[Exception] = RapidOCRError
+        self._nothing_found_error: type[Exception] = RapidOCRError
         self._no_directions: Any = TextClsOutput()
         self._engine: Any = RapidOCR(
             params={
@@ -85,56 +83,54 @@ class Ocr:
         image: Image.Image,
         width: float,
         height: float,
-        printed: Sequence[tuple[int, list[PlacedWord]]] = (),
+        text_layer: Sequence[tuple[int, list[PlacedWord]]] = (),
         box: Box | None = None,
     ) -> Page:
-        """Return the page with its words, in any orientation. Width and height are in the page's units.
+        """Return the page with its words, in any orientation.
 
-        Boxes are positions on the page as it is; the text is in reading order of the upright page. `printed` are the
-        words of the text layer, by direction; recognised words at the same position are dropped. `box` is the part of
-        the page to read.
+        `width` and `height` are in the page's units. Boxes are positions on the page as it is; the text is in reading
+        order of the upright page. `text_layer` are the words of a PDF's text layer, by direction; recognised words at
+        the same position are dropped. `box` is the part of the page to read.
         """
         across, down = width / image.width, height / image.height
         x, y, right, bottom = box or (0.0, 0.0, width, height)
         part = image.crop((int(x / across), int(y / down), math.ceil(right / across), math.ceil(bottom / down)))
         x, y = int(x / across) * across, int(y / down) * down
-        turns, reading = self._upright(part)
-        words = [_turned_back(word, turns, part.width, part.height) for word in reading.words]
+        rotation, reading = self._read_upright(part)
+        words = [_in_original_coordinates(word, rotation, part.width, part.height) for word in reading.words]
         placed = [
             PlacedWord(t, x + x0 * across, y + y0 * down, x + x1 * across, y + y1 * down, c)
             for t, x0, y0, x1, y1, c in words
         ]
-        groups = {direction: list(words) for direction, words in printed}
-        printed_words = _Printed([word for _, words in printed for word in words])
+        groups = {direction: list(words) for direction, words in text_layer}
+        printed_words = _TextLayerWords([word for _, words in text_layer for word in words])
         found = [word for word in placed if word not in printed_words]
-        slope = reading.slope * (down / across if turns % 2 == 0 else across / down)
+        slope = reading.slope * (down / across if rotation % 2 == 0 else across / down)
         if len(found) < sum(map(len, groups.values())):
             slope = 0.0  # the lines that are text run straight
-        groups[turns] = groups.get(turns, []) + found
-        page = layout_page(number, width, height, sorted(groups.items()), "pdf" if printed else "rapidocr", slope)
-        return replace(page, warnings=tuple(_warnings(number, image, reading, bool(found), bool(printed))))
+        groups[rotation] = groups.get(rotation, []) + found
+        page = layout_page(number, width, height, sorted(groups.items()), "pdf" if text_layer else "rapidocr", slope)
+        return replace(page, warnings=tuple(_warnings(number, image, reading, bool(found), bool(text_layer))))
 
-    def _upright(self, image: Image.Image) -> tuple[int, _Recognition]:
-        """Return the direction of the text (0 right, 1 down, 2 left, 3 up), and the text recognised in
-        that direction."""
+    def _read_upright(self, image: Image.Image) -> tuple[int, _Recognition]:
         pixels = self._pixels(image)
         found, crops = self._detect(pixels)
         if not crops:
             return 0, _Recognition([], 0.0, 1.0, 0)
         if _is_vertical(found[1].boxes.tolist()):
-            # The engine gives tall lines turned as if they ran down.
-            sample = self._longest(crops)
-            turns = 1 if self._certainty(sample) >= self._certainty(self._turned(sample)) else 3
-            return turns, self._read_turned(image, turns)
+            # The engine rotates tall lines as if they ran down.
+            sample = self._longest_lines(crops)
+            rotation = 1 if self._mean_score(sample) >= self._mean_score(self._upside_down(sample)) else 3
+            return rotation, self._read_turned(image, rotation)
         reading = self._recognise(pixels, found, crops)
-        if reading.certainty < UPRIGHT:
-            sample = self._longest(crops)
-            if self._certainty(self._turned(sample)) > max(self._certainty(sample), UPRIGHT - 0.05):
+        if reading.score < UPRIGHT_SCORE:
+            sample = self._longest_lines(crops)
+            if self._mean_score(self._upside_down(sample)) > max(self._mean_score(sample), UPRIGHT_SCORE - 0.05):
                 return 2, self._read_turned(image, 2)
         return 0, reading
 
-    def _read_turned(self, image: Image.Image, turns: int) -> _Recognition:
-        way = _TURNS[turns]
+    def _read_turned(self, image: Image.Image, rotation: int) -> _Recognition:
+        way = _ROTATIONS[rotation]
         assert way is not None
         pixels = self._pixels(image.transpose(way))
         found, crops = self._detect(pixels)
@@ -144,32 +140,32 @@ class Ocr:
         return self._numpy.ascontiguousarray(self._numpy.asarray(image)[:, :, ::-1])  # the models want blue first
 
     def _detect(self, pixels: Any) -> tuple[Any, list[Any]]:
-        """Return the detected lines as (the image's transformation, the boxes), and the picture of each line."""
+        """Return the image's transformation with the boxes of the detected lines, and the image of each line."""
         prepared, done = self._engine.preprocess_img(pixels)
         try:
             crops, boxes = self._engine.detect_and_crop(prepared, done)
-        except self._nothing_found:
+        except self._nothing_found_error:
             return None, []
         return (done, boxes), crops
 
-    def _longest(self, crops: list[Any]) -> list[Any]:
-        return sorted(crops, key=lambda crop: -crop.shape[1] / crop.shape[0])[:SAMPLE]
+    def _longest_lines(self, crops: list[Any]) -> list[Any]:
+        return sorted(crops, key=lambda crop: -crop.shape[1] / crop.shape[0])[:SAMPLE_LINES]
 
-    def _turned(self, crops: list[Any]) -> list[Any]:
+    def _upside_down(self, crops: list[Any]) -> list[Any]:
         return [self._numpy.ascontiguousarray(crop[::-1, ::-1]) for crop in crops]
 
-    def _certainty(self, crops: list[Any]) -> float:
+    def _mean_score(self, crops: list[Any]) -> float:
         try:
             found: Any = self._engine.recognize_txt(crops)
-        except self._nothing_found:
+        except self._nothing_found_error:
             return 0.0
-        return _mean(found.txts, found.scores)
+        return _weighted_mean(found.txts, found.scores)
 
     def _recognise(self, pixels: Any, found: Any, crops: list[Any]) -> _Recognition:
         done, boxes = found
         try:
             recognised: Any = self._engine.recognize_txt(crops)
-        except self._nothing_found:
+        except self._nothing_found_error:
             return _Recognition([], 0.0, 0.0, len(crops))
         unread = sum(not text.strip() for text in recognised.txts)
         lines: Any = self._engine.build_final_output(pixels, boxes, self._no_directions, recognised, crops, done)
@@ -182,7 +178,7 @@ class Ocr:
         parts: Any = lines.word_results if len(lines.word_results) == len(lines.txts) else [()] * len(lines.txts)
         kept: list[tuple[str, float]] = []
         for corners, text, score, line in zip(lines.boxes.tolist(), lines.txts, lines.scores, parts, strict=True):
-            if score < LEAST_SCORE:
+            if score < MIN_SCORE:
                 unread += 1
                 continue
             kept.append((text, score))
@@ -190,15 +186,14 @@ class Ocr:
             if right - left > 4 * abs(right_top - top):
                 slopes.append((right_top - top) / (right - left))
             placed = line_words(text, score, corners, line)
-            unread += self._leaves_ink(grey, corners, placed)
+            unread += self._has_unread_ink(grey, corners, placed)
             words += placed
         words = with_cents(words, grey)
         slope = median(slopes) if slopes else 0.0
-        certainty = _mean([text for text, _ in kept], [score for _, score in kept])
-        return _Recognition(words, slope if math.isfinite(slope) else 0.0, certainty, unread)
+        score = _weighted_mean([text for text, _ in kept], [score for _, score in kept])
+        return _Recognition(words, slope if math.isfinite(slope) else 0.0, score, unread)
 
-    def _leaves_ink(self, grey: Any, corners: list[list[float]], words: Sequence[PlacedWord]) -> bool:
-        """Return whether a line has much ink outside its words: the models output a blank for unknown letters."""
+    def _has_unread_ink(self, grey: Any, corners: list[list[float]], words: Sequence[PlacedWord]) -> bool:
         xs, ys = [x for x, _ in corners], [y for _, y in corners]
         left, right = max(0, int(min(xs))), int(max(xs)) + 1
         top, bottom = max(0, int(min(ys))), int(max(ys)) + 1
@@ -212,11 +207,11 @@ class Ocr:
         for word in words:
             inked[max(0, int(word.x0) - left - slack) : max(0, int(word.x1) - left + slack)] = False
         beside = int(inked.sum())
-        return beside > UNREAD_INK * total and beside > bottom - top
+        return beside > MAX_UNREAD_INK_SHARE * total and beside > bottom - top
 
 
-class _Printed:
-    """The words of the text layer. A recognised word is in it if it is at the same position and of similar height."""
+class _TextLayerWords:
+    """The words of the text layer. Contains a recognised word if a word of similar height is at the same position."""
 
     def __init__(self, words: Sequence[PlacedWord]) -> None:
         self._words = sorted(words, key=lambda word: word.y0 + word.y1)
@@ -234,19 +229,19 @@ class _Printed:
 
 
 def _warnings(
-    number: int, image: Image.Image, reading: _Recognition, has_words: bool, has_print: bool
+    number: int, image: Image.Image, reading: _Recognition, has_words: bool, has_text_layer: bool
 ) -> Iterator[ReadingWarning]:
-    if not reading.words and not has_print:
-        if reading.unread or _shows_something(image):
+    if not reading.words and not has_text_layer:
+        if reading.unread or _has_contrast(image):
             yield ReadingWarning(WarningCode.NOTHING_READ, number, reading.unread)
         return
-    if has_words and reading.certainty < CERTAIN:
-        yield ReadingWarning(WarningCode.UNCERTAIN_TEXT, number, int(100 * reading.certainty))
+    if has_words and reading.score < CERTAIN_SCORE:
+        yield ReadingWarning(WarningCode.UNCERTAIN_TEXT, number, int(100 * reading.score))
     if reading.unread:
         yield ReadingWarning(WarningCode.UNREAD_LINES, number, reading.unread)
 
 
-def _mean(texts: Sequence[str], scores: Sequence[float]) -> float:
+def _weighted_mean(texts: Sequence[str], scores: Sequence[float]) -> float:
     """Return the mean score weighted by line length. Lines without letters count as 0."""
     lengths = [max(len(text.strip()), 1) for text in texts]
     total = sum(score * bool(text.strip()) * size for text, score, size in zip(texts, scores, lengths, strict=True))
@@ -264,20 +259,19 @@ def _is_vertical(boxes: Sequence[Sequence[Sequence[float]]]) -> bool:
     return tall > wide
 
 
-def _shows_something(image: Image.Image) -> bool:
-    """Return whether an image is more than blank paper, which has low contrast."""
+def _has_contrast(image: Image.Image) -> bool:
     low, high = image.convert("L").resize((64, 64), Image.Resampling.BOX).getextrema()
     return int(high) - int(low) > 40  # pyright: ignore[reportArgumentType]
 
 
-def _turned_back(word: PlacedWord, turns: int, width: int, height: int) -> PlacedWord:
-    """Return a word of the rotated image in coordinates of the original image, of this width and height."""
+def _in_original_coordinates(word: PlacedWord, rotation: int, width: int, height: int) -> PlacedWord:
+    """Convert a word of the rotated image to the original image, whose size is given."""
     text, x0, y0, x1, y1, confidence = word
-    if turns == 1:
+    if rotation == 1:
         return PlacedWord(text, width - y1, x0, width - y0, x1, confidence)
-    if turns == 2:
+    if rotation == 2:
         return PlacedWord(text, width - x1, height - y1, width - x0, height - y0, confidence)
-    if turns == 3:
+    if rotation == 3:
         return PlacedWord(text, y0, height - x1, y1, height - x0, confidence)
     return word
 
@@ -285,17 +279,17 @@ def _turned_back(word: PlacedWord, turns: int, width: int, height: int) -> Place
 def line_words(text: str, score: float, corners: list[list[float]], parts: Any) -> list[PlacedWord]:
     """Return the words of a line. `parts` are the engine's boxes: (text, confidence, corners)."""
     placed: list[PlacedWord] = []
-    for part, confidence, box in _joined(text, parts) or _words_without_boxes(text, score, corners):
+    for part, confidence, box in _join_characters(text, parts) or _words_without_boxes(text, score, corners):
         xs, ys = [corner[0] for corner in box], [corner[1] for corner in box]
-        for word, x0, x1 in _spread(_DATE_AND_TIME.sub(r"\1 \2", clean(str(part))), min(xs), max(xs)):
+        for word, x0, x1 in _split_by_length(_DATE_AND_TIME.sub(r"\1 \2", clean(str(part))), min(xs), max(xs)):
             placed.append(PlacedWord(word, x0, min(ys), x1, max(ys), float(confidence)))
     return placed
 
 
-def _joined(text: str, parts: Any) -> Sequence[tuple[str, float, list[list[float]]]]:
-    """The parts. In a line with Chinese or Japanese these are single characters: they are put together as `text` says.
+def _join_characters(text: str, parts: Any) -> Sequence[tuple[str, float, list[list[float]]]]:
+    """Join the single characters into which the engine splits Chinese and Japanese lines into the words of `text`.
 
-    >>> [part for part, _, _ in _joined("合計 ¥132", [(c, 1.0, [[0, 0]]) for c in "合計¥132"])]
+    >>> [word for word, _, _ in _join_characters("合計 ¥132", [(c, 1.0, [[0, 0]]) for c in "合計¥132"])]
     ['合計', '¥132']
     """
     if not _CHINESE_OR_JAPANESE.search(text) or "".join(str(part[0]) for part in parts) != "".join(text.split()):
@@ -312,7 +306,7 @@ def _joined(text: str, parts: Any) -> Sequence[tuple[str, float, list[list[float
     return joined
 
 
-def _spread(text: str, x0: float, x1: float) -> list[tuple[str, float, float]]:
+def _split_by_length(text: str, x0: float, x1: float) -> list[tuple[str, float, float]]:
     unit = (x1 - x0) / max(len(text), 1)
     at = 0
     words: list[tuple[str, float, float]] = []
@@ -329,7 +323,7 @@ def _words_without_boxes(
     """Return the words of a line without word boxes: each gets its share of the line's box."""
     (left, top), (right, right_top), (_, right_bottom), (_, bottom) = corners
     words: list[tuple[str, float, list[list[float]]]] = []
-    for word, x0, x1 in _spread(text, 0.0, 1.0):
+    for word, x0, x1 in _split_by_length(text, 0.0, 1.0):
         a, b = left + (right - left) * x0, left + (right - left) * x1
         ya, yb = top + (right_top - top) * x0, bottom + (right_bottom - bottom) * x1
         words.append((word, score, [[a, ya], [b, ya], [b, yb], [a, yb]]))

@@ -27,12 +27,14 @@ _TEXT, _TABLE, _DRAW, _STYLE = (f"{{{_NAMES}{name}:1.0}}" for name in ("text", "
 _FO, _OFFICE = f"{{{_NAMES}xsl-fo-compatible:1.0}}", f"{{{_NAMES}office:1.0}}"
 _SVG, _XLINK = f"{{{_NAMES}svg-compatible:1.0}}", "{http://www.w3.org/1999/xlink}"
 _PRESENTATION = f"{{{_NAMES}presentation:1.0}}"
-_LEFT_OUT = frozenset({f"{_TEXT}tracked-changes", f"{_OFFICE}annotation", f"{_OFFICE}forms", f"{_TEXT}note-citation"})
-_GROUPS = frozenset(
+_SKIPPED_TAGS = frozenset(
+    {f"{_TEXT}tracked-changes", f"{_OFFICE}annotation", f"{_OFFICE}forms", f"{_TEXT}note-citation"}
+)
+_TABLE_GROUPS = frozenset(
     f"{_TABLE}table-{name}"
     for name in ("rows", "row-group", "header-rows", "columns", "column-group", "header-columns")
 )
-_HIDDEN = frozenset({f"{_TEXT}hidden-text", f"{_TEXT}hidden-paragraph"})
+_HIDDEN_TAGS = frozenset({f"{_TEXT}hidden-text", f"{_TEXT}hidden-paragraph"})
 
 
 def opendocument_parts(data: bytes, limits: Limits) -> list[Part]:
@@ -47,7 +49,7 @@ def opendocument_parts(data: bytes, limits: Limits) -> list[Part]:
     body = roots[-1].find(f"{_OFFICE}body")
     if body is None or not len(body):
         raise Damaged("The file is not an OpenDocument: its content is missing.")
-    reader = _Reader(roots, archive)
+    reader = _LineCollector(roots, archive)
     if body[0].tag == f"{_OFFICE}spreadsheet":
         return reader.sheets(body[0])
     # Page headers come first, page footers last.
@@ -62,25 +64,25 @@ def opendocument_parts(data: bytes, limits: Limits) -> list[Part]:
     return reader.parts()
 
 
-class _Reader:
-    """Collects lines; `hidden` are the words that a person cannot see."""
+class _LineCollector:
+    """Collects the lines of a document."""
 
     def __init__(self, roots: list[Any], archive: zipfile.ZipFile) -> None:
         self._archive = archive
         self._styles = {
-            (one.get(f"{_STYLE}family"), one.get(f"{_STYLE}name")): one
+            (element.get(f"{_STYLE}family"), element.get(f"{_STYLE}name")): element
             for root in roots
-            for one in root.iter(f"{_STYLE}style")
+            for element in root.iter(f"{_STYLE}style")
         }
         self._parts = [Part()]
         self._hidden: list[str] = []
         self._struck: list[str] = []
-        self._formulas: dict[str, str] = {}  # by the file that each is in
+        self._formulas: dict[str, str] = {}  # by file name
         self._list_levels = {
-            (one.get(f"{_STYLE}name"), int(level.get(f"{_TEXT}level", "1"))): level
+            (element.get(f"{_STYLE}name"), int(level.get(f"{_TEXT}level", "1"))): level
             for root in roots
-            for one in root.iter(f"{_TEXT}list-style")
-            for level in one.iterchildren(f"{_TEXT}list-level-style-number")
+            for element in root.iter(f"{_TEXT}list-style")
+            for level in element.iterchildren(f"{_TEXT}list-level-style-number")
         }
         self._list_counts: dict[tuple[str | None, int], int] = {}
 
@@ -92,7 +94,7 @@ class _Reader:
     def add_blocks(self, parent: Any, style: TextStyle) -> None:
         for node in parent:
             tag = node.tag
-            if tag in _LEFT_OUT or not isinstance(tag, str):
+            if tag in _SKIPPED_TAGS or not isinstance(tag, str):
                 continue
             if tag in (f"{_TEXT}p", f"{_TEXT}h"):
                 self._add_paragraph(node, style)
@@ -111,7 +113,7 @@ class _Reader:
             elif tag == f"{_PRESENTATION}notes":
                 self._parts[-1].append("Notes:")
                 self.add_blocks(node, style)
-            else:  # sections, lists, frames, text boxes, groups: what holds blocks in turn
+            else:  # sections, frames, text boxes and groups contain blocks
                 is_hidden = node.get(f"{_TEXT}display") in ("none", "condition")
                 if tag == f"{_DRAW}frame" and (formula := self._formula(node)):
                     if style.is_visible and not is_hidden:
@@ -174,15 +176,14 @@ class _Reader:
         return parts
 
     def _rows(self, table: Any, style: TextStyle) -> Iterator[list[list[str]]]:
-        """Return the rows of a table as the lines of each cell. Repeated cells are repeated if they have content."""
         left = MAX_REPEATS
         columns = [
             column.get(f"{_TABLE}visibility") in ("collapse", "filter")
-            for column in _of_table(table, "table-column")
+            for column in _iterate_table(table, "table-column")
             for _ in range(min(_repeats(column, "columns"), MAX_REPEATS))
         ][:MAX_REPEATS]
         empty = 0
-        for row in _of_table(table, "table-row"):
+        for row in _iterate_table(table, "table-row"):
             hidden_row = row.get(f"{_TABLE}visibility") in ("collapse", "filter")
             cells: list[list[str]] = []
             for cell in row:
@@ -194,11 +195,13 @@ class _Reader:
                 if any(lines):
                     left -= count - 1
                     if left < 0:
-                        raise OverLimit(f"The file repeats cells more than {MAX_REPEATS:,} times.")
+                        raise OverLimit(
+                            f"The file repeats cells more than {MAX_REPEATS:,} times. Delete the unused cells."
+                        )
                 cells += [lines] * min(count, MAX_REPEATS)
             count = _repeats(row, "rows")
             if not any(any(lines) for lines in cells):
-                empty += min(count, 1 << 21)  # no sheet has more
+                empty += min(count, 1 << 21)  # the maximum number of rows of a sheet
                 continue
             left -= (count - 1) * len(cells)
             if left < 0 or empty > MAX_REPEATS:
@@ -210,9 +213,9 @@ class _Reader:
                 yield cells
 
     def _cell(self, cell: Any, style: TextStyle) -> list[str]:
-        inner = _Reader([], self._archive)
+        inner = _LineCollector([], self._archive)
         inner._styles, inner._list_levels, inner._formulas = self._styles, self._list_levels, self._formulas
-        inner.add_blocks(cell, self._with("table-cell", cell.get(f"{_TABLE}style-name"), style))
+        inner.add_blocks(cell, self._with_named("table-cell", cell.get(f"{_TABLE}style-name"), style))
         self._hidden += inner._hidden
         self._struck += inner._struck
         self._parts[-1].pictures += [picture for part in inner._parts for picture in part.pictures]
@@ -224,7 +227,7 @@ class _Reader:
             self._parts.append(Part())
         pieces: list[str] = []
         boxes: list[tuple[Any, TextStyle]] = []
-        self._inline(paragraph, self._with("paragraph", name, style), pieces, boxes)
+        self._inline(paragraph, self._with_named("paragraph", name, style), pieces, boxes)
         self._parts[-1] += [expand_tabs(line) for line in "".join(pieces).split("\n")]
         for box, inherited in boxes:
             self.add_blocks([box], inherited)
@@ -250,7 +253,7 @@ class _Reader:
                 add("\t")
             elif tag == f"{_TEXT}line-break":
                 pieces.append("\n")
-            elif tag in _HIDDEN:
+            elif tag in _HIDDEN_TAGS:
                 self._inline(child, replace(style, hidden=True), pieces, boxes)
             elif tag == f"{_DRAW}frame" and (formula := self._formula(child)):
                 add(gap("".join(pieces[-1:]), formula) + formula + gap(formula, child.tail or ""))
@@ -261,12 +264,11 @@ class _Reader:
                     add("(")
                     self._inline(child, style, pieces, boxes)
                     add(")")
-            elif tag not in _LEFT_OUT and isinstance(tag, str):
-                self._inline(child, self._with("text", child.get(f"{_TEXT}style-name"), style), pieces, boxes)
+            elif tag not in _SKIPPED_TAGS and isinstance(tag, str):
+                self._inline(child, self._with_named("text", child.get(f"{_TEXT}style-name"), style), pieces, boxes)
             add(child.tail)
 
     def _formula(self, frame: Any) -> str:
-        """Return the formula of a frame as a line; empty if the frame shows something else."""
         shown = frame.find(f"{_DRAW}object")
         if shown is None:
             return ""
@@ -280,7 +282,6 @@ class _Reader:
         return "" if formula is None else mathml_line(formula, _text)
 
     def _pictures(self, frame: Any) -> list[Picture]:
-        """Return the picture of a frame; the first one if the frame has it in several formats."""
         image = frame.find(f"{_DRAW}image")
         if image is None or self._formula(frame):
             return []
@@ -294,7 +295,7 @@ class _Reader:
         properties = None if found is None else found.find(f"{_STYLE}{kind}-properties")
         return {} if properties is None else properties
 
-    def _with(self, family: str, name: str | None, style: TextStyle) -> TextStyle:
+    def _with_named(self, family: str, name: str | None, style: TextStyle) -> TextStyle:
         chain: list[Any] = []
         while (found := self._styles.get((family, name))) is not None and len(chain) < MAX_STYLE_DEPTH:
             chain.append(found)
@@ -328,12 +329,12 @@ def _text(node: Any) -> str:
     return "".join(node.itertext())
 
 
-def _of_table(table: Any, name: str) -> Iterator[Any]:
+def _iterate_table(table: Any, name: str) -> Iterator[Any]:
     for node in table:
         if node.tag == f"{_TABLE}{name}":
             yield node
-        elif node.tag in _GROUPS:
-            yield from _of_table(node, name)
+        elif node.tag in _TABLE_GROUPS:
+            yield from _iterate_table(node, name)
 
 
 def _repeats(node: Any, what: str) -> int:

@@ -17,7 +17,7 @@ MIB = 1024 * 1024
 
 ENGINES = frozenset({"pdf", "rapidocr", "docx", "xlsx", "html", "email", "text", "csv", "xml", "zip", "odf"})
 
-# Beyond these a page is an attack or a mistake, and its JSON would no longer be one bounded line.
+# A page beyond these limits is an attack or a mistake.
 MAX_PAGE_CHARACTERS = 500_000
 MAX_PAGE_WORDS = 100_000
 
@@ -44,11 +44,12 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page. `number` counts from 1; width and height are in points (for images, in pixels).
+    """One page.
 
-    `text` holds the lines in reading order; two or more spaces separate columns. `words` are exactly `text.split()`.
-    `engine` is one of ENGINES. `hidden_words` is the number of words that were left out because a person cannot see
-    them, and `hidden_excerpt` is the start of these words. `warnings` are the other warnings: `all_warnings` has both.
+    `number` counts from 1; width and height are in points (for images, in pixels). `text` holds the lines in reading
+    order; two or more spaces separate columns. `words` are exactly `text.split()`. `engine` is one of ENGINES.
+    `hidden_words` is the number of words left out because a person cannot see them, and `hidden_excerpt` is the start
+    of these words. `warnings` are the other warnings: `all_warnings` has both.
     """
 
     number: PositiveInt
@@ -70,7 +71,7 @@ class Page:
         return [hidden, *self.warnings]
 
     def renumbered(self, number: int) -> Page:
-        return replace(self, number=number, warnings=tuple(replace(one, page=number) for one in self.warnings))
+        return replace(self, number=number, warnings=tuple(replace(warning, page=number) for warning in self.warnings))
 
     def with_hidden_words(self, hidden: Sequence[str]) -> Page:
         """Return the page with more words counted as hidden."""
@@ -113,12 +114,12 @@ class Limits:
     max_bytes: int = 50 * MIB
     max_pages: int = 500
     max_pixels: int = 100_000_000  # a page
-    max_decoded_bytes: int = 256 * MIB  # of an unpacked archive, and of the reader's answer
+    max_decoded_bytes: int = 256 * MIB  # of an unpacked archive, and of the result of a reading process
     seconds: float = 30
     seconds_per_page: float = 2
     seconds_per_scan: float = 10
     patience: float = 10
-    memory_bytes: int = 2048 * MIB  # address space of the subprocess; where it does OCR, the models come on top
+    memory_bytes: int = 2048 * MIB  # address space of the subprocess, without the OCR models
 
     def cpu_seconds(self, page_count: int, *, by_ocr: bool = False) -> float:
         return max(0, self.seconds + (self.seconds_per_scan if by_ocr else self.seconds_per_page) * page_count)
@@ -139,7 +140,7 @@ class PlacedWord(NamedTuple):
     confidence: float | None = None
 
 
-# Letters that were joined for print, in Latin and in Arabic.
+# Ligatures: letters joined into one character, in Latin and in Arabic.
 _LIGATURE = re.compile("[\ufb00-\ufb06\ufb50-\ufdff\ufe70-\ufefc]")
 # Without the digits and decimal separators of Arabic, which run from left to right.
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u065f\u066d-\u06ef\u06fa-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
@@ -159,7 +160,7 @@ def clean(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        # Two halves of one character may arrive one by one.
+        # Join surrogate pairs that arrive as two characters.
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     text = _LIGATURE.sub(lambda match: "".join(unicodedata.normalize("NFKC", match[0]).split()), text)
     return _INVISIBLE.sub("", text)

@@ -14,15 +14,15 @@ from fieldmark.documents.reading.pictures import Picture, PictureChooser
 from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
 from fieldmark.errors import OverLimit
 
-# Points. 10-point Courier is 6 wide, so that a drawn page and its boxes agree.
+# Points. Characters of 10-point Courier are 6 points wide, so the boxes match the drawn page.
 CHARACTER, LINE, MARGIN, FONT_SIZE = 6.0, 12.0, 36.0, 10.0
-WIDTH, HEIGHT = 595.0, 842.0  # A4, or more where the lines need it
+WIDTH, HEIGHT = 595.0, 842.0  # A4; larger if the lines need it
 COLUMNS = int((WIDTH - 2 * MARGIN) / CHARACTER)
 MAX_COLUMNS = 200
 PAGE_CHARACTERS = 4000
 PAGE_ROWS = 150
 MAX_ROW_CHARACTERS = 160  # a wider row of a sheet is wrapped
-MAX_CELL = 40  # characters; a longer cell does not move the columns after it on the other lines
+MAX_CELL = 40  # characters; a longer cell does not widen its column
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -30,10 +30,8 @@ _TOKEN = re.compile(r"(\s*)(\S+)")
 
 
 class Part(list[str]):
-    """The lines of one part of a document, with its hidden words, struck-out words, pictures and warnings.
-
-    The warnings have no page: they get the part's first page. `hidden` and `struck` are words left out of the lines.
-    """
+    """The lines of one part of a document, with its pictures and warnings, and the words that are left out of the
+    lines. Left-out words are hidden or struck out. The warnings have no page yet: they get the part's first page."""
 
     def __init__(
         self,
@@ -51,7 +49,7 @@ class Part(list[str]):
 
 
 class Pages(list[Page]):
-    """The text pages of a document. `pictures` are its other pages: an image file by page number."""
+    """The text pages of a document. `pictures` are its other pages: image files by page number."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,14 +65,18 @@ def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> Pag
     hidden: list[str] = []
     warnings: list[ReadingWarning] = []
     chooser = PictureChooser(limits)
-    pictures: list[tuple[int, bytes]] = []  # each behind so many pages of text
+    pictures: list[tuple[int, bytes]] = []  # (number of text pages before it, image file)
     for part in parts:
         lines = [clean(line).rstrip() for line in part]
         chosen: list[bytes] = []
         if isinstance(part, Part):
             hidden += part.hidden
             chosen, unread = chooser.choose(part.pictures)
-            warnings += [*part.warnings, *([pictures_not_read(unread)] if unread else []), *struck_out(part.struck)]
+            warnings += [
+                *part.warnings,
+                *([pictures_not_read_warning(unread)] if unread else []),
+                *struck_out_warning(part.struck),
+            ]
         for page in _pages(lines, len(pages) + 1, engine):
             # Warnings about a part go to its first page, or to the next page if the part has no lines.
             page_warnings = tuple(replace(warning, page=page.number) for warning in warnings)
@@ -87,26 +89,26 @@ def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> Pag
                 )
         pictures += [(len(pages), content) for content in chosen]
     if len(pages) + len(pictures) > limits.max_pages:
-        warnings.append(pictures_not_read(len(pages) + len(pictures) - limits.max_pages))
+        warnings.append(pictures_not_read_warning(len(pages) + len(pictures) - limits.max_pages))
         pictures = pictures[: limits.max_pages - len(pages)]
     if pages:
         last = pages[-1].with_hidden_words(hidden)
         page_warnings = tuple(replace(warning, page=last.number) for warning in warnings)
         pages[-1] = replace(last, warnings=(*last.warnings, *page_warnings))
-    return _with_pictures(pages, pictures)
+    return _insert_pictures(pages, pictures)
 
 
-def struck_out(words: Sequence[str], page: int | None = None) -> list[ReadingWarning]:
+def struck_out_warning(words: Sequence[str], page: int | None = None) -> list[ReadingWarning]:
     """Return the warning about struck-out words, if there are any."""
     excerpt = " ".join(words[:MAX_EXCERPT])[:MAX_EXCERPT].strip()
     return [ReadingWarning(WarningCode.STRUCK_OUT, page, len(words), excerpt)] if words else []
 
 
-def pictures_not_read(count: int, page: int | None = None) -> ReadingWarning:
+def pictures_not_read_warning(count: int, page: int | None = None) -> ReadingWarning:
     return ReadingWarning(WarningCode.PICTURES_NOT_READ, page, count)
 
 
-def _with_pictures(pages: Sequence[Page], pictures: Sequence[tuple[int, bytes]]) -> Pages:
+def _insert_pictures(pages: Sequence[Page], pictures: Sequence[tuple[int, bytes]]) -> Pages:
     """Number all pages: each picture follows the text pages that precede it."""
     numbered = Pages()
     left = deque(pictures)
@@ -120,21 +122,21 @@ def _with_pictures(pages: Sequence[Page], pictures: Sequence[tuple[int, bytes]])
 
 def align(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return table rows as lines of text, with aligned columns at least two spaces apart."""
-    cells = [[" ".join(clean(cell).splitlines()).strip() for cell in row] for row in rows]
+    table = [[" ".join(clean(cell).splitlines()).strip() for cell in row] for row in rows]
     widths: list[int] = []
-    for row in cells:
+    for row in table:
         widths += [0] * (len(row) - len(widths))
         for column, cell in enumerate(row):
-            widths[column] = max(widths[column], min(_width(cell), MAX_CELL))
+            widths[column] = max(widths[column], min(_width_in_characters(cell), MAX_CELL))
     lines: list[str] = []
-    for row in cells:
+    for row in table:
         pieces: list[str] = []
         column = end = 0
         for width, cell in zip(widths, row, strict=False):
             if cell:
                 gap = max(column - end, 2 if pieces else 0)
                 pieces.append(" " * gap + cell)
-                end += gap + _width(cell)
+                end += gap + _width_in_characters(cell)
             column += width + 3 if width else 0
         lines.append("".join(pieces))
     return lines
@@ -153,8 +155,8 @@ def row_lines(cells: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def superscript(text: str, before: str, *, is_lowered: bool = False) -> str:
-    """Return a raised or lowered text so that its digits don't merge with a number: `100¹`, `12⁹⁹`,
-    `¹250`, but `m2`."""
+    """Return a raised or lowered text so that its digits don't merge with a number before it: `100¹`, `12⁹⁹`, `¹250`,
+    but `m2`."""
     return text if before[-1:].isalpha() else text.translate(_SUBSCRIPTS if is_lowered else _SUPERSCRIPTS)
 
 
@@ -166,7 +168,7 @@ def expand_tabs(line: str) -> str:
     return head
 
 
-def _width(text: str) -> int:
+def _width_in_characters(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(
@@ -175,8 +177,8 @@ def _width(text: str) -> int:
 
 
 def _pages(lines: list[str], first: int, engine: str) -> Iterator[Page]:
-    # A line with columns in it should not be wrapped if a wider page can hold it.
-    columns = max([COLUMNS, *(min(_width(line), MAX_COLUMNS) for line in lines if "  " in line.lstrip())])
+    # Widen the page for lines with columns, instead of wrapping them.
+    columns = max([COLUMNS, *(min(_width_in_characters(line), MAX_COLUMNS) for line in lines if "  " in line.lstrip())])
     number, builder = first, _PageBuilder(columns)
     for line in lines:
         if builder.is_full(len(line) if len(line) < PAGE_CHARACTERS else 0):
@@ -226,7 +228,7 @@ class _PageBuilder:
         self._column = 0
 
     def add(self, spaces: str, token: str) -> None:
-        width = _width(token)
+        width = _width_in_characters(token)
         self._text[-1] += spaces + token
         self._characters += len(spaces) + len(token)
         self._column += len(spaces)

@@ -27,7 +27,7 @@ from fieldmark.documents.reading.garbled import is_garbled
 from fieldmark.documents.reading.jobs import WHOLE_PAGE
 from fieldmark.documents.reading.layout import check_size, layout_page
 from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, PlacedWord, clean, is_right_to_left
-from fieldmark.documents.reading.pagination import pictures_not_read, struck_out, superscript
+from fieldmark.documents.reading.pagination import pictures_not_read_warning, struck_out_warning, superscript
 from fieldmark.documents.reading.pdfium import (
     Handle,
     address,
@@ -87,11 +87,11 @@ class _Layer:
     unreadable: int = 0  # pictures that PDFium cannot decode
 
     def warnings(self, page: int) -> list[ReadingWarning]:
-        warnings = struck_out(self.struck, page)
+        warnings = struck_out_warning(self.struck, page)
         if self.is_garbled:
             warnings.append(ReadingWarning(WarningCode.GARBLED_TEXT, page))
         if self.unreadable:
-            warnings.append(pictures_not_read(self.unreadable, page))
+            warnings.append(pictures_not_read_warning(self.unreadable, page))
         return warnings
 
 

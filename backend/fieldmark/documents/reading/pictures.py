@@ -10,8 +10,8 @@ from fieldmark.documents.reading.image import Images
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.errors import OverLimit, Unsupported
 
-LEAST_AREA = 10_000  # square points, 2 % of a sheet: a smaller picture is a logo, an icon or a line
-LEAST_RATIO, LEAST_HEIGHT = 3, 8.0  # points: a smaller picture of this shape may be a line of text
+MIN_AREA = 10_000  # square points, 2 % of a sheet: a smaller picture is a logo, an icon or a line
+MIN_LINE_RATIO, MIN_LINE_HEIGHT = 3, 8.0  # points: a smaller picture of this shape may be a line of text
 MAX_PICTURES, MAX_LINES = 100, 10
 _POINTS_PER_PIXEL = 0.75
 _UNITS = {"pt": 1.0, "px": 0.75, "in": 72.0, "cm": 72 / 2.54, "mm": 72 / 25.4, "pc": 12.0, "emu": 1 / 12700}
@@ -95,17 +95,17 @@ def points(length: str | None, default_unit: str = "px") -> float | None:
 
 
 def is_decoration(width: float | None, height: float | None) -> bool:
-    """Return whether a picture (in points) is too small to read and is not shaped like a line of text."""
+    """Return whether a picture is too small to read and is not shaped like a line of text. Sizes are in points."""
     if width is None or height is None or not _is_small(width, height):
         return False
-    return height < LEAST_HEIGHT or width < LEAST_RATIO * height
+    return height < MIN_LINE_HEIGHT or width < MIN_LINE_RATIO * height
 
 
 def is_text_line(image: tuple[int, int]) -> bool:
-    """Return whether a picture (in pixels) is small and shaped like a line of text."""
+    """Return whether a picture is small and shaped like a line of text. `image` is its width and height in pixels."""
     width, height = (side * _POINTS_PER_PIXEL for side in image)
     return _is_small(width, height) and not is_decoration(width, height)
 
 
 def _is_small(width: float | None, height: float | None) -> bool:
-    return width is not None and height is not None and width * height < LEAST_AREA
+    return width is not None and height is not None and width * height < MIN_AREA

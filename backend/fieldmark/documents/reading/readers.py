@@ -22,31 +22,31 @@ from typing import Any, Final
 
 from fieldmark.errors import Unavailable
 
-_ROOT: Final = Path(__file__).parents[3]
-# -I shuts out the environment, the user's site-packages and the working directory; so the package is pointed at.
+_PACKAGE_ROOT: Final = Path(__file__).parents[3]
+# -I ignores the environment, user site-packages and the working directory, so the package's path is passed.
 START: Final = (
     "import sys; sys.path.insert(0, sys.argv.pop()); from fieldmark.documents.reading import forkserver; "
     "forkserver.main()"
 )
-# Libraries would otherwise start a thread, with its own share of address space, for each core.
+# Otherwise libraries start a thread for each core, which takes address space.
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
-# The models' tensors are large and come and go: given back to the system each time, they cost a reader of one page
-# 7 % more (docs/performance.md). It ends with the page, and what it may take is limited all the same.
-_ENVIRONMENT_OF_MODELS = {
+# Keep freed memory: returning the models' large tensors to the system each time costs a reader 7 % of its time
+# (docs/performance.md). A reader ends after its page, and its memory is limited.
+_OCR_ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(32 * 1024 * 1024),
     "MALLOC_TRIM_THRESHOLD_": str(512 * 1024 * 1024),
     "MALLOC_TOP_PAD_": str(64 * 1024 * 1024),
 }
-_FULL_SECONDS: Final = 0.05
+_RETRY_SECONDS: Final = 0.05
 
 
-class ReaderLost(Exception):
+class ReaderLostError(Exception):
     """The fork server died, and this reader with it. The job can be retried."""
 
 
 @dataclass(slots=True)
-class Ended:
-    """How a reader ended: its exit code, or the negative number of a signal, and the processor time it used."""
+class ReaderExit:
+    """How a reader ended: its exit code, or the negative number of a signal, and its processor time."""
 
     code: int
     cpu_seconds: float
@@ -65,7 +65,7 @@ class Reader:
         self._channel = channel
         self._status, self._status_end = status
         self._pid: int | None = None
-        self._ended: Ended | None = None
+        self._ended: ReaderExit | None = None
 
     async def say(self, line: bytes) -> None:
         """Send the reader a line. If it has ended, the line is dropped, and reading its answer reports the end."""
@@ -73,35 +73,35 @@ class Reader:
             self._channel.write(line + b"\n")
             await self._channel.drain()
 
-    async def ended(self) -> Ended:
+    async def ended(self) -> ReaderExit:
         """Wait for the end of the reader, and return how it ended. Raise ReaderLost if that is unknown."""
         while self._ended is None:
-            await self._hear()
+            await self._receive_status()
         return self._ended
 
     async def pid(self) -> int:
         """Return the process id. Raises like `ended`."""
         while self._pid is None:
-            await self._hear()
+            await self._receive_status()
         return self._pid
 
-    async def _hear(self) -> None:
+    async def _receive_status(self) -> None:
         line = await self._status.readline()
         if not line:
-            raise ReaderLost
+            raise ReaderLostError
         status: dict[str, Any] = json.loads(line)
         if "pid" in status:
             self._pid = status["pid"]
         else:
-            self._ended = Ended(status["code"], status["cpu"])
+            self._ended = ReaderExit(status["code"], status["cpu"])
 
     async def end(self) -> float:
         """Kill the reader if it is still running. Return the processor time it used."""
         try:
             if self._ended is None:
-                self._status_end.write_eof()  # what its parent kills it for
+                self._status_end.write_eof()  # then its parent kills it
             return (await self.ended()).cpu_seconds
-        except (ReaderLost, OSError):
+        except (ReaderLostError, OSError):
             return 0.0
         finally:
             self.abort()
@@ -121,7 +121,7 @@ class Forkserver:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
-        self._of = 0
+        self._parent_pid = 0
 
     @property
     def pid(self) -> int | None:
@@ -131,7 +131,7 @@ class Forkserver:
     def start(self) -> None:
         """Start the process if it is not running, so that everything is loaded when the first file arrives."""
         with self._lock:
-            self._ensure()
+            self._ensure_running()
 
     def stop(self) -> None:
         """End the process and its readers."""
@@ -145,19 +145,19 @@ class Forkserver:
     @asynccontextmanager
     async def reader(self, file: int, job: dict[str, Any], max_line: int) -> AsyncGenerator[Reader]:
         """Yield a reader that was given the file and the job. It is killed at the end."""
-        channel, theirs = socket.socketpair()
-        status, of_status = socket.socketpair()
-        with theirs, of_status:
+        channel, reader_channel = socket.socketpair()
+        status, reader_status = socket.socketpair()
+        with reader_channel, reader_status:
             opened: list[asyncio.StreamWriter] = []
             try:
                 answers, writer = await asyncio.open_connection(sock=channel, limit=max_line)
                 opened.append(writer)
                 status_answers, status_writer = await asyncio.open_connection(sock=status)
                 opened.append(status_writer)
-                await self._send([file, theirs.fileno(), of_status.fileno()])
+                await self._send([file, reader_channel.fileno(), reader_status.fileno()])
             except BaseException:
-                for one in opened:
-                    one.transport.abort()
+                for stream in opened:
+                    stream.transport.abort()
                 channel.close()
                 status.close()
                 raise
@@ -172,45 +172,56 @@ class Forkserver:
         """Pass descriptors to the process. If it died before taking them, pass them to a new one."""
         for _ in range(3):
             with self._lock:
-                control = self._ensure()
+                control = self._ensure_running()
             while True:
                 try:
                     socket.send_fds(control, [b"r"], descriptors, socket.MSG_DONTWAIT)
                 except BlockingIOError:  # still loading, and the queue is full
-                    await asyncio.sleep(_FULL_SECONDS)
+                    await asyncio.sleep(_RETRY_SECONDS)
                 except OSError:
-                    self._forget(control)
+                    self._drop_control(control)
                     break
                 else:
                     return
         raise Unavailable("The process that reads files does not start.")
 
-    def _ensure(self) -> socket.socket:
-        if self._control is not None and self._of == os.getpid() and self.pid is not None:
+    def _ensure_running(self) -> socket.socket:
+        if self._control is not None and self._parent_pid == os.getpid() and self.pid is not None:
             return self._control
         self._reap()
         control, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-B", "-X", "utf8", "-c", self._start, self._kind, str(os.getpid()), str(_ROOT)],
+                [
+                    sys.executable,
+                    "-I",
+                    "-B",
+                    "-X",
+                    "utf8",
+                    "-c",
+                    self._start,
+                    self._kind,
+                    str(os.getpid()),
+                    str(_PACKAGE_ROOT),
+                ],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env=_ENVIRONMENT | (_ENVIRONMENT_OF_MODELS if self._kind == "ocr" else {}),
+                env=_ENVIRONMENT | (_OCR_ENVIRONMENT if self._kind == "ocr" else {}),
                 cwd="/",
                 start_new_session=True,
             )
         if self._control is not None:
             self._control.close()
-        self._control, self._of = control, os.getpid()
+        self._control, self._parent_pid = control, os.getpid()
         return control
 
     def _reap(self) -> None:
-        if self._process is not None and self._of == os.getpid():
+        if self._process is not None and self._parent_pid == os.getpid():
             self._process.kill()
             self._process.wait()
 
-    def _forget(self, control: socket.socket) -> None:
+    def _drop_control(self, control: socket.socket) -> None:
         with self._lock:
             if self._control is control:
                 control.close()

@@ -21,7 +21,7 @@ from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.documents.reading.answers import Answer, Reading, parse_page
 from fieldmark.documents.reading.jobs import DrawJob, Job, OcrJob, ReadJob, UnlockJob, job_to_json
 from fieldmark.documents.reading.pages import MIB, DocumentContent, EnclosedFile, Limits, Page
-from fieldmark.documents.reading.readers import PLAIN, WITH_OCR, Reader, ReaderLost
+from fieldmark.documents.reading.readers import PLAIN, WITH_OCR, Reader, ReaderLostError
 from fieldmark.documents.reading.sniff import MEDIA_TYPES
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import (
@@ -38,19 +38,19 @@ from fieldmark.errors import (
 from fieldmark.isolation import users
 
 MAX_CONTENT_BYTES = 64 * MIB
-"""Of one page or one picture in an answer."""
+"""Maximum size of one page or one picture in an answer."""
 _MAX_LINE = 4 * MIB
-_SHORT = 8 * 1024
-"""Bytes of a page that is parsed on the event loop. A page may hold 100,000 words."""
+_SHORT_BYTES = 8 * 1024
+"""A page of fewer bytes is parsed on the event loop, a larger one in a worker thread."""
 CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-MOST_LOST: Final = 3
-"""How many readers of one job may be lost without their own doing."""
+MAX_LOST_READERS: Final = 3
+"""Readers of one job that may be lost because a fork server died."""
 
-# The errors that the child may report; anything else counts as an unreadable file.
+# The errors that the child may report. Any other code becomes Unreadable.
 _ERRORS: dict[str, type[FieldmarkError]] = {
     error.code: error for error in (Damaged, NoText, NotFound, OverLimit, PasswordProtected, Unsupported)
 }
-# OCR takes all of a core: pages wait for one in the order in which they came. A semaphore belongs to its event loop.
+# OCR uses a whole core, so pages queue for one, first come first served. A semaphore belongs to its event loop.
 _ocr_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 _UNREAD_PICTURE = Page(1, 595, 842, "", [], "rapidocr", warnings=(ReadingWarning(WarningCode.PICTURES_NOT_READ, 1, 1),))
@@ -75,10 +75,10 @@ async def read_file(
         await reading.recognise(result)
     pages = [reading.pages[number] for number in sorted(reading.pages)]
     if not reading.enclosed and not any(page.words for page in pages):
-        struck = any(one.code is WarningCode.STRUCK_OUT for page in pages for one in page.warnings)
+        struck = any(warning.code is WarningCode.STRUCK_OUT for page in pages for warning in page.warnings)
         hidden = any(page.hidden_words for page in pages)
-        which = " that is not struck out" if struck else " that a person can see" if hidden else ""
-        raise NoText(f"No text{which} was found in the document.")
+        visible = " that is not struck out" if struck else " that a person can see" if hidden else ""
+        raise NoText(f"No text{visible} was found in the document.")
     return DocumentContent(result.media_type, pages, reading.enclosed, result.left_out)
 
 
@@ -107,26 +107,29 @@ class _DocumentReading:
     async def read_text(self) -> Reading:
         """Read the pages that have text, and unpack the enclosed files."""
         limits = self._limits
-        self.pages, self.enclosed = {}, []  # a reader before this one may have been lost
+        self.pages, self.enclosed = {}, []  # a retry starts again
         job = ReadJob(self._filename, is_too_deep=self._unpack_to is None)
         async with _answer(self._path, job, limits, self.cpu_seconds) as answer:
             reading, sizes = answer.reading, answer.sizes
             if reading is None or reading.page_count > limits.max_pages:
-                raise _nonsense()
-            own = reading.page_count - len(reading.scans) - len(reading.pictures)
-            pictures, files = sizes[own : own + len(reading.pictures)], sizes[own + len(reading.pictures) :]
+                raise _invalid_answer()
+            text_page_count = reading.page_count - len(reading.scans) - len(reading.pictures)
+            pictures, files = (
+                sizes[text_page_count : text_page_count + len(reading.pictures)],
+                sizes[text_page_count + len(reading.pictures) :],
+            )
             if len(files) != len(reading.file_names) or (files and self._unpack_to is None):
-                raise _nonsense()
-            if sum(sizes[:own]) > limits.max_decoded_bytes:
+                raise _invalid_answer()
+            if sum(sizes[:text_page_count]) > limits.max_decoded_bytes:
                 raise OverLimit(f"The file holds more than {limits.max_decoded_bytes / MIB:,.0f} MiB of text.")
-            for inside in (pictures, files):
-                if sum(inside) > limits.max_decoded_bytes or max(inside, default=0) > limits.max_bytes:
-                    raise _nonsense()
-            for _ in range(own):
+            for group in (pictures, files):
+                if sum(group) > limits.max_decoded_bytes or max(group, default=0) > limits.max_bytes:
+                    raise _invalid_answer()
+            for _ in range(text_page_count):
                 page = await _parsed(await answer.next_content(), reading.page_count)
-                await self._add(page, reading.page_count)
+                await self._add_page(page, reading.page_count)
             if sorted([*self.pages, *reading.scans, *reading.pictures]) != list(range(1, reading.page_count + 1)):
-                raise _nonsense()
+                raise _invalid_answer()
             for number in reading.pictures:
                 await answer.save_next_content(self._pictures_folder / str(number))
             for name, size in zip(reading.file_names, files, strict=True):
@@ -147,7 +150,9 @@ class _DocumentReading:
                 number = left.popleft()
                 await _retry_if_lost(partial(self._recognise_page, number, reading))
                 if sum(self.cpu_seconds) > seconds:
-                    raise OverLimit(f"The file took more than the {seconds:.0f} seconds of computing that it may.")
+                    raise OverLimit(
+                        f"Reading the file took more than {seconds:.0f} s of processor time, the limit for its pages."
+                    )
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -169,29 +174,29 @@ class _DocumentReading:
             if not is_picture:
                 raise
             page = _UNREAD_PICTURE
-        await self._add(page.renumbered(number) if is_picture else page, reading.page_count, number)
+        await self._add_page(page.renumbered(number) if is_picture else page, reading.page_count, number)
 
-    async def _add(self, page: Page, page_count: int, number: int | None = None) -> None:
+    async def _add_page(self, page: Page, page_count: int, number: int | None = None) -> None:
         if page.number in self.pages or number not in (None, page.number):
-            raise _nonsense()
+            raise _invalid_answer()
         self.pages[page.number] = page
         if self._on_page and inspect.isawaitable(pending := self._on_page(len(self.pages), page_count)):
             await pending
 
 
 async def _parsed(content: bytes, page_count: int) -> Page:
-    with _rejecting_nonsense():
-        is_short = len(content) < _SHORT
+    with _rejecting_invalid_answers():
+        is_short = len(content) < _SHORT_BYTES
         return parse_page(content, page_count) if is_short else await run_in_thread(parse_page, content, page_count)
 
 
 async def _retry_if_lost(do: Callable[[], Awaitable[T]]) -> T:
     """Call `do`, and call it again if its reader was lost through no fault of its own. Raise Unavailable if too many
     readers in a row are lost."""
-    for _ in range(MOST_LOST + 1):
-        with suppress(ReaderLost):
+    for _ in range(MAX_LOST_READERS + 1):
+        with suppress(ReaderLostError):
             return await do()
-    raise Unavailable("The readers of files end again and again: see why on this machine.")
+    raise Unavailable("The processes that read files keep crashing. Check the memory and the logs of this machine.")
 
 
 async def unlock_file(path: Path, password: str, limits: Limits, target: Path) -> bool:
@@ -205,7 +210,9 @@ async def unlock_file(path: Path, password: str, limits: Limits, target: Path) -
             if not answer.sizes:
                 return False
             if answer.sizes[0] > limits.max_bytes:
-                raise OverLimit("The file without its password is larger than a document may be.")
+                raise OverLimit(
+                    f"Without its password the file has more than {limits.max_bytes / MIB:,.0f} MiB, the limit."
+                )
             await answer.save_next_content(target)
             return True
 
@@ -223,7 +230,7 @@ async def draw_pages(path: Path, job: DrawJob, limits: Limits) -> list[bytes]:
     async def draw() -> list[bytes]:
         async with _answer(path, job, limits, []) as answer:
             if len(answer.sizes) > len(job.numbers) or sum(answer.sizes) > job.max_bytes:
-                raise _nonsense()
+                raise _invalid_answer()
             drawn = [await answer.next_content() for _ in answer.sizes]
         if not all(picture.startswith(b"\x89PNG\r\n\x1a\n") for picture in drawn):
             raise Unreadable("The page could not be drawn.")
@@ -243,9 +250,11 @@ class _CheckedAnswer:
         """Return the next content: a page or a picture."""
         size = next(self._next_sizes, 0)
         if not size:
-            raise _nonsense()
+            raise _invalid_answer()
         if size > MAX_CONTENT_BYTES:
-            raise OverLimit("A page of the file holds more than a page may.")
+            raise OverLimit(
+                f"A page has {size / MIB:,.0f} MiB of text; the limit is {MAX_CONTENT_BYTES / MIB:,.0f} MiB."
+            )
         return await self._receive(size)
 
     async def save_next_content(self, path: Path) -> None:
@@ -261,7 +270,7 @@ class _CheckedAnswer:
         try:
             return await self._reader.answers.readexactly(size)
         except (asyncio.IncompleteReadError, ConnectionResetError) as error:
-            raise await _cause_of_death(self._reader) from error
+            raise await _error_of_dead_reader(self._reader) from error
 
 
 @asynccontextmanager
@@ -273,7 +282,7 @@ async def _answer(path: Path, job: Job, limits: Limits, cpu_seconds: list[float]
     forkserver = WITH_OCR if isinstance(job, OcrJob) else PLAIN
     seconds = limits.patience * limits.job_seconds(by_ocr=isinstance(job, OcrJob))
     timeout = asyncio.timeout(seconds)
-    # The file is handed over open: the reader's user need not be able to reach it.
+    # The reader gets the open file, since its user may have no access to the path.
     with users.taken() as user, await asyncio.to_thread(_open_checked, path, limits) as file:
         try:
             async with timeout, forkserver.reader(file.fileno(), job_to_json(job, limits, user), _MAX_LINE) as reader:
@@ -284,7 +293,7 @@ async def _answer(path: Path, job: Job, limits: Limits, cpu_seconds: list[float]
         except TimeoutError as error:
             if not timeout.expired():
                 raise
-            raise OverLimit(f"The file took longer to read than the {seconds:g} seconds it may.") from error
+            raise OverLimit(f"Reading the file took longer than the limit of {seconds:g} seconds.") from error
 
 
 async def _checked_answer(reader: Reader) -> _CheckedAnswer:
@@ -293,8 +302,8 @@ async def _checked_answer(reader: Reader) -> _CheckedAnswer:
     except (ConnectionResetError, ValueError):
         line = b""
     if not line.endswith(b"\n"):
-        raise await _cause_of_death(reader)
-    with _rejecting_nonsense():
+        raise await _error_of_dead_reader(reader)
+    with _rejecting_invalid_answers():
         answer = Answer.model_validate_json(line)
     if failure := answer.failure:
         error = _ERRORS.get(failure.code, Unreadable)(failure.sentence)
@@ -309,7 +318,7 @@ def _open_checked(path: Path, limits: Limits) -> io.FileIO:
     try:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise Unreadable("This is no file.")
+            raise Unreadable("The path is not a regular file.")
         if status.st_size == 0:
             raise NoText("The file is empty.")
         if status.st_size > limits.max_bytes:
@@ -323,24 +332,28 @@ def _open_checked(path: Path, limits: Limits) -> io.FileIO:
 
 
 @contextmanager
-def _rejecting_nonsense() -> Generator[None]:
+def _rejecting_invalid_answers() -> Generator[None]:
     try:
         yield
     except ValueError as error:
-        raise _nonsense() from error
+        raise _invalid_answer() from error
 
 
-def _nonsense() -> Damaged:
-    return Damaged("The file made its reader answer nonsense.")
+def _invalid_answer() -> Damaged:
+    return Damaged("The file is damaged: it made the process that read it return an invalid result.")
 
 
-async def _cause_of_death(reader: Reader) -> Unreadable:
+async def _error_of_dead_reader(reader: Reader) -> Unreadable:
     ended = await reader.ended()
     if ended.code == -signal.SIGXCPU:
-        return OverLimit(f"The file took more than the {ended.cpu_seconds:.0f} seconds of computing that it may.")
+        return OverLimit(
+            f"Reading the file took more than the limit of {ended.cpu_seconds:.0f} seconds of processor time."
+        )
     if ended.code == -signal.SIGKILL:
-        return OverLimit("The reader was killed while it read the file, most likely because memory ran out.")
+        return OverLimit("The process that read the file was killed, most likely because memory ran out.")
     if ended.code < 0:
         name = signal.Signals(-ended.code).name
-        return Damaged(f"The file made its reader crash ({name}): it is damaged, or needs more memory than it may.")
-    return Unreadable(f"The reader stopped before the file's end (exit code {ended.code}).")
+        return Damaged(
+            f"The file crashed the process that read it ({name}): it is damaged, or exceeds the memory limit."
+        )
+    return Unreadable(f"The process that read the file stopped early (exit code {ended.code}).")

@@ -31,11 +31,9 @@ CPU_GRACE_SECONDS = 2
 
 
 def confine_early() -> None:
-    """Drop all rights that loading doesn't need, which leaves reading files. Call it before any thread starts: threads
-    would keep their rights.
-
-    A process confines itself again after it was forked: processes of one confinement may signal and trace each other.
-    """
+    """Drop all rights that loading does not need; reading files stays allowed. Call it before any thread starts, since
+    threads would keep their rights. Call it again after a fork: processes of the same confinement may signal and trace
+    each other."""
     landlock.confine(readable=("/",))
 
 
@@ -47,7 +45,7 @@ def lock_down(memory_bytes: int, cpu_seconds: int, parent: int, user: int | None
     library = ctypes.CDLL(None, use_errno=True) if linux else None
     if library:
         library.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        library.unshare(_CLONE_NEWNET)  # needs privileges; without them the limit on descriptors has to do
+        library.unshare(_CLONE_NEWNET)  # needs privileges; without them the limit on descriptors protects
     lower_limit(resource.RLIMIT_CORE, 0)
     lower_limit(resource.RLIMIT_FSIZE, 0)
     limit_cpu(cpu_seconds)
@@ -82,19 +80,17 @@ def name_process(name: str) -> None:
 
 
 def limit_cpu(seconds: int) -> None:
-    """Lower the limit on processor time: SIGXCPU ends the process, and a while later SIGKILL, which cannot be ignored.
-    With both at once, the end would look like a lack of memory."""
+    """Lower the limit on processor time: SIGXCPU ends the process, and CPU_GRACE_SECONDS later SIGKILL, which cannot be
+    ignored. If both came at once, the end would look like a lack of memory."""
     lower_limit(resource.RLIMIT_CPU, seconds + CPU_GRACE_SECONDS)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (min(seconds, hard), hard))
 
 
 class _NoImports:
-    """An import finder that finds no module, so that an import after lockdown raises ModuleNotFoundError.
-
-    Otherwise it would fail with an OSError, which callers do not expect. Example: an email names an unknown encoding,
-    and Python looks for a module of that name.
-    """
+    """An import finder that raises ModuleNotFoundError for every import after lockdown. Without it, an import would
+    fail with an OSError, which callers do not expect. Example: an email names an unknown encoding, and Python looks for
+    a module of that name."""
 
     def find_spec(self, name: str, *_: object) -> None:
         raise ModuleNotFoundError(f"{name} was not imported before lockdown", name=name)

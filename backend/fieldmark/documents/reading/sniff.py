@@ -38,12 +38,12 @@ _SIGNATURES = (
     (b"GIF87a", GIF),
     (b"GIF89a", GIF),
 )
-# What an archive's list of parts names, what the file then is, and what to do.
+# Names in an archive's directory, and the rest of the message that refuses such a file.
 _ARCHIVES = (
     (b"ppt/presentation", "a PowerPoint presentation (PPTX); save it as PDF and upload that"),
     (
         b"META-INF/manifest.xml",
-        "an OpenDocument file that is no text, sheet or presentation; save it as DOCX, XLSX or PDF and upload that",
+        "an unsupported kind of OpenDocument file; save it as DOCX, XLSX or PDF and upload that",
     ),
 )
 _BINARY_NAMES = frozenset(
@@ -80,26 +80,26 @@ def media_type(data: bytes, filename: str) -> str:
             return kind
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return WEBP
-    # What a bitmap's header begins with, and how long it says the rest of the header is.
+    # A bitmap's signature, then the length of the rest of its header.
     if data.startswith(b"BM") and data[14:18] in _BITMAP_HEADERS:
         return BMP
     if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return _archive(data)
+        return _archive_media_type(data)
     if data.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
         if "__substg1.0_".encode("utf-16-le") in data:
             return MSG
-        raise _old_file(data)
+        raise _error_of_old_office_file(data)
     if data[4:8] == b"ftyp" and data[8:12] in _PHONE_IMAGES:
         raise Unsupported("The file is a HEIC or AVIF image; save it as JPEG and upload that.")
     suffix = PurePath(filename).suffix.lower()
-    # A PDF that is attached as it is begins early in a short mail.
+    # Before PDF: an email may contain an unencoded PDF near its start.
     headers = _mail_headers(data[:_SAMPLE].decode("latin-1"))
     if "from" in headers and (suffix == ".eml" or len(headers) >= 3):
         return EML
-    # Some programs put a few lines before a PDF. A text that only speaks of PDF has no objects.
+    # Some programs write a few lines before the PDF. A text that only mentions PDF has no objects.
     if b"%PDF-" in data[:1024] and b" obj" in data:
         return PDF
-    text = _text(data)
+    text = _decode_sample(data)
     if text is None:
         raise Unsupported(f"The file's format is unknown; {_READABLE}.")
     if text.startswith("{\\rtf"):
@@ -108,7 +108,7 @@ def media_type(data: bytes, filename: str) -> str:
         raise NoText("The file has no content but white space.")
     if suffix in _BINARY_NAMES:
         raise Damaged(f"The file is named {suffix} but holds plain text.")
-    return EINVOICE if is_einvoice(data) else _kind_of_text(text, suffix)
+    return EINVOICE if is_einvoice(data) else _text_media_type(text, suffix)
 
 
 def is_einvoice(data: bytes) -> bool:
@@ -116,28 +116,28 @@ def is_einvoice(data: bytes) -> bool:
     return _EINVOICE.search(data[:20_000]) is not None
 
 
-def _archive(data: bytes) -> str:
-    # Names are uncompressed in the list of parts. The reader checks their content.
-    names = _list_of_parts(data)
+def _archive_media_type(data: bytes) -> str:
+    # The directory is not compressed. The reader checks the content of the parts.
+    names = _directory(data)
     if b"word/document" in names:
         return DOCX
     if b"xl/workbook" in names:
         return XLSX
-    # An OpenDocument says what it is in its first part, which is not compressed.
+    # The first part of an OpenDocument is its media type, uncompressed.
     if data[30:38] == b"mimetype" and b"content.xml" in names:
-        said = data[38:120]
+        declared = data[38:120]
         for kind in (ODT, ODS, ODP):
-            if said.startswith(kind.encode()):
+            if declared.startswith(kind.encode()):
                 return kind
-    for mark, name in _ARCHIVES:
-        if mark in names:
+    for part, name in _ARCHIVES:
+        if part in names:
             raise Unsupported(f"The file is {name}.")
     return ZIP
 
 
-def _list_of_parts(data: bytes) -> bytes:
-    """Return the archive's directory, since a file in the archive may itself be an archive. Without a directory, return
-    everything."""
+def _directory(data: bytes) -> bytes:
+    """Return the archive's directory, or everything if it has none. Other bytes may belong to an archive inside the
+    archive."""
     end = data.rfind(b"PK\x05\x06")
     if end < 0 or len(data) < end + 20:
         return data
@@ -145,15 +145,15 @@ def _list_of_parts(data: bytes) -> bytes:
     return data[start : start + size] if start + size <= len(data) else data
 
 
-def _old_file(data: bytes) -> Unreadable:
+def _error_of_old_office_file(data: bytes) -> Unreadable:
     if "EncryptedPackage".encode("utf-16-le") in data:
         return PasswordProtected(
-            "The Office document is protected with a password: upload it with that, or save it without one."
+            "The Office document is protected with a password: enter it when uploading, or save the file without one."
         )
     return Unsupported("The file has the format of Office before 2007; save it as DOCX, XLSX or PDF and upload that.")
 
 
-def _text(data: bytes) -> str | None:
+def _decode_sample(data: bytes) -> str | None:
     sample = data[:_SAMPLE]
     for mark, encoding in BYTE_ORDER_MARKS:
         if data.startswith(mark):
@@ -178,7 +178,7 @@ BYTE_ORDER_MARKS = (
 )
 
 
-def _kind_of_text(text: str, suffix: str) -> str:
+def _text_media_type(text: str, suffix: str) -> str:
     if _HTML.match(text) or (suffix in (".html", ".htm", ".xhtml") and _TAG.search(text)):
         return HTML
     headers = _mail_headers(text)

@@ -6,7 +6,7 @@ from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, Warni
 
 UNKNOWN = "\ufffd"
 
-_PRIVATE = range(0xF020, 0xF100)  # where programs write the codes 20 to FF of these fonts
+_PRIVATE_USE_CODES = range(0xF020, 0xF100)  # programs write the codes 20 to FF of these fonts in this range
 
 
 def _table(first: int, rows: str) -> dict[int, str]:
@@ -27,33 +27,33 @@ _FONTS = {
     "wingdings 3": _table(0x66, "←→↑↓↖↗↙↘") | _table(0x70, "▲▼△▽◀▶◁▷") | {0x7D: "▶"},
     "webdings": _table(0x33, "◀▶▲▼") | {0x61: "✔", 0x63: "□", 0x67: "■", 0x69: "ℹ", 0x6E: "●", 0x72: "✖"},
 }  # fmt: skip
-# Bullets that were copied without their font.
-_WITHOUT_FONT = {0xB7: "•", 0xA7: "▪"}
+# Bullets copied without their font.
+_BULLETS = {0xB7: "•", 0xA7: "▪"}
 
 
 def symbol_font(name: str | None) -> str:
-    """Return the name of a symbol font as `shown_in` takes it; empty for a font of letters."""
+    """Return the name of a symbol font for `shown_symbols`; empty for a normal font."""
     name = (name or "").strip("'\" ").lower()
     return name if name in _FONTS else ""
 
 
-def shown_in(font: str, text: str) -> str:
-    """Return what a text shows in a symbol font, with `UNKNOWN` for unknown symbols."""
-    if not font and (text.isascii() or not any(ord(sign) in _PRIVATE for sign in text)):
+def shown_symbols(font: str, text: str) -> str:
+    """Return the characters that a symbol font shows for a text, with `UNKNOWN` for unknown symbols."""
+    if not font and (text.isascii() or not any(ord(sign) in _PRIVATE_USE_CODES for sign in text)):
         return text
-    return "".join(_sign(font, sign) for sign in text)
+    return "".join(_shown_symbol(font, sign) for sign in text)
 
 
-def _sign(font: str, sign: str) -> str:
+def _shown_symbol(font: str, sign: str) -> str:
     code = ord(sign)
-    if code in _PRIVATE:
-        return _FONTS.get(font, _WITHOUT_FONT).get(code - 0xF000, UNKNOWN)
+    if code in _PRIVATE_USE_CODES:
+        return _FONTS.get(font, _BULLETS).get(code - 0xF000, UNKNOWN)
     written = sign.encode("cp1252", "ignore")
     return _FONTS[font].get(written[0], UNKNOWN) if font and written and not sign.isspace() else sign
 
 
 def unknown_symbols(signs: list[str]) -> list[ReadingWarning]:
-    """Return the warning about unknown symbols, given as font and code, if there are any."""
+    """Return the warning about unknown symbols, if there are any. `signs` are the font and code of each."""
     if not signs:
         return []
     excerpt = "; ".join(dict.fromkeys(signs))[:MAX_EXCERPT]

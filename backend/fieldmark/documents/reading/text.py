@@ -16,9 +16,9 @@ from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 
 _DELIMITERS = "\t;|,"  # the first wins a tie: a comma may be within numbers
 _SAMPLE_ROWS = 200
-_SAMPLE = 100_000  # bytes, by which the encoding is judged
-_MOST_ACCENTS = 0.3  # of the letters
-_MOST_MISSING = 0.1  # of the words of one text in another that says the same
+_SAMPLE = 100_000  # bytes, from which the encoding is detected
+_MAX_ACCENTS = 0.3  # of the letters
+_MAX_MISSING = 0.1  # share of the words that a text with the same content may lack
 _LABELS = {
     "x-sjis": "cp932",
     "windows-949": "cp949",
@@ -46,7 +46,7 @@ _WORD = re.compile(r"[^\W_]{2,}|\d")
 
 
 def decode(data: bytes, declared: str | None = None) -> str:
-    """Return the text, decoded by its byte order mark, else as declared, else as UTF-8, else as Windows-1252."""
+    """Decode bytes by their byte order mark, else as `declared`, else as UTF-8, else as Windows-1252."""
     return _decoded(data, declared)[0]
 
 
@@ -73,10 +73,8 @@ def _decoded(data: bytes, declared: str | None) -> tuple[str, bool]:
 
 
 def _encoding(declared: str | None) -> str | None:
-    """Return the codec for a declared encoding. Legacy names give the superset that programs write and browsers read.
-
-    None for an unknown one, and for ASCII, which need not be decoded as declared.
-    """
+    """Return the codec for a declared encoding; None if it is unknown, or ASCII. Legacy names give the superset that
+    programs write and browsers read."""
     label = (declared or "").strip().lower()
     try:
         name = codecs.lookup(_LABELS.get(label, label)).name
@@ -86,27 +84,25 @@ def _encoding(declared: str | None) -> str | None:
     return None if name == "ascii" else _EXTENSIONS.get(name, name)
 
 
-def says_more(one: Iterable[str], other: Iterable[str]) -> bool:
-    """Return whether a text contains something that another lacks: a number, or more than a few of its words."""
-    said, known = [set(_WORD.findall("\n".join(lines).casefold())) for lines in (one, other)]
-    missing = said - known
-    return any(map(str.isdigit, "".join(missing))) or len(missing) > _MOST_MISSING * len(said)
+def has_more_text(text: Iterable[str], reference: Iterable[str]) -> bool:
+    """Return whether a text contains something that `reference` lacks: a number, or more than a few of its words."""
+    text_words, reference_words = [set(_WORD.findall("\n".join(lines).casefold())) for lines in (text, reference)]
+    missing = text_words - reference_words
+    return any(map(str.isdigit, "".join(missing))) or len(missing) > _MAX_MISSING * len(text_words)
 
 
 def encoding_warnings(
     data: bytes, declared: str | None = None, lines: Iterable[str] | None = None
 ) -> list[ReadingWarning]:
-    """Return a warning if a text is most likely in another encoding than the one that `decode` chose.
-
-    `lines` are the lines read from it, if not all.
-    """
+    """Return a warning if a text is most likely in another encoding than `decode` chose. `lines` are the lines read
+    from it; without them, the whole text is checked."""
     text, is_guess = _decoded(data[:_SAMPLE], declared)
     if lines is not None:
         text = "\n".join(lines)[:_SAMPLE]
     # Western languages have few accents. Text in another script decodes to little else.
     letters = [character for character in text if character.isalpha()] if is_guess else []
     odd = sum(not letter.isascii() for letter in letters)
-    return [ReadingWarning(WarningCode.UNCERTAIN_ENCODING, None)] if odd > _MOST_ACCENTS * len(letters) else []
+    return [ReadingWarning(WarningCode.UNCERTAIN_ENCODING, None)] if odd > _MAX_ACCENTS * len(letters) else []
 
 
 def plain_parts(data: bytes) -> list[Sequence[str]]:
@@ -151,7 +147,7 @@ def _separates_all(text: str, delimiter: str, fewest: int) -> bool:
 def csv_parts(data: bytes) -> list[Sequence[str]]:
     """Return the rows of a CSV file as lines with aligned columns."""
     text = decode(data).replace("\0", "")
-    # The default limit of a field is 128 KB; the file's own is the one that counts.
+    # The default limit of a field is 128 KB. The file's size is already limited.
     csv.field_size_limit(len(text) + 1)
     rows = align(list(csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))))
     return [Part(rows, (), encoding_warnings(data))]

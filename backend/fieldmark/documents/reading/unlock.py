@@ -13,13 +13,13 @@ from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.pdf import Pdf
 from fieldmark.errors import Damaged, PasswordProtected, Unsupported
 
-# msoffcrypto imports them when it gets there, which is after lockdown.
+# msoffcrypto imports them late, after lockdown.
 for _name in ("xml.dom.expatbuilder", "cryptography.hazmat.backends.openssl.backend"):
     importlib.import_module(_name)
 
 _ooxml: Any = msoffcrypto.format.ooxml  # pyright: ignore
 _errors: Any = msoffcrypto.exceptions  # pyright: ignore
-_WRONG = "The password is not this file's."
+_WRONG = "The password is wrong for this file."
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
@@ -31,7 +31,7 @@ def unlocked(data: bytes, password: str, limits: Limits) -> bytes | None:
     if b"%PDF-" in data[:1024]:
         return _pdf(data, password, limits)
     if data.startswith(b"PK"):
-        raise Unsupported("The password of an archive is not taken: unpack it, and upload the files in it.")
+        raise Unsupported("Archives with a password are not supported: unpack the archive, and upload its files.")
     return None
 
 
@@ -42,7 +42,7 @@ def _pdf(data: bytes, password: str, limits: Limits) -> bytes | None:
         pass
     else:
         return None
-    # Files of the newer kind have it in UTF-8, those of the older in Latin-1.
+    # New PDFs encode the password as UTF-8, old ones as Latin-1.
     for encoding in ("utf-8", "latin-1"):
         try:
             return Pdf(data, limits, password.encode(encoding)).saved_without_password()
@@ -52,7 +52,7 @@ def _pdf(data: bytes, password: str, limits: Limits) -> bytes | None:
 
 
 def _office(data: bytes, password: str) -> bytes:
-    if not password:  # which msoffcrypto takes for none at all
+    if not password:  # msoffcrypto would treat an empty password as no password
         raise PasswordProtected(_WRONG)
     out = io.BytesIO()
     try:

@@ -14,7 +14,7 @@ from openpyxl.utils import column_index_from_string
 
 from fieldmark.documents.reading.archive import etree, open_archive, parse_xml, picture_files, related_parts
 from fieldmark.documents.reading.charts import drawing_lines, paragraphs
-from fieldmark.documents.reading.docx_style import SMALLEST_POINTS
+from fieldmark.documents.reading.docx_style import MIN_FONT_POINTS
 from fieldmark.documents.reading.number_format import format_value, is_same, stored_text
 from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part, row_lines, superscript
@@ -27,18 +27,17 @@ _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _THREADS = "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments}"
 _ADDRESS = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
-# What a header says: a code (a font, a size, a colour, a section, a field), or text.
+# A header consists of codes (font, size, colour, section, field) and text.
 _CODES = re.compile(r'(&(?:"[^"]{0,200}"?|\d{1,3}|K(?:\d\d[+-]\d{3}|[\dA-Fa-f]{6})|.|\Z))|([^&]+)', re.S)
 
 
 def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
     """Return a part for each visible sheet: its name, then a line per row with `A1: value` for each cell with a value.
 
-    Then follow the texts of its drawings, its cell notes, and its printed headers and footers.
-
-    The value is what the sheet shows, by the cell's number format. If the stored value differs, it follows in square
-    brackets: round ones would make it a negative amount. A formula gives its last calculated value; formulas are never
-    evaluated. A formula without a value gives a warning.
+    The texts of its drawings, its cell notes, and its printed headers and footers follow. A value is formatted as the
+    sheet shows it. If the stored value differs, it follows in square brackets: round brackets would make it a negative
+    amount. A formula gives its last calculated value; a formula without one gives a warning. Formulas are never
+    evaluated.
     """
     open_archive(data, limits).close()
     book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False, rich_text=True)
@@ -47,7 +46,7 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
     hidden: list[str] = []
     for sheet in book.worksheets:
         is_visible = sheet.sheet_state == "visible"
-        # The dimensions a file declares make openpyxl pad every row to them.
+        # openpyxl would pad every row to the dimensions that the file declares.
         sheet.reset_dimensions()  # pyright: ignore
         visibility = _SheetVisibility(archive, sheet)
         lines = [f"Sheet: {sheet.title}"]
@@ -59,7 +58,7 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
             for cell in row:
                 value = visibility.inline_texts.get(cell.coordinate, cell.value) if cell.value is not None else None
                 if isinstance(value, CellRichText):
-                    value = _plain(value, hidden, struck)
+                    value = _plain_text(value, hidden, struck)
                 if value is None or not (stored := stored_text(value)):
                     continue
                 shown = " ".join(format_value(value, cell.number_format).split())
@@ -73,31 +72,33 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
             lines += row_lines(cells)
         notes: list[str] = []
         for address, note in _notes(archive, sheet):
-            text = " ".join(_plain(note, hidden, struck).split()) if is_visible else str(note)
+            text = " ".join(_plain_text(note, hidden, struck).split()) if is_visible else str(note)
             if text and is_visible and visibility.shows_address(address):
                 notes.append(f"Note at {address}: {text}")
             else:
                 hidden.extend(clean(text).split())
         if is_visible:
             heads, feet = (
-                [f"{label}: {line}" for line in _printed(texts, sheet.title, hidden, struck)]
+                [f"{label}: {line}" for line in _header_lines(texts, sheet.title, hidden, struck)]
                 for label, texts in (("Header", visibility.headers), ("Footer", visibility.footers))
             )
             lines = [*lines[:1], *heads, *lines[1:], *drawn, *notes, *feet]
-            parts.append(Part(lines, hidden, _without_values(visibility.formulas_without_values), pictures, struck))
+            parts.append(
+                Part(lines, hidden, _missing_values_warnings(visibility.formulas_without_values), pictures, struck)
+            )
             hidden = []  # the words of a hidden sheet are reported with the next visible one
     if hidden and parts:
         parts[-1].hidden += hidden
     return parts
 
 
-def _plain(value: CellRichText, hidden: list[str], struck: list[str]) -> str:
+def _plain_text(value: CellRichText, hidden: list[str], struck: list[str]) -> str:
     """Return the text of a rich-text cell. Tiny and struck-out text goes to the lists."""
     text = ""
     for part in value:
         font = part.font if isinstance(part, TextBlock) else None
         piece = str(part)
-        if font is not None and font.sz is not None and font.sz < SMALLEST_POINTS:
+        if font is not None and font.sz is not None and font.sz < MIN_FONT_POINTS:
             hidden.extend(clean(piece).split())
         elif font is not None and font.strike:
             struck.extend(clean(piece).split())
@@ -109,14 +110,13 @@ def _plain(value: CellRichText, hidden: list[str], struck: list[str]) -> str:
 
 
 def _notes(archive: zipfile.ZipFile, sheet: Any) -> Iterator[tuple[str, CellRichText]]:
-    """Return the address and text of each cell note, including replies."""
     path = sheet._worksheet_path.lstrip("/")
     threads = [
         (node.get("ref", ""), node.findtext(f"{_THREADS}text") or "")
         for part in related_parts(archive, path, "threadedComment")
         for node in parse_xml(archive.read(part)).iter(f"{_THREADS}threadedComment")
     ]
-    # For old programs a thread is written as an old note, too, which says that they cannot show it.
+    # A thread is also stored as an old note, which only asks the reader to update Excel.
     in_threads = {address for address, _ in threads}
     for part in related_parts(archive, path, "comments"):
         for node in parse_xml(archive.read(part)).iter(f"{_S}comment"):
@@ -127,9 +127,9 @@ def _notes(archive: zipfile.ZipFile, sheet: Any) -> Iterator[tuple[str, CellRich
         yield address, CellRichText(text)
 
 
-def _printed(texts: Sequence[str], title: str, hidden: list[str], struck: list[str]) -> list[str]:
-    """Return the lines of headers or footers, without fields that are known only in print: page number, date, file
-    name."""
+def _header_lines(texts: Sequence[str], title: str, hidden: list[str], struck: list[str]) -> list[str]:
+    """Return the lines of headers or footers. Page number, date and file name are left out: only printing fills them
+    in."""
     lines: dict[str, None] = {}
     for text in texts:
         section, size, script, is_struck = "", 10, "", False
@@ -143,7 +143,7 @@ def _printed(texts: Sequence[str], title: str, hidden: list[str], struck: list[s
             elif code in ("&X", "&Y"):
                 script = "" if script == code else code
             shown = title if code == "&A" else "&" if code == "&&" else plain
-            if size < SMALLEST_POINTS or is_struck:
+            if size < MIN_FONT_POINTS or is_struck:
                 (struck if is_struck else hidden).extend(clean(shown).split())
             else:
                 section += superscript(shown, section, is_lowered=script == "&Y") if script else shown
@@ -169,7 +169,7 @@ def _drawings(archive: zipfile.ZipFile, sheet: Any) -> tuple[list[str], list[Pic
     return lines, pictures
 
 
-def _without_values(addresses: Sequence[str]) -> list[ReadingWarning]:
+def _missing_values_warnings(addresses: Sequence[str]) -> list[ReadingWarning]:
     if not addresses:
         return []
     excerpt = clean(" ".join(addresses[:20]))[:MAX_EXCERPT]
@@ -180,11 +180,12 @@ class _SheetVisibility:
     """Which cells of one sheet a person can see."""
 
     def __init__(self, archive: zipfile.ZipFile, sheet: Any) -> None:
-        """`sheet` must be opened read-only by openpyxl. Such a sheet has no row and column properties."""
+        """Store which rows, columns and cells are hidden. `sheet` must be opened read-only by openpyxl, which gives it
+        no row and column properties."""
         self._hidden_rows: set[int] = set()
         self._hidden_columns: list[tuple[int, int]] = []
         self.formulas_without_values: list[str] = []
-        self.inline_texts: dict[str, Any] = {}  # with fonts of their own, which openpyxl reads from shared strings only
+        self.inline_texts: dict[str, Any] = {}  # strings with fonts, which openpyxl reads from shared strings only
         path = sheet._worksheet_path.lstrip("/")
         self.headers: list[str] = []
         self.footers: list[str] = []
@@ -197,7 +198,7 @@ class _SheetVisibility:
                 if event == "end":
                     if node.tag == f"{_S}headerFooter":
                         self.headers, self.footers = (
-                            [node.findtext(f"{_S}{name}{kind}") or "" for name in _pages_with_their_own(node)]
+                            [node.findtext(f"{_S}{name}{kind}") or "" for name in _printed_page_kinds(node)]
                             for kind in ("Header", "Footer")
                         )
                     elif node.tag == f"{_S}row":
@@ -236,17 +237,15 @@ class _SheetVisibility:
         if not cell.has_style:
             return True
         font = cell.font
-        return font is None or font.sz is None or font.sz >= SMALLEST_POINTS
+        return font is None or font.sz is None or font.sz >= MIN_FONT_POINTS
 
 
-def _pages_with_their_own(node: Any) -> list[str]:
-    """Return the kinds of pages whose headers and footers a sheet prints."""
+def _printed_page_kinds(node: Any) -> list[str]:
     flags = (("first", "differentFirst"), ("odd", ""), ("even", "differentOddEven"))
     return [kind for kind, flag in flags if not flag or node.get(flag) in ("1", "true")]
 
 
 def _formulas_without_values(row: Any) -> list[str]:
-    """Return the addresses of the cells whose formula has no calculated value. An empty text is a value."""
     found: list[str] = []
     for cell in row.iterchildren(f"{_S}c"):
         value = cell.find(f"{_S}v")
