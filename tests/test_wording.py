@@ -48,6 +48,7 @@ CLEAN = (
     "docs",
     "supabase",
     "frontend",
+    "tests/sql",
     "clients",
     "backend/fieldmark/agents",
     "backend/fieldmark/api",

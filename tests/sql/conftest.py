@@ -1,7 +1,5 @@
-"""One migrated database a worker for the tests of SQL: they share it, and roll back.
-
-What needs commits, or several connections that see each other, uses `clone`.
-"""
+"""Fixtures for the SQL tests. Tests share one migrated database per worker and roll back.  Tests that need commits or
+several connections use `clone`."""
 
 from __future__ import annotations
 
@@ -12,16 +10,16 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from doors import Doors, House, furnish, opened_doors
-from pairs import Pair
+from connection_pair import Pair
 from psycopg import sql
+from role_connections import Roles, Sample, connect_as_roles, insert_sample_rows
 
 from fieldmark.db.embedded import EmbeddedServer
 
 
 @pytest.fixture(scope="session")
 def migrated(postgres: EmbeddedServer, _administration: psycopg.Connection, _template: str) -> Iterator[str]:
-    """The name of a database that this worker's tests of SQL share."""
+    """Return the name of the database the SQL tests of this worker share."""
     name = f"test_sql_{uuid4().hex}"
     _administration.execute(sql.SQL("create database {} template {}").format(*map(sql.Identifier, (name, _template))))
     # What `fieldmark migrate` does: a copy does not have the rights of the database that it was made of.
@@ -31,17 +29,17 @@ def migrated(postgres: EmbeddedServer, _administration: psycopg.Connection, _tem
 
 
 @pytest.fixture(scope="session")
-def doors(postgres: EmbeddedServer, migrated: str) -> Iterator[Doors]:
+def roles(postgres: EmbeddedServer, migrated: str) -> Iterator[Roles]:
     at = f"/{migrated}"
-    with opened_doors(
+    with connect_as_roles(
         urlsplit(postgres.owner_url)._replace(path=at).geturl(), urlsplit(postgres.app_url)._replace(path=at).geturl()
-    ) as doors:
-        yield doors
+    ) as roles:
+        yield roles
 
 
 @pytest.fixture(scope="session")
-def house(doors: Doors) -> House:
-    return furnish(doors.owner)
+def sample(roles: Roles) -> Sample:
+    return insert_sample_rows(roles.owner)
 
 
 @pytest.fixture
@@ -49,10 +47,10 @@ def pair(clone: Any) -> Iterator[Pair]:
     with (
         psycopg.connect(clone.app_url, autocommit=True) as first,
         psycopg.connect(clone.app_url, autocommit=True) as second,
-        psycopg.connect(clone.owner_url, autocommit=True) as watch,
+        psycopg.connect(clone.owner_url, autocommit=True) as observer,
     ):
-        pair = Pair(first, second, watch)
+        pair = Pair(first, second, observer)
         # What furnishing put into the queue is not looked at.
-        watch.execute("set search_path = public, queue")
-        watch.execute("delete from procrastinate_jobs")
+        observer.execute("set search_path = public, queue")
+        observer.execute("delete from procrastinate_jobs")
         yield pair

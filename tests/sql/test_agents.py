@@ -1,4 +1,4 @@
-"""The agents that the database knows are those of the code: `migrate` writes them."""
+"""`fieldmark migrate` writes the agents of the code to the database."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from fieldmark.db.migrate import migrate
 
 def test_migrate_writes_and_updates_agents(clone: Any) -> None:
     rows = agent_rows()
-    for wanted in (rows, [replace(rows[0], approval="ask"), *rows[1:]]):
-        asyncio.run(migrate(clone.owner_url, agents=wanted))
+    for expected in (rows, [replace(rows[0], approval="ask"), *rows[1:]]):
+        asyncio.run(migrate(clone.owner_url, agents=expected))
         with psycopg.connect(clone.owner_url) as owner:
             agents = owner.execute("select name, approval from private.agents").fetchall()
             tasks = owner.execute(
                 "select agent, task, needs, speaks, approval, when_read from private.agent_tasks"
             ).fetchall()
-        assert dict(agents) == {one.name: one.approval for one in wanted}
+        assert dict(agents) == {agent.name: agent.approval for agent in expected}
         assert sorted(tasks, key=str) == sorted(
             (
-                (one.name, task.task, [*task.needs], task.speaks, task.approval, task.when_read)
-                for one in wanted
-                for task in one.tasks
+                (agent.name, task.task, [*task.needs], task.speaks, task.approval, task.when_read)
+                for agent in expected
+                for task in agent.tasks
             ),
             key=str,
         )

@@ -1,4 +1,4 @@
-"""Runs that are part of another: it waits for them without a worker, is woken once, and takes them along."""
+"""Child runs: the parent waits without a worker, is queued once when they end, and shares its budget and capacity."""
 
 from __future__ import annotations
 
@@ -7,315 +7,320 @@ from typing import Any
 
 import psycopg
 import pytest
-from doors import Doors, House, become
-from ledger import Ledger
-from pairs import Pair
+from connection_pair import Pair
+from owner_runs import OwnerRuns
+from role_connections import Roles, Sample, set_role
 
 
 @pytest.fixture
-def ledger(doors: Doors, house: House) -> Iterator[Ledger]:
-    with doors.as_service(house.owner, house.org) as connection:
-        yield Ledger(connection, house)
+def owner_runs(roles: Roles, sample: Sample) -> Iterator[OwnerRuns]:
+    with roles.as_service(sample.owner, sample.org) as connection:
+        yield OwnerRuns(connection, sample)
 
 
-def waiting(ledger: Ledger, children: int = 2) -> tuple[Any, list[Any]]:
-    """A run that waits for children of its call without a worker, and these."""
-    parent = ledger.run()
-    ledger.enter(parent)
-    ledger.claim(parent)
-    parts = [ledger.child(parent) for _ in range(children)]
-    ledger.await_runs(parent)
-    assert ledger.detach(parent) == "awaiting_runs"
+def waiting(owner_runs: OwnerRuns, children: int = 2) -> tuple[Any, list[Any]]:
+    """Create a run without a worker that waits for child runs of its call. Return it and its child runs."""
+    parent = owner_runs.create()
+    owner_runs.record_call(parent)
+    owner_runs.claim(parent)
+    parts = [owner_runs.create_child(parent) for _ in range(children)]
+    owner_runs.await_runs(parent)
+    assert owner_runs.detach(parent) == "awaiting_runs"
     return parent, parts
 
 
-# Waiting and waking --------------------------------------------------------------------------------------------------
+# Waiting and continuing ----------------------------------------------------------------------------------------------
 
 
-def test_run_waits_for_all_child_runs_of_its_call(ledger: Ledger) -> None:
-    parent, (first, second) = waiting(ledger)
-    assert ledger.row(parent, "status, waiting_call, consecutive_failures") == ("awaiting_runs", "call", 0)
-    assert ledger.call(parent, "status, result") == ("waiting", None)
-    ledger.set_status(first, "completed")
+def test_run_waits_for_all_child_runs_of_its_call(owner_runs: OwnerRuns) -> None:
+    parent, (first, second) = waiting(owner_runs)
+    assert owner_runs.run_columns(parent, "status, waiting_call, consecutive_failures") == ("awaiting_runs", "call", 0)
+    assert owner_runs.call_columns(parent, "status, result") == ("waiting", None)
+    owner_runs.set_status(first, "completed")
     for status in ("awaiting_approval", "awaiting_runs", "queued", "running"):  # it has not ended
-        ledger.set_status(second, status)
-        assert ledger.status(parent) == "awaiting_runs"
+        owner_runs.set_status(second, status)
+        assert owner_runs.status(parent) == "awaiting_runs"
     # One that is taken up before its children have ended waits on.
-    ledger.set_status(parent, "running")
-    assert ledger.detach(parent) == ledger.status(parent) == "awaiting_runs"
-    ledger.set_status(second, "failed")
-    assert ledger.row(parent, "status, waiting_call") == ("queued", "call")
+    owner_runs.set_status(parent, "running")
+    assert owner_runs.detach(parent) == owner_runs.status(parent) == "awaiting_runs"
+    owner_runs.set_status(second, "failed")
+    assert owner_runs.run_columns(parent, "status, waiting_call") == ("queued", "call")
     # Taken up again, it finds the call as it left it, and answers it.
-    ledger.set_status(parent, "running")
-    assert ledger.claim(parent) == ("waiting", None, None, None)
-    ledger.finish(parent)
-    assert ledger.call(parent, "status, result") == ("done", "Done.")
+    owner_runs.set_status(parent, "running")
+    assert owner_runs.claim(parent) == ("waiting", None, None, None)
+    owner_runs.finish(parent)
+    assert owner_runs.call_columns(parent, "status, result") == ("done", "Done.")
 
 
-@pytest.mark.parametrize("ends", ["cancelled", "deleted"])
-def test_parent_is_queued_once_when_its_last_child_ends(doors: Doors, house: House, ends: str) -> None:
-    with doors.as_owner() as connection:
-        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
-        ledger = Ledger(connection, house)
-        parent, (child,) = waiting(ledger, 1)
+@pytest.mark.parametrize("end_child", ["cancelled", "deleted"])
+def test_parent_is_queued_once_when_its_last_child_ends(roles: Roles, sample: Sample, end_child: str) -> None:
+    with roles.as_owner() as connection:
+        set_role(connection, "authenticated", {"sub": str(sample.owner), "org_id": str(sample.org)})
+        owner_runs = OwnerRuns(connection, sample)
+        parent, (child,) = waiting(owner_runs, 1)
         connection.execute("reset role")
         count = "select count(*) from queue.procrastinate_jobs where args ->> 'run_id' = %s"
-        before = ledger.ask(count, str(parent))
-        if ends == "deleted":
+        before = owner_runs.fetch(count, str(parent))
+        if end_child == "deleted":
             connection.execute("delete from runs where id = %s", [child])
         else:
-            ledger.set_status(child, ends)
-        assert ledger.status(parent) == "queued"
-        assert ledger.ask(count, str(parent)) == before + 1
-        ledger.set_status(parent, "running")
-        ledger.set_status(child, "completed")
-        assert ledger.status(parent) == "running"
+            owner_runs.set_status(child, end_child)
+        assert owner_runs.status(parent) == "queued"
+        assert owner_runs.fetch(count, str(parent)) == before + 1
+        owner_runs.set_status(parent, "running")
+        owner_runs.set_status(child, "completed")
+        assert owner_runs.status(parent) == "running"
 
 
-def test_children_of_another_call_do_not_wake_a_run(ledger: Ledger) -> None:
-    parent = ledger.run()
+def test_children_of_another_call_do_not_wake_a_run(owner_runs: OwnerRuns) -> None:
+    parent = owner_runs.create()
     for call in ("first", "second"):
-        ledger.enter(parent, call=call)
-    other, awaited = ledger.child(parent, "first"), ledger.child(parent, "second")
-    ledger.await_runs(parent, "second")
-    assert ledger.detach(parent) == "awaiting_runs"
-    ledger.set_status(other, "completed")
-    assert ledger.status(parent) == "awaiting_runs"
-    ledger.set_status(awaited, "completed")
-    assert ledger.status(parent) == "queued"
+        owner_runs.record_call(parent, call=call)
+    other, awaited_call = owner_runs.create_child(parent, "first"), owner_runs.create_child(parent, "second")
+    owner_runs.await_runs(parent, "second")
+    assert owner_runs.detach(parent) == "awaiting_runs"
+    owner_runs.set_status(other, "completed")
+    assert owner_runs.status(parent) == "awaiting_runs"
+    owner_runs.set_status(awaited_call, "completed")
+    assert owner_runs.status(parent) == "queued"
 
 
-def test_run_without_open_children_is_queued(ledger: Ledger) -> None:
-    """Else it would wait for ever."""
-    parent = ledger.run()
-    ledger.enter(parent)
-    ledger.set_status(ledger.child(parent), "completed")
-    ledger.await_runs(parent)
-    assert ledger.detach(parent) == "queued"
-    assert ledger.row(parent, "status, waiting_call") == ("queued", "call")
-    assert ledger.call(parent, "status") == ("waiting",)
-    # Where a decision starts them and no CLI is attached, nobody has to let go of it first.
-    decided = ledger.waiting()
-    assert ledger.decide(decided) == "approved"
-    ledger.set_status(ledger.child(decided), "completed")
-    ledger.await_runs(decided)
-    assert ledger.row(decided, "status, attached") == ("queued", False)
+def test_run_without_open_children_is_queued(owner_runs: OwnerRuns) -> None:
+    parent = owner_runs.create()
+    owner_runs.record_call(parent)
+    owner_runs.set_status(owner_runs.create_child(parent), "completed")
+    owner_runs.await_runs(parent)
+    assert owner_runs.detach(parent) == "queued"
+    assert owner_runs.run_columns(parent, "status, waiting_call") == ("queued", "call")
+    assert owner_runs.call_columns(parent, "status") == ("waiting",)
+    # After a decision without a CLI attached, no CLI has to end first.
+    decided = owner_runs.create_waiting()
+    assert owner_runs.decide(decided) == "approved"
+    owner_runs.set_status(owner_runs.create_child(decided), "completed")
+    owner_runs.await_runs(decided)
+    assert owner_runs.run_columns(decided, "status, attached") == ("queued", False)
 
 
-def test_run_is_woken_only_after_its_cli_ended(ledger: Ledger) -> None:
-    parent = ledger.run()
-    ledger.enter(parent)
-    child = ledger.child(parent)
-    ledger.await_runs(parent)
-    ledger.fence(parent)  # the CLI may still report what came before
-    ledger.refused("PT410", lambda: ledger.fence(parent, ledger.token + 1))
-    ledger.set_status(child, "completed")
-    assert ledger.row(parent, "status, attached") == ("awaiting_runs", True)
-    assert ledger.detach(parent) == "queued"
-    assert ledger.row(parent, "status, attached, waiting_call") == ("queued", False, "call")
-    ledger.refused("PT410", lambda: ledger.fence(parent))
+def test_run_is_woken_only_after_its_cli_ended(owner_runs: OwnerRuns) -> None:
+    parent = owner_runs.create()
+    owner_runs.record_call(parent)
+    child = owner_runs.create_child(parent)
+    owner_runs.await_runs(parent)
+    owner_runs.fence(parent)  # the CLI may still report what came before
+    owner_runs.assert_rejected("PT410", lambda: owner_runs.fence(parent, owner_runs.token + 1))
+    owner_runs.set_status(child, "completed")
+    assert owner_runs.run_columns(parent, "status, attached") == ("awaiting_runs", True)
+    assert owner_runs.detach(parent) == "queued"
+    assert owner_runs.run_columns(parent, "status, attached, waiting_call") == ("queued", False, "call")
+    owner_runs.assert_rejected("PT410", lambda: owner_runs.fence(parent))
 
 
 @pytest.mark.parametrize("is_open", [True, False])
-def test_run_of_a_dead_worker_continues_after_its_children(ledger: Ledger, is_open: bool) -> None:
-    parent = ledger.run()
-    ledger.enter(parent)
-    child = ledger.child(parent)
-    ledger.await_runs(parent)
+def test_run_of_a_dead_worker_continues_after_its_children(owner_runs: OwnerRuns, is_open: bool) -> None:
+    parent = owner_runs.create()
+    owner_runs.record_call(parent)
+    child = owner_runs.create_child(parent)
+    owner_runs.await_runs(parent)
     if not is_open:
-        ledger.set_status(child, "completed")
-    ledger.disown(parent)
-    assert ledger.row(parent, "status, attached") == ("awaiting_runs" if is_open else "queued", False)
+        owner_runs.set_status(child, "completed")
+    owner_runs.detach_dead_worker(parent)
+    assert owner_runs.run_columns(parent, "status, attached") == ("awaiting_runs" if is_open else "queued", False)
     # That worker can write nothing more, if it only seemed dead.
-    ledger.refused("PT410", lambda: ledger.detach(parent))
-    ledger.refused("PT410", lambda: ledger.fence(parent))
+    owner_runs.assert_rejected("PT410", lambda: owner_runs.detach(parent))
+    owner_runs.assert_rejected("PT410", lambda: owner_runs.fence(parent))
 
 
-def test_approved_call_may_start_runs(ledger: Ledger) -> None:
-    run = ledger.waiting(attached=True)
-    assert ledger.decide(run) == "approved"
-    child = ledger.child(run)
-    ledger.await_runs(run)
-    assert ledger.row(run, "status, attached") == ("awaiting_runs", True)  # its CLI is still there
-    assert ledger.resume(run) == "awaiting_runs"  # it does not go on before they have ended
-    assert ledger.detach(run) == "awaiting_runs"
-    ledger.set_status(child, "completed")
-    assert ledger.status(run) == "queued"
+def test_approved_call_may_start_runs(owner_runs: OwnerRuns) -> None:
+    run = owner_runs.create_waiting(attached=True)
+    assert owner_runs.decide(run) == "approved"
+    child = owner_runs.create_child(run)
+    owner_runs.await_runs(run)
+    assert owner_runs.run_columns(run, "status, attached") == ("awaiting_runs", True)  # its CLI is still there
+    assert owner_runs.resume(run) == "awaiting_runs"  # it does not go on before they have ended
+    assert owner_runs.detach(run) == "awaiting_runs"
+    owner_runs.set_status(child, "completed")
+    assert owner_runs.status(run) == "queued"
 
 
-def test_only_an_approved_call_of_an_active_run_waits_for_children(ledger: Ledger) -> None:
-    run = ledger.run()
-    ledger.refused("PT409", lambda: ledger.await_runs(run))
-    ledger.enter(run, "pending")
-    ledger.refused("PT409", lambda: ledger.await_runs(run))
-    ledger.enter(run, call="done")
-    ledger.finish(run, call="done")
-    ledger.refused("PT409", lambda: ledger.await_runs(run, "done"))
-    queued = ledger.run("queued")
-    ledger.refused("PT410", lambda: ledger.await_runs(queued))
+def test_only_an_approved_call_of_an_active_run_waits_for_children(owner_runs: OwnerRuns) -> None:
+    run = owner_runs.create()
+    owner_runs.assert_rejected("PT409", lambda: owner_runs.await_runs(run))
+    owner_runs.record_call(run, "pending")
+    owner_runs.assert_rejected("PT409", lambda: owner_runs.await_runs(run))
+    owner_runs.record_call(run, call="done")
+    owner_runs.finish(run, call="done")
+    owner_runs.assert_rejected("PT409", lambda: owner_runs.await_runs(run, "done"))
+    queued = owner_runs.create("queued")
+    owner_runs.assert_rejected("PT410", lambda: owner_runs.await_runs(queued))
 
 
 # Cancelling ----------------------------------------------------------------------------------------------------------
 
 
-def test_cancelling_a_run_cancels_descendants_only(ledger: Ledger) -> None:
-    root, (middle, other) = waiting(ledger)
-    ledger.enter(middle)
-    leaf, asking, ended = (ledger.child(middle) for _ in range(3))
-    ledger.enter(asking, "pending")
-    ledger.await_approval(asking)
-    ledger.set_status(ended, "completed")
-    ledger.await_runs(middle)
-    assert ledger.cancel(middle) is True
-    assert [ledger.status(run) for run in (middle, leaf, asking, ended)] == [*["cancelled"] * 3, "completed"]
-    assert [ledger.status(run) for run in (root, other)] == ["awaiting_runs", "running"]
-    for run in (middle, leaf, asking):
-        (last,) = ledger.events(run)
+def test_cancelling_a_run_cancels_descendants_only(owner_runs: OwnerRuns) -> None:
+    root, (middle, other) = waiting(owner_runs)
+    owner_runs.record_call(middle)
+    leaf, waiting_run, ended = (owner_runs.create_child(middle) for _ in range(3))
+    owner_runs.record_call(waiting_run, "pending")
+    owner_runs.await_approval(waiting_run)
+    owner_runs.set_status(ended, "completed")
+    owner_runs.await_runs(middle)
+    assert owner_runs.cancel(middle) is True
+    assert [owner_runs.status(run) for run in (middle, leaf, waiting_run, ended)] == [*["cancelled"] * 3, "completed"]
+    assert [owner_runs.status(run) for run in (root, other)] == ["awaiting_runs", "running"]
+    for run in (middle, leaf, waiting_run):
+        (last,) = owner_runs.events(run)
         assert last == {"type": "error", "error": "No more.", "code": "cancelled", "run_id": str(run)}
-    assert ledger.events(ended) == []
-    assert ledger.call(asking, "status, approved_by") == ("refused", None)
-    assert ledger.call(middle, "status, code, result") == ("failed", "cancelled", "No more.")
-    assert ledger.row(middle, "waiting_call, error_code") == (None, "cancelled")
-    assert ledger.cancel(middle) is False and ledger.cancel(ended) is False
-    ledger.set_status(other, "completed")
-    assert ledger.status(root) == "queued" and ledger.cancel(root) is True
-    assert [ledger.status(run) for run in (root, middle, ended)] == ["cancelled", "cancelled", "completed"]
+    assert owner_runs.events(ended) == []
+    assert owner_runs.call_columns(waiting_run, "status, approved_by") == ("refused", None)
+    assert owner_runs.call_columns(middle, "status, code, result") == ("failed", "cancelled", "No more.")
+    assert owner_runs.run_columns(middle, "waiting_call, error_code") == (None, "cancelled")
+    assert owner_runs.cancel(middle) is False and owner_runs.cancel(ended) is False
+    owner_runs.set_status(other, "completed")
+    assert owner_runs.status(root) == "queued" and owner_runs.cancel(root) is True
+    assert [owner_runs.status(run) for run in (root, middle, ended)] == ["cancelled", "cancelled", "completed"]
 
 
-def charge(ledger: Ledger, run: Any, cost: float, message: str = "m") -> str | None:
-    return ledger.ask(
-        "select private.charge(%s, %s, 'talker', %s, 'm', 1, 1, 0, 0, 0, %s)", run, ledger.house.org, message, str(cost)
+def charge(owner_runs: OwnerRuns, run: Any, cost: float, message: str = "m") -> str | None:
+    return owner_runs.fetch(
+        "select private.charge(%s, %s, 'talker', %s, 'm', 1, 1, 0, 0, 0, %s)",
+        run,
+        owner_runs.sample.org,
+        message,
+        str(cost),
     )
 
 
-def test_child_runs_are_deleted_with_their_parent_and_usage_is_kept(doors: Doors, house: House) -> None:
-    with doors.as_owner() as connection:
-        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
-        ledger = Ledger(connection, house)
+def test_child_runs_are_deleted_with_their_parent_and_usage_is_kept(roles: Roles, sample: Sample) -> None:
+    with roles.as_owner() as connection:
+        set_role(connection, "authenticated", {"sub": str(sample.owner), "org_id": str(sample.org)})
+        owner_runs = OwnerRuns(connection, sample)
 
         def costs(*runs: Any) -> list[Any]:
-            return [ledger.ask("select private.cost_of_run(%s)", run) for run in runs]
+            return [owner_runs.fetch("select private.cost_of_run(%s)", run) for run in runs]
 
-        root, (child, other) = waiting(ledger)
-        leaf = ledger.child(child)
+        root, (child, other) = waiting(owner_runs)
+        leaf = owner_runs.create_child(child)
         for run, cost in ((root, 1), (child, 2), (other, 4), (leaf, 8)):
-            charge(ledger, run, cost)
+            charge(owner_runs, run, cost)
         assert costs(root, child, other, leaf) == [15, 10, 4, 8]
-        ledger.set_status(other, "completed")  # by itself it is deleted as little as an open run
+        owner_runs.set_status(other, "completed")  # by itself it is deleted as little as an open run
         for run in (other, root):
-            ledger.refused("PT409", lambda run=run: connection.execute("select delete_run(%s)", [run]))
+            owner_runs.assert_rejected("PT409", lambda run=run: connection.execute("select delete_run(%s)", [run]))
         connection.execute("reset role")
         connection.execute("delete from runs where id = %s", [child])
-        assert ledger.row(leaf, "id") is None and costs(root, other) == [15, 4]
+        assert owner_runs.run_columns(leaf, "id") is None and costs(root, other) == [15, 4]
         # A message that comes late is still the root's to pay.
-        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
-        assert charge(ledger, child, 16, "late") is None
+        set_role(connection, "authenticated", {"sub": str(sample.owner), "org_id": str(sample.org)})
+        assert charge(owner_runs, child, 16, "late") is None
         connection.execute("reset role")
         connection.execute("delete from runs where id = %s", [root])
-        assert ledger.row(other, "id") is None and costs(root) == [31]
+        assert owner_runs.run_columns(other, "id") is None and costs(root) == [31]
 
 
-# Budgets and room ----------------------------------------------------------------------------------------------------
+# Budgets and capacity ------------------------------------------------------------------------------------------------
 
 
-def test_budget_covers_the_root_and_all_descendants(ledger: Ledger) -> None:
-    root = ledger.run(max_cost_usd=10)
-    child = ledger.run(parent_run_id=root, parent_call_id="call", max_cost_usd=9.5)
-    leaf = ledger.child(child, status="queued")
+def test_budget_covers_the_root_and_all_descendants(owner_runs: OwnerRuns) -> None:
+    root = owner_runs.create(max_cost_usd=10)
+    child = owner_runs.create(parent_run_id=root, parent_call_id="call", max_cost_usd=9.5)
+    leaf = owner_runs.create_child(child, status="queued")
     room = "select private.find_room(%s, %s)"
-    assert ledger.ask(room, leaf, True) == "granted"
-    assert charge(ledger, child, 9) is None
-    assert charge(ledger, child, 0.5, "n") == "max_cost"  # its own
-    assert charge(ledger, root, 0.4) is None
-    assert charge(ledger, root, 0.1, "n") == "max_cost"
-    assert ledger.ask(room, leaf, True) == "max_cost" and ledger.ask(room, leaf, False) == "model_unpriced"
-    assert ledger.ask(room, ledger.run("queued"), True) == "granted"
+    assert owner_runs.fetch(room, leaf, True) == "granted"
+    assert charge(owner_runs, child, 9) is None
+    assert charge(owner_runs, child, 0.5, "n") == "max_cost"  # its own
+    assert charge(owner_runs, root, 0.4) is None
+    assert charge(owner_runs, root, 0.1, "n") == "max_cost"
+    assert owner_runs.fetch(room, leaf, True) == "max_cost" and owner_runs.fetch(room, leaf, False) == "model_unpriced"
+    assert owner_runs.fetch(room, owner_runs.create("queued"), True) == "granted"
 
 
-def test_parent_and_child_share_a_capacity_of_one(doors: Doors, house: House) -> None:
-    with doors.as_owner() as connection:
+def test_parent_and_child_share_a_capacity_of_one(roles: Roles, sample: Sample) -> None:
+    with roles.as_owner() as connection:
         connection.execute("update credit_limits set max_concurrent_runs = 1, max_usd = null")
-        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
-        ledger = Ledger(connection, house)
+        set_role(connection, "authenticated", {"sub": str(sample.owner), "org_id": str(sample.org)})
+        owner_runs = OwnerRuns(connection, sample)
         room = "select private.find_room(%s, true)"
-        parent = ledger.run()
-        ledger.enter(parent)
-        child = ledger.child(parent, status="queued")
-        assert ledger.ask(room, child) == "held"
-        ledger.await_runs(parent)
-        ledger.detach(parent)
+        parent = owner_runs.create()
+        owner_runs.record_call(parent)
+        child = owner_runs.create_child(parent, status="queued")
+        assert owner_runs.fetch(room, child) == "held"
+        owner_runs.await_runs(parent)
+        owner_runs.detach(parent)
         connection.execute("set constraints all immediate")  # the end of the transaction
-        assert ledger.row(child, "waiting_for_capacity_since") == (None,) and ledger.ask(room, child) == "granted"
-        ledger.set_status(child, "running")
-        ledger.set_status(child, "completed")
-        assert ledger.status(parent) == "queued" and ledger.ask(room, parent) == "granted"
+        assert (
+            owner_runs.run_columns(child, "waiting_for_capacity_since") == (None,)
+            and owner_runs.fetch(room, child) == "granted"
+        )
+        owner_runs.set_status(child, "running")
+        owner_runs.set_status(child, "completed")
+        assert owner_runs.status(parent) == "queued" and owner_runs.fetch(room, parent) == "granted"
 
 
-# Two at once ---------------------------------------------------------------------------------------------------------
+# Concurrency ---------------------------------------------------------------------------------------------------------
 
 
-def status_of(pair: Pair, run: Any) -> Any:
-    return (pair.watch.execute("select status from runs where id = %s", [run]).fetchone() or (None,))[0]
+def run_status(pair: Pair, run: Any) -> Any:
+    return (pair.observer.execute("select status from runs where id = %s", [run]).fetchone() or (None,))[0]
 
 
-def begun(pair: Pair, begin: Any) -> Any:
-    pair.watch.execute("delete from credit_limits")
-    with pair.acting(pair.first) as connection:
-        return begin(Ledger(connection, pair.house))
+def commit_with_owner_runs(pair: Pair, action: Any) -> Any:
+    pair.observer.execute("delete from credit_limits")
+    with pair.transaction(pair.first) as connection:
+        return action(OwnerRuns(connection, pair.sample))
 
 
-def ends(pair: Pair, run: Any) -> Any:
-    return lambda connection: Ledger(connection, pair.house).set_status(run, "completed")
+def end_child(pair: Pair, run: Any) -> Any:
+    return lambda connection: OwnerRuns(connection, pair.sample).set_status(run, "completed")
 
 
 def test_parent_is_woken_once_if_two_children_end_together(pair: Pair) -> None:
-    parent, (first, second) = begun(pair, waiting)
-    pair.meanwhile(ends(pair, first), ends(pair, second))
-    assert status_of(pair, parent) == "queued"
+    parent, (first, second) = commit_with_owner_runs(pair, waiting)
+    pair.run_overlapping(end_child(pair, first), end_child(pair, second))
+    assert run_status(pair, parent) == "queued"
 
 
 def test_child_ending_while_its_parent_starts_waiting_is_noticed(pair: Pair) -> None:
-    def work(ledger: Ledger) -> tuple[Any, Any]:
-        parent = ledger.run()
-        ledger.enter(parent)
-        return parent, ledger.child(parent)
+    def work(owner_runs: OwnerRuns) -> tuple[Any, Any]:
+        parent = owner_runs.create()
+        owner_runs.record_call(parent)
+        return parent, owner_runs.create_child(parent)
 
-    parent, child = begun(pair, work)
+    parent, child = commit_with_owner_runs(pair, work)
 
     def wait(connection: psycopg.Connection) -> None:
-        ledger = Ledger(connection, pair.house)
-        ledger.claim(parent)
-        ledger.await_runs(parent)
-        ledger.detach(parent)
+        owner_runs = OwnerRuns(connection, pair.sample)
+        owner_runs.claim(parent)
+        owner_runs.await_runs(parent)
+        owner_runs.detach(parent)
 
-    pair.meanwhile(wait, ends(pair, child))
-    assert status_of(pair, parent) == "queued"
+    pair.run_overlapping(wait, end_child(pair, child))
+    assert run_status(pair, parent) == "queued"
 
 
 def test_run_decided_while_its_cli_ends_waits_for_new_children(pair: Pair) -> None:
-    parent = begun(pair, lambda ledger: ledger.waiting(attached=True))
+    parent = commit_with_owner_runs(pair, lambda owner_runs: owner_runs.create_waiting(attached=True))
     started: list[Any] = []
 
     def decide(connection: psycopg.Connection) -> None:
-        ledger = Ledger(connection, pair.house)
-        ledger.decide(parent)
-        ledger.claim(parent)
-        started.append(ledger.child(parent))
-        ledger.await_runs(parent)
+        owner_runs = OwnerRuns(connection, pair.sample)
+        owner_runs.decide(parent)
+        owner_runs.claim(parent)
+        started.append(owner_runs.create_child(parent))
+        owner_runs.await_runs(parent)
 
-    left = pair.meanwhile(decide, lambda connection: Ledger(connection, pair.house).detach(parent))
+    left = pair.run_overlapping(decide, lambda connection: OwnerRuns(connection, pair.sample).detach(parent))
     assert left == "awaiting_runs"
-    with pair.acting(pair.first) as connection:
-        ends(pair, started[0])(connection)
-    assert status_of(pair, parent) == "queued"
+    with pair.transaction(pair.first) as connection:
+        end_child(pair, started[0])(connection)
+    assert run_status(pair, parent) == "queued"
 
 
 def test_cancelling_a_run_while_its_child_ends_does_not_deadlock(pair: Pair) -> None:
-    """Both lock the child first."""
-    parent, (child,) = begun(pair, lambda ledger: waiting(ledger, 1))
-    with pair.acting(pair.first) as connection:
+    parent, (child,) = commit_with_owner_runs(pair, lambda owner_runs: waiting(owner_runs, 1))
+    with pair.transaction(pair.first) as connection:
         connection.execute("select from runs where id = %s for no key update", [child])
-        cancelled = pair.start(lambda other: Ledger(other, pair.house).cancel(parent))
-        ends(pair, child)(connection)
+        cancelled = pair.start_blocked(lambda other: OwnerRuns(other, pair.sample).cancel(parent))
+        end_child(pair, child)(connection)
     assert cancelled.result(timeout=60) is True
-    assert (status_of(pair, parent), status_of(pair, child)) == ("cancelled", "completed")
+    assert (run_status(pair, parent), run_status(pair, child)) == ("cancelled", "completed")

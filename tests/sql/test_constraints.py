@@ -1,4 +1,4 @@
-"""Every check refuses a value that it is there for; references carry the organisation; what is unique stays so."""
+"""Every check constraint rejects bad values, foreign keys include the organisation, and unique keys are complete."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 
 import psycopg
 import pytest
-from doors import Doors, House
+from role_connections import Roles, Sample
 
 _LONG = "repeat('x', 501)"
 _ODD = "'odd'"
 
-# Rows of tables that a house has none in, and values of columns that it leaves open.
+# Rows for tables without sample rows, and values for columns that the sample leaves empty.
 ROWS = (
     "insert into public.queue_limits (org_id) select id from public.organisations on conflict do nothing",
     "insert into private.organisation_deletions (org_id) select id from public.organisations",
@@ -41,14 +41,14 @@ ROWS = (
 )
 
 
-# For each table what none of its rows may be made into.
+# For each table, updates that a constraint rejects.
 def _rows(table: str) -> dict[str, list[str]]:
-    """What stands behind the name of each table. An indented line goes on with the row before it."""
+    """Parse lines of a table name and a value. An indented line continues the row above it."""
     rows = [row.split(" | ") for row in re.sub(r"\n +", " ", table.strip()).split("\n")]
     return {name: rest for name, *rest in rows}
 
 
-BAD = _rows(
+INVALID_UPDATES = _rows(
     r"""
 public.agent_sessions | session_id = '' | subpath = $LONG
 private.agents | name = 'A' | approval = $ODD
@@ -100,11 +100,11 @@ private.search_embedder | is_singleton = false
 )
 
 
-def test_every_check_constraint_rejects_bad_values(doors: Doors, house: House) -> None:
+def test_every_check_constraint_rejects_bad_values(roles: Roles, sample: Sample) -> None:
     refused: set[str] = set()
-    for table, assignments in BAD.items():
+    for table, assignments in INVALID_UPDATES.items():
         for assignment in assignments:
-            with doors.as_owner() as owner:
+            with roles.as_owner() as owner:
                 owner.execute("set local session_replication_role = replica")  # no trigger comes before
                 for row in ROWS:
                     owner.execute(row)
@@ -112,14 +112,16 @@ def test_every_check_constraint_rejects_bad_values(doors: Doors, house: House) -
                     changed = owner.execute(f"update {table} set {assignment}".encode()).rowcount
                     pytest.fail(f"{table}: {assignment} was taken ({changed} rows)")
             refused.add(str(error.value.diag.constraint_name))
-    checks = doors.owner.execute(f"select conname from pg_constraint where contype = 'c' and conrelid <> 0 and {_OURS}")
+    checks = roles.owner.execute(
+        f"select conname from pg_constraint where contype = 'c' and conrelid <> 0 and {_OWN_TABLES}"
+    )
     assert {name for (name,) in checks} == refused, "each has a row in BAD"
 
 
-_OURS = "connamespace = any ('{public,private}'::regnamespace[])"
+_OWN_TABLES = "connamespace = any ('{public,private}'::regnamespace[])"
 
-# For each table the columns that name another row.
-KEYS = _rows(
+# For each table, its foreign keys.
+FOREIGN_KEYS = _rows(
     """
 public.agent_sessions | org_id
 private.agent_tasks | agent
@@ -157,27 +159,27 @@ private.embedding_queue | org_id
 )
 
 
-def test_every_foreign_key_includes_the_organisation(doors: Doors) -> None:
-    rows = doors.owner.execute(
+def test_every_foreign_key_includes_the_organisation(roles: Roles) -> None:
+    rows = roles.owner.execute(
         f"""select conrelid::regclass::text, array(
               select attname::text from unnest(conkey) with ordinality as k (number, place)
               join pg_attribute on attrelid = conrelid and attnum = number order by place)
-            from pg_constraint where contype = 'f' and {_OURS}"""
+            from pg_constraint where contype = 'f' and {_OWN_TABLES}"""
     ).fetchall()
     assert sorted((table.removeprefix("public."), " ".join(columns)) for table, columns in rows) == sorted(
-        (table.removeprefix("public."), columns) for table, keys in KEYS.items() for columns in keys
+        (table.removeprefix("public."), columns) for table, keys in FOREIGN_KEYS.items() for columns in keys
     )
-    loose = doors.owner.execute(
+    loose = roles.owner.execute(
         f"""select conname from pg_constraint as c
             join pg_attribute as a on a.attrelid = c.conrelid and a.attname = 'org_id'
             join pg_attribute as b on b.attrelid = c.confrelid and b.attname = 'org_id'
-            where contype = 'f' and {_OURS}
+            where contype = 'f' and {_OWN_TABLES}
               and array_position(conkey, a.attnum) is distinct from array_position(confkey, b.attnum)"""
     )
     assert loose.fetchall() == []
 
 
-# What no two rows may have in common, besides primary keys and the (id, organisation) that keys refer to.
+# Unique keys, without primary keys and (id, org_id).
 UNIQUE = """
 agent_sessions: org_id session_id subpath uuid
 api_keys: hash
@@ -196,8 +198,8 @@ tags: org_id lower(name)
 """
 
 
-def test_tables_have_exactly_these_unique_keys(doors: Doors) -> None:
-    rows = doors.owner.execute(
+def test_tables_have_exactly_these_unique_keys(roles: Roles) -> None:
+    rows = roles.owner.execute(
         """select relname, indisprimary, array(
              select pg_get_indexdef(i.indexrelid, n, false) from generate_series(1, i.indnkeyatts) as n)
            from pg_class as r left join pg_index as i on i.indrelid = r.oid and i.indisunique and i.indisvalid

@@ -1,4 +1,4 @@
-"""A person decides: once, as it was shown, in one transaction with what the call does; and the run goes on."""
+"""Decisions about tool calls: each is made once, on the arguments shown, in one transaction with the write."""
 
 from __future__ import annotations
 
@@ -6,186 +6,206 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from doors import Doors, House, become
-from ledger import Ledger
+from owner_runs import OwnerRuns
+from role_connections import Roles, Sample, set_role
 
 
 @pytest.fixture
-def ledger(doors: Doors, house: House) -> Iterator[Ledger]:
-    with doors.as_service(house.owner, house.org) as connection:
-        yield Ledger(connection, house)
+def owner_runs(roles: Roles, sample: Sample) -> Iterator[OwnerRuns]:
+    with roles.as_service(sample.owner, sample.org) as connection:
+        yield OwnerRuns(connection, sample)
 
 
 # Waiting -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("attached", [True, False])
-def test_run_waits_for_approval_and_shows_the_call(ledger: Ledger, attached: bool) -> None:
-    run = ledger.waiting(attached, {"type": "approval"})
-    assert ledger.row(run, "status, waiting_call, attached") == ("awaiting_approval", "call", attached)
-    assert ledger.events(run) == [{"type": "approval"}]
-    assert ledger.call(run, "status, changes, target_hash, result") == ("pending", [{"path": "a"}], "a" * 64, None)
+def test_run_waits_for_approval_and_shows_the_call(owner_runs: OwnerRuns, attached: bool) -> None:
+    run = owner_runs.create_waiting(attached, {"type": "approval"})
+    assert owner_runs.run_columns(run, "status, waiting_call, attached") == ("awaiting_approval", "call", attached)
+    assert owner_runs.events(run) == [{"type": "approval"}]
+    assert owner_runs.call_columns(run, "status, changes, target_hash, result") == (
+        "pending",
+        [{"path": "a"}],
+        "a" * 64,
+        None,
+    )
     # Its worker may write while its CLI is there.
-    ledger.refused("PT410", lambda: ledger.fence(run, ledger.token + 1))
+    owner_runs.assert_rejected("PT410", lambda: owner_runs.fence(run, owner_runs.token + 1))
     if attached:
-        ledger.fence(run)
+        owner_runs.fence(run)
     else:
-        ledger.refused("PT410", lambda: ledger.fence(run))
+        owner_runs.assert_rejected("PT410", lambda: owner_runs.fence(run))
 
 
-def test_only_the_current_worker_records_a_call(ledger: Ledger) -> None:
-    run, other = ledger.run(), ledger.run()
-    ledger.refused("PT410", lambda: ledger.await_approval(run))  # there is no such call
-    ledger.enter(run, "approved")
-    ledger.enter(other, "pending")
-    ledger.refused("PT410", lambda: ledger.await_approval(run))  # it does not wait; another's of the same name does
-    ledger.refused("PT410", lambda: ledger.await_approval(other, token=ledger.token - 1))
-    assert ledger.status(run) == ledger.status(other) == "running"
-    ledger.connection.execute("update runs set fencing_token = fencing_token + 1 where id = %s", [other])
-    ledger.refused("PT410", lambda: ledger.enter(other, call="later"))  # another worker has taken it up
+def test_only_the_current_worker_records_a_call(owner_runs: OwnerRuns) -> None:
+    run, other = owner_runs.create(), owner_runs.create()
+    owner_runs.assert_rejected("PT410", lambda: owner_runs.await_approval(run))  # no such call
+    owner_runs.record_call(run, "approved")
+    owner_runs.record_call(other, "pending")
+    owner_runs.assert_rejected(
+        "PT410", lambda: owner_runs.await_approval(run)
+    )  # it does not wait, but a call with this id in another run does
+    owner_runs.assert_rejected("PT410", lambda: owner_runs.await_approval(other, token=owner_runs.token - 1))
+    assert owner_runs.status(run) == owner_runs.status(other) == "running"
+    owner_runs.connection.execute("update runs set fencing_token = fencing_token + 1 where id = %s", [other])
+    owner_runs.assert_rejected("PT410", lambda: owner_runs.record_call(other, call="later"))  # another worker runs it
     for status in ("queued", "awaiting_approval", "completed"):
-        ledger.set_status(run, status)
-        ledger.refused("PT410", lambda: ledger.enter(run, call="later"))
-    assert ledger.call(run, "status") == ("approved",) and ledger.call(run, "status", "later") is None
+        owner_runs.set_status(run, status)
+        owner_runs.assert_rejected("PT410", lambda: owner_runs.record_call(run, call="later"))
+    assert (
+        owner_runs.call_columns(run, "status") == ("approved",)
+        and owner_runs.call_columns(run, "status", "later") is None
+    )
 
 
-def test_call_with_changed_target_is_shown_again(ledger: Ledger) -> None:
-    run = ledger.waiting()
-    show = 'select private.show_updated_call(%s, %s, \'[{"path": "b"}]\', %s, 7, \'{"type": "approval"}\')'
-    ledger.connection.execute(show, [run, "call", "b" * 64])
-    assert ledger.call(run, "changes, target_hash, target_version") == ([{"path": "b"}], "b" * 64, 7)
-    assert ledger.status(run) == "awaiting_approval" and ledger.events(run) == [{"type": "approval"}]
-    ledger.refused("PT409", lambda: ledger.connection.execute(show, [run, "another", "b" * 64]))
-    ledger.decide(run)
-    ledger.refused("PT409", lambda: ledger.connection.execute(show, [run, "call", "c" * 64]))
+def test_call_with_changed_target_is_shown_again(owner_runs: OwnerRuns) -> None:
+    run = owner_runs.create_waiting()
+    shown_event = 'select private.show_updated_call(%s, %s, \'[{"path": "b"}]\', %s, 7, \'{"type": "approval"}\')'
+    owner_runs.connection.execute(shown_event, [run, "call", "b" * 64])
+    assert owner_runs.call_columns(run, "changes, target_hash, target_version") == ([{"path": "b"}], "b" * 64, 7)
+    assert owner_runs.status(run) == "awaiting_approval" and owner_runs.events(run) == [{"type": "approval"}]
+    owner_runs.assert_rejected("PT409", lambda: owner_runs.connection.execute(shown_event, [run, "another", "b" * 64]))
+    owner_runs.decide(run)
+    owner_runs.assert_rejected("PT409", lambda: owner_runs.connection.execute(shown_event, [run, "call", "c" * 64]))
 
 
 # Deciding ------------------------------------------------------------------------------------------------------------
 
 
-def test_decision_and_its_write_are_one_transaction(ledger: Ledger) -> None:
-    run = ledger.waiting()
-    assert ledger.decide(run) == "approved"
-    # The run still waits: it goes on when the call is carried out.
-    assert ledger.status(run) == "awaiting_approval"
-    assert ledger.call(run, "status, approved_by, decided_by, reason") == (
-        *("approved", "person", ledger.house.owner),
+def test_decision_and_its_write_are_one_transaction(owner_runs: OwnerRuns) -> None:
+    run = owner_runs.create_waiting()
+    assert owner_runs.decide(run) == "approved"
+    # The run waits until the call is executed.
+    assert owner_runs.status(run) == "awaiting_approval"
+    assert owner_runs.call_columns(run, "status, approved_by, decided_by, reason") == (
+        *("approved", "person", owner_runs.sample.owner),
         "Because.",
     )
     changed = "select update_extraction_field(%s, '{total}', '77') -> 'version'"
-    ledger.connection.execute(changed, [ledger.house.extraction])
-    entry = ledger.connection.execute(
+    owner_runs.connection.execute(changed, [owner_runs.sample.extraction])
+    entry = owner_runs.connection.execute(
         "select actor, run_id, call_id, created_by from extraction_journal where extraction_id = %s "
         "order by id desc limit 1",
-        [ledger.house.extraction],
+        [owner_runs.sample.extraction],
     ).fetchone()
-    assert entry == ("agent", run, "call", ledger.house.owner)
-    # With the person's word: what they have approved is theirs.
+    assert entry == ("agent", run, "call", owner_runs.sample.owner)
+    # An approved write is locked for the approver.
     lock = "select locks -> 'total' ->> 'by' from extractions where id = %s"
-    assert ledger.ask(lock, ledger.house.extraction) == str(ledger.house.owner)
-    ledger.finish(run, {"type": "changed"}, {"type": "tool"})
-    assert ledger.call(run, "status, result, code, data") == ("done", "Done.", "ok", {"n": 1})
-    assert ledger.events(run) == [{"type": "changed"}, {"type": "tool"}]
-    assert ledger.resume(run) == "queued"
-    assert ledger.row(run, "status, waiting_call, consecutive_failures") == ("queued", "call", 0)
+    assert owner_runs.fetch(lock, owner_runs.sample.extraction) == str(owner_runs.sample.owner)
+    owner_runs.finish(run, {"type": "changed"}, {"type": "tool"})
+    assert owner_runs.call_columns(run, "status, result, code, data") == ("done", "Done.", "ok", {"n": 1})
+    assert owner_runs.events(run) == [{"type": "changed"}, {"type": "tool"}]
+    assert owner_runs.resume(run) == "queued"
+    assert owner_runs.run_columns(run, "status, waiting_call, consecutive_failures") == ("queued", "call", 0)
 
 
-def test_rejection_continues_the_run_and_approves_nothing(ledger: Ledger) -> None:
-    run = ledger.waiting()
-    assert ledger.decide(run, approved=False) == "refused"
-    assert ledger.ask("select private.approving_user()") is None
-    assert ledger.call(run, "status, approved_by, result") == ("refused", None, None)
-    ledger.refused("PT409", lambda: ledger.finish(run))
-    assert ledger.resume(run) == "queued"
+def test_rejection_continues_the_run_and_approves_nothing(owner_runs: OwnerRuns) -> None:
+    run = owner_runs.create_waiting()
+    assert owner_runs.decide(run, approved=False) == "refused"
+    assert owner_runs.fetch("select private.approving_user()") is None
+    assert owner_runs.call_columns(run, "status, approved_by, result") == ("refused", None, None)
+    owner_runs.assert_rejected("PT409", lambda: owner_runs.finish(run))
+    assert owner_runs.resume(run) == "queued"
 
 
-def test_decision_affects_only_its_own_run(ledger: Ledger) -> None:
-    run, waiting, working = ledger.waiting(), ledger.waiting(attached=True), ledger.run()
-    ledger.enter(working)
+def test_decision_affects_only_its_own_run(owner_runs: OwnerRuns) -> None:
+    run, waiting, working = owner_runs.create_waiting(), owner_runs.create_waiting(attached=True), owner_runs.create()
+    owner_runs.record_call(working)
     columns = "status, waiting_call, attached, fencing_token, consecutive_failures"
     call = "status, approved_by, arguments, changes, result, decided_by"
 
-    def others() -> list[Any]:
-        return [(ledger.row(one, columns), ledger.call(one, call), ledger.events(one)) for one in (waiting, working)]
+    def other_rows() -> list[Any]:
+        return [
+            (owner_runs.run_columns(one, columns), owner_runs.call_columns(one, call), owner_runs.events(one))
+            for one in (waiting, working)
+        ]
 
-    before = others()
-    show = 'select private.show_updated_call(%s, %s, \'[{"path": "b"}]\', %s, 7, \'{"type": "approval"}\')'
-    ledger.connection.execute(show, [run, "call", "b" * 64])
-    ledger.decide(run, arguments={"a": 2})
-    ledger.finish(run, {"type": "tool"})
-    ledger.resume(run)
-    ledger.disown(run)
-    ledger.cancel(run)
-    assert (ledger.status(run), ledger.call(run, "status")) == ("cancelled", ("done",))
-    assert others() == before
-    # Nor does one that waits end with another that does.
-    ledger.cancel(ledger.waiting())
-    assert others() == before
-
-
-def test_edited_arguments_are_the_ones_that_run(ledger: Ledger) -> None:
-    run = ledger.waiting(attached=True)
-    assert ledger.decide(run, arguments={"a": 2}) == "approved"
-    assert ledger.call(run, "arguments, proposed, arguments_hash") == ({"a": 2}, {}, "2" * 64)
-    assert ledger.resume(run) == "running"
-    assert ledger.claim(run) is None
-    assert ledger.claim(run, hash="2" * 64) == ("approved", None, None, None)
+    before = other_rows()
+    shown_event = 'select private.show_updated_call(%s, %s, \'[{"path": "b"}]\', %s, 7, \'{"type": "approval"}\')'
+    owner_runs.connection.execute(shown_event, [run, "call", "b" * 64])
+    owner_runs.decide(run, arguments={"a": 2})
+    owner_runs.finish(run, {"type": "tool"})
+    owner_runs.resume(run)
+    owner_runs.detach_dead_worker(run)
+    owner_runs.cancel(run)
+    assert (owner_runs.status(run), owner_runs.call_columns(run, "status")) == ("cancelled", ("done",))
+    assert other_rows() == before
+    # Ending a waiting run leaves the other waiting.
+    owner_runs.cancel(owner_runs.create_waiting())
+    assert other_rows() == before
 
 
-def test_decision_needs_the_right_user_and_the_shown_arguments_and_counts_once(ledger: Ledger) -> None:
-    run = ledger.waiting()
-    become(ledger.connection, "authenticated", {"sub": str(ledger.house.member), "org_id": str(ledger.house.org)})
-    assert ledger.decide(run) is None
-    become(ledger.connection, "authenticated", {"sub": str(ledger.house.owner), "org_id": str(ledger.house.org)})
-    assert ledger.decide(run, seen="3" * 64) is None
-    assert ledger.call(run, "status") == ("pending",)
-    # None of these has said for whom this transaction writes.
-    assert ledger.ask("select coalesce(current_setting('fieldmark.call_id', true), '')") == ""
-    assert ledger.decide(run, approved=False) == "refused"
-    assert ledger.decide(run) is None
-    assert ledger.call(run, "status") == ("refused",)
+def test_edited_arguments_are_the_ones_that_run(owner_runs: OwnerRuns) -> None:
+    run = owner_runs.create_waiting(attached=True)
+    assert owner_runs.decide(run, arguments={"a": 2}) == "approved"
+    assert owner_runs.call_columns(run, "arguments, proposed, arguments_hash") == ({"a": 2}, {}, "2" * 64)
+    assert owner_runs.resume(run) == "running"
+    assert owner_runs.claim(run) is None
+    assert owner_runs.claim(run, hash="2" * 64) == ("approved", None, None, None)
 
 
-def test_front_end_cannot_decide_without_the_service(doors: Doors, house: House) -> None:
-    """It may call what is in `private` only where PostgREST shows it; the rows are closed to it as well."""
-    with doors.as_owner() as connection:
-        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
-        run = Ledger(connection, house).waiting()
+def test_decision_needs_the_right_user_and_the_shown_arguments_and_counts_once(owner_runs: OwnerRuns) -> None:
+    run = owner_runs.create_waiting()
+    set_role(
+        owner_runs.connection,
+        "authenticated",
+        {"sub": str(owner_runs.sample.member), "org_id": str(owner_runs.sample.org)},
+    )
+    assert owner_runs.decide(run) is None
+    set_role(
+        owner_runs.connection,
+        "authenticated",
+        {"sub": str(owner_runs.sample.owner), "org_id": str(owner_runs.sample.org)},
+    )
+    assert owner_runs.decide(run, shown_hash="3" * 64) is None
+    assert owner_runs.call_columns(run, "status") == ("pending",)
+    # No rejected decision has set the approving user.
+    assert owner_runs.fetch("select coalesce(current_setting('fieldmark.call_id', true), '')") == ""
+    assert owner_runs.decide(run, approved=False) == "refused"
+    assert owner_runs.decide(run) is None
+    assert owner_runs.call_columns(run, "status") == ("refused",)
+
+
+def test_front_end_cannot_decide_without_the_service(roles: Roles, sample: Sample) -> None:
+    with roles.as_owner() as connection:
+        set_role(connection, "authenticated", {"sub": str(sample.owner), "org_id": str(sample.org)})
+        run = OwnerRuns(connection, sample).create_waiting()
         connection.execute("set local session authorization authenticator")
-        become(connection, "authenticated", {"sub": str(house.owner)})
-        assert Ledger(connection, house).decide(run) is None
+        set_role(connection, "authenticated", {"sub": str(sample.owner)})
+        assert OwnerRuns(connection, sample).decide(run) is None
 
 
-def test_only_the_service_approves_later_calls(doors: Doors, house: House) -> None:
-    approve = "select private.approve_later_calls(%s, '{write, read}')"
-    with doors.as_owner() as connection:
-        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
-        ledger = Ledger(connection, house)
-        run, other = ledger.waiting(), ledger.waiting()
+def test_only_the_service_approves_later_calls(roles: Roles, sample: Sample) -> None:
+    approve_later_calls = "select private.approve_later_calls(%s, '{write, read}')"
+    with roles.as_owner() as connection:
+        set_role(connection, "authenticated", {"sub": str(sample.owner), "org_id": str(sample.org)})
+        owner_runs = OwnerRuns(connection, sample)
+        run, other = owner_runs.create_waiting(), owner_runs.create_waiting()
         connection.execute("reset role")
         connection.execute("update runs set auto_approved_tools = '{read, list}' where id = %s", [run])
-        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
-        assert ledger.ask(approve, run) is True
-        assert ledger.row(run, "auto_approved_tools") == (["list", "read", "write"],)
-        assert ledger.row(other, "auto_approved_tools") == ([],)
+        set_role(connection, "authenticated", {"sub": str(sample.owner), "org_id": str(sample.org)})
+        assert owner_runs.fetch(approve_later_calls, run) is True
+        assert owner_runs.run_columns(run, "auto_approved_tools") == (["list", "read", "write"],)
+        assert owner_runs.run_columns(other, "auto_approved_tools") == ([],)
         connection.execute("set local session authorization authenticator")
-        become(connection, "authenticated", {"sub": str(house.owner)})
-        assert ledger.ask(approve, other) is False
+        set_role(connection, "authenticated", {"sub": str(sample.owner)})
+        assert owner_runs.fetch(approve_later_calls, other) is False
 
 
-# Going on ------------------------------------------------------------------------------------------------------------
+# Continuing ----------------------------------------------------------------------------------------------------------
 
 
-def test_run_continues_only_after_its_decision(ledger: Ledger) -> None:
-    run = ledger.waiting(attached=True)
-    ledger.refused("PT409", lambda: ledger.resume(run))
-    assert ledger.row(run, "status, attached") == ("awaiting_approval", True)
-    other = ledger.run()
-    for status in ("running", "queued", "awaiting_runs"):  # it waits for nobody
-        ledger.set_status(other, status)
-        assert ledger.resume(other) == ledger.status(other) == status
-    ledger.cancel(other)
-    assert ledger.resume(other) is None
+def test_run_continues_only_after_its_decision(owner_runs: OwnerRuns) -> None:
+    run = owner_runs.create_waiting(attached=True)
+    owner_runs.assert_rejected("PT409", lambda: owner_runs.resume(run))
+    assert owner_runs.run_columns(run, "status, attached") == ("awaiting_approval", True)
+    other = owner_runs.create()
+    for status in ("running", "queued", "awaiting_runs"):  # it awaits no decision
+        owner_runs.set_status(other, status)
+        assert owner_runs.resume(other) == owner_runs.status(other) == status
+    owner_runs.cancel(other)
+    assert owner_runs.resume(other) is None
 
 
 @pytest.mark.parametrize(
@@ -197,70 +217,72 @@ def test_run_continues_only_after_its_decision(ledger: Ledger) -> None:
         ("max_usd = 3", "running"),
     ],
 )
-def test_decided_run_is_queued_without_capacity_or_credit(doors: Doors, house: House, limit: str, status: str) -> None:
-    with doors.as_owner() as connection:
+def test_decided_run_is_queued_without_capacity_or_credit(
+    roles: Roles, sample: Sample, limit: str, status: str
+) -> None:
+    with roles.as_owner() as connection:
         connection.execute("delete from usage; delete from usage_by_day")
         connection.execute(f"update credit_limits set {limit}".encode())
-        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
-        ledger = Ledger(connection, house)
-        run = ledger.waiting(attached=True)
-        ledger.run()  # another takes the place that it has left
-        ledger.decide(run)
-        assert ledger.resume(run) == status
-        assert ledger.row(run, "attached") == (False,)
+        set_role(connection, "authenticated", {"sub": str(sample.owner), "org_id": str(sample.org)})
+        owner_runs = OwnerRuns(connection, sample)
+        run = owner_runs.create_waiting(attached=True)
+        owner_runs.create()  # another run takes its capacity
+        owner_runs.decide(run)
+        assert owner_runs.resume(run) == status
+        assert owner_runs.run_columns(run, "attached") == (False,)
 
 
-def test_decided_run_is_queued_while_its_lock_key_is_busy(ledger: Ledger) -> None:
-    ledger.cancel(ledger.house.thread_run)
-    run, other = (ledger.run(task="talk", thread_id=ledger.house.thread) for _ in range(2))
-    ledger.enter(run, "pending")
-    ledger.await_approval(run, attached=True)
-    ledger.decide(run)
-    assert (ledger.status(other), ledger.resume(run)) == ("running", "queued")
+def test_decided_run_is_queued_while_its_lock_key_is_busy(owner_runs: OwnerRuns) -> None:
+    owner_runs.cancel(owner_runs.sample.thread_run)
+    run, other = (owner_runs.create(task="talk", thread_id=owner_runs.sample.thread) for _ in range(2))
+    owner_runs.record_call(run, "pending")
+    owner_runs.await_approval(run, attached=True)
+    owner_runs.decide(run)
+    assert (owner_runs.status(other), owner_runs.resume(run)) == ("running", "queued")
 
 
-def test_detached_run_stays_waiting_or_is_queued(ledger: Ledger) -> None:
-    waits, decided, elsewhere, ended = (ledger.waiting(attached=True) for _ in range(4))
-    assert ledger.detach(waits) == "awaiting_approval"
-    assert ledger.row(waits, "status, attached, waiting_call") == ("awaiting_approval", False, "call")
-    ledger.connection.execute("update runs set status = 'running', attached = false where id = %s", [decided])
-    assert ledger.detach(decided) == ledger.status(decided) == "queued"
-    assert ledger.detach(decided) == "queued"
-    ledger.refused("PT410", lambda: ledger.detach(elsewhere, ledger.token + 1))
-    ledger.cancel(ended)
-    assert ledger.row(ended, "status, attached") == ("cancelled", False)
-    ledger.refused("PT410", lambda: ledger.detach(ended))
+def test_detached_run_stays_waiting_or_is_queued(owner_runs: OwnerRuns) -> None:
+    waits, decided, other_run, ended = (owner_runs.create_waiting(attached=True) for _ in range(4))
+    assert owner_runs.detach(waits) == "awaiting_approval"
+    assert owner_runs.run_columns(waits, "status, attached, waiting_call") == ("awaiting_approval", False, "call")
+    owner_runs.connection.execute("update runs set status = 'running', attached = false where id = %s", [decided])
+    assert owner_runs.detach(decided) == owner_runs.status(decided) == "queued"
+    assert owner_runs.detach(decided) == "queued"
+    owner_runs.assert_rejected("PT410", lambda: owner_runs.detach(other_run, owner_runs.token + 1))
+    owner_runs.cancel(ended)
+    assert owner_runs.run_columns(ended, "status, attached") == ("cancelled", False)
+    owner_runs.assert_rejected("PT410", lambda: owner_runs.detach(ended))
 
 
-def test_run_of_a_dead_worker_keeps_waiting(ledger: Ledger) -> None:
-    run = ledger.waiting(attached=True)
-    ledger.disown(run)
-    assert ledger.row(run, "status, attached, waiting_call") == ("awaiting_approval", False, "call")
-    # That worker may do nothing more, should it only have seemed dead; the person may.
-    ledger.refused("PT410", lambda: ledger.fence(run))
-    ledger.refused("PT410", lambda: ledger.detach(run))
-    assert ledger.decide(run) == "approved" and ledger.resume(run) == "queued"
+def test_run_of_a_dead_worker_keeps_waiting(owner_runs: OwnerRuns) -> None:
+    run = owner_runs.create_waiting(attached=True)
+    owner_runs.detach_dead_worker(run)
+    assert owner_runs.run_columns(run, "status, attached, waiting_call") == ("awaiting_approval", False, "call")
+    # If that worker is still alive, its writes are rejected; the user's decision is not.
+    owner_runs.assert_rejected("PT410", lambda: owner_runs.fence(run))
+    owner_runs.assert_rejected("PT410", lambda: owner_runs.detach(run))
+    assert owner_runs.decide(run) == "approved" and owner_runs.resume(run) == "queued"
 
 
-def test_detaching_a_dead_worker_changes_only_attached_runs(ledger: Ledger) -> None:
-    for run in (ledger.waiting(), *map(ledger.run, ("queued", "running", "completed"))):
-        before = ledger.row(run, "status, attached, fencing_token")
-        ledger.disown(run)
-        assert ledger.row(run, "status, attached, fencing_token") == before
+def test_detaching_a_dead_worker_changes_only_attached_runs(owner_runs: OwnerRuns) -> None:
+    for run in (owner_runs.create_waiting(), *map(owner_runs.create, ("queued", "running", "completed"))):
+        before = owner_runs.run_columns(run, "status, attached, fencing_token")
+        owner_runs.detach_dead_worker(run)
+        assert owner_runs.run_columns(run, "status, attached, fencing_token") == before
 
 
-# The ledger ----------------------------------------------------------------------------------------------------------
+# Tool calls ----------------------------------------------------------------------------------------------------------
 
 
-def test_call_finishes_once_and_a_failed_call_is_no_progress(ledger: Ledger) -> None:
-    run = ledger.run()
-    ledger.refused("PT409", lambda: ledger.finish(run))
-    ledger.enter(run)
-    assert ledger.claim(run) == ("approved", None, None, None)
-    ledger.finish(run, failed=True, code="invalid")
-    assert ledger.claim(run) == ("failed", "Done.", "invalid", {"n": 1})
-    assert ledger.row(run, "consecutive_failures") == (2,)
-    ledger.refused("PT409", lambda: ledger.finish(run))
-    ledger.enter(run, call="second")
-    ledger.finish(run, call="second")
-    assert ledger.row(run, "consecutive_failures") == (0,)
+def test_call_finishes_once_and_a_failed_call_is_no_progress(owner_runs: OwnerRuns) -> None:
+    run = owner_runs.create()
+    owner_runs.assert_rejected("PT409", lambda: owner_runs.finish(run))
+    owner_runs.record_call(run)
+    assert owner_runs.claim(run) == ("approved", None, None, None)
+    owner_runs.finish(run, failed=True, code="invalid")
+    assert owner_runs.claim(run) == ("failed", "Done.", "invalid", {"n": 1})
+    assert owner_runs.run_columns(run, "consecutive_failures") == (2,)
+    owner_runs.assert_rejected("PT409", lambda: owner_runs.finish(run))
+    owner_runs.record_call(run, call="second")
+    owner_runs.finish(run, call="second")
+    assert owner_runs.run_columns(run, "consecutive_failures") == (0,)

@@ -1,13 +1,13 @@
-"""The names of paths: the database and `domain.paths` write the same ones, for whatever keys a document has."""
+"""SQL and `domain.paths` format path names alike, for any keys."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from doors import Doors
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
+from role_connections import Roles
 
 from fieldmark.domain.invisible import find_invisible
 from fieldmark.domain.paths import name, parse, to_sql
@@ -33,15 +33,15 @@ def paths_of(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | i
 @settings(max_examples=60)
 @example(EVERY_ASCII)
 @given(st.dictionaries(KEYS, DOCUMENTS, max_size=6))
-def test_sql_and_python_agree_on_path_names(doors: Doors, document: dict[str, Any]) -> None:
-    nodes = doors.owner.execute("select name, path, steps from private.nodes(%s)", [Jsonb(document)]).fetchall()
+def test_sql_and_python_agree_on_path_names(roles: Roles, document: dict[str, Any]) -> None:
+    nodes = roles.owner.execute("select name, path, steps from private.nodes(%s)", [Jsonb(document)]).fetchall()
     steps = {int: "i", str: "k"}
     assert sorted(nodes) == sorted(
         (name(path), to_sql(path), "".join(steps[type(step)] for step in path)) for path in paths_of(document)
     )
-    # The same where only what differs is looked at, as the journal and the scores do.
+    # The same for changed nodes only, which the journal and the scores use.
     assert sorted(nodes) == sorted(
-        doors.owner.execute("select name, path, steps from private.changes('{}', %s)", [Jsonb(document)]).fetchall()
+        roles.owner.execute("select name, path, steps from private.changes('{}', %s)", [Jsonb(document)]).fetchall()
     )
-    # And each leads back to the place that it names.
+    # Each name parses to the path it names.
     assert set(paths_of(document)) == {parse(found) for found, _, _ in nodes}

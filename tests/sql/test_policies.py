@@ -1,4 +1,4 @@
-"""Who can and cannot: every table and verb for every kind of caller, and that the table of it is complete."""
+"""Row policies and privileges: every table, verb and kind of caller, and that the matrix is complete."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from doors import Doors, House, become
 from matrix import ACTORS, CALLS, CASES, Case, outcome
 from psycopg import DatabaseError
 from psycopg.errors import InsufficientPrivilege
+from role_connections import Roles, Sample, set_role
 
 import fieldmark
 
@@ -18,15 +18,14 @@ VIEWS = {"ocr_results", "current_extractions"}
 
 
 @pytest.mark.parametrize("case", CASES + CALLS, ids=str)
-def test_only_the_listed_roles_can_run_each_statement(doors: Doors, house: House, case: Case) -> None:
-    assert {actor for actor in ACTORS if outcome(doors, house, actor, case)} == case.can
+def test_only_the_listed_roles_can_run_each_statement(roles: Roles, sample: Sample, case: Case) -> None:
+    assert {actor for actor in ACTORS if outcome(roles, sample, actor, case)} == case.can
 
 
 @pytest.mark.parametrize("case", [case for case in CASES + CALLS if not case.can and case.table not in VIEWS], ids=str)
-def test_statements_denied_to_all_roles_work_for_the_owner(doors: Doors, house: House, case: Case) -> None:
-    """Else "nobody can" would only say that the statement is wrong."""
-    with doors.as_owner() as connection:
-        cursor = connection.execute(case.statement, {**vars(house), "me": None})
+def test_statements_denied_to_all_roles_work_for_the_owner(roles: Roles, sample: Sample, case: Case) -> None:
+    with roles.as_owner() as connection:
+        cursor = connection.execute(case.statement, {**vars(sample), "me": None})
         assert cursor.rowcount > 0
 
 
@@ -41,19 +40,18 @@ def test_statements_denied_to_all_roles_work_for_the_owner(doors: Doors, house: 
     ],
     ids=lambda part: part.partition("(")[0],
 )
-def test_delete_statements_delete_only_their_target(doors: Doors, house: House, call: str, table: str) -> None:
-    """What it was told to, and not all that its caller could."""
-    with doors.as_owner() as connection:
+def test_delete_statements_delete_only_their_target(roles: Roles, sample: Sample, call: str, table: str) -> None:
+    with roles.as_owner() as connection:
         count = f"select count(*) from {table} where org_id = any(%s)"
-        orgs = [[house.org, house.second_org, house.other_org]]
+        orgs = [[sample.org, sample.second_org, sample.other_org]]
         (before,) = connection.execute(count, orgs).fetchone() or (0,)
-        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
-        connection.execute(f"select {call}", vars(house))
+        set_role(connection, "authenticated", {"sub": str(sample.owner), "org_id": str(sample.org)})
+        connection.execute(f"select {call}", vars(sample))
         connection.execute("reset role")
         assert before > 1 and connection.execute(count, orgs).fetchone() == (before - 1,)
 
 
-# Who calls: the user, the organisation that they act in, whether past the service; and whether it has an effect.
+# Callers: the user, the organisation they act in, whether they bypass the service; and whether the call has an effect.
 CALLERS = {
     "service: owner": ("owner", "org", False, True),
     "service: member": ("member", "org", False, True),
@@ -73,49 +71,48 @@ CALLERS = {
     ids=["clear_pages"],
 )
 def test_service_deletes_only_its_own_users_rows(
-    doors: Doors, house: House, statement: str, left: str, caller: str
+    roles: Roles, sample: Sample, statement: str, left: str, caller: str
 ) -> None:
-    """These act as the owner, whom no policy of another organisation would hold back."""
-    user, org, past_the_service, can = CALLERS[caller]
-    with doors.as_owner() as connection:
-        if past_the_service:
+    user, org, bypasses_service, can = CALLERS[caller]
+    with roles.as_owner() as connection:
+        if bypasses_service:
             connection.execute("set local session authorization authenticator")
-        claims = {"sub": str(getattr(house, user)), "org_id": str(getattr(house, org))}
-        become(connection, "authenticated", claims)
-        connection.execute(statement, vars(house))
+        claims = {"sub": str(getattr(sample, user)), "org_id": str(getattr(sample, org))}
+        set_role(connection, "authenticated", claims)
+        connection.execute(statement, vars(sample))
         connection.execute("reset session authorization")
         connection.execute("reset role")
-        assert connection.execute(f"select exists (select {left})", vars(house)).fetchone() == (not can,)
+        assert connection.execute(f"select exists (select {left})", vars(sample)).fetchone() == (not can,)
 
 
 @pytest.mark.parametrize("caller", CALLERS)
-def test_only_members_can_lock_an_organisations_credit(doors: Doors, house: House, caller: str) -> None:
-    user, org, past_the_service, can = CALLERS[caller]
-    users, orgs = getattr(house, user), getattr(house, org)
-    enter = doors.as_front_end(users) if past_the_service else doors.as_service(users, orgs)
+def test_only_members_can_lock_an_organisations_credit(roles: Roles, sample: Sample, caller: str) -> None:
+    user, org, bypasses_service, can = CALLERS[caller]
+    users, orgs = getattr(sample, user), getattr(sample, org)
+    enter = roles.as_front_end(users) if bypasses_service else roles.as_service(users, orgs)
     with enter as connection:
-        connection.execute("select private.lock_credit(%s)", [house.org])
-        with doors.as_owner() as owner:
-            look = "select from organisations where id = %s for no key update skip locked"
-            assert owner.execute(look, [house.org]).rowcount == (0 if can else 1)
+        connection.execute("select private.lock_credit(%s)", [sample.org])
+        with roles.as_owner() as owner:
+            query = "select from organisations where id = %s for no key update skip locked"
+            assert owner.execute(query, [sample.org]).rowcount == (0 if can else 1)
 
 
 @pytest.mark.parametrize("caller", CALLERS)
-def test_active_run_count_is_visible_to_members_only(doors: Doors, house: House, caller: str) -> None:
-    user, org, past_the_service, can = CALLERS[caller]
-    with doors.as_owner() as connection:
+def test_active_run_count_is_visible_to_members_only(roles: Roles, sample: Sample, caller: str) -> None:
+    user, org, bypasses_service, can = CALLERS[caller]
+    with roles.as_owner() as connection:
         connection.execute("update runs set status = 'completed'")
-        connection.execute("update runs set status = 'running' where id = %s", [house.run])
-        claims = {"sub": str(getattr(house, user)), "org_id": str(getattr(house, org))}
-        become(connection, "authenticated", claims)
-        answer = connection.execute("select private.count_active_runs(%s, gen_random_uuid())", [house.org]).fetchone()
-        # A member past the service may know it: they read the runs themselves.
-        assert answer == ((1,) if can or past_the_service else (0,))
+        connection.execute("update runs set status = 'running' where id = %s", [sample.run])
+        claims = {"sub": str(getattr(sample, user)), "org_id": str(getattr(sample, org))}
+        set_role(connection, "authenticated", claims)
+        answer = connection.execute("select private.count_active_runs(%s, gen_random_uuid())", [sample.org]).fetchone()
+        # Members who bypass the service can count the runs themselves.
+        assert answer == ((1,) if can or bypasses_service else (0,))
 
 
-def test_owner_of_a_personal_organisation_cannot_be_changed(doors: Doors, house: House) -> None:
-    with doors.as_front_end(house.owner) as connection, pytest.raises(DatabaseError) as error:
-        connection.execute("select remove_member(%s, %s)", [house.org, house.owner])
+def test_owner_of_a_personal_organisation_cannot_be_changed(roles: Roles, sample: Sample) -> None:
+    with roles.as_front_end(sample.owner) as connection, pytest.raises(DatabaseError) as error:
+        connection.execute("select remove_member(%s, %s)", [sample.org, sample.owner])
     assert error.value.sqlstate == "PT404"
 
 
@@ -132,9 +129,8 @@ def test_owner_of_a_personal_organisation_cannot_be_changed(doors: Doors, house:
         ("update tool_calls set finished_at = now()", 1),
     ],
 )
-def test_update_without_where_changes_only_own_rows(doors: Doors, house: House, statement: str, count: int) -> None:
-    """Where no column is asked for, no policy for select narrows what the one for update or delete lets through."""
-    with doors.as_service(house.stranger, house.other_org) as connection:
+def test_update_without_where_changes_only_own_rows(roles: Roles, sample: Sample, statement: str, count: int) -> None:
+    with roles.as_service(sample.stranger, sample.other_org) as connection:
         assert connection.execute(statement).rowcount == count
 
 
@@ -149,26 +145,27 @@ def test_update_without_where_changes_only_own_rows(doors: Doors, house: House, 
         "insert into threads (org_id, agent, created_by) values (%(org)s, 'talker', %(by)s)",
     ],
 )
-def test_policy_applies_without_the_column_privilege(doors: Doors, house: House, insert: str) -> None:
-    """Two locks keep anybody from writing in another's name; this takes the first away to see the second."""
-    with doors.as_owner() as connection:
+def test_policy_applies_without_the_column_privilege(roles: Roles, sample: Sample, insert: str) -> None:
+    """Policy and column privilege each prevent a forged creator. This test grants the privilege to see the policy
+    act."""
+    with roles.as_owner() as connection:
         connection.execute(f"grant insert (created_by) on {insert.split()[2]} to authenticated")
-        become(connection, "authenticated", {"sub": str(house.member)})
+        set_role(connection, "authenticated", {"sub": str(sample.member)})
         with connection.transaction(force_rollback=True):
-            assert connection.execute(insert, {**vars(house), "by": house.member}).rowcount == 1
+            assert connection.execute(insert, {**vars(sample), "by": sample.member}).rowcount == 1
         with pytest.raises(InsufficientPrivilege):
-            connection.execute(insert, {**vars(house), "by": house.owner})
+            connection.execute(insert, {**vars(sample), "by": sample.owner})
 
 
-def test_row_security_is_enabled_and_forced_on_every_table(doors: Doors) -> None:
-    rows = doors.owner.execute(
+def test_row_security_is_enabled_and_forced_on_every_table(roles: Roles) -> None:
+    rows = roles.owner.execute(
         "select relname, relrowsecurity and relforcerowsecurity from pg_class "
         "where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'm', 'f')"
     ).fetchall()
     assert len(rows) >= 9
     assert [name for name, safe in rows if not safe] == []
-    # In `private` what tenants have written is as safe.
-    kept = doors.owner.execute(
+    # The same for tables of `private` with tenant data.
+    kept = roles.owner.execute(
         "select relname, relrowsecurity, relforcerowsecurity from pg_class "
         "where relnamespace = 'private'::regnamespace and relkind in ('r', 'p') "
         "and (relrowsecurity or relforcerowsecurity)"
@@ -178,9 +175,9 @@ def test_row_security_is_enabled_and_forced_on_every_table(doors: Doors) -> None
     assert sorted(kept) == [(name, True, True) for name in sorted(tables)]
 
 
-def test_every_view_is_security_invoker(doors: Doors) -> None:
+def test_every_view_is_security_invoker(roles: Roles) -> None:
     views = dict(
-        doors.owner.execute(
+        roles.owner.execute(
             "select relname, coalesce('security_invoker=true' = any (reloptions), false) from pg_class "
             "where relnamespace = 'public'::regnamespace and relkind = 'v'"
         ).fetchall()
@@ -188,10 +185,10 @@ def test_every_view_is_security_invoker(doors: Doors) -> None:
     assert views == dict.fromkeys(VIEWS, True)
 
 
-def test_matrix_covers_every_table_and_verb(doors: Doors) -> None:
+def test_matrix_covers_every_table_and_verb(roles: Roles) -> None:
     tables = {
         name
-        for (name,) in doors.owner.execute(
+        for (name,) in roles.owner.execute(
             "select relname from pg_class "
             "where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v', 'm', 'f')"
         )
@@ -200,10 +197,9 @@ def test_matrix_covers_every_table_and_verb(doors: Doors) -> None:
     assert tested == {(table, verb) for table in tables for verb in VERBS}
 
 
-def test_each_verb_has_one_policy_and_the_matrix_needs_it(doors: Doors) -> None:
-    """A second, permissive policy would open what the first closes."""
+def test_each_verb_has_one_policy_and_the_matrix_needs_it(roles: Roles) -> None:
     policies = Counter(
-        doors.owner.execute(
+        roles.owner.execute(
             "select case schemaname when 'public' then tablename else schemaname || '.' || tablename end, lower(cmd) "
             "from pg_policies where schemaname in ('public', 'storage')"
         ).fetchall()
@@ -213,17 +209,17 @@ def test_each_verb_has_one_policy_and_the_matrix_needs_it(doors: Doors) -> None:
     assert set(policies.values()) == {1}
 
 
-def test_policies_apply_to_authenticated_users_only(doors: Doors) -> None:
-    assert doors.owner.execute(
+def test_policies_apply_to_authenticated_users_only(roles: Roles) -> None:
+    assert roles.owner.execute(
         "select distinct roles::text, permissive from pg_policies where schemaname in ('public', 'storage')"
     ).fetchall() == [("{authenticated}", "PERMISSIVE")]
 
 
-# What a signed-in user may name in a statement, whatever policies then say; `True` is the whole table.
-RIGHTS = {
+# The columns on which signed-in users have privileges; `True` is the whole table.
+PRIVILEGES = {
     "organisations": {"select": True, "update": "name approvers second_person examples auto_create"},
     "memberships": {"select": True, "update": "role"},
-    # All but what they are known by.
+    # All columns but the hash.
     "api_keys": {
         "select": "id org_id created_by created_at name prefix scopes expires_at last_used_at revoked_at revoked_by"
     },
@@ -292,48 +288,47 @@ RIGHTS = {
     "credit_limits": {"select": True},
     "queue_limits": {"select": True},
     "agent_sessions": {"select": True, "insert": "org_id session_id subpath uuid entry"},
-    # No tenant's, and not exposed.
+    # No tenant data, not exposed by PostgREST.
     "private.agents": {"select": True},
     "private.agent_tasks": {"select": True},
 }
 
-# A table of `private` is named with its schema.
+# Tables of `private` are named with their schema.
 _NAME = "case c.relnamespace when 'public'::regnamespace then c.relname else 'private.' || c.relname end"
-_OURS = "c.relnamespace in ('public'::regnamespace, 'private'::regnamespace)"
+_OWN_TABLES = "c.relnamespace in ('public'::regnamespace, 'private'::regnamespace)"
 
 
-def test_authenticated_has_exactly_these_privileges_and_other_roles_have_none(doors: Doors) -> None:
-    rows = doors.owner.execute(
+def test_authenticated_has_exactly_these_privileges_and_other_roles_have_none(roles: Roles) -> None:
+    rows = roles.owner.execute(
         f"select r.role, {_NAME}, p.privilege, "
         "case when has_table_privilege(r.role, c.oid, p.privilege) then '' else ("
         "  select string_agg(a.attname, ' ' order by a.attnum) from pg_attribute a where a.attrelid = c.oid "
         "  and a.attnum > 0 and has_column_privilege(r.role, c.oid, a.attnum, p.privilege)) end "
         "from pg_class c cross join unnest(array['anon', 'authenticated', 'fieldmark_app']) as r (role) "
         "cross join unnest(array['select', 'insert', 'update']) as p (privilege) "
-        f"where {_OURS} and c.relkind in ('r', 'v', 'p', 'm', 'f') "
+        f"where {_OWN_TABLES} and c.relkind in ('r', 'v', 'p', 'm', 'f') "
         "union all "
         f"select r.role, {_NAME}, 'delete', '' from pg_class c "
         "cross join unnest(array['anon', 'authenticated', 'fieldmark_app']) as r (role) "
-        f"where {_OURS} and c.relkind in ('r', 'v', 'p', 'm', 'f') "
+        f"where {_OWN_TABLES} and c.relkind in ('r', 'v', 'p', 'm', 'f') "
         "and has_table_privilege(r.role, c.oid, 'delete')"
     ).fetchall()
-    held = {
+    actual = {
         (role, table, verb): columns == "" or set(columns.split())
         for role, table, verb, columns in rows
         if columns is not None
     }
-    assert held == {
+    assert actual == {
         ("authenticated", table, verb): columns is True or set(columns.split())
-        for table, rights in RIGHTS.items()
-        for verb, columns in rights.items()
+        for table, privileges in PRIVILEGES.items()
+        for verb, columns in privileges.items()
     }
 
 
-def test_no_member_can_lock_a_table(doors: Doors, house: House) -> None:
-    """Who may insert into, delete from or update a whole table may lock it against everybody; so nobody may."""
-    tables = [row[0] for row in doors.owner.execute(_TABLES)]
+def test_no_member_can_lock_a_table(roles: Roles, sample: Sample) -> None:
+    tables = [row[0] for row in roles.owner.execute(_TABLES)]
     assert len(tables) > 15
-    for enter in (lambda: doors.as_service(house.owner, house.org), lambda: doors.as_front_end(None, "anon")):
+    for enter in (lambda: roles.as_service(sample.owner, sample.org), lambda: roles.as_front_end(None, "anon")):
         for table in tables:
             with enter() as connection, pytest.raises(InsufficientPrivilege):
                 connection.execute(f"lock table {table} in row exclusive mode nowait")
@@ -344,26 +339,25 @@ _TABLES = """
     where c.relkind in ('r', 'p') and c.relnamespace::regnamespace::text in ('public', 'private', 'storage', 'queue')"""
 
 
-def test_no_role_has_a_privilege_outside_the_matrix(doors: Doors) -> None:
-    """Truncating asks no policy; triggers and references reach around them."""
-    rights = doors.owner.execute(
+def test_no_role_has_a_privilege_outside_the_matrix(roles: Roles) -> None:
+    privileges = roles.owner.execute(
         "select r.role, c.relname, p.privilege from pg_class c "
         "cross join unnest(array['anon', 'authenticated', 'fieldmark_app']) as r (role) "
         "cross join unnest(array['truncate', 'references', 'trigger']) as p (privilege) "
-        f"where {_OURS} and c.relkind in ('r', 'p', 'v') "
+        f"where {_OWN_TABLES} and c.relkind in ('r', 'p', 'v') "
         "and has_table_privilege(r.role, c.oid, p.privilege)"
     ).fetchall()
-    assert rights == []
-    sequences = doors.owner.execute(
+    assert privileges == []
+    sequences = roles.owner.execute(
         "select r.role, c.relname from pg_class c "
         "cross join unnest(array['anon', 'authenticated', 'fieldmark_app']) as r (role) "
-        f"where {_OURS} "
+        f"where {_OWN_TABLES} "
         "and case c.relkind when 'S' then has_sequence_privilege(r.role, c.oid, 'usage, select, update') end"
     ).fetchall()
     assert sequences == []
 
 
-# What each role may call: of `public`, which PostgREST exposes, and of `private`.
+# The functions each role may call: of `public`, which PostgREST exposes, and of `private`.
 CALLABLE = {
     "anon": ("", ""),
     "authenticated": (
@@ -406,8 +400,8 @@ CALLABLE = {
 
 @pytest.mark.parametrize("role", CALLABLE)
 @pytest.mark.parametrize("schema", ["public", "private"])
-def test_role_can_call_exactly_these_functions(doors: Doors, role: str, schema: str) -> None:
-    rows = doors.owner.execute(
+def test_role_can_call_exactly_these_functions(roles: Roles, role: str, schema: str) -> None:
+    rows = roles.owner.execute(
         "select proname from pg_proc "
         "where pronamespace = %s::regnamespace and has_function_privilege(%s, oid, 'execute')",
         [schema, role],
@@ -415,35 +409,35 @@ def test_role_can_call_exactly_these_functions(doors: Doors, role: str, schema: 
     assert {name for (name,) in rows} == set(CALLABLE[role][schema == "private"].split())
 
 
-def test_every_function_sets_its_search_path(doors: Doors) -> None:
-    """Each looks into pg_catalog first and into temporary objects last, or has a body that was parsed when it was made
-    (and is not security definer)."""
-    paths = doors.owner.execute(
+def test_every_function_sets_its_search_path(roles: Roles) -> None:
+    """Functions search pg_catalog first and temporary objects last, or have a body parsed at creation without `security
+    definer`."""
+    paths = roles.owner.execute(
         "select proname, (select c from unnest(proconfig) as c where c like 'search_path=%') from pg_proc "
         "where pronamespace in (select oid from pg_namespace where nspname in ('public', 'private', 'auth', 'storage'))"
         " and (prosecdef or prosqlbody is null)"
     ).fetchall()
     assert len(paths) > 70
     assert {name: path for name, path in paths if path != "search_path=pg_catalog, pg_temp"} == {
-        # What they call is procrastinate's, which names its tables without their schema.
+        # They call functions of procrastinate, which name tables without a schema.
         "enqueue": "search_path=pg_catalog, queue, pg_temp",
         "claim_job": "search_path=pg_catalog, queue, pg_temp",
     }
 
 
-def test_definer_functions_for_members_check_their_caller(doors: Doors) -> None:
-    rows = doors.owner.execute(
+def test_definer_functions_for_members_check_their_caller(roles: Roles) -> None:
+    rows = roles.owner.execute(
         "select proname from pg_proc where prosecdef and pronamespace = any ('{public,private}'::regnamespace[]) "
         "and has_function_privilege('authenticated', oid, 'execute') and prosrc !~ 'my_memberships|my_org_ids"
         "|my_writable_org_ids|my_owned_org_ids|auth.uid|current_user_id|check_owner|check_writable|may_delete'"
     ).fetchall()
-    # Policies ask these of every caller, or they read rows of the caller's own transaction.
-    asked = {"role_of", "user_of", "is_blocked", "decided_by_others", "this_root_run", "delta_channel"}
-    assert {name for (name,) in rows} == asked
+    # Policies call these for every caller, or they read only rows of the caller's transaction.
+    exempt = {"role_of", "user_of", "is_blocked", "decided_by_others", "this_root_run", "delta_channel"}
+    assert {name for (name,) in rows} == exempt
 
 
-def test_code_never_waits_for_advisory_locks(doors: Doors) -> None:
-    with doors.as_owner() as owner:
+def test_code_never_waits_for_advisory_locks(roles: Roles) -> None:
+    with roles.as_owner() as owner:
         found = owner.execute(
             """select proname from pg_proc where prosrc like '%advisory%'
                and pronamespace in ('public'::regnamespace, 'private'::regnamespace)"""

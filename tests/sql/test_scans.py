@@ -1,4 +1,4 @@
-"""No list or reference of the stores reads a whole table of tenants, nor more for a later page; keys have indexes."""
+"""Store queries scan no tenant table, later pages cost the same, and foreign keys have indexes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fieldmark.stores.runs import Subject
 pytestmark = pytest.mark.anyio
 
 ORGANISATIONS = 25
-EACH = 240
+ROWS_EACH = 240
 """Rows of an organisation in each table: enough that no plan reads the whole of one that it need not."""
 
 _ROWS = f"""
@@ -36,7 +36,7 @@ create temporary table one as
     private.new_id() as run_id, private.new_id() as thread_id, private.new_id() as schema_id,
     private.new_id() as prompt_id, private.new_id() as tag_id, private.new_id() as revid,
     now() - n * interval '1 minute' as at
-  from organisations as o join memberships as m on m.org_id = o.id cross join generate_series(1, {EACH}) as n;
+  from organisations as o join memberships as m on m.org_id = o.id cross join generate_series(1, {ROWS_EACH}) as n;
 insert into documents (id, org_id, created_by, created_at, filename, storage_path, media_type, byte_size, status,
     page_count)
   select document_id, org_id, user_id, at, 'a.txt', concat_ws('/', org_id, document_id, 'a.txt'), 'text/plain', 1,
@@ -86,7 +86,7 @@ analyze;
 LARGE = set(re.findall(r"^insert into (\w+)", _ROWS, re.MULTILINE))
 
 
-class Filled:
+class LargeDatabase:
     """A database with many organisations, and the ids of one of them."""
 
     def __init__(self, database: Database, scope: Scope, ids: dict[str, UUID], last: datetime) -> None:
@@ -98,7 +98,7 @@ class Filled:
 
 
 @pytest.fixture
-async def filled(database: Database, clone: Any, make_user: Callable[[], Awaitable[Scope]]) -> Filled:
+async def large(database: Database, clone: Any, make_user: Callable[[], Awaitable[Scope]]) -> LargeDatabase:
     users = [await make_user() for _ in range(ORGANISATIONS)]
     scope = users[ORGANISATIONS // 2]
     with psycopg.connect(clone.owner_url, autocommit=True) as owner:
@@ -110,10 +110,10 @@ async def filled(database: Database, clone: Any, make_user: Callable[[], Awaitab
         ).fetchone()
     assert row is not None
     names = ("document_id", "extraction_id", "run_id", "thread_id", "schema_id", "prompt_id", "tag_id", "revid")
-    return Filled(database, scope, dict(zip(names, row[:8], strict=True)), row[8])
+    return LargeDatabase(database, scope, dict(zip(names, row[:8], strict=True)), row[8])
 
 
-Statement = Callable[[Connection, Filled], Awaitable[Any]]
+Statement = Callable[[Connection, LargeDatabase], Awaitable[Any]]
 
 STATEMENTS: dict[str, Statement] = {
     "documents.list": lambda c, f: documents.list_documents(c, f.scope.org_id, limit=20),
@@ -123,9 +123,9 @@ STATEMENTS: dict[str, Statement] = {
     "documents.unread_pages": lambda c, f: documents.unread_pages(c, f.run),
     "documents.remove": lambda c, f: documents.remove(c, f.document),
     **{
-        f"documents.{name} of stage {stage}": lambda c, f, act=act, stage=stage: act(c, f.scope.org_id, stage)
+        f"documents.{name} of stage {stage}": lambda c, f, query=query, stage=stage: query(c, f.scope.org_id, stage)
         for stage in DocumentStage
-        for name, act in (
+        for name, query in (
             ("count", documents.count_documents),
             ("list", lambda c, o, s: documents.list_documents(c, o, limit=20, filters=DocumentFilter(stage=s))),
         )
@@ -155,7 +155,7 @@ STATEMENTS: dict[str, Statement] = {
     "extractions.corrected": lambda c, f: extractions.corrected(c, f.scope.org_id, 5),
     "extractions.remove": lambda c, f: extractions.remove(c, f.extraction),
     "auto_creations.of_run": lambda c, f: auto_creations.of_run(c, f.run),
-    "auto_creations.most_similar": lambda c, f: likest(c, f),
+    "auto_creations.most_similar": lambda c, f: most_similar_creation(c, f),
     "auto_creations.decide": lambda c, f: auto_creations.decide(c, f.document, accepted=False),
     "runs.children": lambda c, f: runs.children(c, f.run, "call"),
     "runs.list": lambda c, f: runs.list_runs(c, f.scope, status=None, limit=20),
@@ -169,55 +169,57 @@ STATEMENTS: dict[str, Statement] = {
 }
 
 
-async def likest(conn: Connection, filled: Filled) -> None:
-    assert await auto_creations.most_similar(conn, filled.scope.org_id, uuid4(), "invoice", ["a", "b", "c", "d"])
+async def most_similar_creation(conn: Connection, large: LargeDatabase) -> None:
+    assert await auto_creations.most_similar(conn, large.scope.org_id, uuid4(), "invoice", ["a", "b", "c", "d"])
 
 
-async def scanned(filled: Filled, statement: Statement) -> set[str]:
-    """The tables that a statement reads as a whole, as a member: first and, prepared, from its sixth time on."""
+async def scanned_tables(large: LargeDatabase, statement: Statement) -> set[str]:
+    """Return the tables that a statement scans: in its first execution and, prepared, in its sixth."""
     scans = "select relname, seq_scan from pg_stat_xact_user_tables"
-    async with filled.database.as_user(filled.scope) as conn:
-        # (Statistics that are not yet handed over stand here too: what earlier transactions of the connection did.)
+    async with large.database.as_user(large.scope) as conn:
+        # Includes statistics not yet flushed by earlier transactions of the connection.
         before = {row["relname"]: row["seq_scan"] async for row in await conn.execute(scans)}
         for _ in range(7):
             async with conn.transaction(force_rollback=True):
-                await statement(conn, filled)
+                await statement(conn, large)
         after = {row["relname"]: row["seq_scan"] async for row in await conn.execute(scans)}
     return {table for table, count in after.items() if count > before.get(table, 0)}
 
 
-async def test_no_statement_scans_a_tenant_table(filled: Filled) -> None:
-    assert {name: tables for name, one in STATEMENTS.items() if (tables := await scanned(filled, one) & LARGE)} == {}
-    everything: Statement = lambda c, f: c.execute("select count(*) from public.runs where answer = 'x'")  # noqa: E731
-    assert await scanned(filled, everything) & LARGE == {"runs"}
+async def test_no_statement_scans_a_tenant_table(large: LargeDatabase) -> None:
+    assert {
+        name: tables for name, one in STATEMENTS.items() if (tables := await scanned_tables(large, one) & LARGE)
+    } == {}
+    all_statements: Statement = lambda c, f: c.execute("select count(*) from public.runs where answer = 'x'")  # noqa: E731
+    assert await scanned_tables(large, all_statements) & LARGE == {"runs"}
 
 
-async def test_later_list_pages_cost_the_same_as_the_first(filled: Filled) -> None:
-    async with filled.database.as_user(filled.scope) as conn:
-        place = Position(filled.last - timedelta(minutes=150), filled.run)
-        tagged = DocumentFilter(tag_id=filled.tag)
+async def test_later_list_pages_cost_the_same_as_the_first(large: LargeDatabase) -> None:
+    async with large.database.as_user(large.scope) as conn:
+        position = Position(large.last - timedelta(minutes=150), large.run)
+        tagged = DocumentFilter(tag_id=large.tag)
 
-        async def rows_read(act: Awaitable[Any]) -> int:
+        async def rows_read(query: Awaitable[Any]) -> int:
             count = "select coalesce(sum(idx_tup_fetch + seq_tup_read), 0) as n from pg_stat_xact_user_tables"
             before = (await (await conn.execute(count)).fetchone() or {})["n"]
-            found = await act
+            found = await query
             assert len(getattr(found, "items", found)) == 5
             return (await (await conn.execute(count)).fetchone() or {})["n"] - before
 
-        org = filled.scope.org_id
+        org = large.scope.org_id
         lists: dict[str, Callable[[Any], Awaitable[Any]]] = {
             "documents": lambda at: documents.list_documents(conn, org, limit=5, before=at("documents")),
             "documents of a tag": lambda at: documents.list_documents(
                 conn, org, limit=5, before=at("documents"), filters=tagged
             ),
-            "schemas": lambda at: schemas.list_page(conn, filled.scope, limit=5, before=at("schemas")),
+            "schemas": lambda at: schemas.list_page(conn, large.scope, limit=5, before=at("schemas")),
             "extractions": lambda at: extractions.list_extractions(conn, org, limit=5, before=at("extractions")),
-            "runs": lambda at: runs.list_runs(conn, filled.scope, status=None, limit=5, before=at("runs")),
+            "runs": lambda at: runs.list_runs(conn, large.scope, status=None, limit=5, before=at("runs")),
         }
         for name, page in lists.items():
             first, later = (
                 await rows_read(page(lambda _: None)),
-                await rows_read(page(lambda kind: str(Cursor(kind, place)))),
+                await rows_read(page(lambda kind: str(Cursor(kind, position)))),
             )
             assert (name, max(0, later - first - 50)) == (name, 0)
 
@@ -244,7 +246,6 @@ def test_embedding_lease_reads_few_rows(clone: Any) -> None:
 
 
 def test_every_foreign_key_of_a_tenant_table_has_an_index(clone: Any) -> None:
-    """Else deleting what it points at reads the whole table. (Agents and tasks change with a migration only.)"""
     with psycopg.connect(clone.owner_url) as owner:
         rows = owner.execute(
             """select c.conrelid::regclass::text, c.conname from pg_constraint as c

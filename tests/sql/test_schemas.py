@@ -1,4 +1,4 @@
-"""The migrations are what supabase/schemas say."""
+"""The baseline migration equals the files of supabase/schemas."""
 
 from __future__ import annotations
 

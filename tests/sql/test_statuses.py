@@ -1,11 +1,11 @@
-"""The enums of domain/statuses.py are what the database's checks allow, no more and no less."""
+"""The enums of domain/statuses.py equal the values that check constraints allow."""
 
 from __future__ import annotations
 
 import re
 from enum import StrEnum
 
-from doors import Doors
+from role_connections import Roles
 
 from fieldmark.domain.statuses import (
     Actor,
@@ -39,8 +39,8 @@ ENUMS: dict[tuple[str, str], type[StrEnum]] = {
 }
 
 
-def test_enums_match_the_database_checks(doors: Doors) -> None:
-    rows = doors.owner.execute(
+def test_enums_match_the_database_checks(roles: Roles) -> None:
+    rows = roles.owner.execute(
         """select r.relname, a.attname, pg_get_constraintdef(c.oid) from pg_constraint as c
            join pg_class as r on r.oid = c.conrelid
            join pg_attribute as a on a.attrelid = r.oid and c.conkey = array[a.attnum]

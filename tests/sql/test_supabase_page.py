@@ -1,4 +1,4 @@
-"""A front end on Supabase: its story in SQL, as PostgREST would run it, and docs/supabase.md names what there is."""
+"""A Supabase front end: its statements run as PostgREST would run them, and docs/supabase.md names what exists."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from doors import Doors, become
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
+from role_connections import Roles, set_role
 
 from extraction_case import until
 from running_server import Clone
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "supabase.md").read_text("utf-8")
-ANN = UUID("00000000-0000-4000-8000-00000000000a")
+USER = UUID("00000000-0000-4000-8000-00000000000a")
 
 
 @contextmanager
-def as_ann(clone: Clone) -> Iterator[psycopg.Connection[dict[str, Any]]]:
-    """One request of hers, committed."""
+def as_user(clone: Clone) -> Iterator[psycopg.Connection[dict[str, Any]]]:
+    """Run one committed request as a signed-in user."""
     with psycopg.connect(clone.owner_url, row_factory=dict_row) as rest:
         rest.execute("set session authorization authenticator")
-        become(rest, "authenticated", {"role": "authenticated", "sub": str(ANN)})
+        set_role(rest, "authenticated", {"role": "authenticated", "sub": str(USER)})
         yield rest
 
 
 @pytest.mark.anyio
 async def test_front_end_uploads_runs_follows_and_corrects_through_postgrest(serve: Any, clone: Clone) -> None:
     def ask(query: str, **values: Any) -> dict[str, Any]:
-        with as_ann(clone) as rest:
+        with as_user(clone) as rest:
             (row,) = rest.execute(query.encode(), values).fetchall()
             return row
 
-    def is_in(table: str, id: UUID, status: str) -> Any:
+    def has_status(table: str, id: UUID, status: str) -> Any:
         return lambda: ask(f"select status from {table} where id = %(id)s", id=id)["status"] == status
 
     async with serve() as server:
@@ -57,7 +57,7 @@ async def test_front_end_uploads_runs_follows_and_corrects_through_postgrest(ser
             "values (%(document)s, %(org)s, 'invoice.txt', %(path)s) returning id",
             **given,
         )
-        await until(is_in("documents", document, "ready"))
+        await until(has_status("documents", document, "ready"))
         ask(
             "insert into extractions (id, org_id, document_id) values (%(extraction)s, %(org)s, %(document)s) "
             "returning id",
@@ -68,7 +68,7 @@ async def test_front_end_uploads_runs_follows_and_corrects_through_postgrest(ser
             "values (%(run)s, %(org)s, 'extraction', 'extract', %(document)s, %(extraction)s) returning id",
             **given,
         )
-        await until(is_in("runs", run, "completed"))
+        await until(has_status("runs", run, "completed"))
         events = ask("select array_agg(body ->> 'type' order by number) as types from run_events")["types"]
         assert events[0] == "run" and events[-1] == "complete"
         found = ask("select extracted_fields, evidence from extractions where id = %(id)s", id=extraction)
@@ -77,23 +77,23 @@ async def test_front_end_uploads_runs_follows_and_corrects_through_postgrest(ser
         assert list(ask("select locks from extractions where id = %(id)s", id=extraction)["locks"]) == ["vendor.name"]
 
 
-def test_supabase_page_names_existing_tables_and_functions(doors: Doors) -> None:
-    known = functions(doors)
-    tables = {table for (table,) in doors.owner.execute("select relname from pg_class where relkind in ('r', 'v')")}
+def test_supabase_page_names_existing_tables_and_functions(roles: Roles) -> None:
+    known = public_functions(roles)
+    tables = {table for (table,) in roles.owner.execute("select relname from pg_class where relkind in ('r', 'v')")}
     code = "".join(re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE))
     assert set(re.findall(r'\.table\("(\w+)"', code)) <= tables
     called = set(re.findall(r'\.rpc\("(\w+)"', code))
     assert called <= known.keys()
     arguments = {name.rstrip("?") for function in called for name in known[function]}
     assert set(re.findall(r'"(p_\w+)"', code)) <= arguments
-    published = doors.owner.execute("select tablename from pg_publication_tables where pubname = 'supabase_realtime'")
+    published = roles.owner.execute("select tablename from pg_publication_tables where pubname = 'supabase_realtime'")
     listed = re.findall(r"`(\w+)`", PAGE.split("Realtime publishes")[1].split(".")[0])
     assert {name for (name,) in published.fetchall()} == set(listed)
 
 
-def functions(doors: Doors) -> dict[str, list[str]]:
-    """The arguments of each function of a front end; `?` behind those that have a default."""
-    with doors.as_owner() as connection:
+def public_functions(roles: Roles) -> dict[str, list[str]]:
+    """Return the arguments of each public function, with `?` after optional ones."""
+    with roles.as_owner() as connection:
         rows = connection.execute(
             """select p.proname, coalesce((
                  select array_agg(
@@ -106,6 +106,6 @@ def functions(doors: Doors) -> dict[str, list[str]]:
         return dict(rows.fetchall())
 
 
-def test_docs_list_every_public_function_with_arguments(doors: Doors) -> None:
+def test_docs_list_every_public_function_with_arguments(roles: Roles) -> None:
     rows = re.findall(r"^\| `(\w+)` \| ([^|]*)\|", (DOCS / "supabase.md").read_text("utf-8"), re.MULTILINE)
-    assert {name: re.findall(r"`(p_\w+\??)`", arguments) for name, arguments in rows} == functions(doors)
+    assert {name: re.findall(r"`(p_\w+\??)`", arguments) for name, arguments in rows} == public_functions(roles)

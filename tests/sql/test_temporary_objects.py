@@ -1,7 +1,5 @@
-"""A temporary domain named like a type, in front of a policy's function: it must not run code as the function's owner.
-
-Two guards, each of which holds alone: our functions look into temporary objects last, and nobody may create any.
-"""
+"""A temporary domain named like a type must not run code as the owner of a policy's function.  Two guards each suffice:
+functions search temporary objects last, and no role may create any."""
 
 from __future__ import annotations
 
@@ -10,11 +8,11 @@ from typing import Any
 
 import psycopg
 import pytest
-from doors import become, furnish
+from role_connections import insert_sample_rows, set_role
 
 TYPES = ("text", "jsonb", "uuid", "numeric", "integer", "boolean")
 
-# Whoever runs the check of the domain leaves their name in a table of the attacker's, which anybody may write to.
+# The check of the domain records who runs it, in a table of the attacker that is writable by all.
 _CHECK = """
 create function pg_temp.spy(anyelement) returns boolean language plpgsql as $$
 begin
@@ -28,21 +26,21 @@ grant insert on pg_temp.ran to public;
 
 @pytest.fixture
 def attacker(clone: Any) -> Iterator[tuple[psycopg.Connection, psycopg.Connection]]:
-    """The owner's connection, and one that is logged in as the service and acts as a member."""
+    """Return the owner's connection, and one of the service that acts as a member."""
     with (
         psycopg.connect(clone.owner_url, autocommit=True) as owner,
         psycopg.connect(clone.app_url, autocommit=True) as app,
     ):
-        house = furnish(owner)
+        sample = insert_sample_rows(owner)
         name = owner.info.dbname
         owner.execute(f"revoke temporary on database {name} from public")
         with app.transaction(force_rollback=True):
-            become(app, "authenticated", {"sub": str(house.member), "org_id": str(house.org)})
+            set_role(app, "authenticated", {"sub": str(sample.member), "org_id": str(sample.org)})
             yield owner, app
 
 
-def allow(owner: psycopg.Connection) -> None:
-    """Take the second guard away."""
+def allow_temporary_objects(owner: psycopg.Connection) -> None:
+    """Remove the second guard."""
     owner.execute(f"grant temporary on database {owner.info.dbname} to public")
 
 
@@ -53,11 +51,11 @@ def set_trap(app: psycopg.Connection) -> None:
         app.execute(f"create domain pg_temp.{name} as pg_catalog.{base} check (pg_temp.spy(value))")
 
 
-def ran_as(app: psycopg.Connection) -> set[str]:
+def roles_that_ran_it(app: psycopg.Connection) -> set[str]:
     return {user for (user,) in app.execute("select as_whom::pg_catalog.text from pg_temp.ran").fetchall()}
 
 
-EVERYWHERE = [
+STATEMENTS = [
     "select count(*) from public.documents",
     "select private.enter()",
     "select public.save_extraction_fields(id, '{\"a\": 1}') from public.extractions",
@@ -70,19 +68,19 @@ EVERYWHERE = [
 
 def test_search_path_prevents_temporary_object_attack(attacker: tuple[psycopg.Connection, psycopg.Connection]) -> None:
     owner, app = attacker
-    allow(owner)
+    allow_temporary_objects(owner)
     set_trap(app)
-    for statement in EVERYWHERE:
+    for statement in STATEMENTS:
         with app.transaction():
             app.execute(statement)
-        # (What the statement itself says, it says as whom it is sent by: to attack oneself is no attack.)
-        assert ran_as(app) <= {"authenticated"}, statement
+        # Expressions of the statement itself run as the attacker, which is harmless.
+        assert roles_that_ran_it(app) <= {"authenticated"}, statement
 
 
 def test_attack_succeeds_without_the_search_path(attacker: tuple[psycopg.Connection, psycopg.Connection]) -> None:
-    """The positive control: the same function with an empty search_path, where Postgres looks into pg_temp first."""
+    """Positive control: the same function with an empty search_path, where Postgres searches pg_temp first."""
     owner, app = attacker
-    allow(owner)
+    allow_temporary_objects(owner)
     (definition,) = owner.execute("select pg_get_functiondef('private.my_memberships()'::regprocedure)").fetchone() or (
         "",
     )
@@ -94,4 +92,4 @@ def test_attack_succeeds_without_the_search_path(attacker: tuple[psycopg.Connect
     owner.execute("grant execute on function private.my_memberships_loose() to authenticated")
     set_trap(app)
     app.execute("select count(*) from private.my_memberships_loose()")
-    assert ran_as(app) & {owner.info.user}
+    assert roles_that_ran_it(app) & {owner.info.user}

@@ -1,4 +1,4 @@
-"""A viewer writes nowhere: every table and every function that one who is signed in reaches, told by the catalog."""
+"""Viewers cannot write: all tables and functions that signed-in users reach, listed from the catalog."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from doors import Doors, House, become
 from matrix import CALLS, CASES
+from role_connections import Roles, Sample, set_role
 
-# What of the service's own bookkeeping goes on after a user was made a viewer while their run was at work or their
-# document was being read.
+# Rows that the service still writes for a user who became a viewer while their run or reading was in progress.
 BOOKKEEPING = {"usage", "documents", "document_pages"}
 
-# Every function that may change something and is not in matrix.CALLS, with a call that a member or an owner can make.
-VOLATILE = {
+# Volatile functions that are not in matrix.CALLS, each with a call that a member or an owner can make.
+VOLATILE_CALLS = {
     "private.clear_pages": "(%(document)s)",
     "private.read_unlocked": "(%(document)s, null)",
     "private.record_reading": "(%(document)s, 1, 2)",
@@ -38,7 +37,7 @@ VOLATILE = {
     # Bookkeeping, below.
     "private.notify_deltas": "(%(run)s, 1, '{}')",
     "private.charge": "(%(run)s, %(org)s, 'extraction', 'm9', 'm', 1, 1, 0, 0, 0, 0.1)",
-    # They change nothing of an organisation that the caller is in.
+    # Functions that change nothing in the caller's organisation.
     "private.lock_credit": "(%(org)s)",
     "private.new_id": "()",
     "private.enter": "()",
@@ -48,8 +47,8 @@ VOLATILE = {
 }
 
 
-def written(owner: psycopg.Connection, org: UUID) -> dict[str, str]:
-    """A fingerprint of each table's rows of an organisation, past all policies."""
+def fingerprints(owner: psycopg.Connection, org: UUID) -> dict[str, str]:
+    """Return a fingerprint of each table's rows of an organisation, bypassing policies."""
     tables = owner.execute(
         "select format('%I.%I', n.nspname, c.relname), a.attname from pg_class c "
         "join pg_namespace n on n.oid = c.relnamespace "
@@ -65,34 +64,34 @@ def written(owner: psycopg.Connection, org: UUID) -> dict[str, str]:
     return found | {"storage.objects": str(owner.execute(objects).fetchone())}
 
 
-def test_all_writing_functions_are_tested_for_viewers(doors: Doors) -> None:
-    callable_ = {
+def test_all_writing_functions_are_tested_for_viewers(roles: Roles) -> None:
+    callable_functions = {
         name
-        for (name,) in doors.owner.execute(
+        for (name,) in roles.owner.execute(
             "select format('%s.%s', pronamespace::regnamespace, proname) from pg_proc "
             "where pronamespace in ('public'::regnamespace, 'private'::regnamespace) and provolatile = 'v' "
             "and prorettype <> 'trigger'::regtype and has_function_privilege('authenticated', oid, 'execute')"
         )
     }
     called = {case.table for case in CALLS}
-    assert {name for name in callable_ if name.partition(".")[2] not in called} == VOLATILE.keys()
+    assert {name for name in callable_functions if name.partition(".")[2] not in called} == VOLATILE_CALLS.keys()
 
 
-@pytest.mark.parametrize("function", VOLATILE)
-def test_viewers_cannot_write_through_functions(doors: Doors, house: House, function: str) -> None:
-    statement = f"select {function}{VOLATILE[function]}".encode()
-    with doors.as_owner() as owner:  # counts as a connection of the service, and can look afterwards
-        owner.execute("update runs set status = 'running', fencing_token = 1 where id = %s", [house.run])
-        before = written(owner, house.org)
-        become(owner, "authenticated", {"sub": str(house.viewer), "org_id": str(house.org)})
+@pytest.mark.parametrize("function", VOLATILE_CALLS)
+def test_viewers_cannot_write_through_functions(roles: Roles, sample: Sample, function: str) -> None:
+    statement = f"select {function}{VOLATILE_CALLS[function]}".encode()
+    with roles.as_owner() as owner:  # counts as a connection of the service
+        owner.execute("update runs set status = 'running', fencing_token = 1 where id = %s", [sample.run])
+        before = fingerprints(owner, sample.org)
+        set_role(owner, "authenticated", {"sub": str(sample.viewer), "org_id": str(sample.org)})
         try:
             with owner.transaction():
-                owner.execute(statement, vars(house))
+                owner.execute(statement, vars(sample))
         except psycopg.DatabaseError as error:
-            # A refusal, and no mistake in the call.
+            # Rejected for permission, not for a mistake in the call.
             assert re.match("PT4|42501", error.sqlstate or ""), error
         owner.execute("reset role")
-        after = written(owner, house.org)
+        after = fingerprints(owner, sample.org)
     changed = {table for table in before if before[table] != after[table]}
     assert changed <= {f"public.{table}" for table in BOOKKEEPING | {"usage_by_day"}}, function
     if changed:
@@ -100,7 +99,6 @@ def test_viewers_cannot_write_through_functions(doors: Doors, house: House, func
 
 
 def test_viewers_cannot_write_through_statements() -> None:
-    """tests/sql/matrix.py has every table and verb, and runs each as a viewer too."""
     writing = {
         (case.table, case.verb)
         for case in CASES + CALLS
@@ -110,9 +108,9 @@ def test_viewers_cannot_write_through_statements() -> None:
         ("usage", "insert"),
         ("documents", "update"),
         ("document_pages", "insert"),
-        # They leave.
+        # A viewer may leave.
         ("remove_member", "call"),
-        # They read.
+        # Calls that only read.
         ("address_of", "call"),
         ("references_to_schema", "call"),
         ("references_to_tag", "call"),

@@ -1,4 +1,4 @@
-"""A run at work in one transaction of the service, with its calls: for the tests of decisions and of child runs."""
+"""Calls the SQL functions that run, approve and wait, for runs of the sample owner, within one transaction."""
 
 from __future__ import annotations
 
@@ -8,50 +8,51 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from doors import House
 from psycopg.types.json import Jsonb
+from role_connections import Sample
 
 HASH = "1" * 64
 
 
-class Ledger:
-    """The owner's runs, as the service writes them. `token` is the fencing token of every run here."""
+class OwnerRuns:
+    """Runs of the sample owner, and the calls the service makes for them. `token` is the fencing token of every run."""
 
     token = 1
 
-    def __init__(self, connection: psycopg.Connection, house: House) -> None:
-        self.connection, self.house = connection, house
+    def __init__(self, connection: psycopg.Connection, sample: Sample) -> None:
+        self.connection, self.sample = connection, sample
 
-    def run(self, status: str = "running", **columns: Any) -> UUID:
-        """A run of the owner's that a worker has taken up (or that has another status)."""
-        given = {"org_id": self.house.org, "agent": "talker", "task": "think", **columns}
-        places = ", ".join(["%s"] * len(given))
-        run = self.ask(f"insert into runs ({', '.join(given)}) values ({places}) returning id", *given.values())
+    def create(self, status: str = "running", **columns: Any) -> UUID:
+        """Insert a run and set its status."""
+        values = {"org_id": self.sample.org, "agent": "talker", "task": "think", **columns}
+        placeholders = ", ".join(["%s"] * len(values))
+        run = self.fetch(
+            f"insert into runs ({', '.join(values)}) values ({placeholders}) returning id", *values.values()
+        )
         self.connection.execute(
             "update runs set status = %s, fencing_token = %s, consecutive_failures = 2 where id = %s",
             [status, self.token, run],
         )
         return run
 
-    def child(self, parent: UUID, call: str = "call", status: str = "running") -> UUID:
-        return self.run(status, parent_run_id=parent, parent_call_id=call)
+    def create_child(self, parent: UUID, call: str = "call", status: str = "running") -> UUID:
+        return self.create(status, parent_run_id=parent, parent_call_id=call)
 
-    def ask(self, query: str, *parameters: Any) -> Any:
-        """The first column of the first row."""
-        found = self.connection.execute(query, parameters or None).fetchone()
-        assert found is not None
-        return found[0]
+    def fetch(self, query: str, *parameters: Any) -> Any:
+        row = self.connection.execute(query, parameters or None).fetchone()
+        assert row is not None
+        return row[0]
 
-    def enter(self, run: UUID, status: str = "approved", call: str = "call", **more: Any) -> None:
+    def record_call(self, run: UUID, status: str = "approved", call: str = "call", **more: Any) -> None:
         self.connection.execute(
             "select private.record_call(%s, %s, %s, %s, 'write', '{}', %s, %s, null, %s, %s)",
-            [run, self.token, call, self.house.org, HASH, status, Jsonb(more.get("changes")), more.get("target")],
+            [run, self.token, call, self.sample.org, HASH, status, Jsonb(more.get("changes")), more.get("target")],
         )
 
-    def waiting(self, attached: bool = False, event: Any = None) -> UUID:
-        """A run that waits for its person to decide `call`."""
-        run = self.run()
-        self.enter(run, "pending", changes=[{"path": "a"}], target="a" * 64)
+    def create_waiting(self, attached: bool = False, event: Any = None) -> UUID:
+        """Insert a run that waits for the approval of `call`."""
+        run = self.create()
+        self.record_call(run, "pending", changes=[{"path": "a"}], target="a" * 64)
         self.await_approval(run, attached, event)
         return run
 
@@ -61,20 +62,20 @@ class Ledger:
             [run, self.token if token is None else token, attached, None if event is None else json.dumps(event)],
         )
 
-    def decide(self, run: UUID, approved: bool = True, *, seen: str = HASH, arguments: Any = None) -> str | None:
+    def decide(self, run: UUID, approved: bool = True, *, shown_hash: str = HASH, arguments: Any = None) -> str | None:
         changed = None if arguments is None else "2" * 64
-        return self.ask(
+        return self.fetch(
             "select private.start_decision(%s, 'call', %s, %s, 'Because.', %s, %s)",
-            *(run, seen, approved, None if arguments is None else Jsonb(arguments), changed),
+            *(run, shown_hash, approved, None if arguments is None else Jsonb(arguments), changed),
         )
 
     def resume(self, run: UUID) -> str | None:
-        return self.ask("select private.resume_run(%s)", run)
+        return self.fetch("select private.resume_run(%s)", run)
 
     def detach(self, run: UUID, token: int | None = None) -> str:
-        return self.ask("select private.detach_run(%s, %s)", run, self.token if token is None else token)
+        return self.fetch("select private.detach_run(%s, %s)", run, self.token if token is None else token)
 
-    def disown(self, run: UUID) -> None:
+    def detach_dead_worker(self, run: UUID) -> None:
         self.connection.execute("select private.detach_dead_worker(%s)", [run])
 
     def fence(self, run: UUID, token: int | None = None) -> None:
@@ -96,23 +97,23 @@ class Ledger:
         self.connection.execute("select private.await_runs(%s, %s)", [run, call])
 
     def cancel(self, run: UUID) -> bool:
-        return self.ask("select private.cancel_run(%s, 'No more.')", run)
+        return self.fetch("select private.cancel_run(%s, 'No more.')", run)
 
     def set_status(self, run: UUID, status: str) -> None:
         error = "No." if status == "failed" else None
-        waits = "call" if status.startswith("awaiting") else None
+        waiting_call = "call" if status.startswith("awaiting") else None
         self.connection.execute(
             "update runs set status = %s, error = %s, waiting_call = coalesce(waiting_call, %s) where id = %s",
-            [status, error, waits, run],
+            [status, error, waiting_call, run],
         )
 
     def status(self, run: UUID) -> str:
-        return self.ask("select status from runs where id = %s", run)
+        return self.fetch("select status from runs where id = %s", run)
 
-    def row(self, run: UUID, columns: str) -> tuple[Any, ...] | None:
+    def run_columns(self, run: UUID, columns: str) -> tuple[Any, ...] | None:
         return self.connection.execute(f"select {columns} from runs where id = %s", [run]).fetchone()
 
-    def call(self, run: UUID, columns: str, call: str = "call") -> tuple[Any, ...] | None:
+    def call_columns(self, run: UUID, columns: str, call: str = "call") -> tuple[Any, ...] | None:
         return self.connection.execute(
             f"select {columns} from tool_calls where run_id = %s and id = %s", [run, call]
         ).fetchone()
@@ -121,7 +122,7 @@ class Ledger:
         rows = self.connection.execute("select body from run_events where run_id = %s order by number", [run])
         return [body for (body,) in rows.fetchall()]
 
-    def refused(self, code: str, action: Any) -> None:
+    def assert_rejected(self, code: str, action: Any) -> None:
         with pytest.raises(psycopg.DatabaseError) as error, self.connection.transaction():
             action()
         assert error.value.sqlstate == code

@@ -1,4 +1,4 @@
-"""An extraction that people and their agents work on, in one transaction: for the tests of its functions and locks."""
+"""Calls the SQL functions that edit an extraction, as members and their agents, within one transaction."""
 
 from __future__ import annotations
 
@@ -9,60 +9,60 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from doors import House, become
 from psycopg.types.json import Jsonb
+from role_connections import Sample, set_role
 
 
-class Editing:
-    """A new, empty extraction. `changed`: the leaves that the last call has reported as changed."""
+class EditedExtraction:
+    """An extraction that tests edit. `changed` holds the changed leaves that the last call returned."""
 
     changed: list[dict[str, Any]] | None = None
 
-    def __init__(self, connection: psycopg.Connection, house: House, extraction: UUID | None = None) -> None:
-        self.connection, self.house, self.extraction = connection, house, extraction or uuid4()
+    def __init__(self, connection: psycopg.Connection, sample: Sample, extraction: UUID | None = None) -> None:
+        self.connection, self.sample, self.id = connection, sample, extraction or uuid4()
         if extraction is None:
             connection.execute(
                 "insert into extractions (id, org_id, document_id) values (%s, %s, %s)",
-                [self.extraction, house.org, house.document],
+                [self.id, sample.org, sample.document],
             )
 
-    def act(self, name: str, task: str | None = None, spoken: Sequence[str] = ()) -> Editing:
-        """From here on this is a user's transaction, or a call's of a run of theirs, whose words are for `spoken`."""
-        user, run = getattr(self.house, name), None
-        become(self.connection, "authenticated", {"sub": str(user), "org_id": str(self.house.org)})
+    def act_as(self, name: str, task: str | None = None, named_fields: Sequence[str] = ()) -> EditedExtraction:
+        """Make the following statements those of a user, or of a tool call in a new run of the user. `named_fields` are
+        the paths that the user's message names."""
+        user, run = getattr(self.sample, name), None
+        set_role(self.connection, "authenticated", {"sub": str(user), "org_id": str(self.sample.org)})
         if task is not None:
-            run = self.one(
+            run = self.fetch(
                 "insert into runs (org_id, agent, document_id, extraction_id, task) "
                 "values (%s, 'extraction', %s, %s, %s) returning id",
-                *(self.house.org, self.house.document, self.extraction, task),
+                *(self.sample.org, self.sample.document, self.id, task),
             )
-        self.announce(run, "call" if task else "", spoken)
+        self.set_call(run, "call" if task else "", named_fields)
         return self
 
-    def announce(self, run: UUID | None, call: str, spoken: Sequence[str] = ()) -> None:
-        """Say for which call this transaction writes, as the ledger does."""
+    def set_call(self, run: UUID | None, call: str, named_fields: Sequence[str] = ()) -> None:
+        """Set the run and call that the following statements write for, as the service does."""
         self.connection.execute(
             "select set_config('fieldmark.run_id', %s, true), set_config('fieldmark.call_id', %s, true), "
             "set_config('fieldmark.spoken', %s, true)",
-            [str(run or ""), call, json.dumps(spoken)],
+            [str(run or ""), call, json.dumps(named_fields)],
         )
 
-    def member(self) -> Editing:
-        return self.act("member")
+    def member(self) -> EditedExtraction:
+        return self.act_as("member")
 
-    def colleague(self) -> Editing:
-        return self.act("colleague")
+    def colleague(self) -> EditedExtraction:
+        return self.act_as("colleague")
 
-    def agent(self, task: str = "extract", of: str = "member", spoken: Sequence[str] = ()) -> Editing:
-        return self.act(of, task, spoken)
+    def agent(self, task: str = "extract", user: str = "member", named_fields: Sequence[str] = ()) -> EditedExtraction:
+        return self.act_as(user, task, named_fields)
 
-    def one(self, query: str, *values: Any) -> Any:
-        """The first column of the only row."""
+    def fetch(self, query: str, *values: Any) -> Any:
         (row,) = self.connection.execute(query.encode(), values).fetchall()
         return row[0]
 
     def column(self, name: str) -> Any:
-        return self.one(f"select {name} from extractions where id = %s", self.extraction)
+        return self.fetch(f"select {name} from extractions where id = %s", self.id)
 
     @property
     def fields(self) -> Any:
@@ -82,14 +82,14 @@ class Editing:
 
     @property
     def locks(self) -> dict[str, str]:
-        """Whose, by path."""
-        names = {str(getattr(self.house, name)): name for name in ("owner", "member", "colleague")}
+        """The user who holds each lock, by path."""
+        names = {str(getattr(self.sample, name)): name for name in ("owner", "member", "colleague")}
         return {path: names[lock["by"]] for path, lock in self.column("locks").items()}
 
     def call(self, function: str, *arguments: Any) -> dict[str, Any]:
         # A float would arrive as double precision, which Postgres takes for no numeric.
         given = [str(argument) if isinstance(argument, float) else argument for argument in arguments]
-        answer = self.one(f"select {function}({', '.join(['%s'] * (len(given) + 1))})", self.extraction, *given)
+        answer = self.fetch(f"select {function}({', '.join(['%s'] * (len(given) + 1))})", self.id, *given)
         self.changed = answer.pop("changed", None)
         return answer
 
@@ -116,33 +116,33 @@ class Editing:
         return self.call("decide_extraction_proposals", accepted, rejected)
 
     def proposals(self, status: str = "pending") -> list[tuple[Any, ...]]:
-        """(name, old, new) in the order they came."""
-        return [proposal[1:] for proposal in self.whole_proposals(status)]
+        """Return (name, old, new) of each proposal in order of creation."""
+        return [proposal[1:] for proposal in self.proposals_with_ids(status)]
 
-    def whole_proposals(self, status: str = "pending") -> list[tuple[Any, ...]]:
+    def proposals_with_ids(self, status: str = "pending") -> list[tuple[Any, ...]]:
         return self.connection.execute(
             "select id, name, old, new from extraction_proposals where extraction_id = %s and status = %s "
             "order by created_at, name",
-            [self.extraction, status],
+            [self.id, status],
         ).fetchall()
 
     def journal(self, version: int) -> list[tuple[Any, ...]]:
         return self.connection.execute(
             "select path, steps, old, new from extraction_journal where extraction_id = %s and version = %s "
             "order by id",
-            [self.extraction, version],
+            [self.id, version],
         ).fetchall()
 
-    def refused(self, function: str, *arguments: Any, code: str = "PT422") -> None:
-        """The call fails with this code and changes nothing."""
-        self.unchanged(lambda: self.call(function, *arguments), code)
+    def assert_rejected(self, function: str, *arguments: Any, code: str = "PT422") -> None:
+        """Assert that the call fails with this code and changes nothing."""
+        self.assert_action_rejected(lambda: self.call(function, *arguments), code)
 
-    def unchanged(self, action: Any, code: str) -> None:
+    def assert_action_rejected(self, action: Any, code: str) -> None:
         row = "select to_jsonb(e) from extractions as e where id = %s"
-        before = self.one(row, self.extraction)
+        before = self.fetch(row, self.id)
         with pytest.raises(psycopg.DatabaseError) as error, self.connection.transaction():
             action()
-        assert error.value.sqlstate == code and self.one(row, self.extraction) == before
+        assert error.value.sqlstate == code and self.fetch(row, self.id) == before
 
 
 def _steps(path: str | list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The three ways into the database for the tests of SQL (front end, service, owner), and rows to find behind them."""
+"""Connections with the database roles under test (PostgREST, service, owner), and sample rows in two organisations."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import psycopg
 
 
 @dataclass(frozen=True)
-class Doors:
-    """Connections that stay open for the session; each `with` is one transaction, rolled back at its end."""
+class Roles:
+    """Connections that stay open for the session. Each method starts one transaction, which is rolled back at its
+    end."""
 
     owner: psycopg.Connection
     rest: psycopg.Connection
@@ -21,54 +22,55 @@ class Doors:
 
     @contextmanager
     def as_owner(self) -> Iterator[psycopg.Connection]:
-        """The migrations' role: past all policies."""
+        """Act as the database owner, who bypasses row policies."""
         with self.owner.transaction(force_rollback=True):
             yield self.owner
 
     @contextmanager
     def as_front_end(self, user: UUID | None, role: str = "authenticated") -> Iterator[psycopg.Connection]:
-        """As PostgREST does it: logged in as `authenticator`, become `role`, with the token's claims."""
+        """Act as PostgREST does: log in as `authenticator`, then set the role and the claims of the token."""
         claims = {"role": role} if user is None else {"role": role, "sub": str(user)}
         with self.rest.transaction(force_rollback=True):
-            become(self.rest, role, claims)
+            set_role(self.rest, role, claims)
             yield self.rest
 
     @contextmanager
     def as_service(self, user: UUID | None, org: UUID | None = None) -> Iterator[psycopg.Connection]:
-        """As the service does it: logged in as `fieldmark_app`, the same role and claims, and the organisation."""
+        """Act as the service does for a request: log in as `fieldmark_app`, then set role, claims and organisation."""
         claims = {"role": "authenticated", "sub": user and str(user), "org_id": org and str(org)}
         with self.app.transaction(force_rollback=True):
-            become(self.app, "authenticated", {key: value for key, value in claims.items() if value})
+            set_role(self.app, "authenticated", {key: value for key, value in claims.items() if value})
             yield self.app
 
     @contextmanager
     def as_login(self) -> Iterator[psycopg.Connection]:
-        """Connect as the service's login role, without a user."""
+        """Act as the login role of the service, without a user."""
         with self.app.transaction(force_rollback=True):
             yield self.app
 
 
-def become(connection: psycopg.Connection, role: str, claims: dict[str, str]) -> None:
+def set_role(connection: psycopg.Connection, role: str, claims: dict[str, str]) -> None:
     connection.execute(
         "select set_config('role', %s, true), set_config('request.jwt.claims', %s, true)", [role, json.dumps(claims)]
     )
 
 
 @contextmanager
-def opened_doors(owner_url: str, app_url: str) -> Iterator[Doors]:
+def connect_as_roles(owner_url: str, app_url: str) -> Iterator[Roles]:
     with (
         psycopg.connect(owner_url, autocommit=True) as owner,
         psycopg.connect(owner_url, autocommit=True) as rest,
         psycopg.connect(app_url, autocommit=True) as app,
     ):
-        # What a login as authenticator would be, without giving the role a password for all of this server.
+        # Has the effect of a login as authenticator, which has no password on this server.
         rest.execute("set session authorization authenticator")
-        yield Doors(owner, rest, app)
+        yield Roles(owner, rest, app)
 
 
 @dataclass(frozen=True)
-class House:
-    """Two organisations: one of an owner, two members and a viewer, with rows of everything, and a stranger's."""
+class Sample:
+    """Ids of the sample rows: `org` has an owner, two members, a viewer and rows in every table; `other_org` belongs to
+    `stranger`."""
 
     org: UUID
     owner: UUID
@@ -139,7 +141,7 @@ insert into storage.buckets (id, name) values ('another', 'another');
 insert into storage.objects (bucket_id, name) values ('another', concat_ws('/', %(org)s, 'a.pdf'));
 """
 
-# An agent beside ours: it talks in threads, about a document or none, and starts runs that read one or nothing.
+# An agent for tests: its tasks need a thread, a document, or nothing.
 _AGENTS = """
 insert into private.agents (name, approval) values ('talker', 'ask') on conflict do nothing;
 insert into private.agent_tasks (agent, task, needs, may_have, speaks) values
@@ -147,7 +149,7 @@ insert into private.agent_tasks (agent, task, needs, may_have, speaks) values
   ('talker', 'think', '{}', '{}', false) on conflict do nothing;
 """
 
-# Each by a member: the owner's own, one that is shared, and a stranger's, with a run in the first and the last.
+# A private thread of the owner, a shared one, and one of the other organisation.
 _THREADS = """
 insert into threads (id, org_id, created_by, agent, title, shared) values
   (%(thread)s, %(org)s, %(owner)s, 'talker', 'Mine', false),
@@ -194,7 +196,7 @@ insert into storage.objects (bucket_id, name) values
   ('documents', concat_ws('/', %(org)s, %(document)s, 'a.pdf'));
 """
 
-# A schema, a prompt and a tag of each; what is proposed for a document, of a run that is forgotten.
+# Schemas, prompts and tags of both organisations, and suggestions whose run was deleted.
 _ARTIFACTS = """
 insert into schemas (id, org_id, created_by, name) values
   (%(schema)s, %(org)s, %(owner)s, 'Invoice'), (%(member_schema)s, %(org)s, %(member)s, 'Receipt'),
@@ -222,28 +224,27 @@ insert into auto_creations (document_id, org_id, created_by, run_id, status) val
 """
 
 
-def furnish(owner: psycopg.Connection) -> House:
-    """Fill a database with a house."""
-    house = House(*(uuid4() for _ in House.__dataclass_fields__))
+def insert_sample_rows(owner: psycopg.Connection) -> Sample:
+    sample = Sample(*(uuid4() for _ in Sample.__dataclass_fields__))
     rows = [
-        (house.org, house.owner, house.document, house.extraction, house.run, house.proposal),
-        (house.org, house.member, house.member_document, house.member_extraction, uuid4(), uuid4()),
+        (sample.org, sample.owner, sample.document, sample.extraction, sample.run, sample.proposal),
+        (sample.org, sample.member, sample.member_document, sample.member_extraction, uuid4(), uuid4()),
         (
-            house.other_org,
-            house.stranger,
-            house.other_document,
-            house.other_extraction,
-            house.other_run,
-            house.other_proposal,
+            sample.other_org,
+            sample.stranger,
+            sample.other_document,
+            sample.other_extraction,
+            sample.other_run,
+            sample.other_proposal,
         ),
     ]
     names = ("org", "user", "document", "extraction", "run", "proposal")
     with psycopg.ClientCursor(owner) as cursor:
-        cursor.execute(_USERS, vars(house))
+        cursor.execute(_USERS, vars(sample))
         for row in rows:
             cursor.execute(_WORK, dict(zip(names, row, strict=True)))
         cursor.execute(_AGENTS)
-        cursor.execute(_THREADS, vars(house))
-        cursor.execute(_ARTIFACTS, vars(house))
-        cursor.execute("update extractions set status = 'completed' where id = %s", [house.member_extraction])
-    return house
+        cursor.execute(_THREADS, vars(sample))
+        cursor.execute(_ARTIFACTS, vars(sample))
+        cursor.execute("update extractions set status = 'completed' where id = %s", [sample.member_extraction])
+    return sample
