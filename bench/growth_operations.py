@@ -321,8 +321,8 @@ async def fields(side: Side, turn: int) -> AsyncGenerator[str]:
     """Questions over fields, and what a reviewer sees of one extraction besides it."""
     n = side.of_ours(turn)
     at, name = f"/api/extractions/{side.extraction(n)}", "/api/extractions/{extraction_id}"
-    for path in ("places", "readings", "unmapped", "schema"):
-        await ask(side, "GET", f"{at}/{path}", params={"path": "field_1"} if path == "places" else {})
+    for path in ("locations", "readings", "unmapped", "schema"):
+        await ask(side, "GET", f"{at}/{path}", params={"path": "field_1"} if path == "locations" else {})
         yield f"GET {name}/{path}"
     await ask(side, "POST", f"{at}/locks", params={"path": "field_3"})
     yield f"POST {name}/locks"

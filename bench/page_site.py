@@ -70,7 +70,7 @@ def box_of(line: int, start: int, end: int) -> list[float]:
 
 def found(page: int, box: Sequence[float], quote: str) -> dict[str, Any]:
     """Evidence of a value that stands there."""
-    known = {"match": "exact", "page": page, "boxes": [list(box)], "quote": quote, "places": 1, "claim": None}
+    known = {"match": "exact", "page": page, "boxes": [list(box)], "quote": quote, "location_count": 1, "claim": None}
     return {"state": "found", **known}
 
 

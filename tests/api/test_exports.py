@@ -17,7 +17,14 @@ from fieldmark.stores import extractions
 pytestmark = pytest.mark.anyio
 
 FIELDS = {"number": "INV/2023/03/0008", "total": 279.84, "items": [{"name": "=cmd"}, {"name": "Chair"}]}
-PROOF = {"state": "found", "match": "exact", "page": 1, "boxes": [[0.16, 0.24, 0.46, 0.27]], "quote": None, "places": 1}
+PROOF = {
+    "state": "found",
+    "match": "exact",
+    "page": 1,
+    "boxes": [[0.16, 0.24, 0.46, 0.27]],
+    "quote": None,
+    "location_count": 1,
+}
 
 
 async def extracted(server, filename: str, content: bytes, proof: dict[str, object] = PROOF) -> UUID:

@@ -113,22 +113,22 @@ async def test_all_places_of_a_value_are_told(serve):
         evidence = written.json()["evidence"]
 
         async def places(path):
-            answer = await server.http.get(f"{at}/places", params={"path": path})
+            answer = await server.http.get(f"{at}/locations", params={"path": path})
             assert answer.status_code == 200, answer.text
             return answer.json()
 
         total = await places("total")
         assert total["version"] == written.json()["version"]
         assert [place["quote"] for place in total["items"]] == ["113,00", "113.00"]
-        assert total["count"] == 2 == evidence["total"]["places"]
+        assert total["count"] == 2 == evidence["total"]["location_count"]
         result = {name: evidence["total"][name] for name in ("page", "boxes", "quote", "match")}
         assert result in total["items"]
         assert (await places("vendor.name"))["count"] == 1
         for path in ("absent", "empty"):
             assert (await places(path))["items"] == []
         for path, status in (("vendor", 422), ("nothing", 404)):
-            problem(await server.http.get(f"{at}/places", params={"path": path}), status)
-        problem(await server.http.get(f"{at}/places", params={"path": "a["}), 422, "invalid_path")
+            problem(await server.http.get(f"{at}/locations", params={"path": path}), status)
+        problem(await server.http.get(f"{at}/locations", params={"path": "a["}), 422, "invalid_path")
 
 
 async def test_what_is_printed_and_would_mend_a_rule_is_told(serve):
@@ -150,7 +150,7 @@ async def test_what_is_printed_and_would_mend_a_rule_is_told(serve):
         result = (await server.http.get(f"{at}/readings")).json()
         assert result["version"] == written["version"]
         (one,) = result["items"]
-        assert (one["path"], one["value"], one["rule"], one["place"]["quote"]) == ("total", 119, "sum", "119.00")
+        assert (one["path"], one["value"], one["rule"], one["location"]["quote"]) == ("total", 119, "sum", "119.00")
         assert (await server.get(f"extractions/{free}/readings"))["items"] == []
 
 

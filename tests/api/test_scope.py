@@ -33,7 +33,7 @@ NAMED = [
     ("GET", "/api/extractions/{extraction}/history", None),
     ("GET", "/api/extractions/{extraction}/problems", None),
     ("PATCH", "/api/extractions/{extraction}/fields", {"path": "a", "value": 1}),
-    ("GET", "/api/extractions/{extraction}/places?path=a", None),
+    ("GET", "/api/extractions/{extraction}/locations?path=a", None),
     ("GET", "/api/extractions/{extraction}/readings", None),
     ("GET", "/api/extractions/{extraction}/unmapped", None),
     ("DELETE", "/api/extractions/{extraction}/locks?path=a", None),

@@ -76,7 +76,7 @@ class Evidence(BaseModel):
     page: int | None
     boxes: Boxes
     quote: str | None = Field(description="The text as printed.")
-    places: int = Field(description="The number of locations that match the value.")
+    location_count: int = Field(description="The number of locations that match the value.")
     claim: Claim | None
 
 
@@ -192,7 +192,7 @@ class RuleReading(BaseModel):
     path: str
     value: JsonValue
     rule: str = Field(description="The rule's kind.", examples=["sum"])
-    place: FieldLocation
+    location: FieldLocation
 
 
 class RuleReadings(BaseModel):
@@ -477,8 +477,8 @@ async def get_problems(row: TheExtraction, scope: TheScope) -> ExtractionProblem
     return ExtractionProblems(version=row.version, **_problem_fields(await extractions.problems(scope.org_id, row)))
 
 
-@router.get("/{extraction_id}/places")
-async def list_places(row: TheExtraction, path: FieldPath, scope: TheScope, runtime: TheRuntime) -> FieldLocations:
+@router.get("/{extraction_id}/locations")
+async def list_locations(row: TheExtraction, path: FieldPath, scope: TheScope, runtime: TheRuntime) -> FieldLocations:
     """List every location in the document that matches a field's value, so that a person can step through them.
     `evidence` has the most likely one. A blank has none."""
     found, count = await extractions.locations(runtime.database, scope, row, paths.parse(path))
@@ -494,7 +494,7 @@ async def list_readings(row: TheExtraction, scope: TheScope, runtime: TheRuntime
             path=paths.name(one.reading.path),
             value=one.reading.value,
             rule=one.reading.kind,
-            place=FieldLocation.of(one.location),
+            location=FieldLocation.of(one.location),
         )
         for one in await extractions.readings(runtime.database, scope, row)
     ]

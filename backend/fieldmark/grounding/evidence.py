@@ -80,7 +80,7 @@ class Finding:
             "page": location.page if location else None,
             "boxes": [list(box) for box in location.boxes] if location else [],
             "quote": location.quote if location else None,
-            "places": location.location_count if location else 0,
+            "location_count": location.location_count if location else 0,
             "claim": None
             if claim is None
             else {"confidence": claim.confidence, "quote": claim.quote, "page": claim.page},

@@ -43,9 +43,9 @@ export const readingsQuery = (extractionId: string, version: number) =>
 /** All locations where a field's value is printed. */
 export const placesQuery = (extractionId: string, version: number, path: string) =>
   queryOptions({
-    queryKey: ['places', extractionId, version, path],
+    queryKey: ['locations', extractionId, version, path],
     queryFn: async ({ signal }) =>
-      (await dataOf(api.GET('/api/extractions/{extraction_id}/places', { params: { path: { extraction_id: extractionId }, query: { path } }, signal }))).items as FieldLocation[],
+      (await dataOf(api.GET('/api/extractions/{extraction_id}/locations', { params: { path: { extraction_id: extractionId }, query: { path } }, signal }))).items as FieldLocation[],
     staleTime: Infinity,
   });
 

@@ -35,4 +35,4 @@ def extraction(fields: dict[str, Any], **rest: Any) -> dict[str, Any]:
 
 
 def found(page: int, *boxes: list[float], quote: str | None = None) -> dict[str, Any]:
-    return {"state": "found", "match": "exact", "page": page, "boxes": list(boxes), "quote": quote, "places": 1}
+    return {"state": "found", "match": "exact", "page": page, "boxes": list(boxes), "quote": quote, "location_count": 1}

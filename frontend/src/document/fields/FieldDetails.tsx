@@ -89,7 +89,7 @@ export function FieldDetails({ row, canWrite, proposal, onEdit, onDecide, onUnlo
           </>
         )}
       </p>
-      {extraction !== undefined && (row.evidence?.places ?? 0) > 1 && <Matches key={`${row.path} ${extraction.version}`} extraction={extraction} row={row} onPlace={onPlace} />}
+      {extraction !== undefined && (row.evidence?.location_count ?? 0) > 1 && <Matches key={`${row.path} ${extraction.version}`} extraction={extraction} row={row} onPlace={onPlace} />}
       {row.evidence?.quote && <p className={styles.quote}>{visibleText(row.evidence.quote)}</p>}
       {row.lock !== undefined && (
         <p className="muted">
@@ -121,7 +121,7 @@ function Matches({ extraction, row, onPlace }: { extraction: Pick<Extraction, 'i
       <Button kind="quiet" label={t('fields.previousMatch')} onClick={() => go(-1)}>
         <Icon name="left" size={12} />
       </Button>
-      <output>{t('fields.match', { number: at + 1, count: row.evidence!.places })}</output>
+      <output>{t('fields.match', { number: at + 1, count: row.evidence!.location_count })}</output>
       <Button kind="quiet" label={t('fields.nextMatch')} onClick={() => go(1)}>
         <Icon name="right" size={12} />
       </Button>

@@ -22,8 +22,8 @@ export function SuggestedFixes({ readings, path, field, onUse }: Props) {
     <ul className={styles.readings} aria-label={t('fields.fixes')}>
       {fixes.map((one) => (
         <li key={JSON.stringify(one.value)}>
-          <Button onClick={() => onUse(one.value)}>{t('fields.use', { value: displayValue(one.value, field, one.place.quote) })}</Button>
-          <span className="muted">{t('fields.fixesRule', { page: one.place.page, quote: visibleText(one.place.quote) })}</span>
+          <Button onClick={() => onUse(one.value)}>{t('fields.use', { value: displayValue(one.value, field, one.location.quote) })}</Button>
+          <span className="muted">{t('fields.fixesRule', { page: one.location.page, quote: visibleText(one.location.quote) })}</span>
         </li>
       ))}
     </ul>

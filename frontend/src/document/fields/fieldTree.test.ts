@@ -5,7 +5,7 @@ import type { RuleReading } from '../../api/types';
 import { childName, pathName, pathSteps } from './paths';
 
 const at = (page: number, y: number, x = 0.1): Evidence => ({
-  state: 'found', match: 'exact', page, boxes: [[x, y, x + 0.1, y + 0.02]], quote: 'q', places: 1, claim: null,
+  state: 'found', match: 'exact', page, boxes: [[x, y, x + 0.1, y + 0.02]], quote: 'q', location_count: 1, claim: null,
 });
 const NONE = { extracted_fields: {}, evidence: {}, confidence_scores: {}, locks: {}, proposals: [] };
 
@@ -86,9 +86,9 @@ test('a failed rule marks the fields it uses, and the list items that another va
     evidence: {}, confidence_scores: {}, locks: {}, proposals: [],
   };
   const errors = [{ path: '', code: 'sum', message: 'No.', about: ['items', 'total'] }];
-  const place = { page: 1, boxes: [], quote: '2', match: 'number' as const };
+  const location = { page: 1, boxes: [], quote: '2', match: 'number' as const };
   const broken = (readings: readonly RuleReading[]) =>
     fieldRows({ extraction, errors, readings }).filter((row) => row.kind === 'leaf' && row.status === 'broken').map((row) => row.path);
   expect(broken([])).toEqual(['total']);
-  expect(broken([{ path: 'items[1].price', value: 2, rule: 'sum', place }]).toSorted()).toEqual(['items[1].price', 'total']);
+  expect(broken([{ path: 'items[1].price', value: 2, rule: 'sum', location }]).toSorted()).toEqual(['items[1].price', 'total']);
 });
