@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fieldmark.offline_model.messages import call
-from fieldmark.testing.script import Script, paced
+from fieldmark.testing.script import Script, stream_in_steps
 from page_site import LINES, Site, box_of, chromium, found, measured, pdf, prepare, site
 from processes import heed_signals
 
@@ -216,7 +216,7 @@ async def stream(browser: Any, site: Site) -> None:
         await asyncio.sleep(1 / 400)  # five times as fast as a model
 
     each = [
-        paced(
+        stream_in_steps(
             pen,
             call(
                 "extract_fields",

@@ -97,9 +97,9 @@ async def serve() -> None:
     since the line before: the invoice's number, monotonic times, the body, characters of the answer."""
     from fieldmark.domain.json_values import as_object
     from fieldmark.offline_model.messages import Block, Body, call, text
-    from fieldmark.offline_model.messages import said as words
+    from fieldmark.offline_model.messages import block_text as words
     from fieldmark.offline_model.server import OfflineModel, Reply
-    from fieldmark.testing.script import answers_so_far, paced
+    from fieldmark.testing.script import count_model_answers, stream_in_steps
 
     requests: list[dict[str, Any]] = []
     pace = "none"
@@ -112,7 +112,7 @@ async def serve() -> None:
         one: list[Block] = [call("extract_fields", given), call("complete_extraction", SUMMARY)]
         four = [call("get_document_text"), call("identify_document", {"document_type": "invoice"}), *one]
         messages = [[block] for block in four] if "You extract." in json.dumps(body.get("system")) else [one]
-        return [*messages, [text("Done.")]][min(answers_so_far(body), len(messages))]
+        return [*messages, [text("Done.")]][min(count_model_answers(body), len(messages))]
 
     async def answer(body: Body) -> Reply:
         asked, found = time.monotonic(), re.search(r"INV-[0-9a-f]{8}", json.dumps(body))
@@ -126,7 +126,7 @@ async def serve() -> None:
             sent, request["last"] = sent + PIECE, time.monotonic()
             request.setdefault("first", request["last"])
 
-        return paced(at_pace, *blocks, characters=PIECE) if pace == "real" else blocks
+        return stream_in_steps(at_pace, *blocks, characters=PIECE) if pace == "real" else blocks
 
     async with OfflineModel(answer, keeps_requests=False) as server:
         print(server.base_url, flush=True)

@@ -38,7 +38,7 @@ from fieldmark.offline_model.server import OfflineModel
 from fieldmark.services.organisations import enter
 from fieldmark.stores import documents
 from fieldmark.stores.rows import PageRow
-from fieldmark.testing.script import answers_so_far
+from fieldmark.testing.script import count_model_answers
 from processes import Service, bounded, heed_signals, service
 
 METRICS_TOKEN = "a-token-of-the-benchmark"
@@ -89,7 +89,7 @@ async def customers(at: Service, database: Database, count: int) -> list[Custome
 
 async def first_words(home: Path, times: int) -> None:
     async def answer(body: Body) -> list[Any]:
-        if answers_so_far(body) == 0:
+        if count_model_answers(body) == 0:
             return [text("I read it."), call("get_document_text")]
         return [text("Done.")]
 
@@ -149,7 +149,7 @@ class Found:
             [call("complete_extraction")],
             [text(f"Done with {canary}.")],
         ]
-        return Turn(turns[min(answers_so_far(body), 3)], usage=TOKENS)
+        return Turn(turns[min(count_model_answers(body), 3)], usage=TOKENS)
 
 
 async def canaries(home: Path, runs: int, seed: int) -> int:

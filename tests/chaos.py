@@ -48,7 +48,7 @@ from psycopg.rows import dict_row
 import fieldmark
 from fieldmark.db.embedded import embedded_postgres
 from fieldmark.identity.tokens import LocalTokens
-from fieldmark.offline_model.messages import Body, call, items, text
+from fieldmark.offline_model.messages import Body, call, objects_in, text
 from fieldmark.offline_model.server import OfflineModel
 
 sys.path.append(str(Path(__file__).parents[1] / "bench"))
@@ -83,7 +83,7 @@ async def answer(body: Body) -> list[Any]:
     label, wanted = task[1], int(task[2])
     have: int | None = 0
     calls: dict[str, str] = {}
-    for message in items(body, "messages"):
+    for message in objects_in(body, "messages"):
         for block in _blocks(message):
             if block.get("type") == "text" and message["role"] == "user" and BROKEN_OFF in block["text"]:
                 have = None
@@ -134,7 +134,7 @@ def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _texts(body: Body) -> Iterator[str]:
-    for message in items(body, "messages"):
+    for message in objects_in(body, "messages"):
         for block in _blocks(message):
             if block.get("type") == "text":
                 yield block["text"]

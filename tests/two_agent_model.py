@@ -6,8 +6,8 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fieldmark.offline_model.messages import call, items, text
-from fieldmark.testing.script import Script, answers_so_far
+from fieldmark.offline_model.messages import call, objects_in, text
+from fieldmark.testing.script import Script, count_model_answers
 
 EXTRACTS = [
     [call("extract_fields", {"fields": {"total": 10}, "confidences": {"total": 0.9}})],
@@ -23,7 +23,7 @@ def extraction_call() -> Any:
 
 def tools_of(body: Any) -> set[str]:
     """Return the names of the tools offered in a model request, without their server prefix."""
-    return {str(tool.get("name")).rsplit("__", 1)[-1] for tool in items(body, "tools")}
+    return {str(tool.get("name")).rsplit("__", 1)[-1] for tool in objects_in(body, "tools")}
 
 
 def chat_script(*turns: Any, extracts: Any = None) -> Callable[[Any], Awaitable[Any]]:
@@ -40,7 +40,7 @@ def chat_script(*turns: Any, extracts: Any = None) -> Callable[[Any], Awaitable[
         run = re.search(r"\[(\w{24}) document begins\]", sent)  # the random marker of this run
         assert run is not None, sent
         done = before.setdefault(run[1], used if f"[{run[1]} conversation begins]" in sent else 0)
-        used = done + answers_so_far(body) + 1
+        used = done + count_model_answers(body) + 1
         return await chat(body, done)
 
     return answer

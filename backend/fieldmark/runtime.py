@@ -84,7 +84,7 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
     does not respond.
     """
     close_memory()
-    users.use(settings.process_user_ids)
+    users.set_range(settings.process_user_ids)
     # While threads compute, the event loop gets the interpreter back at each of its steps after so long: five times as
     # soon as Python has it.
     sys.setswitchinterval(0.001)
@@ -141,7 +141,7 @@ async def migrate_as_owner(settings: Settings) -> list[str]:
     that role gets the password in it.
     """
     close_memory()
-    users.use(settings.process_user_ids)
+    users.set_range(settings.process_user_ids)
     if settings.embedded_database and settings.database_owner_url is None:
         with embedded_postgres(settings.home, settings.postgres_major) as embedded:
             return await migrate(embedded.owner_url, app_password=embedded.app_password, agents=agent_rows())

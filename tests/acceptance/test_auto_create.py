@@ -12,7 +12,7 @@ import pytest
 from extraction_case import sql, until
 from fieldmark.agents.document.agent import AUTO_CREATE, DOCUMENT
 from fieldmark.agents.registry import registered
-from fieldmark.offline_model.messages import Body, call, items, text
+from fieldmark.offline_model.messages import Body, call, objects_in, text
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +43,7 @@ def model(*steps: Any, part: Any = EXTRACTED) -> Callable[[Body], Any]:
     script = steps[0] if len(steps) == 1 and callable(steps[0]) else Script(steps)
 
     async def answer(body: Body) -> Any:
-        names = {str(tool.get("name")).rsplit("__", 1)[-1] for tool in items(body, "tools")}
+        names = {str(tool.get("name")).rsplit("__", 1)[-1] for tool in objects_in(body, "tools")}
         return await (script if "create_schema" in names else part)(body)
 
     return answer
@@ -164,7 +164,7 @@ async def test_unfinished_extraction_is_proposed_unless_one_was_completed(serve)
         scripts, seen = iter((Script(first), Script(again))), {}
 
         async def part(body: Body, scripts: Any = scripts, seen: Any = seen) -> Any:
-            first_message = str(items(body, "messages")[0])
+            first_message = str(objects_in(body, "messages")[0])
             if first_message not in seen:
                 seen[first_message] = next(scripts)
             return await seen[first_message](body)
@@ -182,7 +182,7 @@ async def test_similar_document_uses_the_existing_schema(serve, clone):
 
     async def each(body: Body) -> Any:
         # Each conversation has its own steps, in the order in which they are begun.
-        first = str(items(body, "messages")[0])
+        first = str(objects_in(body, "messages")[0])
         said = next(word for word in ("1.txt", "2.txt") if word in first)
         if said not in scripts:
             scripts[said] = Script(next(numbers))

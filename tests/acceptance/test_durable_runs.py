@@ -9,7 +9,7 @@ import pytest
 from child_processes import cli_processes
 from extraction_case import sql, until
 from fieldmark.offline_model.messages import call, text
-from fieldmark.testing.script import Script, stall
+from fieldmark.testing.script import Script, stall_connection
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("its processes end, or live on")]
 
@@ -18,7 +18,7 @@ TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
 
 async def test_stopping_worker_releases_its_run(serve, clone):
     first, then = [call("update_field", TOTAL)], [text("Done after all.")]
-    async with serve(Script([first, stall(600)])) as server:
+    async with serve(Script([first, stall_connection(600)])) as server:
         body = {"document_id": str(await server.upload_text())}
         waiting = asyncio.create_task(server.http.post("/api/agent/extract", json=body))
         # The CLI hands its conversation over a moment late.

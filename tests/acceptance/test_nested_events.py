@@ -11,7 +11,7 @@ import pytest
 
 from extraction_case import until
 from fieldmark.offline_model.messages import text
-from fieldmark.testing.script import Script, held
+from fieldmark.testing.script import Script, pause_midway
 from running_server import PATIENCE
 from two_agent_model import EXTRACTS, chat_script, extraction_call
 
@@ -85,7 +85,7 @@ async def test_no_event_follows_the_end_of_the_parent(serve):
 async def test_next_turn_waits_for_a_running_child_run(serve):
     """A message that comes meanwhile goes on in the same conversation: so it waits until the turn has ended."""
     goes_on = asyncio.Event()
-    extracts = Script([held(goes_on.wait, text("I look."), EXTRACTS[0][0]), *EXTRACTS[1:]])
+    extracts = Script([pause_midway(goes_on.wait, text("I look."), EXTRACTS[0][0]), *EXTRACTS[1:]])
     async with serve(chat_script([extraction_call()], [text("Done.")], [text("Second.")], extracts=extracts)) as server:
         first = await begun(server)
 

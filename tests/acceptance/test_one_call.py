@@ -16,7 +16,7 @@ from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import Call, call, raw_call, text
 from fieldmark.runs.lifecycle.decisions import Decision, decide
 from fieldmark.stores import extractions
-from fieldmark.testing.script import Script, endless
+from fieldmark.testing.script import Script, repeat_forever
 from warm_pool import warm_pool
 
 pytestmark = pytest.mark.anyio
@@ -195,7 +195,7 @@ async def test_worker_death_between_two_calls_of_a_message_loses_nothing(case):
             cli.kill()
         with pytest.raises(Unavailable):
             await working
-    later = await case.execute_run(Script([calls, endless(lambda body: whole("Again."))]), run_id["id"])
+    later = await case.execute_run(Script([calls, repeat_forever(lambda body: whole("Again."))]), run_id["id"])
     assert later.state["status"] == "completed" and later.state["answer"] == "Again."
     assert case.extraction()["version"] == 1
     assert [row["path"] for row in case.journal()] == [["number"], ["total"]]

@@ -17,7 +17,7 @@ from extraction_case import cli_conversation, until
 from fieldmark.offline_model.messages import Call, call, text
 from fieldmark.runs.engine.binding import RunBinding
 from fieldmark.runs.engine.options import CliKind, ModelService, agent_options
-from fieldmark.testing.script import Script, paced
+from fieldmark.testing.script import Script, stream_in_steps
 from fieldmark.tools.toolset import Toolset
 from running_server import PATIENCE
 
@@ -98,7 +98,7 @@ async def watching(
 async def test_each_field_is_previewed_and_replaced_by_its_stored_value(serve):
     pen = Pen('"number": "1"', '"total": 10.0}')
     fields = saved(number="1", total=10.0)
-    async with serve(Script([paced(pen, IDENTIFIED, fields, COMPLETE)])) as server:
+    async with serve(Script([stream_in_steps(pen, IDENTIFIED, fields, COMPLETE)])) as server:
         body = {"document_id": str(await server.upload_text())}
         async with watching(server.http, "POST", "/api/agent/extract", json=body) as live:
             await until(live.previews)

@@ -13,12 +13,12 @@ from answers import events, problem
 
 from extraction_case import sql, until
 from fieldmark.offline_model.messages import call, text
-from fieldmark.testing.script import Script, endless
+from fieldmark.testing.script import Script, repeat_forever
 from running_server import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
-DONE = Script([endless([text("Done.")])])
+DONE = Script([repeat_forever([text("Done.")])])
 SAVE = call("extract_fields", {"fields": {"number": "1"}, "confidences": {"number": 0.9}})
 RESULT = ["run_id", "thread_id", "status", "extraction", "answer", "result"]
 RESULT += ["cost_usd", "usage", "waits_for", "error", "code"]

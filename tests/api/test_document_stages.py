@@ -9,7 +9,7 @@ import pytest
 from extraction_case import sql, until
 from fieldmark.offline_model.messages import call, text
 from fieldmark.stores import extractions
-from fieldmark.testing.script import Script, held
+from fieldmark.testing.script import Script, pause_midway
 
 pytestmark = pytest.mark.anyio
 
@@ -53,7 +53,7 @@ async def test_document_is_reviewed_only_if_a_person_completed_or_approved_it(se
 
 async def test_document_goes_from_its_file_to_reviewed(serve, clone):
     goes_on = asyncio.Event()
-    async with serve(Script([held(goes_on.wait, TOTAL), [text("Done.")]])) as server:
+    async with serve(Script([pause_midway(goes_on.wait, TOTAL), [text("Done.")]])) as server:
         broken = (await server.http.post("/api/documents", files={"file": ("broken.pdf", b"%PDF-1.7 x")})).json()["id"]
         await server.wait_until_read(broken)
         document = await server.upload_text()

@@ -23,7 +23,7 @@ from fieldmark.errors import NotFound, Unauthenticated
 from fieldmark.offline_model.messages import call, text, thinking
 from fieldmark.runs.events.follow import follow
 from fieldmark.settings import Settings
-from fieldmark.testing.script import Script, held
+from fieldmark.testing.script import Script, pause_midway
 from fieldmark.worker.maintenance import clear_up
 from running_server import PATIENCE
 
@@ -111,11 +111,11 @@ async def test_a_run_whose_events_are_kept_no_longer_says_so(serve, clone):
 async def test_readers_that_do_not_read_hold_nothing_up(serve, clone):
     let_go = asyncio.Event()
 
-    async def held(_: object) -> list[object]:
+    async def wait_for_release(_: object) -> list[object]:
         await let_go.wait()
         return [text("Done.")]
 
-    async with serve(Script([held]), pool_size=2) as server:
+    async with serve(Script([wait_for_release]), pool_size=2) as server:
         run_id = await start(server.http, await server.upload_text())
         # More than all buffers between here and there take.
         with psycopg.connect(clone.owner_url) as conn:
@@ -149,8 +149,8 @@ async def test_deltas_are_the_beginning_of_what_comes_next_for_whoever_asks_and_
     words = "I read \u2713\U0001f600\r\n\nid: 7\ndata: {}\n\n, and so on, until the end of it."
     think, write = asyncio.Event(), asyncio.Event()
     turns = [
-        held(think.wait, thinking("First of all I think, and then I read."), call("get_document_text", {})),
-        held(write.wait, text(words)),
+        pause_midway(think.wait, thinking("First of all I think, and then I read."), call("get_document_text", {})),
+        pause_midway(write.wait, text(words)),
     ]
 
     async def each(stream: httpx.Response) -> AsyncIterator[tuple[int | None, dict[str, Any]]]:

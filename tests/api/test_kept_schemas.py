@@ -11,7 +11,7 @@ import pytest
 from answers import problem
 
 from fieldmark.offline_model.messages import text
-from fieldmark.testing.script import Script, endless
+from fieldmark.testing.script import Script, repeat_forever
 
 pytestmark = pytest.mark.anyio
 
@@ -218,7 +218,7 @@ async def test_documents_have_names_and_tags(serve):
 
 async def test_an_extraction_names_its_versions_and_has_its_schema(serve):
     """Which text it has is proven in sql/test_artifacts.py."""
-    async with serve(Script([endless([text("Done.")])])) as server:
+    async with serve(Script([repeat_forever([text("Done.")])])) as server:
         schema = await made(server.http, "schemas", "Invoice")
         prompt = await made(server.http, "prompts", "Invoices", schema_id=schema["id"])
         document = await server.upload_text()

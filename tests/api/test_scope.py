@@ -16,7 +16,7 @@ from answers import problem
 from fieldmark.offline_model.messages import text
 from fieldmark.stores.paging import Cursor
 from fieldmark.stores.rows import Position
-from fieldmark.testing.script import Script, endless
+from fieldmark.testing.script import Script, repeat_forever
 
 pytestmark = pytest.mark.anyio
 
@@ -132,7 +132,7 @@ def test_every_route_that_names_a_thing_is_asked(openapi_routes):
 
 
 async def test_another_tenant_s_thing_is_like_none_at_all(serve):
-    async with serve(Script([endless([text("Done.")])])) as server:
+    async with serve(Script([repeat_forever([text("Done.")])])) as server:
         names = await things(server)
         org_id, nobody = str(server.scope.org_id), str(uuid4())
         async with server.client() as stranger:
@@ -162,7 +162,7 @@ async def test_another_tenant_s_thing_is_like_none_at_all(serve):
 
 
 async def test_a_member_can_in_the_shared_organisation_only(serve, clone):
-    async with serve(Script([endless([text("Done.")])])) as server:
+    async with serve(Script([repeat_forever([text("Done.")])])) as server:
         names = await things(server)
         shared, member = {"x-org-id": str(server.scope.org_id)}, uuid4()
         async with server.client(member) as http:

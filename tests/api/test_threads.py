@@ -14,7 +14,7 @@ from people import joined, org_of
 
 from extraction_case import sql, until
 from fieldmark.offline_model.messages import call, text
-from fieldmark.testing.script import Script, held
+from fieldmark.testing.script import Script, pause_midway
 from two_agent_model import chat_script, extraction_call
 
 pytestmark = pytest.mark.anyio
@@ -188,7 +188,7 @@ async def test_what_is_not_shared_is_seen_by_nobody_else_and_sharing_takes_effec
 
 async def test_a_stream_of_a_thread_that_is_shared_no_longer_ends(serve):
     goes_on = asyncio.Event()
-    async with house(serve, Script([held(goes_on.wait, text(f"Hear: {SECRET}"))])) as at:
+    async with house(serve, Script([pause_midway(goes_on.wait, text(f"Hear: {SECRET}"))])) as at:
         begun = await says(at, "Tell me", wait=False)
         thread_id = begun["thread_id"]
         await at.http.patch(f"/api/threads/{thread_id}", json={"shared": True})
@@ -265,7 +265,7 @@ async def waits_or_ends(at, thread_id: str):
 
 async def test_a_deleted_thread_ends_what_was_at_work_in_it(serve):
     goes_on = asyncio.Event()
-    async with house(serve, Script([held(goes_on.wait, text("Never heard."))])) as at:
+    async with house(serve, Script([pause_midway(goes_on.wait, text("Never heard."))])) as at:
         begun = await says(at, "Tell me", wait=False)
         await until(lambda: at.server.model.requests)
         assert (await at.http.delete(f"/api/threads/{begun['thread_id']}")).status_code == 204
@@ -294,7 +294,7 @@ async def test_a_key_approves_in_advance_only_what_it_may_approve(serve):
 
 async def test_of_two_tabs_the_second_message_waits_and_says_so(serve):
     goes_on = asyncio.Event()
-    async with house(serve, chat_script(held(goes_on.wait, text("One.")), *[[text("Two.")]] * 2)) as at:
+    async with house(serve, chat_script(pause_midway(goes_on.wait, text("One.")), *[[text("Two.")]] * 2)) as at:
         thread = (await at.http.post("/api/threads", json={"document_id": at.document})).json()["id"]
         first = await says(at, "One?", thread, wait=False)
         await until(lambda: at.server.model.requests)

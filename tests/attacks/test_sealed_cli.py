@@ -98,7 +98,7 @@ async def test_cli_inherits_no_variables_privileges_connections_or_signals(case,
         for folder in (home, config):
             found = folder.stat()
             assert stat.S_IMODE(found.st_mode) == 0o700
-            assert users.is_ours(found.st_uid) if as_root else found.st_uid == os.geteuid()
+            assert users.is_in_range(found.st_uid) if as_root else found.st_uid == os.geteuid()
 
         status = dict(line.split(":\t", 1) for line in Path(f"/proc/{cli.pid}/status").read_text().splitlines())
         assert status["NoNewPrivs"].strip() == "1"
@@ -168,14 +168,14 @@ import asyncio
 from functools import partial
 from uuid import uuid4
 from fieldmark.agents.extraction.agent import EXTRACTION
-from fieldmark.testing.script import Script, stall
+from fieldmark.testing.script import Script, stall_connection
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine.binding import RunBinding
 from fieldmark.runs.engine.options import CliKind, ModelService, agent_options
 from fieldmark.runs.engine.process import CliProcess
 
 async def main():
-    async with OfflineModel(Script([stall(600)])) as model:
+    async with OfflineModel(Script([stall_connection(600)])) as model:
         service, binding = ModelService(model.base_url, "k", None), RunBinding(uuid4())
         kind = CliKind.of(EXTRACTION, "m", 2)
         process = CliProcess(partial(agent_options, kind, binding, service=service, cpu_seconds=60), kind, binding)

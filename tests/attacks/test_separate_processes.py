@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import Unavailable
-from fieldmark.isolation import landlock, shortcoming, shortcoming_of, users
+from fieldmark.isolation import isolation_warning, isolation_warning_for, landlock, users
 from fieldmark.runs.engine import pool
 from fieldmark.testing.script import Script
 from running_server import Serve
@@ -234,22 +234,22 @@ def test_confined_process_cannot_bind_a_port(confined: str, can: list[str]) -> N
 
 @root
 def test_each_process_and_postgres_has_its_own_user() -> None:
-    taking = "from fieldmark.isolation import users; print(users.take().user); input()"
+    taking = "from fieldmark.isolation import users; print(users.lease_user().user); input()"
     others = [
         subprocess.Popen([sys.executable, "-c", taking], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    here = [users.take() for _ in range(20)]
+    here = [users.lease_user() for _ in range(20)]
     try:
         assert all(one is not None for one in here)
         given = [one.user for one in here if one is not None]
         given += [int(other.stdout.readline()) for other in others if other.stdout is not None]
-        assert len(set(given)) == 22 and users.of_postgres() not in given
-        assert all(users.is_ours(user) for user in given)
+        assert len(set(given)) == 22 and users.postgres_user() not in given
+        assert all(users.is_in_range(user) for user in given)
     finally:
         for one in here:
             if one is not None:
-                one.give_back()
+                one.release()
         for other in others:
             other.communicate("\n")
 
@@ -320,23 +320,23 @@ async def test_every_entry_point_disables_core_dumps(serve: Serve) -> None:
     [(True, 0, ""), (False, 6, ""), (False, 5, "6.12"), (False, 0, "no Landlock")],
 )
 def test_weaker_isolation_is_logged(is_root: bool, version: int, said: str) -> None:
-    warning = shortcoming_of(is_root, version)
+    warning = isolation_warning_for(is_root, version)
     assert (warning is None) is (said == "") and said in (warning or "")
-    assert shortcoming() == shortcoming_of(AS_ROOT, landlock.version())
+    assert isolation_warning() == isolation_warning_for(AS_ROOT, landlock.version())
 
 
 @root
 def test_postgres_user_is_never_assigned_to_a_sandbox() -> None:
     few = range(63_400, 63_500)
-    users.use(few)
+    users.set_range(few)
     try:
-        here = [users.take() for _ in few[1:]]
+        here = [users.lease_user() for _ in few[1:]]
         assert sorted(one.user for one in here if one is not None) == list(few[1:])
-        assert users.of_postgres() == few[0]
+        assert users.postgres_user() == few[0]
         with pytest.raises(Unavailable):
-            users.take()
+            users.lease_user()
         for one in here:
             if one is not None:
-                one.give_back()
+                one.release()
     finally:
-        users.use(users.DEFAULT)
+        users.set_range(users.DEFAULT_RANGE)

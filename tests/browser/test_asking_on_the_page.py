@@ -9,7 +9,7 @@ import pytest
 from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit
 from browser.window import label
 from fieldmark.offline_model.messages import call
-from fieldmark.testing.script import Script, endless
+from fieldmark.testing.script import Script, repeat_forever
 
 pytestmark = pytest.mark.anyio
 
@@ -84,7 +84,7 @@ async def test_follow_ups_stay_in_one_conversation_that_can_be_deleted(serve, br
     async def never(body):
         await asyncio.Event().wait()
 
-    script = Script([*nothing, *nothing, *nothing, endless(never)])
+    script = Script([*nothing, *nothing, *nothing, repeat_forever(never)])
     async with serve(script) as server, browsing(server) as window:
         page = window.page
         await window.enter("/ask")

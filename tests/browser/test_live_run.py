@@ -9,7 +9,7 @@ import pytest
 from browser.scripts import COMPLETE, IDENTIFIED, saves
 from browser.window import label
 from fieldmark.offline_model.messages import text, thinking
-from fieldmark.testing.script import Script, held, paced
+from fieldmark.testing.script import Script, pause_midway, stream_in_steps
 from two_agent_model import chat_script, extraction_call
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +25,7 @@ async def test_values_are_shown_while_written_and_after_a_reload(serve, browsing
         if "12.5" in written:  # the first field is whole by then
             await goes_on.wait()
 
-    script = Script([[IDENTIFIED], paced(pen, SAVED), [COMPLETE]])
+    script = Script([[IDENTIFIED], stream_in_steps(pen, SAVED), [COMPLETE]])
     async with serve(script) as server, browsing(server) as window:
         page = window.page
         document = await server.upload_text(TEXT)
@@ -54,8 +54,10 @@ async def test_reasoning_is_collapsed_with_a_timer_and_child_run_is_shown(serve,
         if "12.5" in written:
             await extracts_on.wait()
 
-    reasons = held(goes_on.wait, thinking("It has no fields yet, so I have it read."), extraction_call())
-    talk_model = chat_script(reasons, [text("Done.")], extracts=Script([[IDENTIFIED], paced(pen, SAVED), [COMPLETE]]))
+    reasons = pause_midway(goes_on.wait, thinking("It has no fields yet, so I have it read."), extraction_call())
+    talk_model = chat_script(
+        reasons, [text("Done.")], extracts=Script([[IDENTIFIED], stream_in_steps(pen, SAVED), [COMPLETE]])
+    )
 
     async def model(body):
         await is_open.wait()  # who comes later is told nothing of a block that has begun

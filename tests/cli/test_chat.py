@@ -11,7 +11,7 @@ import pytest
 
 from extraction_case import until
 from fieldmark.offline_model.messages import call, text
-from fieldmark.testing.script import held, stall
+from fieldmark.testing.script import pause_midway, stall_connection
 from running_server import PATIENCE
 from two_agent_model import chat_script, extraction_call
 
@@ -100,7 +100,11 @@ async def test_terminal_chat_streams_and_ctrl_c_cancels_the_turn_first(commands)
         said = json.dumps(body["messages"])
         if "Third" in said:
             return [extraction_call()]
-        return stall(3600) if "Second" in said else held(goes_on.wait, text("It says heron and kestrel."))
+        return (
+            stall_connection(3600)
+            if "Second" in said
+            else pause_midway(goes_on.wait, text("It says heron and kestrel."))
+        )
 
     async with commands(answer) as fieldmark, fieldmark.at_terminal("chat", fieldmark.file()) as terminal:
         await terminal.sees("you>")

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fieldmark.offline_model.messages import text
-from fieldmark.testing.script import Script, endless
+from fieldmark.testing.script import Script, repeat_forever
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ async def test_schema_is_pushed_listed_and_shown_by_version(commands):
 
 
 async def test_extract_uses_stored_items_by_name(commands):
-    async with commands(Script([endless([text("Done.")])])) as fieldmark:
+    async with commands(Script([repeat_forever([text("Done.")])])) as fieldmark:
         document = fieldmark.file()
         revid = (await fieldmark.run("schema", "push", fieldmark.file(json.dumps(SCHEMA), "Invoice.json"))).out.strip()
         (version,) = fieldmark.sql("select org_id, schema_id from public.schema_versions")

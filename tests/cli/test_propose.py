@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fieldmark.offline_model.messages import Body, call, items, text
+from fieldmark.offline_model.messages import Body, call, objects_in, text
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +31,7 @@ READ = Script(
 
 
 async def model(body: Body) -> Any:
-    names = {str(tool.get("name")).rsplit("__", 1)[-1] for tool in items(body, "tools")}
+    names = {str(tool.get("name")).rsplit("__", 1)[-1] for tool in objects_in(body, "tools")}
     return await (MADE if "create_schema" in names else READ)(body)
 
 

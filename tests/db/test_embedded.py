@@ -192,7 +192,7 @@ def test_a_stale_pid_file_that_names_a_living_process_misleads_nobody(memory_pat
         file = memory_path / "postgres/data/postmaster.pid"
         lines = file.read_text().split("\n")
     # One of the server's own user: any other would not mislead Postgres either.
-    bystander = subprocess.Popen(["sleep", "600"], user=users.of_postgres() if _AS_ROOT else None)
+    bystander = subprocess.Popen(["sleep", "600"], user=users.postgres_user() if _AS_ROOT else None)
     try:
         file.write_text("\n".join([str(bystander.pid), *lines[1:]]))
         with embedded_postgres(memory_path, postgres_major) as server:
@@ -237,7 +237,7 @@ def test_root_hands_it_to_a_user_below_folders_closed_to_that_user(memory_path: 
     with embedded_postgres(closed / "home", postgres_major) as server:
         pid = _server_pid(closed / "home")
         assert pid is not None
-        assert set(psutil.Process(pid).uids()) == set(psutil.Process(pid).gids()) == {users.of_postgres()}
+        assert set(psutil.Process(pid).uids()) == set(psutil.Process(pid).gids()) == {users.postgres_user()}
         # Settings are read again from a folder that only the inherited one leads to.
         with psycopg.connect(server.owner_url, autocommit=True) as connection:
             connection.execute("alter system set work_mem = '7MB'")

@@ -14,7 +14,7 @@ from test_killed_workers import count, killed
 from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit
 from extraction_case import until
 from fieldmark.offline_model.messages import call
-from fieldmark.testing.script import Script, endless
+from fieldmark.testing.script import Script, repeat_forever
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
@@ -66,7 +66,7 @@ async def told_once(hosts: Any, api: Any, begun: dict[str, Any]) -> dict[str, An
 
 async def test_run_continues_after_its_recorded_citations(on_hosts):
     end = Falls([submit("It leaks [1].")])
-    async with on_hosts(Script([[INTENT, READ], cite(1, "The roof leaks"), endless(end)])) as hosts:
+    async with on_hosts(Script([[INTENT, READ], cite(1, "The roof leaks"), repeat_forever(end)])) as hosts:
         api, worker = await asyncio.gather(hosts.api(), hosts.worker())
         await survey(api)
         begun = await begin(api, "Does the roof leak?")

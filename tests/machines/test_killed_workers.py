@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extraction_case import until
-from fieldmark.offline_model.messages import call, items, text
+from fieldmark.offline_model.messages import call, objects_in, text
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ class Deadly:
         self.reached = asyncio.Event()
 
     async def __call__(self, body: Any) -> Any:
-        names = {str(tool.get("name")).rsplit("__", 1)[-1] for tool in items(body, "tools")}
+        names = {str(tool.get("name")).rsplit("__", 1)[-1] for tool in objects_in(body, "tools")}
         said = str(body["messages"])
         if "create_schema" in names:
             left = [tool for tool, kept in self.steps.items() if f"__{tool}'" not in said and f'"{kept}"' not in said]

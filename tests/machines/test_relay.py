@@ -10,7 +10,7 @@ import pytest
 from extraction_case import until
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.messages import call, text
-from fieldmark.testing.script import Script, held
+from fieldmark.testing.script import Script, pause_midway
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ async def test_run_is_executed_by_four_processes(on_hosts):
         return [call("update_field", TOTAL)]
 
     words, gathered = "I read, and ask for all pages.", ""
-    reads = held(half_was_read.wait, text(words), call("get_document_text"))
+    reads = pause_midway(half_was_read.wait, text(words), call("get_document_text"))
     script = Script([reads, proposes, [text("Done.")]])
     async with on_hosts(script) as hosts:
         first, second, worker = await asyncio.gather(hosts.api(), hosts.api(), hosts.worker())

@@ -13,7 +13,7 @@ import pytest
 from extraction_case import until
 from fieldmark.offline_model.messages import Turn, call, text, thinking
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.testing.script import Script, endless, stall
+from fieldmark.testing.script import Script, repeat_forever, stall_connection
 from running_server import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -124,7 +124,7 @@ async def test_tokens_are_counted_and_requests_are_kept(client):
 
 
 def endless_text() -> Script:
-    return Script([endless([text("ok")])])
+    return Script([repeat_forever([text("ok")])])
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/wrong/v1/messages", "/", "/docs", "/openapi.json"])
@@ -154,7 +154,7 @@ async def test_an_answer_that_fails_is_an_error_without_its_text(client):
 
 
 async def test_a_stall_is_silent_and_does_not_hold_up_the_end(client):
-    model = OfflineModel(Script([stall(3600, text("a few words"))]))
+    model = OfflineModel(Script([stall_connection(3600, text("a few words"))]))
     await model.__aenter__()
     got: list[str] = []
 

@@ -19,7 +19,7 @@ from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine.options import ModelService
 from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.run import Runner
-from fieldmark.testing.script import Script, endless, stall
+from fieldmark.testing.script import Script, repeat_forever, stall_connection
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("its process and its folder go")]
 
@@ -53,7 +53,7 @@ def nested(depth: int) -> str:
     ("steps", "limits", "status", "code"),
     [
         ([[text("Done.")]], {}, "completed", None),
-        ([stall(600)], {"seconds": 1}, "failed", "deadline"),
+        ([stall_connection(600)], {"seconds": 1}, "failed", "deadline"),
         # Deeper than any Python reads JSON (3.11: a thousand levels, 3.13: ten thousand); the CLI itself still could.
         ([[raw_call("update_field", nested(12_000))]], {}, "failed", "internal"),
         ([[raw_call("update_field", '{"path": "a", "confidence": 1, "value": "%s"}' % ("x" * 9_000_000))]], {},
@@ -84,7 +84,7 @@ async def test_run_with_killed_cli_is_retried(case):
             state = case.state(run_id)
             assert (state["status"], state["consecutive_failures"]) == ("running", times)
             assert cli_processes() == [] and not home.exists()
-    finished = await case.execute_run(Script([endless([text("Done.")])]), run_id=run_id)
+    finished = await case.execute_run(Script([repeat_forever([text("Done.")])]), run_id=run_id)
     assert (finished.state["status"], finished.state["fencing_token"]) == ("completed", 3)
 
 
@@ -136,7 +136,7 @@ async def test_second_cancellation_leaves_no_process(case):
 
 async def test_worker_stopped_during_cli_start_leaves_no_cli(case):
     run_id = await case.queue_run()
-    async with OfflineModel(Script([stall(600)])) as model:
+    async with OfflineModel(Script([stall_connection(600)])) as model:
         task = asyncio.create_task(case.runner(model).execute(run_id))
         await until(lambda: any("sealed-cli" in command_line(child) for child in children()) or cli_processes())
         assert model.requests == []

@@ -11,7 +11,7 @@ from extraction_case import sql, until, update_call
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import call, text
 from fieldmark.runs.claim import MAX_CLAIMS, MAX_CONSECUTIVE_FAILURES
-from fieldmark.testing.script import Script, endless
+from fieldmark.testing.script import Script, repeat_forever
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +51,9 @@ async def test_worker_that_lost_the_run_writes_nothing(case):
     assert "'second'" not in str(case.sql("select entry from public.agent_sessions"))
 
 
-@pytest.mark.parametrize("then", [endless([call("get_document_text")]), []], ids=["in the middle", "at its very end"])
+@pytest.mark.parametrize(
+    "then", [repeat_forever([call("get_document_text")]), []], ids=["in the middle", "at its very end"]
+)
 async def test_worker_that_lost_the_run_stops_and_does_not_end_it(case, then):
     run_id = await case.queue_run()
 
@@ -127,7 +129,7 @@ async def test_run_interrupted_before_the_first_answer_starts_over(case):
     await asked.wait()
     task.cancel()
     await task
-    finished = await case.execute_run(Script([endless([text("Done.")])]), run_id=run_id)
+    finished = await case.execute_run(Script([repeat_forever([text("Done.")])]), run_id=run_id)
     assert (finished.state["status"], finished.state["fencing_token"]) == ("completed", 2)
     assert "started before" in str(finished.requests[0]["messages"])
 

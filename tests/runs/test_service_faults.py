@@ -15,7 +15,7 @@ from fieldmark.runs.engine.options import ModelService
 from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.run import Runner
 from fieldmark.stores import extractions
-from fieldmark.testing.script import Script, drop, http_error, stall
+from fieldmark.testing.script import Script, drop_connection, http_error, stall_connection
 
 pytestmark = pytest.mark.anyio
 
@@ -79,10 +79,12 @@ async def test_a_failure_ends_the_run(case):
 
 async def test_temporary_service_fault_is_retried_permanent_one_ends_the_run(case):
     """All beside each other, because they wait before each of their three retries."""
-    flaky = Script([[UPDATE], http_error(429, retry_after=2), http_error(500), drop(text("Almost")), [text("Done.")]])
+    flaky = Script(
+        [[UPDATE], http_error(429, retry_after=2), http_error(500), drop_connection(text("Almost")), [text("Done.")]]
+    )
     lasting = {
         "model_busy": Script([http_error(529)] * 9),
-        "model_unavailable": Script([stall(0.2, text("Almost"))] * 9),
+        "model_unavailable": Script([stall_connection(0.2, text("Almost"))] * 9),
     }
     recovered, *failed = await asyncio.gather(
         case.execute_run(flaky), *[(await case.another_extraction()).execute_run(script) for script in lasting.values()]
@@ -102,7 +104,7 @@ async def test_temporary_service_fault_is_retried_permanent_one_ends_the_run(cas
 @pytest.mark.real_cli("what it does when a call breaks off")
 async def test_call_interrupted_in_mid_stream_is_retried_and_executed_once(case):
     other = call("update_field", {"path": "number", "value": "1", "confidence": 1.0})
-    script = Script([drop(UPDATE), [UPDATE], stall(0.5, other), [other], [text("Done.")]])
+    script = Script([drop_connection(UPDATE), [UPDATE], stall_connection(0.5, other), [other], [text("Done.")]])
     finished = in_order(await case.execute_run(script))
     assert (finished.state["status"], finished.state["answer"]) == ("completed", "Done.")
     assert len([event for event in finished.events if "retry" in event]) == 2
@@ -115,7 +117,7 @@ async def test_call_interrupted_in_mid_stream_is_retried_and_executed_once(case)
 async def test_text_before_an_interrupted_stream_is_reported_once(case):
     """The CLI keeps a block that came whole and has the model go on from there; what came in half is nothing."""
     finished = in_order(
-        await case.execute_run(Script([stall(0.5, text("I write."), UPDATE), [UPDATE], [text("Done.")]]))
+        await case.execute_run(Script([stall_connection(0.5, text("I write."), UPDATE), [UPDATE], [text("Done.")]]))
     )
     assert finished.state["status"] == "completed"
     assert [event["text"] for event in finished.events if "text" in event] == ["I write.", "Done."]

@@ -12,7 +12,7 @@ import pytest
 from extraction_case import events, sql, until
 from fieldmark.agents.registry import agent_rows, registered
 from fieldmark.db.migrate import migrate
-from fieldmark.offline_model.messages import call, items, text
+from fieldmark.offline_model.messages import call, objects_in, text
 from fieldmark.testing.script import Script
 from toy_agent.agent import TOY
 
@@ -33,7 +33,7 @@ def model(*turns):
     toy = Script(turns)
 
     async def answer(body):
-        names = {str(tool.get("name")).rsplit("__", 1)[-1] for tool in items(body, "tools")}
+        names = {str(tool.get("name")).rsplit("__", 1)[-1] for tool in objects_in(body, "tools")}
         return await (toy if "find_value" in names else CHILD)(body)
 
     return answer

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.grounding.labelled_fields import fields_named, normalise_label, parse_amount, parse_date
-from fieldmark.offline_model.messages import Block, Body, bare, call, items, text
+from fieldmark.offline_model.messages import Block, Body, call, objects_in, strip_prefix, text
 
 NOTE = "This is Fieldmark's offline model: fixed rules, no language model."
 CHANGES_HELP = 'I understand "set vendor.name to Acme", "the total is 12.50" and "remove X".'
@@ -86,7 +86,7 @@ class RuleTurn:
 def follow(body: Body, tools: set[str], rules: Callable[[RuleTurn], str]) -> list[Block] | None:
     """Return the model's next message: calls, or the final text of the rules. Return None if the request does not
     offer the agent's tools."""
-    if not tools <= {bare(str(tool.get("name"))) for tool in items(body, "tools")}:
+    if not tools <= {strip_prefix(str(tool.get("name"))) for tool in objects_in(body, "tools")}:
         return None
     task, done = _conversation(body)
     texts, own = _foreign(task)
@@ -103,15 +103,17 @@ def follow(body: Body, tools: set[str], rules: Callable[[RuleTurn], str]) -> lis
 def _conversation(body: Body) -> tuple[str, list[Done]]:
     """Return the task (the first user message, or the last one written by a person) and the calls made since."""
     task, done, calls = "", list[Done](), dict[str, str]()
-    for message in items(body, "messages"):
-        blocks = items(message, "content") or [{"text": message.get("content")}]
+    for message in objects_in(body, "messages"):
+        blocks = objects_in(message, "content") or [{"text": message.get("content")}]
         words = _words(blocks)
         if message.get("role") == "user" and words and (not task or _begins_turn(words, task)):
             task, done = words, []
         for block in blocks:
-            calls |= {str(block.get("id")): bare(str(block.get("name")))} if block.get("type") == "tool_use" else {}
+            calls |= (
+                {str(block.get("id")): strip_prefix(str(block.get("name")))} if block.get("type") == "tool_use" else {}
+            )
             if block.get("type") == "tool_result" and (tool := calls.get(str(block.get("tool_use_id")))):
-                said = _words(items(block, "content")) or str(block.get("content"))
+                said = _words(objects_in(block, "content")) or str(block.get("content"))
                 found = _OUTCOME.search(said)
                 outcome = json_object(found[1]) if found else {}
                 said = said[: found.start()] if found and outcome else said

@@ -206,9 +206,9 @@ async def _reader() -> Check:
 
 
 def _isolation() -> Check:
-    from fieldmark.isolation import shortcoming
+    from fieldmark.isolation import isolation_warning
 
-    lacking = shortcoming()
+    lacking = isolation_warning()
     if lacking is None:
         return Check("isolation", State.OK, "Agents, readers and the embedded Postgres run isolated.")
     return Check("isolation", State.WARNING, lacking)

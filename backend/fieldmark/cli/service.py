@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from fieldmark.cli.process import CANNOT_WORK, LOCAL_USER, read_settings, run, sentences, stop
 from fieldmark.cli.terminal import err
-from fieldmark.isolation import shortcoming
+from fieldmark.isolation import isolation_warning
 from fieldmark.settings import Settings
 
 
@@ -109,7 +109,7 @@ def _announce(settings: Settings, host: str, port: int) -> None:
 
 def _say_what_is_shared() -> None:
     """Warn on the console and in the log if processes are not isolated."""
-    lacking = shortcoming()
+    lacking = isolation_warning()
     if lacking is not None:
         err.print(f"[yellow]{lacking}[/yellow]")
         import structlog  # imported here: `--help` logs nothing

@@ -232,7 +232,7 @@ class _Cluster:
 
     def _server_user(self) -> int | None:
         """Return the user id to run the server as, or None for the current user. Postgres refuses to run as root."""
-        return users.of_postgres() if users.is_root() else None
+        return users.postgres_user() if users.is_root() else None
 
     def _check_version(self) -> None:
         version = self._data / "PG_VERSION"

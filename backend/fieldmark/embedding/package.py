@@ -48,7 +48,7 @@ class PackagedModel:
         self.model = f"{PACKAGE}-{importlib.metadata.version(PACKAGE)}"
         self._lock = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
-        self._user: users.Taken | None = None
+        self._user: users.UserLease | None = None
 
     async def question(self, text: str) -> list[float]:
         async with self._lock:
@@ -103,7 +103,7 @@ class PackagedModel:
             raise Unavailable(f"The embedder's process did not start ({type(error).__name__}).") from None
 
     async def _start(self) -> asyncio.subprocess.Process:
-        self._user = users.take()
+        self._user = users.lease_user()
         user = str(self._user.user) if self._user else ""
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -132,5 +132,5 @@ class PackagedModel:
             await self._process.wait()
             self._process = None
         if self._user is not None:
-            self._user.give_back()
+            self._user.release()
             self._user = None

@@ -17,12 +17,12 @@ def close_memory() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def shortcoming() -> str | None:
+def isolation_warning() -> str | None:
     """Return a warning for the operator about processes that this system cannot isolate, or None."""
-    return shortcoming_of(users.is_root(), landlock.version())
+    return isolation_warning_for(users.is_root(), landlock.version())
 
 
-def shortcoming_of(is_root: bool, landlock_version: int) -> str | None:
+def isolation_warning_for(is_root: bool, landlock_version: int) -> str | None:
     """Return the warning for a system with this Landlock version (0: none)."""
     if is_root or landlock_version >= landlock.SCOPES_SIGNALS:
         return None

@@ -19,18 +19,20 @@ from typing import Final
 
 from fieldmark.errors import Misconfigured, Unavailable
 
-DEFAULT: Final = range(62_000, 63_000)
-_FEWEST: Final = 100
-_LOCKS: Final = (Path("/run/fieldmark"), Path("/var/lib/fieldmark-users"))
+DEFAULT_RANGE: Final = range(62_000, 63_000)
+_MIN_USERS: Final = 100
+_LOCK_FOLDERS: Final = (Path("/run/fieldmark"), Path("/var/lib/fieldmark-users"))
 
-_users = DEFAULT
+_users = DEFAULT_RANGE
 
 
-def use(users: range) -> None:
+def set_range(users: range) -> None:
     """Set the range of user ids. Raise Misconfigured if it is too small or not available on this system."""
     global _users
-    if len(users) < _FEWEST:
-        raise Misconfigured(f"FIELDMARK_PROCESS_USERS must be a range of {_FEWEST} users or more, such as 62000-62999.")
+    if len(users) < _MIN_USERS:
+        raise Misconfigured(
+            f"FIELDMARK_PROCESS_USERS must be a range of {_MIN_USERS} users or more, such as 62000-62999."
+        )
     if is_root() and not _are_mapped(users):
         raise Misconfigured(
             f"The user ids {users[0]} to {users[-1]} are not mapped in this container. Set FIELDMARK_PROCESS_USERS to "
@@ -44,37 +46,37 @@ def is_root() -> bool:
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
-def of_postgres() -> int:
+def postgres_user() -> int:
     """Return the user id reserved for the embedded Postgres."""
     return _users[0]
 
 
-def is_ours(user: int) -> bool:
+def is_in_range(user: int) -> bool:
     """Return whether a user id is in the range."""
     return user in _users
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class UserLease:
     """A user id in use by a process, and its file lock."""
 
     user: int
     _lock: int
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Release the user id, after its process has ended."""
         os.close(self._lock)
 
 
-def take() -> Taken | None:
+def lease_user() -> UserLease | None:
     """Return a free user id, or None if the service is not root: then its children keep its user.
 
     Raise Unavailable if all ids are in use, Misconfigured if they cannot be locked.
     """
     if not is_root():
         return None
-    folder = _folder()
-    # A random id, so that files which a process left behind do not soon belong to another process.
+    folder = _lock_folder()
+    # A random id: files that a process left behind then rarely belong to the next process.
     for user in random.sample(_users[1:], len(_users) - 1):
         lock = os.open(folder / str(user), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -84,23 +86,23 @@ def take() -> Taken | None:
             if not isinstance(error, BlockingIOError):
                 raise
         else:
-            return Taken(user, lock)
+            return UserLease(user, lock)
     raise Unavailable("All user ids of FIELDMARK_PROCESS_USERS are in use. Set a wider range.")
 
 
 @contextmanager
-def taken() -> Generator[int | None]:
-    """Yield a free user id as `take` does, and release it at the end of the context."""
-    holding = take()
+def leased_user() -> Generator[int | None]:
+    """Yield a free user id, as `lease_user` does, and release it at the end of the context."""
+    lease = lease_user()
     try:
-        yield None if holding is None else holding.user
+        yield None if lease is None else lease.user
     finally:
-        if holding is not None:
-            holding.give_back()
+        if lease is not None:
+            lease.release()
 
 
-def _folder() -> Path:
-    for folder in _LOCKS:
+def _lock_folder() -> Path:
+    for folder in _LOCK_FOLDERS:
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
             found = folder.lstat()
@@ -109,7 +111,7 @@ def _folder() -> Path:
         if stat.S_ISDIR(found.st_mode) and found.st_uid == 0 and not found.st_mode & 0o022:
             return folder
     raise Misconfigured(
-        f"Neither {_LOCKS[0]} nor {_LOCKS[1]} can be created. Fieldmark started as root needs one of them for lock "
+        f"Neither {_LOCK_FOLDERS[0]} nor {_LOCK_FOLDERS[1]} can be created. As root, Fieldmark needs one for lock "
         "files. Make one writable, or start Fieldmark as an ordinary user."
     )
 

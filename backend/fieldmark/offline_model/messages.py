@@ -53,16 +53,16 @@ class Turn:
     model: str | None = None
 
 
-def text(words: str) -> Text:
-    return Text(words)
+def text(content: str) -> Text:
+    return Text(content)
 
 
-def thinking(words: str) -> Thinking:
-    return Thinking(words)
+def thinking(content: str) -> Thinking:
+    return Thinking(content)
 
 
 def call(name: str, arguments: Mapping[str, object] | None = None) -> Call:
-    """Return a call of a tool, given by its name without prefix (`update_field`): the request determines the prefix."""
+    """Return a tool call. `name` has no prefix (`update_field`): the request determines the prefix."""
     return Call(name, json.dumps(arguments or {}, ensure_ascii=False))
 
 
@@ -71,44 +71,44 @@ def raw_call(name: str, arguments: str) -> Call:
     return Call(name, arguments)
 
 
-def items(body: Body, key: str) -> list[JsonObject]:
-    """Return the objects of a list in the request (`messages`, `tools`); empty if the request has no such list."""
+def objects_in(body: Body, key: str) -> list[JsonObject]:
+    """Return the objects in a list of the request, such as `messages`; empty if the request has no such list."""
     listed = body.get(key)
     return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
 
 
-def bare(name: str) -> str:
+def strip_prefix(name: str) -> str:
     """Return a tool's name without its prefix: `update_field` for `mcp__fieldmark__update_field`."""
     return name.rsplit("__", 1)[-1]
 
 
-def wire_name(name: str, body: Body) -> str:
+def offered_name(name: str, body: Body) -> str:
     """Return a tool's name as the request offers it. An unknown tool gets the prefix of the others.
 
     A name with a prefix, or with a capital initial like the CLI's own tools, is returned unchanged.
     """
     if "__" in name or name[:1].isupper():
         return name
-    offered = [str(tool.get("name", "")) for tool in items(body, "tools")]
+    offered = [str(tool.get("name", "")) for tool in objects_in(body, "tools")]
     for known in offered:
-        if bare(known) == name:
+        if strip_prefix(known) == name:
             return known
-    return next((known.removesuffix(bare(known)) + name for known in offered if "__" in known), name)
+    return next((known.removesuffix(strip_prefix(known)) + name for known in offered if "__" in known), name)
 
 
-def message(body: Body, turn: Turn) -> JsonObject:
+def complete_message(body: Body, turn: Turn) -> JsonObject:
     """Return the response as one JSON object, for a request that does not stream."""
     return {
-        **_envelope(body, turn),
-        "content": [_whole(block, body) for block in turn.blocks],
+        **_message_base(body, turn),
+        "content": [_as_json(block, body) for block in turn.blocks],
         "stop_reason": _stop_reason(turn),
         "usage": {**_usage(body), "output_tokens": _output_tokens(turn.blocks), **turn.usage},
     }
 
 
-def opening(body: Body, turn: Turn | None = None) -> Iterator[str]:
+def start_events(body: Body, turn: Turn | None = None) -> Iterator[str]:
     """Yield the events before the first block."""
-    yield _event("message_start", message=_envelope(body, turn or Turn(())))
+    yield _event("message_start", message=_message_base(body, turn or Turn(())))
     yield _event("ping")
 
 
@@ -117,7 +117,7 @@ def block_events(
 ) -> Iterator[str]:
     """Yield one block as several deltas, of `characters` each if given. If `unfinished`, stop after half of the deltas,
     without the block's stop event."""
-    pieces = _pieces(said(block), characters)
+    pieces = _split_text(block_text(block), characters)
     match block:
         case Text():
             start: JsonObject = {"type": "text", "text": ""}
@@ -127,7 +127,7 @@ def block_events(
             deltas = [{"type": "thinking_delta", "thinking": piece} for piece in pieces]
             deltas.append({"type": "signature_delta", "signature": _signature(block)})
         case Call():
-            start = {"type": "tool_use", "id": block.id, "name": wire_name(block.name, body), "input": {}}
+            start = {"type": "tool_use", "id": block.id, "name": offered_name(block.name, body), "input": {}}
             # The real service starts with an empty delta.
             deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces]]
     yield _event("content_block_start", index=index, content_block=start)
@@ -137,7 +137,7 @@ def block_events(
         yield _event("content_block_stop", index=index)
 
 
-def closing(turn: Turn) -> Iterator[str]:
+def end_events(turn: Turn) -> Iterator[str]:
     """Yield the events after the last block."""
     yield _event(
         "message_delta",
@@ -164,16 +164,16 @@ _ERROR_TYPES = {
 }
 
 
-def error(status: int, words: str) -> JsonObject:
+def error(status: int, message: str) -> JsonObject:
     """Return the body of an error response."""
-    return {"type": "error", "error": {"type": _ERROR_TYPES.get(status, "api_error"), "message": words}}
+    return {"type": "error", "error": {"type": _ERROR_TYPES.get(status, "api_error"), "message": message}}
 
 
 def _event(name: str, **data: Any) -> str:
     return f"event: {name}\ndata: {json.dumps({'type': name, **data}, ensure_ascii=False)}\n\n"
 
 
-def _envelope(body: Body, turn: Turn) -> JsonObject:
+def _message_base(body: Body, turn: Turn) -> JsonObject:
     return {
         "id": "msg_" + secrets.token_hex(12),
         "type": "message",
@@ -195,7 +195,7 @@ def _usage(body: Body) -> dict[str, int]:
     }
 
 
-def _whole(block: Block, body: Body) -> JsonObject:
+def _as_json(block: Block, body: Body) -> JsonObject:
     match block:
         case Text():
             return {"type": "text", "text": block.text}
@@ -206,7 +206,7 @@ def _whole(block: Block, body: Body) -> JsonObject:
                 arguments = json.loads(block.arguments)
             except ValueError:
                 arguments = block.arguments  # malformed on purpose: sent as text
-            return {"type": "tool_use", "id": block.id, "name": wire_name(block.name, body), "input": arguments}
+            return {"type": "tool_use", "id": block.id, "name": offered_name(block.name, body), "input": arguments}
 
 
 def _stop_reason(turn: Turn) -> str:
@@ -216,7 +216,7 @@ def _stop_reason(turn: Turn) -> str:
 def _output_tokens(blocks: Sequence[Block]) -> int:
     length = 0
     for block in blocks:
-        length += len(said(block)) + (len(block.name) if isinstance(block, Call) else 0)
+        length += len(block_text(block)) + (len(block.name) if isinstance(block, Call) else 0)
     return max(1, length // 4)
 
 
@@ -224,7 +224,7 @@ def _signature(block: Thinking) -> str:
     return base64.b64encode(f"offline:{len(block.thinking)}".encode()).decode()
 
 
-def said(block: Block) -> str:
+def block_text(block: Block) -> str:
     """Return the text of a block, or the arguments of a call."""
     match block:
         case Text():
@@ -235,7 +235,7 @@ def said(block: Block) -> str:
             return block.arguments
 
 
-def _pieces(whole: str, characters: int | None) -> list[str]:
+def _split_text(whole: str, characters: int | None) -> list[str]:
     # A few pieces for any length: realistic, without thousands of events for a large call.
     size = characters or max(8, -(-len(whole) // 4))
     return [whole[at : at + size] for at in range(0, len(whole), size)]

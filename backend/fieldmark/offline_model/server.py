@@ -56,7 +56,7 @@ class OfflineModel:
     async def __aenter__(self) -> Self:
         token = secrets.token_urlsafe(24)
         listener = socket.create_server(("127.0.0.1", 0))
-        # Without this, each part of a response waits up to 40 ms for an acknowledgement. asyncio sets it only on
+        # Otherwise each part of a response waits up to 40 ms for an acknowledgement. asyncio sets TCP_NODELAY only on
         # sockets that it creates.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # The pure Python protocol, because its logging can be disabled; only `startup`, because `serve` installs signal
@@ -110,20 +110,20 @@ class OfflineModel:
             if inspect.isawaitable(reply):
                 reply = await reply
         except Exception:  # noqa: BLE001 - whatever it was, the client gets an answer
-            # 400, so that the client doesn't retry.
+            # 400, so that the client does not retry.
             _log.exception("the offline model could not answer")
             return _refuse(400, "The offline model failed to answer.")
         if isinstance(reply, Respond):
             return reply.make(body)
         turn = reply if isinstance(reply, Turn) else Turn(reply)
         if not body.get("stream"):
-            return JSONResponse(messages.message(body, turn))
+            return JSONResponse(messages.complete_message(body, turn))
         return StreamingResponse(_stream(body, turn), media_type="text/event-stream")
 
 
 class _SilentProtocol(H11Protocol):
-    """An HTTP protocol without logging: a connection that a script drops is not an error, and the main server has its
-    own access log."""
+    """An HTTP protocol that logs nothing: scripts drop connections on purpose, and the main server has its own access
+    log."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -136,12 +136,12 @@ _SILENT.disabled = True
 
 
 async def _stream(body: Body, turn: Turn) -> AsyncIterator[str]:
-    for event in messages.opening(body, turn):
+    for event in messages.start_events(body, turn):
         yield event
     for index, block in enumerate(turn.blocks):
         for event in messages.block_events(index, block, body):
             yield event
-    for event in messages.closing(turn):
+    for event in messages.end_events(turn):
         yield event
 
 
@@ -157,8 +157,8 @@ def _count(body: Body) -> dict[str, int]:
     return {"input_tokens": messages.input_tokens(body)}
 
 
-def _refuse(status: int, words: str) -> Response:
-    return JSONResponse(messages.error(status, words), status)
+def _refuse(status: int, message: str) -> Response:
+    return JSONResponse(messages.error(status, message), status)
 
 
 async def _not_found(request: Request, error: Exception) -> Response:

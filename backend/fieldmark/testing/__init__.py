@@ -1,1 +1,1 @@
-"""For tests: a model that follows a script."""
+"""Support for tests: a scripted model."""

@@ -9,8 +9,8 @@ import pytest
 
 from agents.talking import SCHEMA
 from extraction_case import sql, tool_results
-from fieldmark.offline_model.messages import call, items, text, thinking
-from fieldmark.testing.script import Script, endless, http_error
+from fieldmark.offline_model.messages import call, objects_in, text, thinking
+from fieldmark.testing.script import Script, http_error, repeat_forever
 from two_agent_model import chat_script
 
 pytestmark = pytest.mark.anyio
@@ -101,7 +101,7 @@ async def test_chat_survives_a_restart_at_each_step(serve, clone, memory_path):
 
 
 async def test_prompt_and_tools_are_identical_in_every_turn(serve):
-    async with serve(model(endless([text("Yes.")]))) as server:
+    async with serve(model(repeat_forever([text("Yes.")]))) as server:
         document_id = await server.upload_text(PRINTED)
         first = await say(server.http, document_id, "One.")
         thread_id = first["thread_id"]
@@ -112,7 +112,7 @@ async def test_prompt_and_tools_are_identical_in_every_turn(serve):
             await say(other, uploaded.json()["id"], "Three.")
         asked = [json.dumps([request["tools"], request["system"]]) for request in server.model.requests]
         assert len(asked) >= 3 and len(set(asked)) == 1
-        assert len(items(server.model.requests[0], "tools")) == 26
+        assert len(objects_in(server.model.requests[0], "tools")) == 26
 
 
 async def test_thinking_is_returned_unchanged_and_next_turn_sees_the_history(serve):
@@ -195,7 +195,7 @@ async def test_chat_turn_ends_with_a_summary_after_ten_rounds(serve, clone):
             return [text("One tag is left.")]
         return [call("create_tag", {"name": f"tag {len(body['messages'])} {'Never' in said}"})]
 
-    async with serve(model(endless(go_round))) as server:
+    async with serve(model(repeat_forever(go_round))) as server:
         document_id = await server.upload_text(PRINTED)
         result = await say(server.http, document_id, "Make many tags.", approval="auto")
         assert (result["status"], result["answer"]) == ("completed", "One tag is left."), result

@@ -15,7 +15,7 @@ import pytest
 from extraction_case import tool_results, until
 from fieldmark.agents.registry import answer_offline
 from fieldmark.offline_model.messages import call
-from fieldmark.testing.script import Script, answers_so_far
+from fieldmark.testing.script import Script, count_model_answers
 from library_rows import LibraryDocument, insert_documents
 
 pytestmark = pytest.mark.anyio
@@ -170,7 +170,8 @@ async def test_second_question_knows_the_first(serve):
         assert [one["asked"] for one in thread["working_state"]["conversation"]] == ["Dragons?", "And griffins?"]
         sent = json.dumps(server.model.requests[-1])
         assert "answered" in sent and "None." in sent
-        assert answers_so_far(server.model.requests[-1]) == 1  # of this turn alone: a thread does not grow too long
+        # Of this turn alone: a thread does not grow too long.
+        assert count_model_answers(server.model.requests[-1]) == 1
         async with server.client() as other:
             refused = await other.post("/api/agent/ask", json={"message": "Hm?", "thread_id": thread["id"]})
             assert refused.status_code == 404

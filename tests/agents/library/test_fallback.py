@@ -19,7 +19,7 @@ from extraction_case import sql, tool_results, until
 from fieldmark.agents.library.agent import ASK, LIBRARY
 from fieldmark.agents.registry import registered
 from fieldmark.offline_model.messages import call, text
-from fieldmark.testing.script import Script, endless, http_error, stall
+from fieldmark.testing.script import Script, http_error, repeat_forever, stall_connection
 from running_server import METRICS_TOKEN
 
 pytestmark = pytest.mark.anyio
@@ -176,7 +176,7 @@ async def test_no_last_question_without_matching_passages(serve):
 
 
 async def test_last_question_is_asked_after_the_round_limit(serve):
-    async with serve(model([[INTENT], endless([SEARCH])])) as server:
+    async with serve(model([[INTENT], repeat_forever([SEARCH])])) as server:
         await put_survey(server)
         result = await ask(server.http, max_turns=6)
         reply = result["result"]
@@ -184,11 +184,11 @@ async def test_last_question_is_asked_after_the_round_limit(serve):
         assert result["usage"]["turns"] <= 6
 
 
-@pytest.mark.parametrize(("at_last", "by_model"), [(LEAKS, True), (stall(600), False)])
+@pytest.mark.parametrize(("at_last", "by_model"), [(LEAKS, True), (stall_connection(600), False)])
 async def test_last_question_is_asked_in_reserved_time_at_the_deadline(serve, at_last, by_model):
     seconds = (16, 6) if by_model else (8, 3)
     with time_for_a_question(*seconds):
-        async with serve(model([[INTENT, READ], stall(600)], at_last), max_live_agents=8) as server:
+        async with serve(model([[INTENT, READ], stall_connection(600)], at_last), max_live_agents=8) as server:
             await put_survey(server)
             reply = (await ask(server.http))["result"]
     assert (reply["fallback"]["code"], reply["fallback"]["by_model"]) == ("deadline", by_model)
@@ -237,7 +237,7 @@ async def test_tool_failure_or_timeout_is_reported_to_the_model_and_the_run_cont
 
 
 async def test_run_ends_even_if_the_fallback_search_fails(serve, clone):
-    async with serve(Script([[INTENT], endless(breaking(clone, [text("I cannot say.")]))])) as server:
+    async with serve(Script([[INTENT], repeat_forever(breaking(clone, [text("I cannot say.")]))])) as server:
         await put_survey(server)
         result = await ask(server.http)
         assert result["status"] == "completed", result

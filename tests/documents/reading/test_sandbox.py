@@ -307,7 +307,7 @@ async def test_the_reader_of_root_has_a_user_of_its_own(tmp_path: Path) -> None:
     assert names <= {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LC_ALL"}
     child = await started(locked_down=True)
     assert child.uids().real == child.uids().effective
-    assert users.is_ours(child.uids().real) and child.uids().real != users.of_postgres()
+    assert users.is_in_range(child.uids().real) and child.uids().real != users.postgres_user()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

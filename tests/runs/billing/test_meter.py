@@ -27,7 +27,7 @@ from fieldmark.runs.parts import (
     ToolUseBlock,
 )
 from fieldmark.stores import runs, usage
-from fieldmark.testing.script import Script, endless, stall
+from fieldmark.testing.script import Script, repeat_forever, stall_connection
 
 pytestmark = pytest.mark.anyio
 
@@ -201,7 +201,7 @@ async def test_interrupted_message_is_charged(case):
 
 async def test_cancelled_run_is_charged_for_its_current_message(case):
     run_id = await case.queue_run()
-    silent = Script([stall(600, text("I begin."), text("x" * 400))])
+    silent = Script([stall_connection(600, text("I begin."), text("x" * 400))])
     work = asyncio.create_task(case.execute_run(silent, run_id))
     await until(lambda: {"type": "text", "text": "I begin."} in case.events(run_id))
     await cancel(case.database, case.scope, run_id)
@@ -218,7 +218,7 @@ async def test_run_stops_at_its_cost_limit_and_keeps_its_writes(case, code):
     if code == "out_of_credit":
         limit(case, "0.2")
     script = Script(
-        [Turn([update_call("a")], usage=DEAR), Turn([update_call("b")], usage=DEAR), endless([update_call("c")])]
+        [Turn([update_call("a")], usage=DEAR), Turn([update_call("b")], usage=DEAR), repeat_forever([update_call("c")])]
     )
     finished = await case.execute_run(script, **({"max_cost_usd": Decimal("0.2")} if code == "max_cost" else {}))
     assert (finished.state["status"], finished.state["error_code"], finished.events[-1]["code"]) == (
@@ -254,7 +254,7 @@ async def test_cost_of_other_months_does_not_count(case):
 
 
 async def test_turns_count_over_attempts_up_to_the_service_limit(case):
-    read = endless([call("get_document_text")])
+    read = repeat_forever([call("get_document_text")])
     finished = await case.execute_run(Script([read]), max_turns=5)
     assert len(finished.requests) == 5 and finished.state["error_code"] == "max_turns"
     run_id = await case.queue_run(max_turns=2)

@@ -22,7 +22,7 @@ from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.lifecycle import decisions, launch
 from fieldmark.runs.lifecycle.decisions import Decision
 from fieldmark.stores.runs import RunOptions
-from fieldmark.testing.script import Script, http_error, stall
+from fieldmark.testing.script import Script, http_error, stall_connection
 from toy_agent.agent import TOY, CompareRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("both are asked")]
@@ -68,7 +68,7 @@ async def all_turns_used(case: ExtractionCase) -> Requests:
 
 
 async def a_service_that_fails_and_recovers(case: ExtractionCase) -> Requests:
-    steps = [http_error(529), [TOTAL], stall(0.3, text("Al")), http_error(500), DONE]
+    steps = [http_error(529), [TOTAL], stall_connection(0.3, text("Al")), http_error(500), DONE]
     _, requests = await _work(case, Script(steps))
     return requests
 

@@ -21,7 +21,7 @@ from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.engine.options import CliKind
 from fieldmark.runs.lifecycle import launch
 from fieldmark.runs.lifecycle.decisions import cancel
-from fieldmark.testing.script import Script, answers_so_far, endless
+from fieldmark.testing.script import Script, count_model_answers, repeat_forever
 from warm_pool import MODEL, copy_briefs, only_cli, request_prefix, text_in_home, warm_pool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("its processes are lent, cleared and ended")]
@@ -117,10 +117,10 @@ async def test_run_interrupted_before_its_message_was_stored_starts_over(cases):
     breaks = False
 
     async def answer(body):
-        if breaks and answers_so_far(body):
+        if breaks and count_model_answers(body):
             asked.set()
             await asyncio.sleep(600)
-        return READ if answers_so_far(body) == 0 else DONE
+        return READ if count_model_answers(body) == 0 else DONE
 
     async with warm_pool(answer) as warm:
         await warm.execute_run(one)
@@ -144,11 +144,11 @@ async def test_run_interrupted_before_its_message_was_stored_starts_over(cases):
 
 async def test_interrupted_run_continues_in_a_new_cli(cases):
     one, two, _ = cases
-    script, asked = Script([READ, endless(DONE)]), asyncio.Event()
+    script, asked = Script([READ, repeat_forever(DONE)]), asyncio.Event()
     breaks = False
 
     async def answer(body):
-        if breaks and answers_so_far(body) == 1:
+        if breaks and count_model_answers(body) == 1:
             asked.set()
             await asyncio.sleep(600)
         return await script(body)
@@ -177,7 +177,7 @@ async def test_interrupted_run_continues_in_a_new_cli(cases):
 
 async def test_questions_to_the_library_reuse_a_cli(cases):
     case, prices = cases[0], Prices(MODEL, None, offline=False)
-    async with warm_pool(Script([endless(DONE)])) as warm:
+    async with warm_pool(Script([repeat_forever(DONE)])) as warm:
         for _ in range(2):
             request = AskRequest(message="Who is the vendor?")
             run_id = await launch.start(case.database, case.scope, "ask", request, prices=prices)

@@ -283,7 +283,7 @@ async def _answer(path: Path, job: Job, limits: Limits, cpu_seconds: list[float]
     seconds = limits.patience * limits.job_seconds(by_ocr=isinstance(job, OcrJob))
     timeout = asyncio.timeout(seconds)
     # The reader gets the open file, since its user may have no access to the path.
-    with users.taken() as user, await asyncio.to_thread(_open_checked, path, limits) as file:
+    with users.leased_user() as user, await asyncio.to_thread(_open_checked, path, limits) as file:
         try:
             async with timeout, forkserver.reader(file.fileno(), job_to_json(job, limits, user), _MAX_LINE) as reader:
                 try:

@@ -95,7 +95,7 @@ class CliProcess:
             raise CLIConnectionError("The agent's CLI did not start in time.") from None
 
     def _make_folder(self) -> Path:
-        user = self._resources.enter_context(users.taken())
+        user = self._resources.enter_context(users.leased_user())
         self._folder = folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
         self._resources.callback(shutil.rmtree, folder, True)
         (folder / "config").mkdir(mode=0o700)
