@@ -420,7 +420,7 @@ async def course_of_a_run(side: Side, turn: int) -> AsyncGenerator[str]:
             "a run is inserted",
             lambda c: runs.add(c, scope, id=run_id, agent="extraction", task="extract", task_input={}, subject=subject),
         )
-        yield "a run gets its credit", lambda c: usage.find_room(c, run_id, priced=True)
+        yield "a run gets its credit", lambda c: usage.check_capacity(c, run_id, priced=True)
         yield "a run is claimed", lambda c: runs.claim(c, run_id)
         yield "a conversation is added to", lambda c: sessions.append(c, part, [{"type": "user", "uuid": str(uuid4())}])
         yield "a conversation is loaded", lambda c: sessions.load(c, part)
@@ -431,10 +431,10 @@ async def course_of_a_run(side: Side, turn: int) -> AsyncGenerator[str]:
             ),
         )
         yield "an event is added", lambda c: runs.append_event(c, run_id, said)
-        yield "a look at a run", lambda c: runs.look(c, run_id, 1)
+        yield "a look at a run", lambda c: runs.status_if_held(c, run_id, 1)
         yield (
             "a call is entered",
-            lambda c: calls.enter(
+            lambda c: calls.record(
                 c,
                 run_id=run_id,
                 fencing_token=1,
@@ -463,7 +463,7 @@ async def course_of_a_run(side: Side, turn: int) -> AsyncGenerator[str]:
         preview = Preview(version=1)
         yield (
             "a call is entered that a person decides",
-            lambda c: calls.enter(
+            lambda c: calls.record(
                 c,
                 run_id=run_id,
                 fencing_token=1,
@@ -478,7 +478,7 @@ async def course_of_a_run(side: Side, turn: int) -> AsyncGenerator[str]:
         )
         yield "a run waits", lambda c: runs.await_approval(c, run_id, 1, "asked", attached=True, event=said)
         yield "a call is shown again", lambda c: calls.show_updated_call(c, run_id, "asked", preview, said)
-        yield "a run is disowned", lambda c: runs.disown(c, run_id)
+        yield "a run is disowned", lambda c: runs.record_dead_worker(c, run_id)
         yield (
             "a call is decided",
             lambda c: calls.start_decision(
@@ -522,11 +522,11 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
         await extractions.save_fields(conn, made, {"a": 1}, {}, {})
         await extractions.allow_locked_paths(conn, ["a"])
         await extractions.update_fields(conn, side.extraction(n), [(["field_1"], "one"), (["field_2"], "two")], {}, {})
-        await extractions.several(conn, [side.extraction(k) for k in side.newest(25)])
-        await documents.identical(conn, [side.document(k) for k in side.newest(25)])
+        await extractions.get_many(conn, [side.extraction(k) for k in side.newest(25)])
+        await documents.identical_filenames(conn, [side.document(k) for k in side.newest(25)])
         await extractions.current(conn, document)
         await extractions.reopen(conn, side.extraction(n), -1)
-        await runs.get_in_reach(conn, run)
+        await runs.get_if_creator_may_write(conn, run)
         await extractions.current_of(conn, document)
         await examples.corrections(conn, org, SCHEMA, document)
         await schema_changes.has_active_run(conn, side.extraction(n))
@@ -539,18 +539,18 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
         await documents.unread_pages(conn, run)
         await documents.words(conn, document)
         await runs.children(conn, run, "call_1")
-        await runs.progress_of(conn, run)
+        await runs.waiting_events(conn, run)
         await runs.record_examples(conn, run, [])
         await runs.approve_later_calls(conn, waiting, ["update_field"])
         await runs.last_event(conn, run)
         await sessions.subpaths(conn, part)
         await sessions.deferred_call(conn, part)
         await sessions.has_messages(conn, part)
-        await calls.waiting(conn, [side.run(k * 10) for k in range(1, 51)])
-        await calls.decided(conn, run)
+        await calls.waiting_calls(conn, [side.run(k * 10) for k in range(1, 51)])
+        await calls.decided_calls(conn, run)
         await calls.has_code(conn, run, "update_field", "ok")
-        await calls.done_of(conn, run, ["update_field"])
-        await runs.supersede(conn, runs.Subject(document, side.extraction(n)), "Superseded.")
+        await calls.last_done(conn, run, ["update_field"])
+        await runs.cancel_waiting(conn, runs.Subject(document, side.extraction(n)), "Superseded.")
         thread = await threads.add(conn, scope, agent="extraction", document_id=document)
         await threads.get(conn, side.thread(n))
         await threads.was_mentioned(conn, side.thread(n), "document", document)
@@ -561,20 +561,20 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
         await conn.rollback()
     async with side.database.as_service() as conn:
         for _ in range(5):
-            await runs.others_wait(conn)
+            await runs.are_runs_queued(conn)
             await runs.count_waiting(conn)
             await jobs.depth(conn)
             await documents.files_to_delete(conn, 100)
-            await documents.files_deleted(conn, [])
+            await documents.record_deleted_files(conn, [])
             await documents.scope_of(conn, document)
-            await search.give_up(conn, document)
+            await search.abandon_indexing(conn, document)
             await documents.abandon(conn, document, "It is not being read.")
             await runs.scope_of(conn, run)
             await runs.fail(conn, run, "It has ended.", "failed")
         await retention.delete_old_run_records(conn, timedelta(days=3650))
         await conn.rollback()
     async with side.database.as_user_without_org(scope.user_id) as conn:
-        await organisations.enter(conn, org)
+        await organisations.resolve(conn, org)
     yield ""
 
 
@@ -665,13 +665,21 @@ ALL: dict[Steps, float] = {
 """Each with the part of the turns that it has."""
 
 NOT_MEASURED = {
-    "runs.detach": "what runs.disown does, with a fencing token",
-    "documents.read_unlocked": "what documents.begin_reading does, once a password was given",
+    "runs.detach": "what runs.record_dead_worker does, with a fencing token",
+    "documents.queue_unlocked_copy": "what documents.start_reading does, once a password was given",
     "POST /api/documents/{document_id}/read": "reads a file anew, as POST /api/documents does",
     "POST /api/documents/adopt": "enters what POST /api/documents enters, of a file in a bucket of Supabase",
     **{
         f"search_vectors.{name}": "needs pgvector, which the embedded Postgres lacks"
-        for name in ("are_available", "chunks", "count_unembedded", "lease", "nearest", "use", "write")
+        for name in [
+            "are_available",
+            "chunks_to_embed",
+            "count_unembedded",
+            "lease",
+            "nearest",
+            "set_embedder",
+            "write",
+        ]
     },
 }
 """Routes and functions of the stores that are left out, and why."""

@@ -48,7 +48,7 @@ from fieldmark.embedding.package import PackagedModel
 from fieldmark.files import stored_path
 from fieldmark.identity.scope import Scope
 from fieldmark.services import search
-from fieldmark.services.organisations import enter
+from fieldmark.services.organisations import scope_of_user
 from fieldmark.services.search_vectors import VectorIndexer
 from fieldmark.stores import documents
 from fieldmark.stores.rows import PageRow
@@ -107,7 +107,7 @@ async def quality(database: Database, name: str, judged: Judged, most: int, embe
     step = max(1, len(questions) // most)
     questions = {asked: questions[asked] for asked in list(questions)[::step]}
     user_id = uuid4()
-    scope = await enter(database, user_id)
+    scope = await scope_of_user(database, user_id)
     ids: dict[UUID, str] = {}
     began = time.perf_counter()
     for number, (title, body) in passages.items():

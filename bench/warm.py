@@ -35,7 +35,7 @@ from fieldmark.db.pool import Database
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import Body, Turn, call, text
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.services.organisations import enter
+from fieldmark.services.organisations import scope_of_user
 from fieldmark.stores import documents
 from fieldmark.stores.rows import PageRow
 from fieldmark.testing.script import count_model_answers
@@ -81,7 +81,7 @@ class Customer:
 
 async def customers(at: Service, database: Database, count: int) -> list[Customer]:
     users = [uuid4() for _ in range(count)]
-    return [Customer(await enter(database, user), at.client(user)) for user in users]
+    return [Customer(await scope_of_user(database, user), at.client(user)) for user in users]
 
 
 # The first word ------------------------------------------------------------------------------------------------------

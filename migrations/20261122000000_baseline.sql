@@ -504,12 +504,11 @@ begin
   return (select revoked_at from public.api_keys where id = p_key_id);
 end $$;
 
--- Returns the key with this hash. `refusal`: key_revoked (also if its creator left) or key_expired. `unnoted`: its use is
--- to be recorded.
+-- Returns the key with this hash. `refusal`: key_revoked (also if its creator left) or key_expired.
 create function private.use_api_key(p_hash bytea)
 returns table (
   id uuid, org_id uuid, name text, prefix text, scopes text[], role text, expires_at timestamptz, refusal text,
-  unnoted boolean)
+  needs_recording boolean)
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select k.id, k.org_id, k.name, k.prefix, k.scopes, a.role, k.expires_at,
@@ -2285,7 +2284,7 @@ $$;
 --   held            the organisation has no capacity; the run is queued again when another run ends
 --   out_of_credit, max_cost, model_unpriced   the run must fail with this code
 -- Null if the run has ended or is not visible.
-create function private.find_room(p_run_id uuid, p_priced boolean) returns text
+create function private.check_capacity(p_run_id uuid, p_priced boolean) returns text
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -5118,7 +5117,7 @@ grant execute on function
   private.fence, private.has_active_run, private.append_event, private.delta_channel, private.notify_deltas,
   private.record_call, private.claim_call, private.finish_call, private.cost_of_run, private.spent_this_month,
   private.lock_credit, private.count_active_runs, private.is_blocked, private.runs_ahead, private.waits_behind,
-  private.is_budget_spent, private.is_credit_spent, private.find_room, private.charge, private.await_approval,
+  private.is_budget_spent, private.is_credit_spent, private.check_capacity, private.charge, private.await_approval,
   private.show_updated_call, private.is_creator_without_access, private.approval_refusal_reason, private.approval_refusal_reason_for,
   private.decided_by_others, private.start_decision, private.approve_later_calls, private.resume_run, private.detach_run,
   private.detach_dead_worker, private.has_open_children, private.await_runs, private.tree_of_run, private.cancel_run,

@@ -38,7 +38,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runtime import Runtime
-from fieldmark.services.organisations import enter
+from fieldmark.services.organisations import scope_of_user
 from fieldmark.settings import Settings
 from running_server import METRICS_TOKEN, PATIENCE, Clone, RunningServer, Serve
 
@@ -273,7 +273,7 @@ def serve(clone: Clone) -> Serve:
                 await _wait_for_workers(service)
             base_url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
             user_id = uuid4()
-            scope = await enter(service.database, user_id)
+            scope = await scope_of_user(service.database, user_id)
             token = LocalTokens(chosen["home"]).sign(user_id)
             headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
             try:

@@ -108,7 +108,7 @@ class ExtractionCase:
         """Record a tool call as the permission hook does: approved, or pending a decision if `ask`."""
         async with self.database.as_user(self.scope) as conn:
             preview = await _preview(conn, context, name, arguments) if ask else None
-            await tool_calls.enter(
+            await tool_calls.record(
                 conn,
                 run_id=context.run_id,
                 fencing_token=context.fencing_token,

@@ -57,7 +57,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.runs.lifecycle import decisions
 from fieldmark.runtime import Runtime
-from fieldmark.services.organisations import enter
+from fieldmark.services.organisations import scope_of_user
 from fieldmark.settings import Settings
 from fieldmark.stores import runs
 from fieldmark.stores.library import PromptText, prompts, schemas, tags
@@ -371,7 +371,7 @@ async def opened(settings: Settings) -> AsyncIterator[House]:
     with listen("127.0.0.1", 0) as listener:
         async with app.router.lifespan_context(app):
             user_id = uuid4()
-            scope = await enter(app.state.runtime.database, user_id)
+            scope = await scope_of_user(app.state.runtime.database, user_id)
             base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             house = House(app, scope, base_url, LocalTokens(settings.home).sign(user_id))
             tasks = {asyncio.create_task(serve_app(app, listener)), asyncio.create_task(house.cancel_what_comes())}

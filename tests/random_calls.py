@@ -57,7 +57,7 @@ from fieldmark.runs.lifecycle import decisions
 from fieldmark.services import extractions
 from fieldmark.services.evidence import DocumentIndexes
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite
-from fieldmark.services.organisations import enter
+from fieldmark.services.organisations import scope_of_user
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
 
@@ -511,7 +511,7 @@ async def play(
         await psycopg.AsyncConnection.connect(owner_url, autocommit=True, row_factory=dict_row) as owner,
     ):
         case = await stack.enter_async_context(
-            document_with_pages(database, owner_url, await enter(database, uuid4()), [INVOICE])
+            document_with_pages(database, owner_url, await scope_of_user(database, uuid4()), [INVOICE])
         )
         for with_schema, acts in drawn:
             one = Play(await case.another_extraction(SCHEMA if with_schema else None), owner, report)

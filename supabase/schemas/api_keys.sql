@@ -57,12 +57,11 @@ begin
   return (select revoked_at from public.api_keys where id = p_key_id);
 end $$;
 
--- Returns the key with this hash. `refusal`: key_revoked (also if its creator left) or key_expired. `unnoted`: its use is
--- to be recorded.
+-- Returns the key with this hash. `refusal`: key_revoked (also if its creator left) or key_expired.
 create function private.use_api_key(p_hash bytea)
 returns table (
   id uuid, org_id uuid, name text, prefix text, scopes text[], role text, expires_at timestamptz, refusal text,
-  unnoted boolean)
+  needs_recording boolean)
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select k.id, k.org_id, k.name, k.prefix, k.scopes, a.role, k.expires_at,

@@ -86,7 +86,7 @@ $$;
 --   held            the organisation has no capacity; the run is queued again when another run ends
 --   out_of_credit, max_cost, model_unpriced   the run must fail with this code
 -- Null if the run has ended or is not visible.
-create function private.find_room(p_run_id uuid, p_priced boolean) returns text
+create function private.check_capacity(p_run_id uuid, p_priced boolean) returns text
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from browser.window import label
-from fieldmark.services.organisations import enter
+from fieldmark.services.organisations import scope_of_user
 
 pytestmark = pytest.mark.anyio
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 async def test_member_is_invited_and_removed(serve, browsing):
     async with serve() as server, browsing(server) as window, browsing(server) as other:
         page, stranger = window.page, uuid4()
-        await enter(server.runtime.database, stranger)
+        await scope_of_user(server.runtime.database, stranger)
         await window.enter("/settings")
         await page.get_by_label(label("settings.organisation.create")).fill("Acme")
         await page.get_by_role("button", name="Create", exact=True).click()

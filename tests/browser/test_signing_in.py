@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from browser.window import label
-from fieldmark.services.organisations import enter
+from fieldmark.services.organisations import scope_of_user
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ async def test_sign_in_is_required_and_wrong_token_refused(serve, browsing):
 async def test_link_of_another_account_asks_before_switching(serve, browsing):
     async with serve() as server, browsing(server) as window:
         page, stranger = window.page, uuid4()
-        await enter(server.runtime.database, stranger)
+        await scope_of_user(server.runtime.database, stranger)
         await server.upload_text(name="mine.txt")
         await window.enter("/documents")
         await page.get_by_role("link", name="mine.txt").wait_for()

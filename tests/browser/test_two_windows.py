@@ -9,7 +9,7 @@ import pytest
 from agents.library.test_asking import INTENT, submit
 from browser.scripts import COMPLETE, IDENTIFIED, ask_before_writes, extracted, reading, saves
 from browser.window import Window, label
-from fieldmark.services.organisations import enter
+from fieldmark.services.organisations import scope_of_user
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -106,7 +106,7 @@ async def test_other_tenant_sees_nothing_at_any_address(serve, browsing):
         (thread,) = [one["id"] for one in (await server.get("threads?agent=library"))["items"]]
         await ask_before_writes(server, document)
         stranger = uuid4()
-        await enter(server.runtime.database, stranger)
+        await scope_of_user(server.runtime.database, stranger)
         async with server.client(stranger) as http:
             own = (await http.post("/api/documents", files={"file": ("own.txt", TEXT.encode())})).json()["id"]
         addresses = {

@@ -51,7 +51,7 @@ class Proposal:
         """A transaction in which the run's call writes."""
         call_id = f"call-{uuid4()}"
         async with self.house.acting() as conn:
-            await tool_calls.enter(
+            await tool_calls.record(
                 conn,
                 run_id=self.run_id,
                 fencing_token=self.token,
@@ -321,7 +321,7 @@ async def test_a_run_that_comes_to_nothing_leaves_nothing(house: House) -> None:
         await it.make()
         async with it.call() as conn:
             tag = (await tags.create(conn, house.scope.org_id, "new", "#000000")).id
-            await tags.change_of_document(conn, it.document_id, add=[tag], remove=[])
+            await tags.change_document_tags(conn, it.document_id, add=[tag], remove=[])
         if how != "nothing extracted":
             await it.extract(RunStatus.FAILED if how == "a part failed" else RunStatus.COMPLETED)
         async with house.acting() as conn:
@@ -361,7 +361,7 @@ async def test_rejecting_removes_what_the_run_made_and_nothing_else(house: House
     it = await (await house.document()).proposed()
     other = await (await house.document(RECEIPT.format(1))).proposed("Receipts")
     async with house.acting() as conn:
-        await tags.change_of_document(conn, other.document_id, add=[old], remove=[])
+        await tags.change_document_tags(conn, other.document_id, add=[old], remove=[])
     before = house.left()
     await it.decide(False)
     state = await it.state()
@@ -383,14 +383,14 @@ async def test_tags_of_others_stay_and_those_of_the_run_go_from_the_document(hou
     await it.make()
     async with it.call() as conn:
         new, kept, changed = [(await tags.create(conn, org_id, name)).id for name in ("new", "kept", "changed")]
-        await tags.change_of_document(conn, it.document_id, add=[old, both, new, kept], remove=[])
+        await tags.change_document_tags(conn, it.document_id, add=[old, both, new, kept], remove=[])
         await tags.update(conn, changed, name="newer", color=None)
     await it.extract()
     await it.end()
     other = await house.upload(auto_create=False)
     async with house.acting() as conn:
-        await tags.change_of_document(conn, it.document_id, add=[both], remove=[])  # a person, too
-        await tags.change_of_document(conn, other, add=[kept], remove=[])
+        await tags.change_document_tags(conn, it.document_id, add=[both], remove=[])  # a person, too
+        await tags.change_document_tags(conn, other, add=[kept], remove=[])
         await tags.update(conn, changed, name=None, color="#ffffff")
     await it.decide(False)
     named = {row["name"] for row in house.sql("select name from tags where deleted_at is null")}

@@ -19,7 +19,7 @@ from fieldmark.files import LocalFiles
 from fieldmark.identity.scope import Scope
 from fieldmark.services.documents import DocumentService
 from fieldmark.stores import documents
-from fieldmark.stores.documents import DocumentFilter
+from fieldmark.stores.documents import DocumentListFilter
 from fieldmark.stores.rows import DocumentRow
 
 pytestmark = pytest.mark.anyio
@@ -92,7 +92,7 @@ async def test_what_is_attached_to_a_mail_becomes_documents_that_know_it(service
     assert row.parent_document_id is None
     async with database.as_user(scope) as conn:
         assert (await documents.pages(conn, first.id))[0].text.strip() == "Total: 1"
-        wanted = DocumentFilter(parent_id=mail_id)
+        wanted = DocumentListFilter(parent_id=mail_id)
         listed = await documents.list_documents(conn, scope.org_id, limit=9, filters=wanted)
         assert {item.id for item in listed.items} == {first.id, second.id}
     assert kept(files) == {row.storage_path, first.storage_path, second.storage_path}

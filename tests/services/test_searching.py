@@ -176,7 +176,7 @@ async def test_what_is_deleted_is_found_no_more_and_leaves_nothing(library):
 async def test_what_is_read_anew_or_renamed_takes_the_place_of_what_was(library):
     document = await library.add("The roof leaks.", filename="Hilltop.txt")
     async with library.database.as_user(library.scope) as conn:
-        await documents.begin_reading(conn, document)
+        await documents.start_reading(conn, document)
     sql(library.owner_url, "update documents set status = 'reading' where id = %s", document)
     assert await library.found("roof") == []
     sql(library.owner_url, "delete from document_pages where document_id = %s", document)

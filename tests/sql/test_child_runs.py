@@ -225,7 +225,7 @@ def test_budget_covers_the_root_and_all_descendants(owner_runs: OwnerRuns) -> No
     root = owner_runs.create(max_cost_usd=10)
     child = owner_runs.create(parent_run_id=root, parent_call_id="call", max_cost_usd=9.5)
     leaf = owner_runs.create_child(child, status="queued")
-    room = "select private.find_room(%s, %s)"
+    room = "select private.check_capacity(%s, %s)"
     assert owner_runs.fetch(room, leaf, True) == "granted"
     assert charge(owner_runs, child, 9) is None
     assert charge(owner_runs, child, 0.5, "n") == "max_cost"  # its own
@@ -240,7 +240,7 @@ def test_parent_and_child_share_a_capacity_of_one(roles: Roles, sample: Sample) 
         connection.execute("update credit_limits set max_concurrent_runs = 1, max_usd = null")
         set_role(connection, "authenticated", {"sub": str(sample.owner), "org_id": str(sample.org)})
         owner_runs = OwnerRuns(connection, sample)
-        room = "select private.find_room(%s, true)"
+        room = "select private.check_capacity(%s, true)"
         parent = owner_runs.create()
         owner_runs.record_call(parent)
         child = owner_runs.create_child(parent, status="queued")

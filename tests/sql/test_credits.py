@@ -56,7 +56,7 @@ class OrganisationRuns:
         connection = self.workers[worker]
         with connection.transaction():
             set_role(connection, "authenticated", {"sub": str(self.sample.owner), "org_id": str(self.sample.org)})
-            row = connection.execute("select private.find_room(%s, %s)", [run, priced]).fetchone()
+            row = connection.execute("select private.check_capacity(%s, %s)", [run, priced]).fetchone()
             result = row and row[0]
             if result == "granted":
                 connection.execute(

@@ -377,7 +377,7 @@ CALLABLE = {
         await_approval show_updated_call is_creator_without_access start_decision approve_later_calls
         resume_run detach_run detach_dead_worker has_open_children has_active_run await_runs tree_of_run
         cancel_run cost_of_run spent_this_month lock_credit count_active_runs is_blocked runs_ahead
-        waits_behind is_budget_spent is_credit_spent find_room charge child_name nodes changes is_leaf
+        waits_behind is_budget_spent is_credit_spent check_capacity charge child_name nodes changes is_leaf
         search count_unindexed_documents search_nearest count_unembedded_documents has_vectors search_stems
         current_extraction folded is_blank check_json checked_path set_at_path name_at merge fields_at
         locked_extraction write_fields is_agent this_run this_call is_proposed this_root_run follow_schema

@@ -16,7 +16,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.statuses import DocumentStage
 from fieldmark.identity.scope import Scope
 from fieldmark.stores import auto_creations, documents, extractions, runs, tool_calls
-from fieldmark.stores.documents import DocumentFilter
+from fieldmark.stores.documents import DocumentListFilter
 from fieldmark.stores.extractions import ExtractionFilter
 from fieldmark.stores.library import prompts, schemas, tags
 from fieldmark.stores.paging import Cursor
@@ -118,7 +118,7 @@ Statement = Callable[[Connection, LargeDatabase], Awaitable[Any]]
 STATEMENTS: dict[str, Statement] = {
     "documents.list": lambda c, f: documents.list_documents(c, f.scope.org_id, limit=20),
     "documents.list of a tag": lambda c, f: documents.list_documents(
-        c, f.scope.org_id, limit=20, filters=DocumentFilter(tag_id=f.tag)
+        c, f.scope.org_id, limit=20, filters=DocumentListFilter(tag_id=f.tag)
     ),
     "documents.unread_pages": lambda c, f: documents.unread_pages(c, f.run),
     "documents.remove": lambda c, f: documents.remove(c, f.document),
@@ -127,7 +127,7 @@ STATEMENTS: dict[str, Statement] = {
         for stage in DocumentStage
         for name, query in (
             ("count", documents.count_documents),
-            ("list", lambda c, o, s: documents.list_documents(c, o, limit=20, filters=DocumentFilter(stage=s))),
+            ("list", lambda c, o, s: documents.list_documents(c, o, limit=20, filters=DocumentListFilter(stage=s))),
         )
     },
     "extractions.list": lambda c, f: extractions.list_extractions(c, f.scope.org_id, limit=20),
@@ -148,7 +148,7 @@ STATEMENTS: dict[str, Statement] = {
     ),
     "prompts.remove": lambda c, f: prompts.remove(c, f.prompt),
     "tags.remove": lambda c, f: tags.remove(c, f.tag),
-    "tags.of_documents": lambda c, f: tags.of_documents(c, [f.document]),
+    "tags.by_document": lambda c, f: tags.by_document(c, [f.document]),
     "extractions.history of a path": lambda c, f: extractions.history(
         c, f.extraction, path=paths.parse("a"), limit=20, before=99
     ),
@@ -161,11 +161,11 @@ STATEMENTS: dict[str, Statement] = {
     "runs.list": lambda c, f: runs.list_runs(c, f.scope, status=None, limit=20),
     "runs.list of a status": lambda c, f: runs.list_runs(c, f.scope, status="awaiting_approval", limit=20),
     "runs.claim": lambda c, f: runs.claim(c, f.run),
-    "runs.supersede": lambda c, f: runs.supersede(c, Subject(f.document, f.extraction), "No."),
-    "runs.supersede in a thread": lambda c, f: runs.supersede(c, Subject(thread_id=f.thread), "No."),
+    "runs.cancel_waiting": lambda c, f: runs.cancel_waiting(c, Subject(f.document, f.extraction), "No."),
+    "runs.supersede in a thread": lambda c, f: runs.cancel_waiting(c, Subject(thread_id=f.thread), "No."),
     "runs.cancel": lambda c, f: runs.cancel(c, f.run, "No."),
-    "tool_calls.waiting": lambda c, f: tool_calls.waiting(c, [f.run]),
-    "tool_calls.decided": lambda c, f: tool_calls.decided(c, f.run),
+    "tool_calls.waiting_calls": lambda c, f: tool_calls.waiting_calls(c, [f.run]),
+    "tool_calls.decided_calls": lambda c, f: tool_calls.decided_calls(c, f.run),
 }
 
 
@@ -197,7 +197,7 @@ async def test_no_statement_scans_a_tenant_table(large: LargeDatabase) -> None:
 async def test_later_list_pages_cost_the_same_as_the_first(large: LargeDatabase) -> None:
     async with large.database.as_user(large.scope) as conn:
         position = Position(large.last - timedelta(minutes=150), large.run)
-        tagged = DocumentFilter(tag_id=large.tag)
+        tagged = DocumentListFilter(tag_id=large.tag)
 
         async def rows_read(query: Awaitable[Any]) -> int:
             count = "select coalesce(sum(idx_tup_fetch + seq_tup_read), 0) as n from pg_stat_xact_user_tables"

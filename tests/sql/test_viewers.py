@@ -33,7 +33,7 @@ VOLATILE_CALLS = {
     "private.detach_run": "(%(run)s, 1)",
     "private.detach_dead_worker": "(%(run)s)",
     "private.await_runs": "(%(run)s, 'call_1')",
-    "private.find_room": "(%(run)s, true)",
+    "private.check_capacity": "(%(run)s, true)",
     # Bookkeeping, below.
     "private.notify_deltas": "(%(run)s, 1, '{}')",
     "private.charge": "(%(run)s, %(org)s, 'extraction', 'm9', 'm', 1, 1, 0, 0, 0, 0.1)",

@@ -68,7 +68,7 @@ async def test_approval_for_one_tool_allows_no_other(case, context):
 
 async def test_a_refused_call_does_not_run(case, context):
     async with case.database.as_user(case.scope) as conn:
-        await tool_calls.enter(
+        await tool_calls.record(
             conn,
             run_id=context.run_id,
             fencing_token=context.fencing_token,

@@ -79,7 +79,7 @@ async def _enter(request: Request, caller: Person | KeyCaller, org_id: UUID | No
             raise NotFound("There is no such organisation.")
         scope, role, key = Scope(caller.id, caller.org_id, caller.expires_at), caller.role, caller
     else:
-        entered = await organisations.enter_with_role(get_runtime(request).database, caller.user_id, org_id)
+        entered = await organisations.organisation_of_user(get_runtime(request).database, caller.user_id, org_id)
         scope, role, key = Scope(caller.user_id, entered.org_id, caller.expires_at), entered.role, None
     structlog.contextvars.bind_contextvars(org_id=str(scope.org_id), user_id=str(scope.user_id))
     _check_rights(request, role, key)

@@ -48,7 +48,7 @@ from fieldmark.services import auto_creations, extractions
 from fieldmark.services.api_keys import require_scope
 from fieldmark.services.fair_share import PAGE_RENDERING
 from fieldmark.stores import documents
-from fieldmark.stores.documents import DocumentFilter
+from fieldmark.stores.documents import DocumentListFilter
 from fieldmark.stores.library import tags
 from fieldmark.stores.rows import DocumentRow, PageRow
 from fieldmark.stores.rows import PageText as PageTextRow
@@ -306,7 +306,9 @@ async def list_documents(
     document_id: Annotated[list[UUID] | None, Query(max_length=MAX_IDS, description="Only these documents.")] = None,
 ) -> ListPage[Document]:
     """List the organisation's documents, newest first."""
-    filters = DocumentFilter(parent_document_id, status, media_type, filename, since, until, tag_id, document_id, stage)
+    filters = DocumentListFilter(
+        parent_document_id, status, media_type, filename, since, until, tag_id, document_id, stage
+    )
     async with runtime.database.as_user(scope) as conn:
         page = await documents.list_documents(conn, scope.org_id, limit=limit, before=before, filters=filters)
     return ListPage[Document](items=await _with_review_counts(runtime, scope, page.items), next=page.next)
@@ -351,7 +353,7 @@ async def update_document(document_id: UUID, body: DocumentChange, conn: Conn) -
     if body.filename is not None:
         await documents.rename(conn, document_id, body.filename)
     if body.tags is not None:
-        await tags.set_of_document(conn, document_id, body.tags)
+        await tags.set_document_tags(conn, document_id, body.tags)
     return Document.of(await documents.find(conn, document_id))
 
 
@@ -372,7 +374,7 @@ async def accept_auto_creation(
     if body is None or not body.tags:
         return Document.of(row)
     require_scope(caller, Permission.DOCUMENTS_WRITE, "`tags`")
-    await tags.change_of_document(conn, document_id, add=body.tags)
+    await tags.change_document_tags(conn, document_id, add=body.tags)
     return Document.of(await documents.find(conn, document_id))
 
 

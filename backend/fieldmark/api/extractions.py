@@ -39,7 +39,7 @@ from fieldmark.services.evidence import INDEXES, unmapped
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
 from fieldmark.stores import extractions as stored
 from fieldmark.stores.extractions import ExtractionFilter
-from fieldmark.stores.rows import Change, ExtractionRow
+from fieldmark.stores.rows import ExtractionRow, FieldChange
 
 router = Routes(prefix="/api/extractions", tags=["extractions"])
 
@@ -540,11 +540,11 @@ async def get_history(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="The most changes to return.")] = 100,
     before: Annotated[int | None, Query(ge=0, le=2**63 - 1, description="The `next` of the previous page.")] = None,
-) -> NumberedListPage[Change]:
+) -> NumberedListPage[FieldChange]:
     """List the changes of an extraction, newest first, one entry per value: the old and new value, author and run."""
     under = None if path is None else paths.parse(path)
     rows, next_page = await stored.history(conn, extraction_id, path=under, limit=limit, before=before)
-    return NumberedListPage[Change](items=rows, next=next_page)
+    return NumberedListPage[FieldChange](items=rows, next=next_page)
 
 
 @router.patch("/{extraction_id}/fields", response_model=ChangedExtraction)

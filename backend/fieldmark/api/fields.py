@@ -19,7 +19,7 @@ from fieldmark.domain.field_query import FieldAnswer, FieldQuery, KnownFields
 from fieldmark.services import field_queries
 from fieldmark.stores import field_values, known_fields
 from fieldmark.stores.field_values import FieldValueRow
-from fieldmark.stores.paging import Page
+from fieldmark.stores.paging import RowPage
 
 router = Routes(prefix="/api/fields", tags=["fields"])
 
@@ -41,7 +41,7 @@ Filters = Annotated[DocumentFilters, Depends(get_filters)]
 @router.get("")
 async def list_fields(scope: TheScope, conn: Conn, where: Filters) -> KnownFields:
     """List the field paths in the newest documents, by document type."""
-    return await known_fields.run(conn, scope.org_id, where)
+    return await known_fields.list_known_fields(conn, scope.org_id, where)
 
 
 class DocumentFieldValue(BaseModel):
@@ -74,7 +74,7 @@ async def list_field_values(
     return await json_response(_values, page)
 
 
-def _values(page: Page[FieldValueRow]) -> ListPage[DocumentFieldValue]:
+def _values(page: RowPage[FieldValueRow]) -> ListPage[DocumentFieldValue]:
     items = [
         DocumentFieldValue.model_construct(**asdict(row), document_id=row.id, proposed=row.is_proposed)
         for row in page.items

@@ -98,7 +98,7 @@ async def get_me(caller: TheCaller, runtime: TheRuntime) -> Me:
         )
         own = await _organisation_of_key(runtime, caller)
         return Me(user_id=caller.id, email=None, key=key, org_id=own.id, organisations=[own])
-    personal = await service.enter_with_role(runtime.database, caller.user_id)
+    personal = await service.organisation_of_user(runtime.database, caller.user_id)
     async with runtime.database.as_user_without_org(caller.user_id) as conn:
         page = await organisations.of_user(conn, caller.user_id, limit=200)
     return Me(
@@ -118,7 +118,7 @@ async def list_organisations(
     if isinstance(caller, KeyCaller):
         require_scope(caller, Permission.MEMBERS_READ, "this list")
         return ListPage[Organisation](items=[await _organisation_of_key(runtime, caller)], next=None)
-    await service.enter(runtime.database, caller.user_id)
+    await service.scope_of_user(runtime.database, caller.user_id)
     async with runtime.database.as_user_without_org(caller.user_id) as conn:
         page = await organisations.of_user(conn, caller.user_id, limit=limit, before=before)
     return ListPage[Organisation].of(page)
@@ -157,7 +157,7 @@ async def list_setting_changes(
 @router.delete("/api/organisations/{organisation_id}", status_code=204)
 async def delete_organisation(organisation_id: UUID, person: ThePerson, runtime: TheRuntime) -> None:
     """Delete an organisation with everything in it. It disappears for all members at once. Owners only."""
-    scope = await service.enter(runtime.database, person.user_id, organisation_id)
+    scope = await service.scope_of_user(runtime.database, person.user_id, organisation_id)
     async with runtime.database.as_user(scope) as conn:
         await organisations.delete(conn, organisation_id)
 
@@ -166,7 +166,7 @@ async def delete_organisation(organisation_id: UUID, person: ThePerson, runtime:
 async def leave_organisation(organisation_id: UUID, person: ThePerson, runtime: TheRuntime) -> None:
     """Leave an organisation. Your keys in it are revoked. The last owner cannot leave, and no one can leave their
     personal organisation."""
-    scope = await service.enter(runtime.database, person.user_id, organisation_id)
+    scope = await service.scope_of_user(runtime.database, person.user_id, organisation_id)
     async with runtime.database.as_user(scope) as conn:
         await organisations.leave(conn, scope)
 

@@ -77,10 +77,10 @@ def at_once(settings: Settings) -> Settings:
 async def opened(settings: Settings, user: UUID, org: UUID | None = None) -> AsyncGenerator[tuple[Runtime, Scope]]:
     """Open the service and the user's scope: in `org`, or in the personal organisation."""
     from fieldmark.runtime import open_runtime
-    from fieldmark.services.organisations import enter
+    from fieldmark.services.organisations import scope_of_user
 
     async with open_runtime(settings) as runtime:
-        yield runtime, await enter(runtime.database, user, org)
+        yield runtime, await scope_of_user(runtime.database, user, org)
 
 
 def say_offline(settings: Settings) -> None:

@@ -31,12 +31,12 @@ async def claim(database: Database, scope: Scope, run_id: UUID, prices: Prices, 
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
         priced = run is not None and prices.are_known(run.model or default_model)
-        room = await usage.find_room(conn, run_id, priced=priced)
+        room = await usage.check_capacity(conn, run_id, priced=priced)
         run = await runs.claim(conn, run_id) if room == "granted" else None
         if run is not None and run.consecutive_failures <= MAX_CONSECUTIVE_FAILURES and run.fencing_token <= MAX_CLAIMS:
             return await _start_first_attempt(conn, run) if run.fencing_token == 1 else run
-        if room is None and await runs.get_in_reach(conn, run_id) is not None:
-            await runs.disown(conn, run_id)
+        if room is None and await runs.get_if_creator_may_write(conn, run_id) is not None:
+            await runs.record_dead_worker(conn, run_id)
             return None
     if room == "held":
         log.info("the run waits until another run of its organisation ends")
@@ -52,7 +52,7 @@ async def claim(database: Database, scope: Scope, run_id: UUID, prices: Prices, 
 async def status_or_abandon(database: Database, scope: Scope, run_id: UUID) -> RunStatus | None:
     """Return the current status of a run that this worker lost. A run that its user can't see any more is failed."""
     async with database.as_user(scope) as conn:
-        run = await runs.get_in_reach(conn, run_id)
+        run = await runs.get_if_creator_may_write(conn, run_id)
     if run is None:
         await _abandon(database, run_id)
     return None if run is None else run.status

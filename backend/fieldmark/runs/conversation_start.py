@@ -46,7 +46,7 @@ async def earlier_outcome(context: RunContext) -> Outcome | None:
     if context.fencing_token == 1 or not toolset.ending:
         return None
     async with context.database.as_user(context.scope) as conn:
-        call = await tool_calls.done_of(conn, context.run_id, toolset.ending)
+        call = await tool_calls.last_done(conn, context.run_id, toolset.ending)
     answer = None if call is None else toolset.answer(call.tool, call.arguments, call.data)
     return None if answer is None else completed_by_tool(answer)
 
@@ -72,7 +72,7 @@ async def _restart_message(context: RunContext) -> Prompt:
 async def _resumed_message(context: RunContext) -> str:
     """Return the message that continues an interrupted conversation. It lists the calls that were decided."""
     async with context.database.as_user(context.scope) as conn:
-        calls = await tool_calls.decided(conn, context.run_id)
+        calls = await tool_calls.decided_calls(conn, context.run_id)
     resumed = AGENTS[context.run.agent].resumed
     return f"{resumed}\n\n{decided_text(calls)}" if calls else resumed
 

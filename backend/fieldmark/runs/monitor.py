@@ -97,7 +97,7 @@ class RunMonitor:
 
     async def _refresh(self) -> None:
         async with self._context.database.as_user(self._context.scope) as conn:
-            status = await runs.look(conn, self._context.run_id, self._context.fencing_token)
+            status = await runs.status_if_held(conn, self._context.run_id, self._context.fencing_token)
         if status is None or status.is_final:
             raise Fenced("The run has ended, or another worker has claimed it.")
         self._status = status
@@ -109,7 +109,7 @@ class RunMonitor:
         if self._pool.has_free_slot:
             return True
         async with self._context.database.as_service() as conn:
-            return not await runs.others_wait(conn)
+            return not await runs.are_runs_queued(conn)
 
 
 async def _wait_until_ended(task: asyncio.Task[Any]) -> None:

@@ -370,7 +370,7 @@ class Runner:
     async def _record(self, scope: Scope, run: RunRow, outcome: Outcome) -> tuple[str, str | None]:
         """Record the outcome. Return the status and the error code."""
         async with self.database.as_user(scope) as conn:
-            now = await runs.look(conn, run.id, run.fencing_token)
+            now = await runs.status_if_held(conn, run.id, run.fencing_token)
             if now is RunStatus.AWAITING_APPROVAL and outcome.code not in (None, RunError.UNSEALED):
                 # The person can still decide; another process continues the run then.
                 log.warning("the agent's process ended while a person decides", code=outcome.code)

@@ -63,7 +63,7 @@ class ApiKeys:
                 "completely."
             )
         async with self._database.as_service() as conn:
-            found = await api_keys.use(conn, hashlib.sha256(key.encode()).digest())
+            found = await api_keys.find_by_hash(conn, hashlib.sha256(key.encode()).digest())
         if found is None:
             raise Unauthenticated("There is no such API key. It may have been deleted: create another one.")
         if found.refusal == KeyExpired.code:
@@ -72,7 +72,7 @@ class ApiKeys:
             raise KeyRevoked(
                 "The API key was revoked, or the person who created it has left the organisation. Create another one."
             )
-        if found.unnoted and found.id not in self._recording:
+        if found.needs_recording and found.id not in self._recording:
             task = asyncio.create_task(self._record_use(found.id), name="key use")
             self._recording[found.id] = task
             task.add_done_callback(lambda _: self._recording.pop(found.id, None))

@@ -54,7 +54,7 @@ def _match_as_json(kind: str, similar: SimilarDocument) -> Fields:
         "schema_id": str(similar.schema_id),
         "schema_revid": str(similar.schema_revid),
         "prompt_revid": None if similar.prompt_revid is None else str(similar.prompt_revid),
-        "why": f"Both documents are of the kind {kind!r} and share {similar.common} of {similar.together} labels.",
+        "why": f"Both documents are of kind {kind!r} and share {similar.shared_labels} of {similar.all_labels} labels.",
     }
 
 

@@ -143,7 +143,7 @@ class DocumentService:
             await self._files.put(path, copy)
         try:
             async with self._database.as_user(scope) as conn:
-                if not await documents.read_unlocked(conn, document_id, path):
+                if not await documents.queue_unlocked_copy(conn, document_id, path):
                     raise Conflict("The document does not need a password any more: it is being read already.")
                 return await documents.find(conn, document_id)
         except BaseException:
@@ -233,7 +233,7 @@ class DocumentService:
         root_id = containers[-1] if containers else document_id
         async with self._database.as_user(scope) as conn:
             # The outermost document is locked first, as a deletion does.
-            if not await documents.lock(conn, root_id) or await documents.begin_reading(conn, document_id) is None:
+            if not await documents.lock(conn, root_id) or await documents.start_reading(conn, document_id) is None:
                 return  # another worker has read it, or it was deleted meanwhile
             rows = await run_in_thread(_rows, reading.pages)
             for start in range(0, len(rows), PAGES_PER_STATEMENT):
@@ -248,7 +248,7 @@ class DocumentService:
             )
             if children:
                 warnings = await self._add_children(conn, scope, root_id, document_id, children)
-                await documents.warn(conn, document_id, [*warnings, *reading.warnings])
+                await documents.replace_warnings(conn, document_id, [*warnings, *reading.warnings])
 
     async def _store_enclosed(self, scope: Scope, enclosed: Sequence[EnclosedFile]) -> list[NewChild]:
         """Store the files inside a document. If the worker dies before their documents are created,
@@ -320,7 +320,7 @@ class DocumentService:
                 except Invalid:  # skipped, so that one organisation's path cannot block those of others
                     log.warning("stored path is invalid", code=Invalid.code)
             async with self._database.as_service() as conn:
-                await documents.files_deleted(conn, paths)
+                await documents.record_deleted_files(conn, paths)
             if len(paths) < FILES_PER_BATCH:
                 return
 

@@ -48,7 +48,7 @@ async def choose(
     """Return the examples for a run, among the corrections that its user can see, and record them in the run. A
     restarted run gets the same examples, without those withdrawn since. Empty if the organisation turned examples off.
     """
-    is_enabled = await examples.is_on(conn, scope.org_id) if run.with_examples is None else run.with_examples
+    is_enabled = await examples.are_enabled(conn, scope.org_id) if run.with_examples is None else run.with_examples
     if schema is None or not is_enabled:
         return []
     found = _usable(await examples.corrections(conn, scope.org_id, schema, document_id))

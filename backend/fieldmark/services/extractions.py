@@ -226,7 +226,7 @@ async def _broken_paths_by_id(
     result = {row.id: cached[row.id] for row in rows if row.id not in new}
     for first in range(0, len(new), CHECK_BATCH_SIZE):
         async with database.as_user(scope) as conn:
-            found = await extractions.several(conn, new[first : first + CHECK_BATCH_SIZE])
+            found = await extractions.get_many(conn, new[first : first + CHECK_BATCH_SIZE])
         result |= await _check_all(scope.org_id, found)
     return result
 

@@ -58,9 +58,9 @@ def _results(aggregate: Aggregate, cells: Sequence[Cell], documents: int) -> Ite
     for cell in of_path:
         is_rounded = False
         if op is AggregateOp.MIN:
-            value = cell.least
+            value = cell.minimum
         elif op is AggregateOp.MAX:
-            value = cell.most
+            value = cell.maximum
         elif cell.total is None:
             continue
         elif op is AggregateOp.SUM:

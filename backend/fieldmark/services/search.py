@@ -291,10 +291,10 @@ async def index(database: Database, document_id: UUID) -> None:
     raise Invalid(f"The document changed during each of {_MAX_ATTEMPTS} attempts to index it. It is tried again later.")
 
 
-async def give_up(database: Database, document_id: UUID) -> None:
+async def abandon_indexing(database: Database, document_id: UUID) -> None:
     """Keep the current index entries of a document after too many failed attempts."""
     async with database.as_service() as conn:
-        await store.give_up(conn, document_id)
+        await store.abandon_indexing(conn, document_id)
 
 
 def _index_entries(

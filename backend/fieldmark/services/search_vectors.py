@@ -60,6 +60,6 @@ class VectorIndexer:
         if self._name is None:
             name = name_of(self._embedder, await self._embedder.question("length"))
             async with self._database.as_service() as conn:
-                await search_vectors.use(conn, name)
+                await search_vectors.set_embedder(conn, name)
             self._name = name
         return self._name

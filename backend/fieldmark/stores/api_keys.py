@@ -8,14 +8,12 @@ from typing import Final, LiteralString
 from uuid import UUID
 
 from fieldmark.db.pool import Connection
-from fieldmark.stores.paging import Page, PageRequest
+from fieldmark.stores.paging import PageRequest, RowPage
 from fieldmark.stores.rows import fetch_all, fetch_one, value_of
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKeyRow:
-    """An API key without its secret. `created_by` is the user who created it."""
-
     id: UUID
     name: str
     prefix: str
@@ -29,8 +27,8 @@ class ApiKeyRow:
 
 @dataclass(frozen=True, slots=True)
 class KeyInUse:
-    """The current rights of an API key. `refusal` is the reason if it is not valid. `unnoted`: this use should be
-    recorded."""
+    """The current rights of an API key. `refusal` is the reason if it is not valid, `needs_recording` whether its last
+    recorded use is older than a minute."""
 
     id: UUID
     org_id: UUID
@@ -40,12 +38,12 @@ class KeyInUse:
     role: str | None
     expires_at: datetime | None
     refusal: str | None
-    unnoted: bool
+    needs_recording: bool
 
 
 @dataclass(frozen=True, slots=True)
-class NewKey:
-    """A key that was just created. `key` is returned only this once."""
+class KeySecret:
+    """The id and the secret of a new API key. The secret is stored only as a hash."""
 
     id: UUID
     key: str
@@ -56,7 +54,7 @@ _COLUMNS: Final[LiteralString] = (
 )
 
 
-async def use(conn: Connection, digest: bytes) -> KeyInUse | None:
+async def find_by_hash(conn: Connection, digest: bytes) -> KeyInUse | None:
     """Return the API key with this SHA-256 hash, or None. Needs a connection as the service."""
     return await fetch_one(conn, KeyInUse, "select * from private.use_api_key(%s)", (digest,))
 
@@ -66,20 +64,21 @@ async def record_use(conn: Connection, key_id: UUID) -> None:
     await conn.execute("select private.record_api_key_use(%s)", (key_id,))
 
 
-async def add(conn: Connection, org_id: UUID, *, name: str, scopes: list[str], expires_at: datetime | None) -> NewKey:
+async def add(
+    conn: Connection, org_id: UUID, *, name: str, scopes: list[str], expires_at: datetime | None
+) -> KeySecret:
     """Create an API key. Raise ReadOnly, ScopeMissing, Invalid, TooMany."""
     query = "select public.create_api_key(%s, %s, %s, %s) as made"
     row = await (await conn.execute(query, (org_id, name, scopes, expires_at))).fetchone()
     assert row is not None
-    return NewKey(UUID(row["made"]["id"]), row["made"]["key"])
+    return KeySecret(UUID(row["made"]["id"]), row["made"]["key"])
 
 
 async def get(conn: Connection, key_id: UUID) -> ApiKeyRow | None:
-    """Return a key that is visible to the caller, or None."""
     return await fetch_one(conn, ApiKeyRow, f"select {_COLUMNS} from public.api_keys where id = %s", (key_id,))
 
 
-async def list_keys(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> Page[ApiKeyRow]:
+async def list_keys(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> RowPage[ApiKeyRow]:
     """Return a page of an organisation's keys, newest first. Owners see all keys, members their own."""
     request = PageRequest("keys", limit, before)
     query = f"""

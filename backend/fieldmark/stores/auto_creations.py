@@ -38,19 +38,18 @@ class AutoCreationRow:
 
 @dataclass(frozen=True, slots=True)
 class SimilarDocument:
-    """A similar earlier document with the latest versions of its schema and prompt. `common` is the number of labels in
-    both documents, `together` the number of labels in either."""
+    """A similar earlier document with the latest versions of its schema and prompt. `shared_labels` counts the labels
+    that are in both documents, `all_labels` those in either."""
 
     document_id: UUID
     schema_id: UUID
     schema_revid: UUID
     prompt_revid: UUID | None
-    common: int
-    together: int
+    shared_labels: int
+    all_labels: int
 
 
 async def of_run(conn: Connection, run_id: UUID) -> AutoCreationRow | None:
-    """Return the proposal of a run, or None if the run does not create one."""
     query: LiteralString = f"select {_COLUMNS} from public.auto_creations where run_id = %s"
     return await fetch_one(conn, AutoCreationRow, query, (run_id,))
 
@@ -99,11 +98,11 @@ async def most_similar(
     return await fetch_one(
         conn,
         SimilarDocument,
-        """select a.document_id, s.id as schema_id, latest.id as schema_revid, prompt.id as prompt_revid, a.common,
-             a.labelled + cardinality(%(labels)s::text[]) - a.common as together
+        """select a.document_id, s.id as schema_id, latest.id as schema_revid, prompt.id as prompt_revid,
+             a.shared_labels, a.label_count + cardinality(%(labels)s::text[]) - a.shared_labels as all_labels
            from (
-             select document_id, status, created_at, schema_revid, prompt_revid, cardinality(labels) as labelled,
-               (select count(*) from unnest(labels) as label where label = any (%(labels)s::text[]))::integer as common
+             select document_id, status, created_at, schema_revid, prompt_revid, cardinality(labels) as label_count,
+               (select count(*) from unnest(labels) as l where l = any (%(labels)s::text[]))::integer as shared_labels
              from public.auto_creations
              where org_id = %(org)s and kind = %(kind)s and status in ('proposed', 'accepted')
                and schema_revid is not null and document_id <> %(document)s
@@ -124,10 +123,11 @@ async def most_similar(
              ) as newest
              where a.status = 'accepted' and old.id = a.prompt_revid and newest.schema_id = s.id limit 1
            ) as prompt on true
-           where a.common >= %(least)s
-             and a.common >= %(alike)s * (a.labelled + cardinality(%(labels)s::text[]) - a.common)
+           where a.shared_labels >= %(least)s
+             and a.shared_labels >= %(alike)s * (a.label_count + cardinality(%(labels)s::text[]) - a.shared_labels)
            order by a.status = 'accepted' desc,
-             a.common::float / (a.labelled + cardinality(%(labels)s::text[]) - a.common) desc, a.created_at
+             a.shared_labels::float / (a.label_count + cardinality(%(labels)s::text[]) - a.shared_labels) desc,
+             a.created_at
            limit 1""",
         {
             "org": org_id,

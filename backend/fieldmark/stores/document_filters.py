@@ -45,9 +45,9 @@ def where(filters: DocumentFilters, org_id: UUID) -> tuple[Composed, dict[str, A
     """Return a condition on the rows of `SOURCE`, and its parameters."""
     parameters = Parameters()
     conditions = [
-        of_documents(filters, org_id, parameters),
-        *of_type(filters, parameters),
-        *(of_field(condition, parameters) for condition in filters.fields),
+        document_conditions(filters, org_id, parameters),
+        *type_conditions(filters, parameters),
+        *(field_condition(condition, parameters) for condition in filters.fields),
     ]
     return SQL(" and ").join(conditions), parameters.values
 
@@ -59,13 +59,12 @@ def matching(filters: DocumentFilters, org_id: UUID) -> tuple[Composed, dict[str
 
 
 async def count(conn: Connection, filters: DocumentFilters, org_id: UUID) -> int:
-    """Return the number of the organisation's documents that match."""
     query, parameters = matching(filters, org_id)
     return await value_of(conn, SQL("select count(*) from ({}) as found").format(query), parameters)
 
 
-def of_documents(filters: DocumentFilters, org_id: UUID, parameters: Parameters) -> Composed:
-    """Return the conditions on the documents themselves. They apply before a document is read, too."""
+def document_conditions(filters: DocumentFilters, org_id: UUID, parameters: Parameters) -> Composed:
+    """Return the conditions on the documents themselves, which also apply before a document is read."""
     conditions: list[Composable] = [SQL("d.org_id = {}").format(parameters.add(org_id, "uuid"))]
     if filters.document_ids:
         conditions.append(SQL("d.id = any ({})").format(parameters.add(list(filters.document_ids), "uuid[]")))
@@ -87,7 +86,7 @@ def of_documents(filters: DocumentFilters, org_id: UUID, parameters: Parameters)
     return SQL(" and ").join(conditions)
 
 
-def of_type(filters: DocumentFilters, parameters: Parameters) -> list[Composed]:
+def type_conditions(filters: DocumentFilters, parameters: Parameters) -> list[Composed]:
     """Return the condition on the document type, which is a property of the extraction."""
     if filters.document_type is None:
         return []
@@ -95,7 +94,7 @@ def of_type(filters: DocumentFilters, parameters: Parameters) -> list[Composed]:
     return [SQL("private.folded(e.document_type) = private.folded({})").format(document_type)]
 
 
-def of_field(condition: FieldCondition, parameters: Parameters) -> Composed:
+def field_condition(condition: FieldCondition, parameters: Parameters) -> Composed:
     """Return the condition on a field. A document without a current extraction never matches, not even `missing`."""
     comparison = FieldComparison(condition, parameters)
     values = values_at(condition.pattern, parameters)

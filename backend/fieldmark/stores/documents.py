@@ -1,4 +1,5 @@
-"""Documents and their pages in Postgres."""
+"""Documents and their pages in Postgres. For a document that the caller cannot see, `get` returns None and `find`
+raises NotFound."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from fieldmark.domain.reading_warnings import ReadingWarning
 from fieldmark.domain.statuses import DocumentStage, DocumentStatus
 from fieldmark.errors import Conflict, DocumentFailed, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.stores.paging import Page, PageRequest
+from fieldmark.stores.paging import PageRequest, RowPage
 from fieldmark.stores.rows import (
     CURRENT_EXTRACTION,
     Conditions,
@@ -146,7 +147,6 @@ async def add_children(conn: Connection, parent_id: UUID, org_id: UUID, children
 
 
 async def children(conn: Connection, document_id: UUID) -> list[DocumentRow]:
-    """Return the documents found inside a document, in order."""
     return await fetch_all(
         conn,
         DocumentRow,
@@ -170,12 +170,10 @@ async def lock(conn: Connection, document_id: UUID) -> bool:
 
 
 async def get(conn: Connection, document_id: UUID) -> DocumentRow | None:
-    """Return a document of the caller's organisation, or None."""
     return await fetch_one(conn, DocumentRow, f"select {_COLUMNS} from public.documents where id = %s", (document_id,))
 
 
 async def find(conn: Connection, document_id: UUID) -> DocumentRow:
-    """Return a document of the caller's organisation. Raise NotFound."""
     row = await get(conn, document_id)
     if row is None:
         raise NotFound("The document does not exist.")
@@ -183,7 +181,6 @@ async def find(conn: Connection, document_id: UUID) -> DocumentRow:
 
 
 async def status_of(conn: Connection, document_id: UUID) -> DocumentStatus | None:
-    """Return the status of a document, or None if it is not visible to the caller."""
     return await value_of(conn, "select status from public.documents where id = %s", (document_id,))
 
 
@@ -199,13 +196,12 @@ async def find_read(conn: Connection, document_id: UUID) -> DocumentRow:
 
 
 async def names(conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, str]:
-    """Return filenames by document id. Unknown ids are left out."""
     cursor = await conn.execute("select id, filename from public.documents where id = any(%s)", (list(document_ids),))
     return {row["id"]: row["filename"] async for row in cursor}
 
 
-async def identical(conn: Connection, document_ids: Collection[UUID]) -> list[str]:
-    """Return the filenames of byte-identical documents among these, grouped by content."""
+async def identical_filenames(conn: Connection, document_ids: Collection[UUID]) -> list[str]:
+    """Return the filenames of those of these documents that are byte-identical to another one, grouped by content."""
     cursor = await conn.execute(
         """select filename from (
              select *, count(*) over (partition by content_sha256) as copies from public.documents
@@ -227,7 +223,7 @@ async def abandon(conn: Connection, document_id: UUID, reason: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentFilter:
+class DocumentListFilter:
     """Filters of a list of documents; None matches all. `name` is part of the filename, ignoring case. Documents were
     uploaded from `since` (inclusive) to `until` (exclusive)."""
 
@@ -243,7 +239,6 @@ class DocumentFilter:
 
 
 async def count_documents(conn: Connection, org_id: UUID, stage: DocumentStage) -> int:
-    """Return the number of an organisation's documents at a stage."""
     where: list[LiteralString] = ["org_id = %(org)s", *_at_stage(stage)]
     query: LiteralString = f"select count(*) from public.documents where {' and '.join(where)}"
     return await value_of(conn, query, {"org": org_id, "stage": stage})
@@ -259,10 +254,9 @@ async def list_documents(
     *,
     limit: int,
     before: str | None = None,
-    filters: DocumentFilter | None = None,
-) -> Page[DocumentRow]:
-    """Return a page of an organisation's documents, newest first. Raise Invalid for an invalid cursor."""
-    filters = filters or DocumentFilter()
+    filters: DocumentListFilter | None = None,
+) -> RowPage[DocumentRow]:
+    filters = filters or DocumentListFilter()
     request = PageRequest("documents", limit, before)
     conditions: Conditions = {
         "parent_document_id = %(parent_id)s": filters.parent_id,
@@ -310,13 +304,13 @@ async def rename(conn: Connection, document_id: UUID, filename: str) -> None:
 
 
 async def remove(conn: Connection, document_id: UUID) -> str:
-    """Delete a document with all that refers to it. Return the storage path of its original. Raise NotFound."""
+    """Delete a document and all rows that refer to it. Return the storage path of its original. Raise NotFound."""
     return await value_of(conn, "select public.delete_document(%s) as path", (document_id,))
 
 
-async def begin_reading(conn: Connection, document_id: UUID) -> DocumentRow | None:
-    """Lock a document that is to be read and delete the pages of an interrupted reading. Return None if there is
-    none."""
+async def start_reading(conn: Connection, document_id: UUID) -> DocumentRow | None:
+    """Lock a document that is to be read, delete pages of an interrupted reading, and return the document. Return None
+    if it need not be read."""
     row = await fetch_one(
         conn,
         DocumentRow,
@@ -329,7 +323,6 @@ async def begin_reading(conn: Connection, document_id: UUID) -> DocumentRow | No
 
 
 async def add_pages(conn: Connection, document_id: UUID, org_id: UUID, pages: Sequence[PageRow]) -> None:
-    """Insert pages of a document."""
     rows: list[dict[str, Any]] = [
         {
             "document_id": document_id,
@@ -376,17 +369,16 @@ async def finish_reading(
     )
 
 
-async def warn(conn: Connection, document_id: UUID, warnings: Sequence[ReadingWarning]) -> None:
-    """Replace the warnings of a document."""
+async def replace_warnings(conn: Connection, document_id: UUID, warnings: Sequence[ReadingWarning]) -> None:
     await conn.execute(
         "update public.documents set warnings = %s where id = %s",
         (Jsonb([warning.to_json() for warning in warnings]), document_id),
     )
 
 
-async def read_unlocked(conn: Connection, document_id: UUID, unlocked_path: str) -> bool:
-    """Queue a document that failed for lack of a password to be read again. Return whether it was queued. Raise
-    QueueFull."""
+async def queue_unlocked_copy(conn: Connection, document_id: UUID, unlocked_path: str) -> bool:
+    """Queue another reading of a document that needed a password, now with its unlocked copy. Return whether it was
+    queued. Raise QueueFull."""
     return await value_of(conn, "select private.read_unlocked(%s, %s) as waits", (document_id, unlocked_path))
 
 
@@ -400,7 +392,6 @@ async def fail_reading(conn: Connection, document_id: UUID, reason: str, code: s
 
 
 async def pages(conn: Connection, document_id: UUID, first: int = 1, last: int | None = None) -> list[PageText]:
-    """Return the texts of pages `first` to `last` in order."""
     return await fetch_all(
         conn,
         PageText,
@@ -411,7 +402,6 @@ async def pages(conn: Connection, document_id: UUID, first: int = 1, last: int |
 
 
 async def words(conn: Connection, document_id: UUID) -> list[PageWordsRow]:
-    """Return the words of every page in order."""
     return await large_rows(
         conn,
         PageWordsRow,
@@ -427,15 +417,14 @@ async def expect_files(conn: Connection, paths: Sequence[str]) -> None:
     await conn.execute("select private.expect_files(%s)", (list(paths),))
 
 
-async def files_to_delete(conn: Connection, most: int) -> list[str]:
+async def files_to_delete(conn: Connection, limit: int) -> list[str]:
     """Return up to `most` storage paths of deleted documents of all tenants, oldest first. Needs a connection as the
     service."""
-    cursor = await conn.execute("select path from private.files_to_delete(%s) as path", (most,))
+    cursor = await conn.execute("select path from private.files_to_delete(%s) as path", (limit,))
     return [row["path"] for row in await cursor.fetchall()]
 
 
-async def files_deleted(conn: Connection, paths: Sequence[str]) -> None:
-    """Record that these originals are deleted."""
+async def record_deleted_files(conn: Connection, paths: Sequence[str]) -> None:
     await conn.execute("select private.files_deleted(%s)", (list(paths),))
 
 
@@ -462,7 +451,6 @@ async def page_sizes(conn: Connection, document_id: UUID, numbers: Sequence[int]
 
 
 async def page(conn: Connection, document_id: UUID, number: int) -> PageRow | None:
-    """Return a page with its words, or None."""
     rows = await large_rows(
         conn,
         PageRow,
@@ -474,7 +462,6 @@ async def page(conn: Connection, document_id: UUID, number: int) -> PageRow | No
 
 
 async def warnings(conn: Connection, document_id: UUID) -> list[ReadingWarning]:
-    """Return a document's reading warnings in page order."""
     cursor = await conn.execute("select warnings from public.documents where id = %s", (document_id,))
     row = await cursor.fetchone()
     return [ReadingWarning.from_json(warning) for warning in row["warnings"]] if row else []

@@ -32,12 +32,13 @@ class CorrectionRow:
     withdrawn: list[str]
 
 
-async def is_on(conn: Connection, org_id: UUID) -> bool:
-    """Return whether an organisation has examples enabled."""
+async def are_enabled(conn: Connection, org_id: UUID) -> bool:
     return bool(await value_of(conn, "select examples from public.organisations where id = %s", (org_id,)))
 
 
-async def corrections(conn: Connection, org_id: UUID, schema: JsonObject, but_document_id: UUID) -> list[CorrectionRow]:
+async def corrections(
+    conn: Connection, org_id: UUID, schema: JsonObject, excluded_document_id: UUID
+) -> list[CorrectionRow]:
     """Return current corrections in extractions of other documents with the same schema, newest first.
 
     Byte-identical duplicates of the document are excluded. So are values in list items if the same change added or
@@ -74,7 +75,7 @@ async def corrections(conn: Connection, org_id: UUID, schema: JsonObject, but_do
         {
             "org": org_id,
             "schema": Jsonb(schema),
-            "but": but_document_id,
+            "but": excluded_document_id,
             "most": MAX_EXTRACTIONS,
             "of_one": MAX_PER_EXTRACTION,
             "entries": MAX_JOURNAL_ENTRIES,

@@ -1,4 +1,5 @@
-"""Extractions in Postgres. Each change is one SQL function that writes the journal; PostgREST exposes it, too."""
+"""Extractions in Postgres. Each change is one SQL function that also writes the journal. PostgREST exposes these
+functions, too. `get` returns None and `find` raises NotFound for an extraction that the caller cannot see."""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.errors import Invalid, NotFound
-from fieldmark.stores.paging import Page, PageRequest
+from fieldmark.stores.paging import PageRequest, RowPage
 from fieldmark.stores.rows import (
     CURRENT_EXTRACTION,
-    Change,
     Conditions,
-    CorrectedRow,
+    CorrectedExtractionRow,
     ExtractionRow,
     ExtractionSummaryRow,
+    FieldChange,
     Fields,
     LockedRow,
     PastExtractionRow,
@@ -69,15 +70,12 @@ class WriteResult:
 
 @dataclass(frozen=True, slots=True)
 class CurrentRow:
-    """The current extraction of a document."""
-
     id: UUID
     document_type: str | None
     extracted_fields: Fields
 
 
 async def current_of(conn: Connection, document_id: UUID) -> CurrentRow | None:
-    """Return the current extraction of a document, or None."""
     rows = await large_rows(
         conn,
         CurrentRow,
@@ -88,7 +86,7 @@ async def current_of(conn: Connection, document_id: UUID) -> CurrentRow | None:
 
 
 async def types_of(conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, str]:
-    """Return document types by document id, from current extractions. Documents without a type are left out."""
+    """Return the document type in each document's current extraction. Documents without a type are left out."""
     query = """select document_id, document_type from public.current_extractions
                where document_id = any (%s) and document_type is not null"""
     cursor = await conn.execute(query, (list(document_ids),))
@@ -121,8 +119,8 @@ async def get(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> E
     return rows[0] if rows else None
 
 
-async def several(conn: Connection, extraction_ids: Sequence[UUID]) -> list[ExtractionRow]:
-    """Return these extractions in any order; missing ones are left out. Each may have megabytes: pass a few ids at a
+async def get_many(conn: Connection, extraction_ids: Sequence[UUID]) -> list[ExtractionRow]:
+    """Return these extractions in any order, without missing ones. Each may have megabytes: pass a few ids at a
     time."""
     query = f"select {_COLUMNS} from public.extractions as e where id = any (%s)"
     return await large_rows(conn, ExtractionRow, query, (list(extraction_ids),))
@@ -157,7 +155,7 @@ async def unchecked_paths(conn: Connection, extraction_ids: Sequence[UUID]) -> l
 
 
 async def find(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> ExtractionRow:
-    """Return an extraction like `get`. Raise NotFound."""
+    """Return an extraction, locked like by `get`. Raise NotFound."""
     row = await get(conn, extraction_id, lock=lock)
     if row is None:
         raise NotFound(_NOT_FOUND)
@@ -201,9 +199,9 @@ async def lock(conn: Connection, extraction_id: UUID) -> LockedRow:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionFilter:
-    """Filters of a list of extractions; None matches all. `to_check`: whether it has a pending proposal or a value with
-    a confidence score below 0.5. `name` is part of the filename, ignoring case. Extractions were created from `since`
-    (inclusive) to `until` (exclusive)."""
+    """Filters of a list of extractions; None matches all. `to_check`: the extraction has a pending proposal or a value
+    with a confidence score below 0.5. `name` is part of the filename, ignoring case. Extractions were created from
+    `since` (inclusive) to `until` (exclusive)."""
 
     document_id: UUID | None = None
     status: ExtractionStatus | None = None
@@ -224,8 +222,8 @@ _HAS_PROPOSALS: LiteralString = """exists (
 
 
 def _to_check(conditions: LiteralString) -> LiteralString:
-    """Return the condition for extractions to check. It selects the newest of each kind by that kind's index: a
-    condition with `or` would read every row of the organisation."""
+    """Return the condition for extractions with something to review. It finds unsure values and pending proposals by
+    one index each: a condition with `or` would read every row of the organisation."""
     newest: LiteralString = "order by created_at desc, id desc limit %(limit)s"
     return f"""id in (
         (select id from public.extractions as e where {conditions} and is_unsure {newest})
@@ -244,8 +242,7 @@ async def list_extractions(
     limit: int,
     before: str | None = None,
     filters: ExtractionFilter | None = None,
-) -> Page[ExtractionSummaryRow]:
-    """Return a page of an organisation's extractions, newest first. Raise Invalid for an invalid cursor."""
+) -> RowPage[ExtractionSummaryRow]:
     filters = filters or ExtractionFilter()
     request = PageRequest("extractions", limit, before)
     conditions: Conditions = {
@@ -303,7 +300,7 @@ _MAX_STORED_BYTES: Final = 1024 * 1024
 
 async def history(
     conn: Connection, extraction_id: UUID, *, path: paths.Path | None, limit: int, before: int | None
-) -> tuple[list[Change], int | None]:
+) -> tuple[list[FieldChange], int | None]:
     """Return the newest `limit` changes before the entry `before`, and the `before` of the next page (None at the end).
 
     With `path`, only changes at that path or below it. A page of large values has fewer entries, but at least one.
@@ -338,20 +335,19 @@ async def history(
     if not rows:
         await find(conn, extraction_id)
     is_last = [row.pop("is_last") for row in rows]
-    entries = [Change.of(row, paths.name(paths.from_sql(row.pop("path"), row.pop("steps")))) for row in rows]
+    entries = [FieldChange.of(row, paths.name(paths.from_sql(row.pop("path"), row.pop("steps")))) for row in rows]
     return entries, None if all(is_last[-1:]) else entries[-1].id
 
 
 async def schema_of(conn: Connection, extraction_id: UUID) -> Fields | None:
-    """Return the JSON Schema of an extraction, or None."""
     return await value_of(conn, "select schema from public.extractions where id = %s", (extraction_id,))
 
 
-async def corrected(conn: Connection, org_id: UUID, limit: int) -> list[CorrectedRow]:
+async def corrected(conn: Connection, org_id: UUID, limit: int) -> list[CorrectedExtractionRow]:
     """Return the newest completed extractions with a value that a user set."""
     return await fetch_all(
         conn,
-        CorrectedRow,
+        CorrectedExtractionRow,
         """select e.id, e.document_id, d.filename, e.schema, e.extracted_fields, e.evidence
            from (
              select * from public.extractions

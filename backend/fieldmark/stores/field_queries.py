@@ -37,14 +37,14 @@ from fieldmark.stores.document_filters import (
     SOURCE,
     FieldComparison,
     Parameters,
+    document_conditions,
     is_day,
-    of_documents,
-    of_type,
+    type_conditions,
     values_at,
 )
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 
-ALL: Final = tuple(ValueKind)
+ALL_KINDS: Final = tuple(ValueKind)
 _NUMBERS: Final = (ValueKind.NUMBER,)
 _ORDERED: Final = (ValueKind.NUMBER, ValueKind.DAY)
 _SCALARS: Final = (ValueKind.NUMBER, ValueKind.DAY, ValueKind.TEXT)
@@ -60,8 +60,8 @@ class Cell:
     currency: str | None
     values: int
     total: Decimal | None
-    least: str | None
-    most: str | None
+    minimum: str | None
+    maximum: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,6 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """Result of the statement."""
-
     groups: Sequence[Group]
     groups_total: int
     in_several_groups: int
@@ -108,8 +106,8 @@ def aggregated_paths(query: FieldQuery) -> dict[str, Sequence[ValueKind]]:
     found: dict[str, Sequence[ValueKind]] = {}
     for aggregate in query.aggregates:
         if aggregate.path is not None:
-            kinds = found.get(aggregate.path, ALL)
-            accepted = _ACCEPTED_KINDS.get(aggregate.op, ALL)
+            kinds = found.get(aggregate.path, ALL_KINDS)
+            accepted = _ACCEPTED_KINDS.get(aggregate.op, ALL_KINDS)
             found[aggregate.path] = min(kinds, accepted, key=len)
     return found
 
@@ -135,7 +133,7 @@ async def run(conn: Connection, org_id: UUID, query: FieldQuery, seconds: float 
 def _result(query: FieldQuery, row: Mapping[str, Any]) -> QueryResult:
     queried = _paths(query)
     roles: list[tuple[Role, str]] = [("where", condition.path) for condition in query.where.fields]
-    roles.extend((one.role, one.path) for one in queried)
+    roles.extend((queried_path.role, queried_path.path) for queried_path in queried)
     counted: list[dict[str, int]] = [*row["conditions"], *row["paths"]]
     paths = [PathCoverage(role=role, path=path, **counts) for (role, path), counts in zip(roles, counted, strict=True)]
     return QueryResult(
@@ -147,7 +145,7 @@ def _result(query: FieldQuery, row: Mapping[str, Any]) -> QueryResult:
         rows_total=row["rows_total"],
         coverage=Coverage(
             **row["documents"],
-            duplicate_files=[_duplicate(**one) for one in row["duplicate_files"]],
+            duplicate_files=[_duplicate(**queried_path) for queried_path in row["duplicate_files"]],
             paths=paths,
         ),
     )
@@ -186,7 +184,7 @@ def _paths(query: FieldQuery) -> list[_QueriedPath]:
 def _statement(org_id: UUID, query: FieldQuery) -> tuple[Composed, dict[str, Any]]:
     parameters = Parameters()
     queried = _paths(query)
-    aggregated = [one for one in queried if one.role == "aggregate"]
+    aggregated = [path for path in queried if path.role == "aggregate"]
     statement = SQL(
         """with selected as materialized ({docs}),
         docs as materialized (
@@ -236,8 +234,9 @@ def _statement(org_id: UUID, query: FieldQuery) -> tuple[Composed, dict[str, Any
            from ranked) as groups,
           (select coalesce(jsonb_agg(jsonb_build_object(
              'key', c.key, 'number', c.number, 'kind', c.kind, 'currency', c.currency, 'values', c.n,
-             'total', c.total::text, 'least', coalesce(trim_scale(c.least)::text, c.first),
-             'most', coalesce(trim_scale(c.most)::text, c.last)) order by c.number, c.kind, c.n desc, c.currency), '[]')
+             'total', c.total::text, 'minimum', coalesce(trim_scale(c.least)::text, c.first),
+             'maximum', coalesce(trim_scale(c.most)::text, c.last))
+             order by c.number, c.kind, c.n desc, c.currency), '[]')
            from cells as c join ranked as r on r.key is not distinct from c.key) as cells,
           (select coalesce(jsonb_agg(to_jsonb(t) - 'position' order by position), '[]') from (
              select t.position, t.document_id, t.filename, t.extraction_id, t.name as path, t.text as value, t.kind,
@@ -272,7 +271,7 @@ def _statement(org_id: UUID, query: FieldQuery) -> tuple[Composed, dict[str, Any
 def _documents(org_id: UUID, query: FieldQuery, parameters: Parameters) -> Composed:
     """Select the documents that meet the conditions on documents. For each condition on a field, count the values
     (`c0_n`) and those that are unverified, counted, comparable (`usable`), and meet the condition (`hits`)."""
-    is_of_kind = SQL(" and ").join([SQL("e.id is not null"), *of_type(query.where, parameters)])
+    is_of_kind = SQL(" and ").join([SQL("e.id is not null"), *type_conditions(query.where, parameters)])
     columns, joins = list[Composed](), list[Composed]()
     for number, condition in enumerate(query.where.fields):
         comparison = FieldComparison(condition, parameters)
@@ -314,7 +313,7 @@ def _documents(org_id: UUID, query: FieldQuery, parameters: Parameters) -> Compo
         ),
         source=SQL(SOURCE),
         joins=SQL(" ").join(joins),
-        where=of_documents(query.where, org_id, parameters),
+        where=document_conditions(query.where, org_id, parameters),
     )
 
 
@@ -441,7 +440,6 @@ def _shared_lists(path: str, other: str | None) -> int:
 
 
 def _sizes(group_by: GroupBy | None) -> SQL:
-    """Count the documents of each group."""
     if group_by is None:
         return SQL("select null::text as key, count(*) as documents from matched")
     return SQL(

@@ -13,8 +13,8 @@ from pydantic import JsonValue
 from fieldmark.db.pool import Connection
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.paths import Path, name
-from fieldmark.stores.document_filters import SOURCE, Parameters, of_documents, of_type, values_at
-from fieldmark.stores.paging import Cursor, Page, position_of
+from fieldmark.stores.document_filters import SOURCE, Parameters, document_conditions, type_conditions, values_at
+from fieldmark.stores.paging import Cursor, RowPage, position_of
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 from fieldmark.stores.rows import Position, large_rows
 
@@ -51,14 +51,14 @@ async def list_values(
     limit: int,
     before: str | None = None,
     seconds: float = MAX_SECONDS,
-) -> Page[FieldValueRow]:
+) -> RowPage[FieldValueRow]:
     """Return a page of the values at a path in current extractions, newest document first.
 
     Blanks, lists and objects are left out, and conditions on fields are ignored. A page of large values has fewer than
     `limit`, but at least one. Raise Invalid for an invalid cursor, TooLongToAnswer."""
     cursor = position_of(before, _KIND)
     parameters = Parameters()
-    conditions: list[Composable] = [of_documents(where, org_id, parameters), *of_type(where, parameters)]
+    conditions: list[Composable] = [document_conditions(where, org_id, parameters), *type_conditions(where, parameters)]
     if cursor is not None:
         position = (parameters.add(cursor.created_at, "timestamptz"), parameters.add(cursor.id, "uuid"))
         conditions.append(SQL("(d.created_at, d.id) < ({}, {})").format(*position))
@@ -92,5 +92,5 @@ async def list_values(
         rows = await large_rows(conn, FieldValueRow, statement, values)
     shown = rows[:limit]
     if not shown or shown[0].fetched == len(shown):
-        return Page(shown, None)
-    return Page(shown, str(Cursor(_KIND, Position(shown[-1].created_at, shown[-1].id))))
+        return RowPage(shown, None)
+    return RowPage(shown, str(Cursor(_KIND, Position(shown[-1].created_at, shown[-1].id))))

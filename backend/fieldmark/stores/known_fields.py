@@ -12,7 +12,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.field_query import MAX_SAMPLED_DOCUMENTS, KnownField, KnownFields, ValueKind
 from fieldmark.domain.paths import EACH
-from fieldmark.stores.document_filters import SOURCE, Parameters, is_day, of_documents, of_type
+from fieldmark.stores.document_filters import SOURCE, Parameters, document_conditions, is_day, type_conditions
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 
 _PATTERN_STEPS: Final[LiteralString] = """array(
@@ -20,11 +20,17 @@ _PATTERN_STEPS: Final[LiteralString] = """array(
   from unnest(n.path) with ordinality as s (step, n) order by s.n)"""
 
 
-async def run(conn: Connection, org_id: UUID, where: DocumentFilters, seconds: float = MAX_SECONDS) -> KnownFields:
+async def list_known_fields(
+    conn: Connection, org_id: UUID, where: DocumentFilters, seconds: float = MAX_SECONDS
+) -> KnownFields:
     """Return the field paths in the current extractions of the newest documents. Conditions on fields are ignored.
     Raise TooLongToAnswer."""
     parameters = Parameters()
-    conditions = [SQL("e.id is not null"), of_documents(where, org_id, parameters), *of_type(where, parameters)]
+    conditions = [
+        SQL("e.id is not null"),
+        document_conditions(where, org_id, parameters),
+        *type_conditions(where, parameters),
+    ]
     statement = SQL(
         """with newest as materialized (
           select e.id, e.document_type, e.extracted_fields from {source} where {where}

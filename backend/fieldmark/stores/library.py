@@ -17,7 +17,7 @@ from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.values import value_problem
 from fieldmark.errors import Invalid, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.stores.paging import Page, PageRequest
+from fieldmark.stores.paging import PageRequest, RowPage
 from fieldmark.stores.rows import PromptRow, SchemaRow, TagRow, active_conditions, large_rows, value_of
 
 GREY: Final = "#808080"
@@ -58,7 +58,7 @@ class NamedItems(Generic[Row]):
         return row
 
     async def find(self, conn: Connection, item_id: UUID) -> Row | None:
-        """Return an item like `get`, or None if it does not exist or was deleted with a rejected proposal."""
+        """Return an item like `get`, or None if it does not exist. A rejected proposal deletes its items."""
         rows = await self._rows(conn, f"select {self._columns} from {self._latest} where i.id = %s", (item_id,))
         return rows[0] if rows else None
 
@@ -70,7 +70,7 @@ class NamedItems(Generic[Row]):
 
     async def list_page(
         self, conn: Connection, scope: Scope, *, limit: int, before: str | None = None, **filters: str | UUID | None
-    ) -> Page[Row]:
+    ) -> RowPage[Row]:
         """Return a page of the organisation's items in their latest versions, newest first. `name` is the full name,
         `name_contains` a part of it. Raise Invalid for an invalid cursor."""
         request = PageRequest(f"{self._kind}s", limit, before)
@@ -89,11 +89,10 @@ class NamedItems(Generic[Row]):
         return await self._fetch_row(conn, f"select * from public.delete_{self._kind}(%s)", (item_id,))
 
     async def references(self, conn: Connection, item_id: UUID) -> dict[str, int]:
-        """Return how many rows refer to an item, by kind."""
         return await self._fetch_row(conn, f"select * from private.references_to_{self._kind}(%s)", (item_id,))
 
     async def _call(self, conn: Connection, verb: LiteralString, values: Sequence[object]) -> UUID:
-        """Call the SQL function that creates or updates an item. Return the id of its version, or of the tag."""
+        """Call the SQL function that creates or updates an item. Return the id of its new version, or of the tag."""
         marks: LiteralString = ", ".join("%s" for _ in values)
         row = await self._fetch_row(conn, f"select public.{verb}_{self._kind}({marks}) as id", values)
         return row["id"]
@@ -136,7 +135,7 @@ class VersionedItems(NamedItems[Versioned]):
         return row
 
     async def find_version(self, conn: Connection, revid: UUID) -> Versioned | None:
-        """Return a version, or None if it does not exist or was deleted with a rejected proposal."""
+        """Return a version, or None if it does not exist. A rejected proposal deletes its items."""
         rows = await self._rows(conn, f"select {self._columns} from {self._all} where v.id = %s", (revid,))
         return rows[0] if rows else None
 
@@ -156,8 +155,8 @@ class VersionedItems(NamedItems[Versioned]):
             await self.get(conn, item_id)
         return rows
 
-    async def made_by(self, conn: Connection, revid: UUID) -> UUID | None:
-        """Return the run that created the item of a version. None if a user did, or there is no such version."""
+    async def creating_run(self, conn: Connection, revid: UUID) -> UUID | None:
+        """Return the run that created the item of a version. None if a user did, or if there is no such version."""
         query: LiteralString = f"select i.run_id from {self._all} where v.id = %s"
         return await value_of(conn, query, (revid,))
 
@@ -184,15 +183,13 @@ class _Schemas(VersionedItems[SchemaRow]):
 
 @dataclass(frozen=True, slots=True)
 class PromptText:
-    """The content of a version of a prompt."""
-
     name: str
     content: str
     schema_id: UUID | None = None
     model: str | None = None
     tag_ids: Sequence[UUID] = ()
 
-    def checked(self) -> tuple[object, ...]:
+    def validated(self) -> tuple[object, ...]:
         """Return the values for the database. Raise Invalid for invisible characters or ones that cannot be stored."""
         if problem := value_problem(self.content):
             raise Invalid(f"The text of the prompt is invalid. {problem}")
@@ -202,14 +199,14 @@ class PromptText:
 class _Prompts(VersionedItems[PromptRow]):
     async def create(self, conn: Connection, org_id: UUID, text: PromptText) -> PromptRow:
         """Create a prompt. Raise NotFound for its schema or a tag, NameTaken, Invalid."""
-        return await self.get_version(conn, await self._call(conn, "create", (org_id, *text.checked())))
+        return await self.get_version(conn, await self._call(conn, "create", (org_id, *text.validated())))
 
     async def update(
         self, conn: Connection, prompt_id: UUID, text: PromptText, *, revid: UUID | None = None
     ) -> PromptRow:
         """Add a version with this text and return it, or the latest if nothing changes. `revid` is the version that
         the caller saw. Raise NotFound, NameTaken, VersionChanged, Invalid."""
-        return await self.get_version(conn, await self._call(conn, "update", (prompt_id, *text.checked(), revid)))
+        return await self.get_version(conn, await self._call(conn, "update", (prompt_id, *text.validated(), revid)))
 
 
 class _Tags(NamedItems[TagRow]):
@@ -224,8 +221,8 @@ class _Tags(NamedItems[TagRow]):
         await self._call(conn, "update", (tag_id, name, color))
         return await self.get(conn, tag_id)
 
-    async def of_documents(self, conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, list[TagRow]]:
-        """Return the tags of documents by name. Documents without tags are left out."""
+    async def by_document(self, conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, list[TagRow]]:
+        """Return the tags of each document, sorted by name. Documents without tags are left out."""
         cursor = await conn.execute(
             f"""select d.document_id, {self._columns} from public.document_tags as d join {self._latest}
                 on i.id = d.tag_id
@@ -237,18 +234,18 @@ class _Tags(NamedItems[TagRow]):
             found.setdefault(row.pop("document_id"), []).append(TagRow(**row))
         return found
 
-    async def change_of_document(
+    async def change_document_tags(
         self, conn: Connection, document_id: UUID, *, add: Sequence[UUID] = (), remove: Sequence[UUID] = ()
     ) -> None:
-        """Add and remove tags of a document. Raise NotFound for the document or a tag, Invalid for too many."""
+        """Add and remove tags of a document. Raise NotFound for the document or a tag, Invalid for too many. Locks the
+        document until the transaction ends."""
         await conn.execute("select public.tag_document(%s, %s, %s)", (document_id, list(add), list(remove)))
 
-    async def set_of_document(self, conn: Connection, document_id: UUID, tag_ids: Sequence[UUID]) -> None:
-        """Replace the tags of a document. Raise as `change_of_document`."""
-        await self.change_of_document(conn, document_id)  # locks the document until this transaction ends
-        had = {tag.id for tag in (await self.of_documents(conn, [document_id])).get(document_id, [])}
-        added = [one for one in tag_ids if one not in had]
-        await self.change_of_document(conn, document_id, add=added, remove=list(had - set(tag_ids)))
+    async def set_document_tags(self, conn: Connection, document_id: UUID, tag_ids: Sequence[UUID]) -> None:
+        await self.change_document_tags(conn, document_id)  # locks the document until this transaction ends
+        current = {tag.id for tag in (await self.by_document(conn, [document_id])).get(document_id, [])}
+        added = [one for one in tag_ids if one not in current]
+        await self.change_document_tags(conn, document_id, add=added, remove=list(current - set(tag_ids)))
 
 
 schemas: Final = _Schemas("schema", SchemaRow, "v.schema")

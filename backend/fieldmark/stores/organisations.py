@@ -14,14 +14,12 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import Approvers, MembershipRole
 from fieldmark.errors import Conflict, NotFound, OwnerNeeded
 from fieldmark.identity.scope import Scope
-from fieldmark.stores.paging import Page, PageRequest
+from fieldmark.stores.paging import PageRequest, RowPage
 from fieldmark.stores.rows import fetch_all, fetch_one, value_of
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentOrganisation:
-    """The organisation that a caller acts in, and their role there."""
-
     org_id: UUID
     role: MembershipRole
 
@@ -64,7 +62,7 @@ class Member:
 
     @property
     def id(self) -> UUID:
-        """The member's position in a list."""
+        """Same as `user_id`: lists are sorted by `created_at` and `id`."""
         return self.user_id
 
 
@@ -96,8 +94,8 @@ class SettingChange:
 
 
 @dataclass(frozen=True, slots=True)
-class NewInvitation:
-    """An invitation that was just created. `token` is returned only this once."""
+class InvitationToken:
+    """The id and the token of a new invitation. The token is stored only as a hash."""
 
     id: UUID
     token: str
@@ -115,9 +113,9 @@ _INVITATION: Final[LiteralString] = (
 )
 
 
-async def enter(conn: Connection, org_id: UUID | None) -> CurrentOrganisation | None:
-    """Return the organisation `org_id` if the caller belongs to it, else None. Without `org_id`, return the caller's
-    personal organisation, which is created on first use."""
+async def resolve(conn: Connection, org_id: UUID | None) -> CurrentOrganisation | None:
+    """Return the organisation `org_id` and the caller's role in it, or None if they do not belong to it. Default: the
+    caller's personal organisation, which is created on first use."""
     query = """
         select e.org_id, case when %(org)s::uuid is null then 'owner' else private.role_of(e.org_id, auth.uid()) end
           as role
@@ -126,7 +124,6 @@ async def enter(conn: Connection, org_id: UUID | None) -> CurrentOrganisation | 
 
 
 async def get(conn: Connection, org_id: UUID) -> Organisation:
-    """Return one of the caller's organisations. Raise NotFound."""
     query: LiteralString = f"""
         select {_ORGANISATION}, private.role_of(o.id, auth.uid()) as role
         from public.organisations as o where o.id = %s"""
@@ -136,7 +133,7 @@ async def get(conn: Connection, org_id: UUID) -> Organisation:
     return row
 
 
-async def of_user(conn: Connection, user_id: UUID, *, limit: int, before: str | None = None) -> Page[Organisation]:
+async def of_user(conn: Connection, user_id: UUID, *, limit: int, before: str | None = None) -> RowPage[Organisation]:
     """Return a page of a user's organisations, newest first. The query starts at the memberships, which have an index:
     with row policies alone it would read every organisation."""
     request = PageRequest("organisations", limit, before)
@@ -173,8 +170,7 @@ async def delete(conn: Connection, org_id: UUID) -> None:
     await conn.execute("select public.delete_organisation(%s)", (org_id,))
 
 
-async def members(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> Page[Member]:
-    """Return a page of an organisation's members, newest first."""
+async def members(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> RowPage[Member]:
     request = PageRequest("members", limit, before)
     query = f"""
         select {_MEMBER}
@@ -214,14 +210,13 @@ async def remove(conn: Connection, org_id: UUID, user_id: UUID) -> None:
 
 async def invite(
     conn: Connection, org_id: UUID, *, role: MembershipRole, email: str | None, days: int
-) -> NewInvitation:
+) -> InvitationToken:
     """Create an invitation that is valid for `days`. Raise OwnerNeeded, Invalid, TooMany."""
     made = await _fetch_value(conn, "select public.invite(%s, %s, %s, %s) as result", (org_id, role, email, days))
-    return NewInvitation(UUID(made["id"]), made["token"])
+    return InvitationToken(UUID(made["id"]), made["token"])
 
 
-async def invitations(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> Page[Invitation]:
-    """Return a page of an organisation's invitations, newest first. Raise OwnerNeeded."""
+async def invitations(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> RowPage[Invitation]:
     await conn.execute("select private.check_owner(%s)", (org_id,))
     request = PageRequest("invitations", limit, before)
     query = f"""
@@ -233,7 +228,7 @@ async def invitations(conn: Connection, org_id: UUID, *, limit: int, before: str
 
 async def setting_changes(
     conn: Connection, org_id: UUID, *, limit: int, before: str | None = None
-) -> Page[SettingChange]:
+) -> RowPage[SettingChange]:
     """Return a page of the changes to an organisation's settings, newest first. Raise OwnerNeeded."""
     await conn.execute("select private.check_owner(%s)", (org_id,))
     request = PageRequest("setting_changes", limit, before)

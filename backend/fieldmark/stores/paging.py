@@ -18,7 +18,7 @@ MAX_CURSOR_CHARACTERS = 200
 
 
 class Listed(Protocol):
-    """A row of a list sorted newest first."""
+    """A row of a list that is sorted newest first."""
 
     @property
     def created_at(self) -> datetime: ...
@@ -59,7 +59,7 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[Row]):
+class RowPage(Generic[Row]):
     """A page of a list. `next` is the cursor of the next page, None on the last page."""
 
     items: Sequence[Row]
@@ -84,12 +84,11 @@ class PageRequest:
         position = {} if self.before is None else Cursor.parse(self.before, self.kind).position._asdict()
         return {"limit": self.limit + 1, **position}
 
-    def page(self, rows: Sequence[Row]) -> Page[Row]:
-        """Return the page of the statement's rows."""
+    def page(self, rows: Sequence[Row]) -> RowPage[Row]:
         if len(rows) <= self.limit:
-            return Page(rows, None)
+            return RowPage(rows, None)
         last = rows[self.limit - 1]
-        return Page(rows[: self.limit], str(Cursor(self.kind, Position(last.created_at, last.id))))
+        return RowPage(rows[: self.limit], str(Cursor(self.kind, Position(last.created_at, last.id))))
 
 
 def position_of(before: str | None, kind: str) -> Position | None:

@@ -37,7 +37,6 @@ T = TypeVar("T")
 
 
 def active_conditions(conditions: Conditions) -> list[LiteralString]:
-    """Return the conditions that have a value."""
     return [condition for condition, value in conditions.items() if value is not None]
 
 
@@ -59,7 +58,7 @@ async def fetch_one(
     query: QueryNoTemplate,
     parameters: Sequence[Any] | dict[str, Any] | None = None,
 ) -> T | None:
-    """Return the first row of a statement. None if it has none."""
+    """Return the first row of a statement, or None."""
     return await (await cursor_of(conn, row_class, query, parameters)).fetchone()
 
 
@@ -69,7 +68,6 @@ async def fetch_all(
     query: QueryNoTemplate,
     parameters: Sequence[Any] | dict[str, Any] | None = None,
 ) -> list[T]:
-    """Return the rows of a statement."""
     return await (await cursor_of(conn, row_class, query, parameters)).fetchall()
 
 
@@ -186,8 +184,6 @@ class DocumentRow:
 
 @dataclass(frozen=True, slots=True)
 class NewChild:
-    """A file found inside a document, to be inserted as a document."""
-
     id: UUID
     filename: str
     storage_path: str
@@ -254,8 +250,7 @@ class ExtractionRow:
 
 @dataclass(frozen=True, slots=True)
 class LockedRow:
-    """The columns that show whether an extraction changed since it was read. They are small for any number of
-    fields."""
+    """The columns that show whether an extraction changed since it was read. Small, however many fields it has."""
 
     version: int
     status: ExtractionStatus
@@ -293,7 +288,7 @@ class PastExtractionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class CorrectedRow:
+class CorrectedExtractionRow:
     """A completed extraction with a value that a user set, and its document's filename."""
 
     id: UUID
@@ -305,7 +300,7 @@ class CorrectedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FieldChange:
     """One changed value: a scalar, or an empty object or list."""
 
     id: int
@@ -323,7 +318,7 @@ class Change:
     model: Annotated[str | None, Field(description="The model, if an agent made the change.")]
 
     @classmethod
-    def of(cls, row: Mapping[str, Any], path: str) -> Change:
+    def of(cls, row: Mapping[str, Any], path: str) -> FieldChange:
         """Return the change in a row of the journal, with the name of its path."""
         values: dict[str, Any] = {**row, "path": path, "actor": Actor(row["actor"])}
         return cls(**values)
@@ -331,8 +326,6 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class QueueDepthRow:
-    """The number of jobs of a queue in a status."""
-
     queue: str
     status: str
     jobs: int
@@ -372,8 +365,6 @@ class SchemaRow(VersionRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptRow(VersionRow):
-    """A version of a prompt."""
-
     prompt_revid: UUID
     content: str
     schema_id: UUID | None

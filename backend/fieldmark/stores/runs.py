@@ -1,4 +1,5 @@
-"""Runs and their events in Postgres."""
+"""Runs and their events in Postgres. `get` returns None and `find` raises NotFound for a run that the caller cannot
+see."""
 
 from __future__ import annotations
 
@@ -21,13 +22,14 @@ from fieldmark.domain.statuses import Approval, RunError, RunStatus
 from fieldmark.errors import IdempotencyKeyReused, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.channels import notify_of_events
-from fieldmark.stores.paging import Page, PageRequest
+from fieldmark.stores.paging import PageRequest, RowPage
 from fieldmark.stores.rows import Conditions, active_conditions, fetch_all, fetch_one, value_of
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a run works on. The table private.agent_tasks defines which of these a task requires or accepts."""
+    """The document, extraction or thread that a run works on. A task requires or allows some of them
+    (private.agent_tasks)."""
 
     document_id: UUID | None = None
     extraction_id: UUID | None = None
@@ -36,8 +38,6 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """The options of a run."""
-
     approval: str | None = None
     model: str | None = None
     max_cost_usd: Decimal | None = None
@@ -180,12 +180,14 @@ async def add(
     if row is not None:
         return row["id"]
     assert options.idempotency_key is not None
-    earlier = await started_before(conn, scope, options.idempotency_key, request_hash)
+    earlier = await find_by_idempotency_key(conn, scope, options.idempotency_key, request_hash)
     assert earlier is not None
     return earlier
 
 
-async def started_before(conn: Connection, scope: Scope, idempotency_key: str, request_hash: str | None) -> UUID | None:
+async def find_by_idempotency_key(
+    conn: Connection, scope: Scope, idempotency_key: str, request_hash: str | None
+) -> UUID | None:
     """Return the id of the run that this user started with an idempotency key. Raise IdempotencyKeyReused if its
     request differed."""
     cursor = await conn.execute(
@@ -203,21 +205,18 @@ async def started_before(conn: Connection, scope: Scope, idempotency_key: str, r
 
 
 async def get(conn: Connection, run_id: UUID) -> RunRow | None:
-    """Return a run of the caller's organisation, or None."""
     return await _one(conn, f"select {_COLUMNS} from public.runs as r {_USAGE_JOIN} where r.id = %s", (run_id,))
 
 
 async def find(conn: Connection, run_id: UUID) -> RunRow:
-    """Return a run of the caller's organisation. Raise NotFound."""
     run = await get(conn, run_id)
     if run is None:
         raise NotFound("The run does not exist.")
     return run
 
 
-async def get_in_reach(conn: Connection, run_id: UUID) -> RunRow | None:
-    """Return a run whose creator may still write in its organisation. None if it does not exist, or its creator
-    left."""
+async def get_if_creator_may_write(conn: Connection, run_id: UUID) -> RunRow | None:
+    """Return a run, or None if it does not exist or its creator may no longer write in the organisation."""
     query = (
         f"select {_COLUMNS} from public.runs as r {_USAGE_JOIN} where r.id = %s "
         "and not private.is_creator_without_access(r)"
@@ -269,7 +268,7 @@ async def list_runs(
     limit: int,
     before: str | None = None,
     filters: RunFilter | None = None,
-) -> Page[RunRow]:
+) -> RowPage[RunRow]:
     """Return a page of the user's runs with a status (None: any), newest first. `awaiting_approval` includes runs of
     other users that this user decides. Raise Invalid for an invalid cursor."""
     request = PageRequest("runs", limit, before)
@@ -310,7 +309,6 @@ async def list_runs(
 
 
 async def last_event(conn: Connection, run_id: UUID) -> int:
-    """Return the number of a run's last event, 0 if it has no events."""
     return await value_of(
         conn, "select coalesce(max(number), 0) as number from public.run_events where run_id = %s", (run_id,)
     )
@@ -348,13 +346,13 @@ async def seconds_since_start(conn: Connection, run_id: UUID) -> float:
     return await value_of(conn, query, (run_id,)) or 0
 
 
-async def disown(conn: Connection, run_id: UUID) -> None:
-    """Record that the worker of a waiting run is gone: its job was delivered again."""
+async def record_dead_worker(conn: Connection, run_id: UUID) -> None:
+    """Record that the worker of a waiting run is dead: the queue has delivered its job again."""
     await conn.execute("select private.detach_dead_worker(%s)", (run_id,))
 
 
-async def others_wait(conn: Connection) -> bool:
-    """Return whether any tenant's runs are queued. Needs a connection as the service."""
+async def are_runs_queued(conn: Connection) -> bool:
+    """Return whether runs of any tenant are due in the queue. Needs a connection as the service."""
     return bool(
         await value_of(
             conn,
@@ -371,21 +369,20 @@ async def fence(conn: Connection, run_id: UUID, fencing_token: int) -> None:
     await conn.execute("select private.fence(%s, %s)", (run_id, fencing_token))
 
 
-async def look(conn: Connection, run_id: UUID, fencing_token: int) -> RunStatus | None:
-    """Return the status of a run. None if this worker does not hold the run."""
+async def status_if_held(conn: Connection, run_id: UUID, fencing_token: int) -> RunStatus | None:
+    """Return the status of a run, or None if another worker has claimed it."""
     query = "select status from public.runs where id = %s and fencing_token = %s"
     status = await value_of(conn, query, (run_id, fencing_token))
     return None if status is None else RunStatus(status)
 
 
 async def delta_channel(conn: Connection) -> str:
-    """Return the notification channel for deltas."""
     return await value_of(conn, "select private.delta_channel() as channel")
 
 
-async def notify_deltas(conn: Connection, run_id: UUID, fencing_token: int, pieces: list[str]) -> None:
-    """Send parts of the model's output, each below 7,900 bytes, to the run's readers. Raise Fenced."""
-    await conn.execute("select private.notify_deltas(%s, %s, %s)", (run_id, fencing_token, pieces))
+async def notify_deltas(conn: Connection, run_id: UUID, fencing_token: int, chunks: list[str]) -> None:
+    """Send chunks of the model's output, each below 7,900 bytes, to the run's readers. Raise Fenced."""
+    await conn.execute("select private.notify_deltas(%s, %s, %s)", (run_id, fencing_token, chunks))
 
 
 async def record_conversation(conn: Connection, run_id: UUID, session_id: UUID) -> None:
@@ -408,13 +405,12 @@ async def record_pages_read(conn: Connection, run_id: UUID, first: int, last: in
 
 
 async def append_event(conn: Connection, run_id: UUID, event: EventBase) -> None:
-    """Append an event to a run and notify its readers after the commit."""
+    """Append an event to a run and notify its readers."""
     await conn.execute("select private.append_event(%s, %s::json, false)", (run_id, json.dumps(event.flat())))
     notify_of_events(conn, run_id)
 
 
 async def append_events(conn: Connection, run_id: UUID, fencing_token: int, events: Sequence[EventBase]) -> None:
-    """Append events in order, as the worker that holds the run. Raise Fenced."""
     await conn.execute(
         """select private.fence(%s, %s), private.append_event(%s, event.body, false)
            from (select body from unnest(%s::json[]) with ordinality as one (body, n) order by n) as event""",
@@ -430,7 +426,9 @@ class StoredEvent(NamedTuple):
     body: str
 
 
-async def news(conn: Connection, run_id: UUID, number: int, limit: int) -> tuple[RunStatus, list[StoredEvent]] | None:
+async def events_after(
+    conn: Connection, run_id: UUID, number: int, limit: int
+) -> tuple[RunStatus, list[StoredEvent]] | None:
     """Return the status of a run and up to `limit` events after `number`, or None if the run does not exist.
 
     Both are from one snapshot: if the run has ended, no further events will follow.
@@ -452,8 +450,8 @@ async def news(conn: Connection, run_id: UUID, number: int, limit: int) -> tuple
     return RunStatus(rows[0]["status"]), events
 
 
-async def texts(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, list[str]]:
-    """Return the texts that agents wrote, in order, by run id."""
+async def texts_by_run(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, list[str]]:
+    """Return the texts that agents wrote in these runs, in order."""
     # Matched as text, because Postgres cannot read JSON strings that contain U+0000.
     cursor = await conn.execute(
         """select run_id, body::text as body from public.run_events
@@ -467,8 +465,8 @@ async def texts(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, list[st
     return found
 
 
-async def progress_of(conn: Connection, run_id: UUID) -> list[EventBase]:
-    """Return events for what a queued run waits for: an earlier run, or the reading of its document."""
+async def waiting_events(conn: Connection, run_id: UUID) -> list[EventBase]:
+    """Return the events that report what a queued run waits for: an earlier run, or the reading of its document."""
     cursor = await conn.execute(
         """select private.waits_behind(r) as behind, d.id, d.pages_read, d.pages_to_read
            from public.runs as r
@@ -582,7 +580,7 @@ async def cancel(conn: Connection, run_id: UUID, reason: str) -> bool:
     return bool(await value_of(conn, "select private.cancel_run(%s, %s) as cancelled", (run_id, reason)))
 
 
-async def supersede(conn: Connection, subject: Subject, reason: str) -> None:
+async def cancel_waiting(conn: Connection, subject: Subject, reason: str) -> None:
     """Cancel the runs that await approval on the same extraction, or else in the same thread. A run in a thread is also
     cancelled if one of its child runs awaits approval."""
     if subject.extraction_id is not None:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.stores.paging import Page, PageRequest
+from fieldmark.stores.paging import PageRequest, RowPage
 from fieldmark.stores.rows import fetch_all, value_of
 
 FOLLOWERS: Final = "schema changes"
@@ -20,7 +20,7 @@ FOLLOWERS: Final = "schema changes"
 
 @dataclass(frozen=True, slots=True)
 class FollowerRow:
-    """An extraction that follows a version of a schema."""
+    """An extraction that uses a version of a schema."""
 
     id: UUID
     created_at: datetime
@@ -28,7 +28,7 @@ class FollowerRow:
 
 @dataclass(frozen=True, slots=True)
 class FollowedVersionRow:
-    """A version of a schema, and how many extractions follow it."""
+    """A version of a schema, and the number of extractions that use it."""
 
     schema_revid: UUID
     number: int
@@ -39,7 +39,7 @@ class FollowedVersionRow:
 async def followed_versions(
     conn: Connection, schema_id: UUID, other_than: UUID | None, *, limit: int, max_counted: int
 ) -> list[FollowedVersionRow]:
-    """Return the newest versions that extractions follow, without `other_than`. Counts end at `max_counted`."""
+    """Return the newest versions that extractions use, without `other_than`. Counts end at `max_counted`."""
     return await fetch_all(
         conn,
         FollowedVersionRow,
@@ -75,9 +75,10 @@ async def followers(
     among: Sequence[UUID] | None = None,
     limit: int,
     before: str | None = None,
-) -> Page[FollowerRow]:
-    """Return a page of the extractions that follow a version of a schema, newest first. Those that follow the version
-    `other_than` are left out. If `among` is given, only these are returned. Raise Invalid for an invalid cursor."""
+) -> RowPage[FollowerRow]:
+    """Return a page of the extractions that use a version of a schema, newest first. Those with the version
+    `other_than` are left out. With `among`, only these extractions are returned. Raise Invalid for an invalid
+    cursor."""
     request = PageRequest(FOLLOWERS, limit, before)
     where: list[LiteralString] = ["schema_revid = v.id", *request.conditions()]
     if among is not None:
@@ -99,7 +100,6 @@ async def followers(
 
 
 async def has_active_run(conn: Connection, extraction_id: UUID) -> bool:
-    """Return whether a run of the organisation is queued, running or waiting for this extraction."""
     return bool(await value_of(conn, "select private.has_active_run(%s) as is_active", (extraction_id,)))
 
 

@@ -98,8 +98,9 @@ async def write(conn: Connection, document_id: UUID, change: int, chunks: Sequen
     )
 
 
-async def give_up(conn: Connection, document_id: UUID) -> None:
-    """Stop indexing the latest change of a document and keep its current index. Needs a connection as the service."""
+async def abandon_indexing(conn: Connection, document_id: UUID) -> None:
+    """Stop indexing the latest change of a document and keep its current index entries. Needs a connection as the
+    service."""
     await conn.execute("select private.abandon_indexing(%s)", (document_id,))
 
 
@@ -136,10 +137,10 @@ async def find(
         among = SQL("array(select id from ({}) as f)").format(query)
         parameters |= values
     chunks = SQL("private.search(%(org)s, %(terms)s, {}, %(max_scored)s, %(with_fields)s)").format(among)
-    return await fetch_all(conn, FoundRow, best_of(chunks), parameters)
+    return await fetch_all(conn, FoundRow, best_chunks_query(chunks), parameters)
 
 
-def best_of(chunks: Composable) -> Composed:
+def best_chunks_query(chunks: Composable) -> Composed:
     """Return a statement for the best `%(limit)s` scored chunks, at most `%(most)s` per document, of ready
     documents."""
     # Ranked first, then documents are looked up until there are enough. A join would read the documents of all tenants.

@@ -94,7 +94,6 @@ async def deferred_call(conn: AsyncConnection[Row], transcript: Transcript) -> s
 
 
 async def subpaths(conn: AsyncConnection[Row], transcript: Transcript) -> list[str]:
-    """Return the subpaths of a conversation's parts."""
     cursor = await conn.execute(
         f"select distinct subpath from public.agent_sessions where {_IN_CONVERSATION} and subpath <> ''",
         (transcript.org_id, transcript.session_id),

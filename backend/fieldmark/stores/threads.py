@@ -17,13 +17,13 @@ from fieldmark.domain.names import thread_title
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Conflict, Forbidden, Invalid, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.stores.paging import Page, PageRequest
+from fieldmark.stores.paging import PageRequest, RowPage
 from fieldmark.stores.rows import CURRENT_EXTRACTION, Conditions, active_conditions, fetch_all, fetch_one, value_of
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadRow:
-    """A thread. `working_state` is the state that its tools keep between turns."""
+    """A conversation with an agent. `working_state` holds what its tools remember between turns."""
 
     id: UUID
     org_id: UUID
@@ -79,14 +79,13 @@ async def create(
 
 
 async def get(conn: Connection, thread_id: UUID) -> ThreadRow | None:
-    """Return a thread that is visible to the caller, or None."""
     return await fetch_one(
         conn, ThreadRow, f"select {_COLUMNS} from public.threads where id = %s".encode(), (thread_id,)
     )
 
 
 async def find(conn: Connection, thread_id: UUID) -> ThreadRow:
-    """Return a thread of the caller or one shared with them. Raise NotFound."""
+    """Return a thread of the caller, or one shared with them. Raise NotFound."""
     row = await get(conn, thread_id)
     if row is None:
         raise NotFound("The thread does not exist.")
@@ -125,8 +124,7 @@ class ThreadFilter:
 
 async def list_threads(
     conn: Connection, scope: Scope, filters: ThreadFilter, *, limit: int, before: str | None = None
-) -> Page[ThreadRow]:
-    """Return a page of the threads that the caller may see, newest first. Raise Invalid for an invalid cursor."""
+) -> RowPage[ThreadRow]:
     request = PageRequest("threads", limit, before)
     optional: Conditions = {
         "document_id = %(document_id)s": filters.document_id,
@@ -135,14 +133,14 @@ async def list_threads(
     where: list[LiteralString] = ["org_id = %(org)s", *active_conditions(optional), *request.conditions()]
     parameters = {"org": scope.org_id, "user": scope.user_id, **asdict(filters), **request.parameters()}
     # Own and shared threads are queried separately, each by its index: most threads of an organisation are neither.
-    halves: list[LiteralString] = []
+    queries: list[LiteralString] = []
     if filters.mine is not False:
-        halves.append("created_by = %(user)s")
+        queries.append("created_by = %(user)s")
     if filters.mine is not True:
-        halves.append("shared and created_by is distinct from %(user)s")
+        queries.append("shared and created_by is distinct from %(user)s")
     order: LiteralString = "order by created_at desc, id desc limit %(limit)s"
     parts = " union all ".join(
-        f"(select * from public.threads where {' and '.join([*where, half])} {order})" for half in halves
+        f"(select * from public.threads where {' and '.join([*where, query])} {order})" for query in queries
     )
     rows = await fetch_all(conn, ThreadRow, f"select {_COLUMNS} from ({parts}) as t {order}".encode(), parameters)
     return request.page(rows)
@@ -151,7 +149,7 @@ async def list_threads(
 async def change(conn: Connection, scope: Scope, thread_id: UUID, changes: dict[str, str | bool | None]) -> ThreadRow:
     """Change `title` or `shared` of one of the caller's threads, and return the thread. Raise NotFound, Forbidden if it
     belongs to another user, Invalid for the title."""
-    row = await _own(conn, scope, thread_id)
+    row = await _find_own(conn, scope, thread_id)
     if not changes:
         return row
     columns = ", ".join(f"{name} = %({name})s" for name in ("title", "shared") if name in changes)
@@ -165,7 +163,7 @@ async def change(conn: Connection, scope: Scope, thread_id: UUID, changes: dict[
     return await find(conn, thread_id)
 
 
-async def _own(conn: Connection, scope: Scope, thread_id: UUID) -> ThreadRow:
+async def _find_own(conn: Connection, scope: Scope, thread_id: UUID) -> ThreadRow:
     row = await find(conn, thread_id)
     if row.created_by != scope.user_id:
         raise Forbidden("Only the user who created a thread can rename, share or delete it.")
@@ -175,13 +173,14 @@ async def _own(conn: Connection, scope: Scope, thread_id: UUID) -> ThreadRow:
 async def remove(conn: Connection, scope: Scope, thread_id: UUID) -> None:
     """Delete one of the caller's threads with its runs and its conversation. Raise NotFound, Forbidden if it belongs to
     another user."""
-    await _own(conn, scope, thread_id)
+    await _find_own(conn, scope, thread_id)
     await conn.execute("select public.delete_thread(%s)", (thread_id,))
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRow:
-    """A turn is a run of a thread. `waiting_run` is the run that awaits approval: this one or a child run."""
+    """A turn of a thread: the run that answers one message. `waiting_run` is the run that awaits approval: this run or
+    a child run."""
 
     id: UUID
     created_by: UUID
@@ -199,8 +198,7 @@ class TurnRow:
     waiting_agent: str | None
 
 
-async def turns(conn: Connection, thread_id: UUID, *, limit: int, before: str | None = None) -> Page[TurnRow]:
-    """Return a page of a thread's turns, newest first. Raise Invalid for an invalid cursor."""
+async def turns(conn: Connection, thread_id: UUID, *, limit: int, before: str | None = None) -> RowPage[TurnRow]:
     request = PageRequest("turns", limit, before)
     where = " and ".join(["thread_id = %(thread)s", "parent_run_id is null", *request.conditions()])
     rows = await fetch_all(

@@ -41,8 +41,6 @@ class CallRow:
 
 @dataclass(frozen=True, slots=True)
 class WaitingCallRow(CallRow):
-    """A call that awaits approval."""
-
     run_id: UUID
 
 
@@ -60,7 +58,7 @@ _COLUMNS = """id, tool, status, arguments, arguments_hash, reason, proposed, dec
     target_version, result, code, data"""
 
 
-async def enter(
+async def record(
     conn: Connection,
     *,
     run_id: UUID,
@@ -104,8 +102,6 @@ async def get(conn: Connection, run_id: UUID, call_id: str) -> CallRow | None:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """A finished call without its result text, as in the API."""
-
     id: str
     tool: str
     status: CallStatus
@@ -114,8 +110,8 @@ class RecordedCall:
     data: JsonValue
 
 
-async def recorded(conn: Connection, run_id: UUID) -> list[RecordedCall]:
-    """Return the done and failed calls of a run in order."""
+async def list_finished(conn: Connection, run_id: UUID) -> list[RecordedCall]:
+    """Return the finished calls of a run in order, without refused ones."""
     return await fetch_all(
         conn,
         RecordedCall,
@@ -125,7 +121,7 @@ async def recorded(conn: Connection, run_id: UUID) -> list[RecordedCall]:
     )
 
 
-async def carried_out(conn: Connection, run_id: UUID) -> list[str]:
+async def carried_out_tools(conn: Connection, run_id: UUID) -> list[str]:
     """Return the tools of a run's calls that are done or wait for child runs."""
     cursor = await conn.execute(
         "select tool from public.tool_calls where run_id = %s and status in ('waiting', 'done')", (run_id,)
@@ -144,7 +140,7 @@ class PastCall:
     result: str
 
 
-async def of_runs(conn: Connection, run_ids: Sequence[UUID], most_characters: int) -> dict[UUID, list[PastCall]]:
+async def past_calls(conn: Connection, run_ids: Sequence[UUID], max_characters: int) -> dict[UUID, list[PastCall]]:
     """Return the calls of runs in order, by run id."""
     rows = await fetch_all(
         conn,
@@ -152,7 +148,7 @@ async def of_runs(conn: Connection, run_ids: Sequence[UUID], most_characters: in
         """select run_id, tool, status, left(arguments::text, %(most)s) as arguments,
              left(coalesce(result, reason, ''), %(most)s) as result
            from public.tool_calls where run_id = any(%(runs)s) order by created_at, id""",
-        {"most": most_characters, "runs": list(run_ids)},
+        {"most": max_characters, "runs": list(run_ids)},
     )
     found: dict[UUID, list[PastCall]] = {}
     for row in rows:
@@ -160,8 +156,8 @@ async def of_runs(conn: Connection, run_ids: Sequence[UUID], most_characters: in
     return found
 
 
-async def waiting(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, CallRow]:
-    """Return the pending call of each of these runs that awaits approval, by run id."""
+async def waiting_calls(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, CallRow]:
+    """Return the call that each of these runs waits for, by run id. Runs that do not await approval are left out."""
     rows = await fetch_all(
         conn,
         WaitingCallRow,
@@ -173,9 +169,8 @@ async def waiting(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, CallR
     return {row.run_id: row for row in rows}
 
 
-async def decided(conn: Connection, run_id: UUID) -> list[CallRow]:
-    """Return the calls of a run that a user decided and that finished or were refused, in the order of the
-    decisions."""
+async def decided_calls(conn: Connection, run_id: UUID) -> list[CallRow]:
+    """Return the finished and refused calls of a run that a user decided, in the order of the decisions."""
     return await fetch_all(
         conn,
         CallRow,
@@ -199,16 +194,16 @@ async def start_decision(
 ) -> bool:
     """Approve or refuse a pending call. Later writes of this transaction are journalled as that call's. Return False if
     the call is not pending."""
-    decided = await value_of(
+    decided_calls = await value_of(
         conn,
         "select private.start_decision(%s, %s, %s, %s, %s, %s, %s)",
         (run_id, call_id, seen_hash, approved, reason, None if arguments is None else Jsonb(arguments), arguments_hash),
     )
-    return decided is not None
+    return decided_calls is not None
 
 
 async def show_updated_call(conn: Connection, run_id: UUID, call_id: str, preview: Preview, event: EventBase) -> None:
-    """Store a new preview of a pending call. The call stays pending."""
+    """Store a new preview of a pending call and append `event`. The call stays pending."""
     changes = Jsonb([change.as_json() for change in preview.changes])
     await conn.execute(
         "select private.show_updated_call(%s, %s, %s, %s, %s, %s::json)",
@@ -244,8 +239,7 @@ async def has_approved_write(conn: Connection, run_id: UUID) -> bool:
     return (await conn.execute(query, (run_id,))).rowcount > 0
 
 
-async def done_of(conn: Connection, run_id: UUID, tools: Sequence[str]) -> CallRow | None:
-    """Return the last done call of one of these tools in a run, or None."""
+async def last_done(conn: Connection, run_id: UUID, tools: Sequence[str]) -> CallRow | None:
     return await fetch_one(
         conn,
         CallRow,

@@ -18,11 +18,11 @@ INCOMPLETE_PREFIX: Final = "~"
 """Prefix of the ids of charged messages that were interrupted. The call was repeated, so they are not turns."""
 
 
-async def find_room(conn: AsyncConnection[Row], run_id: UUID, *, priced: bool) -> str | None:
-    """Check the credit and capacity for a run in this transaction. `priced`: its model has a known price. Return
-    `granted`, `held`, `out_of_credit`, `max_cost` or `model_unpriced`; None if the run has ended or is not visible. A
-    held run is queued again automatically."""
-    return await value_of(conn, "select private.find_room(%s, %s) as result", (run_id, priced))
+async def check_capacity(conn: AsyncConnection[Row], run_id: UUID, *, priced: bool) -> str | None:
+    """Check whether a run may start now, within its organisation's credit and number of concurrent runs. `priced`: its
+    model has a known price. Return `granted`, `held`, `out_of_credit`, `max_cost` or `model_unpriced`; None if the run
+    has ended or is not visible. A held run is queued again automatically."""
+    return await value_of(conn, "select private.check_capacity(%s, %s) as result", (run_id, priced))
 
 
 @dataclass(frozen=True, slots=True)

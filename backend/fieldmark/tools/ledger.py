@@ -185,7 +185,7 @@ async def _begin(
         await decide(conn)
         return None
     if by is By.SERVICE:
-        await tool_calls.enter(
+        await tool_calls.record(
             conn,
             run_id=context.run_id,
             fencing_token=context.fencing_token,

@@ -139,7 +139,7 @@ def _register(queue: App, runtime: Runtime, pool: CliPool) -> Runner:
     async def index_document(context: JobContext, document_id: str) -> None:
         if context.job.attempts >= MAX_TRIES:
             log.error("a document could not be indexed", document_id=document_id)
-            await search.give_up(runtime.database, UUID(document_id))
+            await search.abandon_indexing(runtime.database, UUID(document_id))
             return
         await search.index(runtime.database, UUID(document_id))
 

@@ -5,7 +5,7 @@ import type { components } from './description';
 type Schemas = components['schemas'];
 
 export type AutoCreation = Schemas['AutoCreation'];
-export type Change = Schemas['Change'];
+export type Change = Schemas['FieldChange'];
 export type Config = Schemas['Config'];
 export type Document = Schemas['Document'];
 export type DocumentDetails = Schemas['DocumentDetails'];

@@ -38,8 +38,8 @@ async def history(conn: Connection, about: Conversation) -> str:
     page = await threads.turns(conn, about.thread_id, limit=1 + RECENT_TURNS + OLDER_TURNS)
     before = [*dropwhile(lambda row: row.id != about.context.run_id, page.items)][1:]
     ids = [row.id for row in before]
-    calls = await tool_calls.of_runs(conn, ids, _CALL)
-    texts = await runs.texts(conn, [row.id for row in before[:RECENT_TURNS]])
+    calls = await tool_calls.past_calls(conn, ids, _CALL)
+    texts = await runs.texts_by_run(conn, [row.id for row in before[:RECENT_TURNS]])
     lines: list[str] = []
     room = RECENT_CHARACTERS
     for row in before[:RECENT_TURNS]:

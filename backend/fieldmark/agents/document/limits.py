@@ -55,7 +55,7 @@ async def check(conn: Connection, about: Conversation, tool: str, args: ToolInpu
     row = await auto_creations.of_run(conn, about.context.run_id)
     if row is None:
         raise Fenced("The document is gone.")
-    done = Counter(await tool_calls.carried_out(conn, about.context.run_id))
+    done = Counter(await tool_calls.carried_out_tools(conn, about.context.run_id))
     if done[tool] >= MOST[tool]:
         raise ToolFailed(
             f"This run may call {tool} {MOST[tool]} times and has done so. Finish with what you have.",
@@ -86,7 +86,7 @@ async def check(conn: Connection, about: Conversation, tool: str, args: ToolInpu
 
 
 async def _check_schema(conn: Connection, about: Conversation, revid: UUID | None) -> None:
-    if revid is not None and await schemas.made_by(conn, revid) != about.context.run_id:
+    if revid is not None and await schemas.creating_run(conn, revid) != about.context.run_id:
         raise _not_here("It may only change the schema that it created.")
 
 
@@ -96,7 +96,7 @@ async def _check_asked(conn: Connection, about: Conversation, row: AutoCreationR
     if getattr(args, "model", None) is not None:
         raise _not_here("Its prompt may not name a model: the service's default model is used.")
     revid = _named(args, "schema_revid")
-    if revid is None or await schemas.made_by(conn, revid) == about.context.run_id:
+    if revid is None or await schemas.creating_run(conn, revid) == about.context.run_id:
         return
     schema = await schemas.find_version(conn, revid)
     if row.matched is None or schema is None or str(schema.id) != row.matched["schema_id"]:
@@ -116,7 +116,7 @@ async def _check_prompt(
     """Raise ToolFailed for a prompt of others. `taken` also allows the prompt of the matching document."""
     if revid is None or (taken and row.matched is not None and str(revid) == row.matched["prompt_revid"]):
         return
-    if await prompts.made_by(conn, revid) != about.context.run_id:
+    if await prompts.creating_run(conn, revid) != about.context.run_id:
         raise _not_here("It may only use and change the prompt that it created.")
 
 

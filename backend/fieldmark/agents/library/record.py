@@ -62,7 +62,7 @@ class Record:
 
     @classmethod
     async def of(cls, conn: Connection, run_id: UUID) -> Record:
-        return cls(await tool_calls.recorded(conn, run_id))
+        return cls(await tool_calls.list_finished(conn, run_id))
 
     def done(self, *tools: str) -> Iterator[RecordedCall]:
         """Return the successful calls of these tools."""

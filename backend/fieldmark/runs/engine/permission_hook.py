@@ -304,7 +304,7 @@ class PermissionHook:
     ) -> None:
         # Arguments that can't be stored (too large, too deep, NUL) are dropped; their hash identifies the call.
         storable = value_problem(arguments) is None
-        await tool_calls.enter(
+        await tool_calls.record(
             conn,
             run_id=self.context.run_id,
             fencing_token=self.context.fencing_token,

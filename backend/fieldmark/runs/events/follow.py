@@ -123,11 +123,11 @@ async def _query(
     database: Database, scope: Scope, run_id: UUID, after: int, *, progress: bool
 ) -> tuple[RunStatus, list[StoredEvent], list[EventBase]] | None:
     async with database.as_user(scope) as conn:
-        found = await runs.news(conn, run_id, after, BATCH)
+        found = await runs.events_after(conn, run_id, after, BATCH)
         if found is None:
             return None
         is_waiting = progress and found[0] is RunStatus.QUEUED
-        return *found, await runs.progress_of(conn, run_id) if is_waiting else []
+        return *found, await runs.waiting_events(conn, run_id) if is_waiting else []
 
 
 async def wait_until_ended(database: Database, scope: Scope, run_id: UUID) -> RunRow:

@@ -67,7 +67,7 @@ async def pending_calls(conn: Connection, agents: Mapping[UUID, str]) -> dict[UU
     """Return the pending calls of runs that await approval, by run id. `agents` maps run ids to agent names."""
     if not agents:
         return {}
-    waiting = await tool_calls.waiting(conn, list(agents))
+    waiting = await tool_calls.waiting_calls(conn, list(agents))
     return {run_id: as_pending(agents[run_id], call) for run_id, call in waiting.items()}
 
 
@@ -84,7 +84,7 @@ async def proposed_evidence(database: Database, scope: Scope, run_id: UUID) -> E
     Opens its own transactions. Raise NotFound if the run has no pending call."""
     async with database.as_user(scope) as conn:
         run = await runs.find(conn, run_id)
-        call = (await tool_calls.waiting(conn, [run_id])).get(run_id)
+        call = (await tool_calls.waiting_calls(conn, [run_id])).get(run_id)
     if call is None:
         raise NotFound("The run has no pending call. It was decided already, or the run has ended.")
     if run.agent not in AGENTS:

@@ -71,13 +71,13 @@ async def start_in_transaction(
     request_hash = None if options.idempotency_key is None else _hash_of(task.name, task.request, request, options)
     if options.idempotency_key is not None:
         # Checked first: a repeated request must succeed even if a new run could not be started any more.
-        earlier_id = await runs.started_before(conn, scope, options.idempotency_key, request_hash)
+        earlier_id = await runs.find_by_idempotency_key(conn, scope, options.idempotency_key, request_hash)
         if earlier_id is not None:
             return earlier_id
     subject_and_input = await task.begin(conn, scope, request)
     subject = subject_and_input.subject
     if subject.extraction_id is not None or subject.thread_id is not None:
-        await runs.supersede(conn, subject, "A newer run replaced this run.")
+        await runs.cancel_waiting(conn, subject, "A newer run replaced this run.")
     approval = options.approval or task.approval or agent.approval
     options = replace(options, approval=approval, model=options.model or subject_and_input.model)
     new_run_id = new_id()

@@ -112,7 +112,7 @@ async def turns(conn: Connection, rows: Sequence[TurnRow]) -> list[Turn]:
     calls = await pending_calls(
         conn, {row.waiting_run: row.waiting_agent or row.agent for row in rows if row.waiting_run}
     )
-    texts = await runs.texts(conn, [row.id for row in rows])
+    texts = await runs.texts_by_run(conn, [row.id for row in rows])
     return [_turn(row, texts.get(row.id, []), calls.get(row.waiting_run or row.id)) for row in rows]
 
 

@@ -24,7 +24,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.changes import Change, Preview
 from fieldmark.domain.json_values import as_object
 from fieldmark.stores import documents, threads
-from fieldmark.stores.documents import DocumentFilter
+from fieldmark.stores.documents import DocumentListFilter
 from fieldmark.stores.library import tags
 from fieldmark.stores.rows import DocumentRow
 from fieldmark.tools.documents import read_pages
@@ -92,11 +92,11 @@ class DocumentTools:
 
     async def list_page(self, conn: Connection, args: ListDocuments) -> ToolResult:
         tag = None if args.tag is None else await tag_named(conn, self.context.scope, args.tag)
-        wanted = DocumentFilter(name=args.name_search, tag_id=None if tag is None else tag.id)
+        wanted = DocumentListFilter(name=args.name_search, tag_id=None if tag is None else tag.id)
         page = await documents.list_documents(
             conn, self.context.scope.org_id, limit=A_PAGE, before=args.before, filters=wanted
         )
-        on = await tags.of_documents(conn, [row.id for row in page.items])
+        on = await tags.by_document(conn, [row.id for row in page.items])
         items: list[JsonValue] = []
         for row in page.items:
             item: dict[str, JsonValue] = {
@@ -120,7 +120,7 @@ class DocumentTools:
         if args.name is not None:
             await documents.rename(conn, row.id, args.name)
         if add or remove:
-            await tags.change_of_document(conn, row.id, add=add, remove=remove)
+            await tags.change_document_tags(conn, row.id, add=add, remove=remove)
         data: dict[str, JsonValue] = {
             "document_id": str(row.id),
             "name": (await documents.find(conn, row.id)).filename,
@@ -181,7 +181,7 @@ def _document_for_people(verb: str, data: Mapping[str, JsonValue]) -> ShownResul
 
 
 async def _tags_of(conn: Connection, document_id: UUID) -> list[str]:
-    return [tag.name for tag in (await tags.of_documents(conn, [document_id])).get(document_id, [])]
+    return [tag.name for tag in (await tags.by_document(conn, [document_id])).get(document_id, [])]
 
 
 def _how_to_go_on(page: int, offset: int | None) -> str:

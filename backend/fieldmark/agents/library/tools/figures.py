@@ -121,7 +121,9 @@ def not_known(found: Coverage, where: DocumentFilters) -> list[str]:
 
 async def what_there_is(conn: Connection, question: Question) -> tuple[str, JsonValue]:
     """Return the fields that can be queried, the most common of each type first, and a sentence about them."""
-    known = await known_fields.run(conn, question.context.scope.org_id, question.filters or DocumentFilters())
+    known = await known_fields.list_known_fields(
+        conn, question.context.scope.org_id, question.filters or DocumentFilters()
+    )
     fields: list[JsonValue] = [
         {
             "document_type": one.document_type,

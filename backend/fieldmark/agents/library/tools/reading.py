@@ -20,7 +20,7 @@ from fieldmark.grounding.blocks import blocks_of
 from fieldmark.services.fair_share import run_unqueued
 from fieldmark.services.filter_intersection import restrict_to
 from fieldmark.stores import document_filters, documents, tool_calls
-from fieldmark.stores.documents import DocumentFilter
+from fieldmark.stores.documents import DocumentListFilter
 from fieldmark.stores.rows import DocumentRow, PageText
 from fieldmark.tools.errors import ModelRetry, ToolFailed, ToolRefusal
 from fieldmark.tools.toolset import MAX_RESULT_BYTES, ShownResult, Tool, ToolEffect, ToolInput, ToolResult
@@ -94,7 +94,7 @@ async def _named(conn: Connection, question: Question, named: str) -> DocumentRo
         return await documents.get(conn, UUID(named))
     except ValueError:
         pass
-    wanted = DocumentFilter(name=named)
+    wanted = DocumentListFilter(name=named)
     page = await documents.list_documents(conn, question.context.scope.org_id, limit=_MOST_ALIKE, filters=wanted)
     found = [row for row in page.items if row.filename.casefold() == named.casefold()]
     if len(found) > 1:

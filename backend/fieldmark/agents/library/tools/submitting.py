@@ -248,7 +248,7 @@ class SubmittingTools:
             effort=await fallback.effort_of(conn, self.question, record),
             fallback=None if self.context.falls_back is None else fallback.note_of_last_answer(self.context.falls_back),
         )
-        identical = await documents.identical(conn, {source.document_id for source in given.sources})
+        identical = await documents.identical_filenames(conn, {source.document_id for source in given.sources})
         given = given.model_copy(update={"identical_files": identical})
         await memory.remember(conn, self.question, record, given)
         events = [CitationEvent(citation=citation_of(source)) for source in record.given.values()]
