@@ -11,7 +11,7 @@ import pytest
 
 from browser import scripts
 from browser.window import SAMPLES, Window, held, label
-from documents.reading.made_files import pdf, show
+from documents.reading.generated_files import make_pdf, text_at
 from extraction_case import until
 
 pytestmark = pytest.mark.anyio
@@ -163,7 +163,7 @@ def wide_pages() -> bytes:
     """Eight pages, half as high as wide: before they are seen they are taken for letters."""
     lines = [f"Line {number}" for number in range(8)]
     lines[5] = "Total: 12.50 EUR"
-    return pdf([show(line, 72, 200) for line in lines], media_box="[0 0 842 421]")
+    return make_pdf([text_at(line, 72, 200) for line in lines], media_box="[0 0 842 421]")
 
 
 async def test_link_to_a_field_scrolls_to_its_box(serve, browsing):

@@ -17,7 +17,7 @@ from fieldmark.errors import Unreadable
 
 sys.path.append(str(Path(__file__).parents[1] / "reading"))
 
-from made_files import archive, encoded, pdf, picture, show, stream
+from generated_files import encode, make_pdf, make_zip, stream, text_at, text_image
 
 pytestmark = pytest.mark.anyio
 
@@ -26,11 +26,11 @@ MUSTANG = (SAMPLES / "zf_mustang_20221026.pdf").read_bytes()
 MESSAGE = (Path(__file__).parents[1] / "reading" / "mail.msg").read_bytes()
 AZURE = (SAMPLES / "i2d_AzureInterior.pdf").read_bytes()
 LINES = ["Invoice number 4711", "Total 1,250.00 EUR", "Thank you for your order"]
-PAGE = "\n".join(show(line, 60, 700 - 40 * n, 20) for n, line in enumerate(LINES))
+PAGE = "\n".join(text_at(line, 60, 700 - 40 * n, 20) for n, line in enumerate(LINES))
 
 
 def scan(mode: str = "RGB") -> Image.Image:
-    return picture(LINES).convert(mode)
+    return text_image(LINES).convert(mode)
 
 
 def nested_mail() -> bytes:
@@ -60,7 +60,7 @@ def docx(body: str) -> bytes:
     word = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
     types = '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>'
     document = f"<w:document {word}><w:body>{body}</w:body></w:document>"
-    return archive({"[Content_Types].xml": types.encode(), "word/document.xml": document.encode()})
+    return make_zip({"[Content_Types].xml": types.encode(), "word/document.xml": document.encode()})
 
 
 def run(text: str) -> str:
@@ -80,18 +80,18 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "a.pdf",
         "RE1001 !machine_readable",
     ),
-    "a PDF without pages": (lambda: pdf([]), "a.pdf", "!no_text"),
+    "a PDF without pages": (lambda: make_pdf([]), "a.pdf", "!no_text"),
     "a PDF that is a form of XFA": (
-        lambda: pdf(
-            [show("Please wait...", 60, 700)],
+        lambda: make_pdf(
+            [text_at("Please wait...", 60, 700)],
             extra=[stream("<xdp/>")],
             catalog="/AcroForm << /Fields [] /XFA 1000 0 R >> /NeedsRendering true",
         ),
         "a.pdf",
         "wait !form_not_read",
     ),
-    "a PDF of a huge page": (lambda: pdf([PAGE], media_box="[0 0 14400 14400]"), "a.pdf", "!over_limit"),
-    "a BMP of one bit": (lambda: encoded(scan(mode="1"), "BMP"), "a.bmp", NUMBER),
+    "a PDF of a huge page": (lambda: make_pdf([PAGE], media_box="[0 0 14400 14400]"), "a.pdf", "!over_limit"),
+    "a BMP of one bit": (lambda: encode(scan(mode="1"), "BMP"), "a.bmp", NUMBER),
     "an empty file": (lambda: b"", "a.pdf", "!no_text"),
     "a file of zeros": (lambda: bytes(2000), "a.txt", "!unsupported"),
     "noise": (lambda: bytes((n * 7919 >> 3) % 256 for n in range(4000)), "a.txt", "!unsupported"),
@@ -102,7 +102,7 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
     ),
     "text in KOI8-R": (lambda: (RUSSIAN * 9).encode("koi8-r"), "a.txt", "!uncertain_encoding"),
     "Word cut off": (lambda: docx(run("4711"))[:-100], "a.docx", "!damaged"),
-    "a workbook without sheets": (lambda: archive({"xl/workbook.xml": b"<workbook/>"}), "a.xlsx", "!damaged"),
+    "a workbook without sheets": (lambda: make_zip({"xl/workbook.xml": b"<workbook/>"}), "a.xlsx", "!damaged"),
     "a mail nested too deeply": (nested_mail, "a.eml", "!over_limit"),
     "an Outlook mail with two files, one of them empty": (
         lambda: MESSAGE,
@@ -110,10 +110,10 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "Total: RE-1.pdf !enclosed_damaged !pictures_not_read +RE-1.pdf",
     ),
     "an Outlook mail cut off": (lambda: MESSAGE[:-400], "a.msg", "!damaged"),
-    "a ZIP in a ZIP": (lambda: archive({"b.zip": archive({"c.txt": b"Total"})}), "a.zip", "b.zip +b.zip"),
-    "a ZIP with a password": (lambda: locked_member(archive({"a.txt": b"a"})), "a.zip", "!password"),
-    "a ZIP that is cut off": (lambda: archive({"a.txt": b"Total" * 99})[:-30], "a.zip", "!damaged"),
-    "a presentation": (lambda: archive({"ppt/presentation.xml": b"<p/>"}), "a.pptx", "!unsupported"),
+    "a ZIP in a ZIP": (lambda: make_zip({"b.zip": make_zip({"c.txt": b"Total"})}), "a.zip", "b.zip +b.zip"),
+    "a ZIP with a password": (lambda: locked_member(make_zip({"a.txt": b"a"})), "a.zip", "!password"),
+    "a ZIP that is cut off": (lambda: make_zip({"a.txt": b"Total" * 99})[:-30], "a.zip", "!damaged"),
+    "a presentation": (lambda: make_zip({"ppt/presentation.xml": b"<p/>"}), "a.pptx", "!unsupported"),
     "a Rich Text document": (lambda: b"{\\rtf1\\ansi Total 1250}", "a.rtf", "!unsupported"),
     "a photograph of a telephone": (lambda: b"\0\0\0\x18ftypheic" + bytes(600), "a.heic", "!unsupported"),
     "an old Office file": (lambda: bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600), "a.doc", "!unsupported"),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from made_files import pdf, show, stream
+from generated_files import make_pdf, stream, text_at
 
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.pdf import Pdf
 
-LABEL = show("I agree", 70, 700)
+LABEL = text_at("I agree", 70, 700)
 LOOK = (
     "/Type /XObject /Subtype /Form /BBox [0 0 12 12] /Resources << /Font << /Z << /Type /Font /Subtype /Type1 "
     "/BaseFont /ZapfDingbats >> >> >>"
@@ -19,7 +19,7 @@ RADIO, BUTTON = "/Ff 32768", "/Ff 65536"
 
 
 def first_line(content: str, **rest: object) -> str:
-    page = Pdf(pdf([content], **rest), Limits()).read_page(1)  # type: ignore[arg-type]
+    page = Pdf(make_pdf([content], **rest), Limits()).read_page(1)  # type: ignore[arg-type]
     assert page is not None and page.text.split() == [word.text for word in page.words]
     return " ".join(page.text.splitlines()[0].split())
 
@@ -44,7 +44,7 @@ def first_line(content: str, **rest: object) -> str:
 def test_a_form_s_box_has_the_state_that_is_seen_or_stored(entries: str, mark: str) -> None:
     box = f"<< /Type /Annot /Subtype /Widget /F 4 /Rect [50 698 62 710] /FT /Btn /T (a) {entries} >>"
     for catalog in (None, ""):  # with a form, or without
-        data = pdf([LABEL], page_entries="/Annots [1000 0 R]", extra=[box, *LOOKS], catalog=catalog)
+        data = make_pdf([LABEL], page_entries="/Annots [1000 0 R]", extra=[box, *LOOKS], catalog=catalog)
         page = Pdf(data, Limits()).read_page(1)
         assert page and page.text.split() == [*filter(None, [mark]), "I", "agree"]
         if mark:
@@ -76,13 +76,13 @@ FINDER = "46 697 14 14 re f 1 g 48 699 10 10 re f 0 g 50 701 6 6 re f 60 697 2 4
         (SQUARE, "☐"),
         (SQUARE + CROSS, "☒"),
         (SQUARE + "52 704 m 54 701 l 60 711 l S ", "☒"),
-        (SQUARE + show("X", 51.5, 700.5, 10), "☒"),
-        (SQUARE + show("x", 52, 701, 10), "☒"),
-        (SQUARE + show("A", 51.5, 700.5, 10), "A"),
+        (SQUARE + text_at("X", 51.5, 700.5, 10), "☒"),
+        (SQUARE + text_at("x", 52, 701, 10), "☒"),
+        (SQUARE + text_at("A", 51.5, 700.5, 10), "A"),
         (NESTED, "☐"),
         (NESTED + CROSS, "☒"),
         ("60 701 6 6 re S ", "☐"),
-        ("60 701 6 6 re S " + show("x", 60.5, 702, 8), "☒"),
+        ("60 701 6 6 re S " + text_at("x", 60.5, 702, 8), "☒"),
         ("0.3 w " + SQUARE, "☐"),
         ("2 w " + SQUARE, "☐"),
         ("50 699 m 60 699 l 60 709 l 50 709 l h S ", "☐"),
@@ -97,7 +97,7 @@ FINDER = "46 697 14 14 re f 1 g 48 699 10 10 re f 0 g 50 701 6 6 re f 60 697 2 4
         (circle(5, "S"), "○"),
         (circle(5, "S") + circle(2.5, "f"), "●"),
         (circle(5, "f"), ""),
-        (circle(7, "S") + show("3", 52, 701, 9), "3"),
+        (circle(7, "S") + text_at("3", 52, 701, 9), "3"),
         (circle(7, "S") + CROSS, ""),
         (FINDER, ""),
     ],

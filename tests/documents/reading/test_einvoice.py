@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from made_files import pdf, show
+from generated_files import make_pdf, text_at
 
 from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.einvoice import einvoice_parts, read_attachments
@@ -38,7 +38,7 @@ def with_attachments(content: str, *files: tuple[str, bytes]) -> bytes:
             f"<< /Type /EmbeddedFile /Length {len(data)} >>\nstream\n{body}\nendstream",
         ]
         names += f"({name}) {number} 0 R "
-    return pdf([content], extra=extra, catalog=f"/Names << /EmbeddedFiles << /Names [{names}] >> >>")
+    return make_pdf([content], extra=extra, catalog=f"/Names << /EmbeddedFiles << /Names [{names}] >> >>")
 
 
 def read(data: bytes) -> tuple[list[Page], list[ReadingWarning]]:
@@ -66,13 +66,13 @@ def test_a_nest_that_grows_is_refused_and_one_inside_a_pdf_is_left_out() -> None
         einvoice_parts(bomb)
     with pytest.raises(Unsupported):
         einvoice_parts(UBL.replace(b"<Invoice", b'<!DOCTYPE x [<!ENTITY e "e">]><Invoice', 1))
-    pages, warnings = read(with_attachments(show("No RE-1", 50, 700), ("factur-x.xml", bomb)))
+    pages, warnings = read(with_attachments(text_at("No RE-1", 50, 700), ("factur-x.xml", bomb)))
     assert pages == [] and [warning.code for warning in warnings] == [WarningCode.ATTACHMENTS_NOT_READ]
 
 
 def test_invoice_follows_the_pages_of_its_pdf_with_one_warning() -> None:
     long = UBL.replace(b"<c:Line>", b"".join(b"<c:Note>%d</c:Note>" % n for n in range(200)) + b"<c:Line>", 1)
-    (first, second), warnings = read(with_attachments(show("No RE-1", 50, 700), ("factur-x.xml", long)))
+    (first, second), warnings = read(with_attachments(text_at("No RE-1", 50, 700), ("factur-x.xml", long)))
     assert warnings == [] and second.warnings == () and (first.number, first.engine, second.engine) == (2, "xml", "xml")
     assert [(one.code, one.page, one.count) for one in first.warnings] == [(WarningCode.MACHINE_READABLE, 2, 2)]
 
@@ -91,7 +91,7 @@ def test_a_file_embedded_in_an_einvoice_gives_a_warning_and_no_text() -> None:
 
 
 def test_other_attachments_and_a_damaged_einvoice_give_a_warning() -> None:
-    data = with_attachments(show("No RE-1", 50, 700), ("terms.txt", b"x"), ("factur-x.xml", UBL[:-30]))
+    data = with_attachments(text_at("No RE-1", 50, 700), ("terms.txt", b"x"), ("factur-x.xml", UBL[:-30]))
     pages, (warning,) = read(data)
     assert pages == []
     assert (warning.code, warning.count, warning.excerpt) == (

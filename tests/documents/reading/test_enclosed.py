@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from made_files import archive
+from generated_files import make_zip
 
 from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.answers import Reading
@@ -41,7 +41,7 @@ def warnings_of(found: DocumentContent) -> list[tuple[str, int, str]]:
 
 async def test_an_archive_lists_its_files_and_hands_them_over(read) -> None:
     members = {"2024/a.txt": b"Total: 1", "b.csv": b"x;y", "__MACOSX/._b.csv": b"junk", "2024/.DS_Store": b"junk"}
-    found, taken = await read(archive(members))
+    found, taken = await read(make_zip(members))
     assert found.media_type == sniff.ZIP
     assert [line.split() for line in found.pages[0].text.splitlines()] == [
         ["ZIP", "archive", "with", "2", "files:"],
@@ -63,12 +63,12 @@ async def test_an_archive_lists_its_files_and_hands_them_over(read) -> None:
     ids=lambda value: ascii(value)[:20],
 )
 async def test_a_hostile_name_leads_nowhere(read, name: str, taken_as: str) -> None:
-    _, taken = await read(archive({name: b"content"}))
+    _, taken = await read(make_zip({name: b"content"}))
     assert taken == {taken_as: b"content"}
 
 
 async def test_as_many_as_may_are_taken_and_the_rest_is_named(read) -> None:
-    found, taken = await read(archive({f"{n}.txt": b"x" for n in range(MAX_ENCLOSED + 2)}))
+    found, taken = await read(make_zip({f"{n}.txt": b"x" for n in range(MAX_ENCLOSED + 2)}))
     assert len(taken) == MAX_ENCLOSED
     assert warnings_of(found) == [(WarningCode.ENCLOSED_TOO_MANY, 2, "100.txt; 101.txt")]
 
@@ -76,20 +76,20 @@ async def test_as_many_as_may_are_taken_and_the_rest_is_named(read) -> None:
 async def test_a_file_and_all_files_together_are_bounded(read) -> None:
     limits = Limits(max_bytes=1000, max_decoded_bytes=4000)
     members = {"fits.txt": b"f" * 1000, "large.txt": b"l" * 1001} | {f"{n}.txt": b"x" * 1000 for n in range(4)}
-    found, taken = await read(archive(members), limits=limits)
+    found, taken = await read(make_zip(members), limits=limits)
     assert list(taken) == ["fits.txt", "0.txt", "1.txt", "2.txt"]
     assert warnings_of(found) == [(WarningCode.ENCLOSED_TOO_LARGE, 2, "large.txt; 3.txt")]
 
 
 async def test_a_zip_bomb_is_left_out_and_a_compressible_file_is_not(read) -> None:
     bomb, text = b"\0" * (40 * MIB), b"Total: 10.00 EUR\n" * 50_000
-    found, taken = await read(archive({"bomb": bomb, "text.txt": text, "small": b"\0" * MIB}))
+    found, taken = await read(make_zip({"bomb": bomb, "text.txt": text, "small": b"\0" * MIB}))
     assert taken == {"text.txt": text, "small": b"\0" * MIB}
     assert warnings_of(found) == [(WarningCode.ENCLOSED_TOO_LARGE, 1, "bomb")]
 
 
 async def test_files_nested_too_deep_are_listed_and_not_unpacked(read) -> None:
-    found, taken = await read(archive({"a.txt": b"a", "b.txt": b"b"}), deep=True)
+    found, taken = await read(make_zip({"a.txt": b"a", "b.txt": b"b"}), deep=True)
     assert taken == {} and "a.txt" in found.pages[0].text
     assert warnings_of(found) == [(WarningCode.ENCLOSED_TOO_DEEP, 2, "a.txt; b.txt")]
 
@@ -105,7 +105,7 @@ def _marked_as_protected(data: bytes, name: bytes) -> bytes:
 
 
 async def test_protected_files_of_an_archive_are_named_and_an_archive_of_nothing_else_is_refused(read) -> None:
-    data = archive({"open.txt": b"o", "secret.txt": b"s"})
+    data = make_zip({"open.txt": b"o", "secret.txt": b"s"})
     found, taken = await read(_marked_as_protected(data, b"secret.txt"))
     assert taken == {"open.txt": b"o"} and warnings_of(found) == [(WarningCode.ENCLOSED_PROTECTED, 1, "secret.txt")]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from made_files import pdf, show, stream
+from generated_files import make_pdf, stream, text_at
 
 from fieldmark.documents.reading.garbled import is_garbled
 from fieldmark.documents.reading.pages import Limits
@@ -18,7 +18,7 @@ LINES = (
     "Delivery of twenty chairs to the warehouse in Bremen",
     "Total amount payable within fourteen days: 1,250.00 EUR",
 )
-PRINTED = "".join(show(line, 50, 700 - 40 * row, size=14, font="F3") for row, line in enumerate(LINES))
+PRINTED = "".join(text_at(line, 50, 700 - 40 * row, size=14, font="F3") for row, line in enumerate(LINES))
 
 
 def named(shift: int) -> bytes:
@@ -27,7 +27,7 @@ def named(shift: int) -> bytes:
     names = "/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <00> <FF> endcodespacerange\n"
     names += f"94 beginbfchar\n{lines}endbfchar endcmap end"
     font = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding /ToUnicode 1001 0 R >>"
-    return pdf([PRINTED], extra=[font, stream(names)], catalog="")
+    return make_pdf([PRINTED], extra=[font, stream(names)], catalog="")
 
 
 @pytest.mark.parametrize("shift", [3, -29, 0xE000])

@@ -6,7 +6,7 @@ import struct
 import zlib
 
 import pytest
-from made_files import encoded
+from generated_files import encode
 from PIL import Image
 
 from fieldmark.documents.reading import sniff
@@ -34,13 +34,13 @@ def near(found: object, wanted: tuple[int, int, int]) -> bool:
 def test_a_photo_is_turned_as_its_camera_says(orientation: int, size: tuple[int, int], red_at: tuple[int, int]) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
-    image, width, height = Images(encoded(half_red(), "JPEG", exif=exif), sniff.JPEG, Limits()).frame(1, 1000)
+    image, width, height = Images(encode(half_red(), "JPEG", exif=exif), sniff.JPEG, Limits()).frame(1, 1000)
     assert (width, height) == image.size == size
     assert near(image.getpixel(red_at), RED)
 
 
 def test_an_image_is_reduced_but_keeps_its_own_measure_and_no_format_is_read_as_another() -> None:
-    data = encoded(Image.new("L", (900, 300)), "PNG")
+    data = encode(Image.new("L", (900, 300)), "PNG")
     image, width, height = Images(data, sniff.PNG, Limits()).frame(1, 100)
     assert (width, height) == (900, 300)
     assert image.size in ((100, 33), (100, 34))
@@ -49,7 +49,7 @@ def test_an_image_is_reduced_but_keeps_its_own_measure_and_no_format_is_read_as_
 
 
 def test_transparent_pixels_are_white() -> None:
-    image, _, _ = Images(encoded(Image.new("RGBA", (4, 4), (0, 0, 0, 0)), "WEBP"), sniff.WEBP, Limits()).frame(1, 10)
+    image, _, _ = Images(encode(Image.new("RGBA", (4, 4), (0, 0, 0, 0)), "WEBP"), sniff.WEBP, Limits()).frame(1, 10)
     assert near(image.getpixel((1, 1)), WHITE)
 
 
@@ -57,12 +57,12 @@ def test_sixteen_bit_images_are_scaled_to_the_visible_range() -> None:
     deep = Image.new("I;16", (2, 1))
     deep.putpixel((0, 0), 1000)
     deep.putpixel((1, 0), 3000)
-    image, _, _ = Images(encoded(deep, "PNG"), sniff.PNG, Limits()).frame(1, 10)
+    image, _, _ = Images(encode(deep, "PNG"), sniff.PNG, Limits()).frame(1, 10)
     assert (image.getpixel((0, 0)), image.getpixel((1, 0))) == ((0, 0, 0), WHITE)
 
 
 def test_frames_of_a_tiff_are_pages_up_to_the_limit() -> None:
-    tiff = encoded(
+    tiff = encode(
         half_red(), "TIFF", save_all=True, append_images=[Image.new("RGB", (10, 10)), Image.new("1", (30, 10))]
     )
     images = Images(tiff, sniff.TIFF, Limits(max_pages=3))

@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 import docx
 import openpyxl
 import pytest
-from made_files import archive
+from generated_files import make_zip
 from openpyxl.cell.rich_text import CellRichText, InlineFont, TextBlock
 from openpyxl.comments import Comment
 from openpyxl.styles import Font
@@ -27,7 +27,7 @@ W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 
 
 def word_file(body: str) -> bytes:
-    return archive({"word/document.xml": f"<w:document {W}><w:body>{body}</w:body></w:document>".encode()})
+    return make_zip({"word/document.xml": f"<w:document {W}><w:body>{body}</w:body></w:document>".encode()})
 
 
 def test_a_word_document_is_read_in_order_with_its_tables_headers_and_pages() -> None:
@@ -90,7 +90,7 @@ def test_formulas_readings_above_a_line_and_aligned_tabs_of_a_word_document_are_
     body += f"<w:p>{text.format('Total')}<w:r><w:ptab w:alignment='right'/></w:r>{text.format('19.50')}</w:p>"
     names = f"{W} xmlns:m='http://schemas.openxmlformats.org/officeDocument/2006/math'"
     document = f"<w:document {names}><w:body>{body}</w:body></w:document>"
-    (part,) = docx_parts(archive({"word/document.xml": document.encode()}), Limits())
+    (part,) = docx_parts(make_zip({"word/document.xml": document.encode()}), Limits())
     assert part == ["2 1/2 3", "漢字(かんじ)", "12(34)", "x", "Total   19.50"]
     assert part.hidden == ["secret"]
 
@@ -189,7 +189,7 @@ def test_headers_footers_notes_and_text_boxes_of_a_workbook_are_read() -> None:
     members[relations] = members[relations].replace(b"</Relationships>", f"{more}</Relationships>".encode())
     members["xl/threadedComment.xml"] = f"<ThreadedComments xmlns='{thread}'>{threads}</ThreadedComments>".encode()
     members["xl/drawing.xml"] = f"<wsDr {names}>{box}</wsDr>".encode()
-    (part,) = xlsx_parts(archive(members), Limits())
+    (part,) = xlsx_parts(make_zip(members), Limits())
     assert part == [
         "Sheet: Sums", "Header: first", "Header: Acme & Sons", "Header: RE-7¹", "Header: new", "A1: 5", "A3: 5", "10⁵",
         "2 1/2", "Note at A1: note of A1", "Note at A3: why 7?", "Note at A3: since 8", "Footer: Page of , Sums",
@@ -216,14 +216,14 @@ def test_a_bomb_that_lies_about_its_size_does_not_go_off() -> None:
 def test_xml_that_declares_entities_is_refused(encoding: str) -> None:
     bomb = f'<?xml version="1.0" encoding="{encoding}"?><!DOCTYPE d [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]><d>&b;</d>'
     with pytest.raises(Unreadable, match="declares entities"):
-        docx_parts(archive({"word/document.xml": bomb.encode(encoding)}), Limits())
+        docx_parts(make_zip({"word/document.xml": bomb.encode(encoding)}), Limits())
 
 
 def test_an_archive_with_too_many_parts_or_without_the_main_one_is_refused() -> None:
     with pytest.raises(OverLimit):
-        docx_parts(archive({f"word/media/{number}": b"" for number in range(10_001)}), Limits())
+        docx_parts(make_zip({f"word/media/{number}": b"" for number in range(10_001)}), Limits())
     with pytest.raises(Damaged):
-        docx_parts(archive({"word/documents.txt": b""}), Limits())
+        docx_parts(make_zip({"word/documents.txt": b""}), Limits())
 
 
 def test_numbers_of_lists_fields_of_old_forms_and_struck_out_text_of_a_word_document() -> None:
@@ -258,7 +258,7 @@ def test_numbers_of_lists_fields_of_old_forms_and_struck_out_text_of_a_word_docu
     document = f"<w:document {W}><w:body>{body}</w:body></w:document>"
     members = {"document": document, "styles": styles, "numbering": f"{numbering}</w:numbering>"}
     files = {f"word/{name}.xml": content.encode() for name, content in members.items()}
-    (part,) = docx_parts(archive(files), Limits())
+    (part,) = docx_parts(make_zip(files), Limits())
     assert part == [
         "§ 3 a", "3.a) b", "3.b) c", "§ 4 d", "4.a) e", "• f", "§ 1 g", "plain", "§ 2 h", "was 49", "☒ Yes ☐ No two"
     ]  # fmt: skip
@@ -279,7 +279,7 @@ def test_charts_diagrams_and_watermarks_of_a_word_document_are_read() -> None:
     parts = "<c:chart r:id='1'/><d:relIds r:dm='2'/><v:textpath string='DRAFT'/><c:chart r:id='9'/>"
     relations = "".join(f"<Relationship Id='{at}' Target='x/{at}.xml'/>" for at in (1, 2))
     (part,) = docx_parts(
-        archive(
+        make_zip(
             {
                 "word/document.xml": f"<w:document {names}><w:body><w:p>{parts}</w:p></w:body></w:document>".encode(),
                 "word/_rels/document.xml.rels": f"<Relationships>{relations}</Relationships>".encode(),
@@ -335,7 +335,7 @@ def test_hidden_text_of_a_word_document_is_counted_and_its_visible_twin_read(hid
     for body, lines, left_out in ((hidden, [], ["secret", "4711"]), (shown, ["secret 4711"], [])):
         document = f"<w:document {W}><w:body>{body}</w:body></w:document>".encode()
         styles = f"<w:styles {W}>{STYLES}</w:styles>".encode()
-        (part,) = docx_parts(archive({"word/document.xml": document, "word/styles.xml": styles}), Limits())
+        (part,) = docx_parts(make_zip({"word/document.xml": document, "word/styles.xml": styles}), Limits())
         assert ([line for line in part if line], part.hidden) == (lines, left_out)
 
 
@@ -387,5 +387,5 @@ def test_formulas_without_values_give_a_warning_and_others_are_read() -> None:
                 content = content.replace(b"<f>A1+2</f><v></v>", b"<f>A1+2</f><v>3</v>")
                 content = content.replace(b'<c r="B3">', b'<c r="B3" t="str">')
             members[name] = content
-    (part,) = xlsx_parts(archive(members), Limits())
+    (part,) = xlsx_parts(make_zip(members), Limits())
     assert part.warnings == [] and "A3: 3" in part

@@ -6,7 +6,7 @@ import io
 import zipfile
 
 import pytest
-from made_files import archive
+from generated_files import make_zip
 
 from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.opendocument import opendocument_parts
@@ -179,11 +179,11 @@ def test_a_file_that_says_little_and_means_much_is_refused() -> None:
 def test_entities_passwords_and_missing_parts_are_refused() -> None:
     bomb = b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'
     with pytest.raises(Unsupported):
-        opendocument_parts(archive({"content.xml": bomb}), Limits())
+        opendocument_parts(make_zip({"content.xml": bomb}), Limits())
     with pytest.raises(PasswordProtected):
-        opendocument_parts(archive({"META-INF/manifest.xml": b"<encryption-data/>", "content.xml": b"x"}), Limits())
+        opendocument_parts(make_zip({"META-INF/manifest.xml": b"<encryption-data/>", "content.xml": b"x"}), Limits())
     with pytest.raises(Damaged):
-        opendocument_parts(archive({"a.xml": b"<a/>"}), Limits())
+        opendocument_parts(make_zip({"a.xml": b"<a/>"}), Limits())
 
 
 @pytest.mark.anyio

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from made_files import image_object, pdf, picture, show, stream
+from generated_files import image_object, make_pdf, stream, text_at, text_image
 from PIL import Image, ImageDraw, ImageFont
 
 from fieldmark.documents.reading.pages import Limits, Page
@@ -30,9 +30,12 @@ def lines(page: Page) -> list[str]:
 
 def test_a_label_and_its_value_are_one_line_in_any_drawing_order() -> None:
     content = (
-        show("19.50", 400, 700) + show("Total", 50, 660) + show("Subtotal", 50, 700) + show("23.21", 400, 660, size=10)
+        text_at("19.50", 400, 700)
+        + text_at("Total", 50, 660)
+        + text_at("Subtotal", 50, 700)
+        + text_at("23.21", 400, 660, size=10)
     )
-    page = read(pdf([content]))
+    page = read(make_pdf([content]))
     assert [line.split("  ", 1)[0] for line in lines(page)] == ["Subtotal", "Total"]
     assert [line.rsplit("  ", 1)[1] for line in lines(page)] == ["19.50", "23.21"]
 
@@ -40,17 +43,19 @@ def test_a_label_and_its_value_are_one_line_in_any_drawing_order() -> None:
 def test_a_column_starts_at_the_same_place_in_every_line() -> None:
     rows = [("1", "Screws", "12.50"), ("22", "", "7.00"), ("333", "Nuts and bolts", "1.00")]
     content = "".join(
-        show(cell, x, 700 - 20 * row, font="F2")
+        text_at(cell, x, 700 - 20 * row, font="F2")
         for row, cells in enumerate(rows)
         for cell, x in zip(cells, (50, 120, 400), strict=True)
         if cell
     )
-    assert {line.rindex("  ") for line in read(pdf([content])).text.splitlines()} == {47}
+    assert {line.rindex("  ") for line in read(make_pdf([content])).text.splitlines()} == {47}
 
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 def test_a_box_holds_the_ink_of_its_word_however_the_page_is_turned_and_cut(rotation: int) -> None:
-    data = pdf([show("Invoice", 150, 600, size=30)], page_entries=f"/Rotate {rotation} /CropBox [100 200 500 800]")
+    data = make_pdf(
+        [text_at("Invoice", 150, 600, size=30)], page_entries=f"/Rotate {rotation} /CropBox [100 200 500 800]"
+    )
     (word,) = read(data).words
     pixels, width, height = Pdf(data, Limits()).draw_page(1, 72, 10**7)
     page = read(data)
@@ -67,18 +72,18 @@ def test_a_box_holds_the_ink_of_its_word_however_the_page_is_turned_and_cut(rota
 
 @pytest.mark.parametrize("matrix", ["0 1 -1 0", "0 -1 1 0", "-1 0 0 -1"])
 def test_text_that_runs_another_way_is_read_in_its_own_direction(matrix: str) -> None:
-    page = read(pdf([show("Upright", 50, 700) + show("first second", 300, 400, matrix=matrix)]))
+    page = read(make_pdf([text_at("Upright", 50, 700) + text_at("first second", 300, 400, matrix=matrix)]))
     assert lines(page) == ["Upright", "first second"]
 
 
 def test_a_word_broken_over_two_lines_is_two_words_each_in_its_place() -> None:
-    page = read(pdf([show("a long docu-", 50, 700) + show("ment here", 50, 684)]))
+    page = read(make_pdf([text_at("a long docu-", 50, 700) + text_at("ment here", 50, 684)]))
     assert lines(page) == ["a long docu-", "ment here"]
     assert all(word.y1 - word.y0 < 0.03 for word in page.words)
 
 
 def test_text_of_form_fields_is_read() -> None:
-    appearance = show("4711", 2, 4)
+    appearance = text_at("4711", 2, 4)
     field = (
         "<< /Type /Annot /Subtype /Widget /FT /Tx /T (no) /V (4711) /F 4 "
         "/Rect [200 690 300 710] /AP << /N 1001 0 R >> >>"
@@ -91,8 +96,8 @@ def test_text_of_form_fields_is_read() -> None:
     fonts = "/DR << /Font << /F1 3 0 R >> >>"
     bare = field.replace("/AP << /N 1001 0 R >>", "/DA (/F1 12 Tf 0 g)")
     for made, catalog in ((field, None), (bare, f"/AcroForm << /Fields [1000 0 R] {fonts} >>")):
-        number = show("Number:", 50, 694)
-        data = pdf([number], page_entries="/Annots [1000 0 R]", extra=[made, form], catalog=catalog)
+        number = text_at("Number:", 50, 694)
+        data = make_pdf([number], page_entries="/Annots [1000 0 R]", extra=[made, form], catalog=catalog)
         assert [word.text for word in read(data).words] == ["Number:", "4711"]
 
 
@@ -112,7 +117,7 @@ def test_text_of_form_fields_is_read() -> None:
     ids=["footnote", "cents", "lowered", "before", "small", "fraction", "raised fraction", "date", "slanted"],
 )
 def test_raised_digits_do_not_join_a_number(content: str, text: str) -> None:
-    assert read(pdf([f"BT /F1 12 Tf 50 700 Td {content} ET"])).text.strip() == text
+    assert read(make_pdf([f"BT /F1 12 Tf 50 700 Td {content} ET"])).text.strip() == text
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -148,10 +153,10 @@ def test_raised_digits_do_not_join_a_number(content: str, text: str) -> None:
          "fraction", "corner", "curve"],
 )  # fmt: skip
 def test_a_word_with_a_line_through_it_is_left_out_with_a_warning(line: str, is_struck: bool, turned: bool) -> None:
-    content = f"q {line} Q " + show("1234.56", 52, 700) + show("49.00", 300, 700)
+    content = f"q {line} Q " + text_at("1234.56", 52, 700) + text_at("49.00", 300, 700)
     if turned:  # as landscape pages are
         content = f"0 1 -1 0 595 0 cm 1 0 0 1 0 -300 cm {content}"
-    page = read(pdf([content], page_entries="/Rotate 90" if turned else ""))
+    page = read(make_pdf([content], page_entries="/Rotate 90" if turned else ""))
     assert page.text.split() == (["49.00"] if is_struck else ["1234.56", "49.00"])
     told = [(one.code, one.page, one.excerpt) for one in page.warnings]
     assert told == ([(WarningCode.STRUCK_OUT, 1, "1234.56")] if is_struck else [])
@@ -169,8 +174,8 @@ def test_a_word_with_a_line_through_it_is_left_out_with_a_warning(line: str, is_
 )
 def test_a_word_struck_out_by_an_annotation_is_left_out_with_a_warning(entries: str, is_struck: bool) -> None:
     line = f"<< /Type /Annot /F 4 /Rect [48 690 110 730] /Subtype {entries} >>"
-    content = show("1234.56", 52, 700) + show("49.00", 300, 700)
-    page = read(pdf([content], page_entries="/Annots [1000 0 R]", extra=[line], catalog=""))
+    content = text_at("1234.56", 52, 700) + text_at("49.00", 300, 700)
+    page = read(make_pdf([content], page_entries="/Annots [1000 0 R]", extra=[line], catalog=""))
     assert [one.excerpt for one in page.warnings] == (["1234.56"] if is_struck else [])
     assert page.text.split() == (["49.00"] if is_struck else ["1234.56", "49.00"])
 
@@ -187,20 +192,20 @@ def test_a_word_struck_out_by_an_annotation_is_left_out_with_a_warning(entries: 
 )
 def test_notes_and_stamps_are_read_and_comments_give_a_warning(entries: str, words: list[str], hidden: str) -> None:
     note = f"<< /Type /Annot /F 4 /Rect [200 600 300 640] /Subtype {entries} >>"
-    page = read(pdf([show("49.00", 300, 700)], page_entries="/Annots [1000 0 R]", extra=[note], catalog=""))
+    page = read(make_pdf([text_at("49.00", 300, 700)], page_entries="/Annots [1000 0 R]", extra=[note], catalog=""))
     assert (page.text.split(), page.hidden_excerpt) == (["49.00", *words], hidden)
 
 
 def test_a_page_with_a_picture_needs_ocr_and_one_with_a_logo_only_once() -> None:
     images = [
-        image_object(picture(lines, (900, 300)))
+        image_object(text_image(lines, (900, 300)))
         for lines in (["Acme Trading  and Sons"] * 3, ["Invoice No: 4711 of today"] * 3)
     ]
     resources = "/XObject << /Logo 1000 0 R /Table 1001 0 R >>"
     small, large = "q 200 0 0 60 50 780 cm /Logo Do Q ", "q 500 0 0 240 50 500 cm /Table Do Q "
     dot, outside = "q 20 0 0 6 50 700 cm /Logo Do Q ", "q 200 0 0 60 -300 780 cm /Logo Do Q "
-    contents = [show("Text", 50, 400) + drawn for drawn in (small, small, small + large, large, large, dot, outside)]
-    document = Pdf(pdf(contents, resources=resources, extra=images, catalog=""), Limits())
+    contents = [text_at("Text", 50, 400) + drawn for drawn in (small, small, small + large, large, large, dot, outside)]
+    document = Pdf(make_pdf(contents, resources=resources, extra=images, catalog=""), Limits())
     pages = [document.read_page(number) for number in range(1, document.page_count + 1)]
     assert [page is None for page in pages] == [True, False, True, True, True, False, False]
 
@@ -233,7 +238,7 @@ def test_a_picture_of_one_short_line_needs_ocr_also_if_it_is_pale() -> None:
         (Image.new("L", (150, 40), 255), place.format(50, 13), False),
     ]
     for image, drawn, needs_ocr in cases:
-        data = pdf([show("Total", 50, 600) + drawn], resources="/XObject << /I1 1000 0 R >>",
+        data = make_pdf([text_at("Total", 50, 600) + drawn], resources="/XObject << /I1 1000 0 R >>",
                    extra=[image_object(image)], catalog="")  # fmt: skip
         assert (Pdf(data, Limits()).read_page(1) is None) is needs_ocr
 
@@ -243,8 +248,8 @@ def test_a_picture_that_cannot_be_decoded_gives_a_warning_with_its_page(turned: 
     entries = "/Type /XObject /Subtype /Image /Width 40 /Height 12 /ColorSpace /DeviceGray /BitsPerComponent 8"
     broken = [stream("abcd", f"{entries} /Filter /{name}") for name in ("FooDecode", "DCTDecode", "JPXDecode")]
     for image in (*broken, image_object(Image.new("L", (40, 12), 255))):
-        for text in (show("Total", 50, 700), ""):
-            data = pdf(
+        for text in (text_at("Total", 50, 700), ""):
+            data = make_pdf(
                 ["", f"{text} q 300 0 0 90 50 500 cm /I1 Do Q"], resources="/XObject << /I1 1000 0 R >>",
                 page_entries="/Rotate 90" if turned else "", extra=[image], catalog="",
             )  # fmt: skip
@@ -264,15 +269,15 @@ def test_a_sample_reads_as_it_is_printed() -> None:
 
 def test_a_limit_of_pages_counts_pages() -> None:
     limits = Limits(max_pages=3)
-    assert Pdf(pdf([show("x", 50, 700)] * 3), limits).page_count == 3
+    assert Pdf(make_pdf([text_at("x", 50, 700)] * 3), limits).page_count == 3
     with pytest.raises(Unreadable, match="has 4 pages; the limit is 3"):
-        Pdf(pdf([show("x", 50, 700)] * 4), limits)
+        Pdf(make_pdf([text_at("x", 50, 700)] * 4), limits)
 
 
 def test_a_gigantic_page_and_one_with_more_text_than_a_page_holds_are_refused() -> None:
-    assert read(pdf([show("x", 50, 700)], media_box="[0 0 9000 9000]")).width == 9000
-    crowded = "".join(show("abcdefghij" * 1000, 50, 700 - row, size=1) for row in range(51))
-    for data in (pdf([show("x", 50, 700)], media_box="[0 0 20000 20000]"), pdf([crowded])):
+    assert read(make_pdf([text_at("x", 50, 700)], media_box="[0 0 9000 9000]")).width == 9000
+    crowded = "".join(text_at("abcdefghij" * 1000, 50, 700 - row, size=1) for row in range(51))
+    for data in (make_pdf([text_at("x", 50, 700)], media_box="[0 0 20000 20000]"), make_pdf([crowded])):
         with pytest.raises(OverLimit):
             read(data)
 
@@ -282,9 +287,9 @@ def test_an_arabic_text_layer_keeps_its_lines() -> None:
     cmap = "begincmap 1 begincodespacerange <41> <46> endcodespacerange\n"
     cmap += "1 beginbfrange <41> <46> <0627> endbfrange endcmap"
     font = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 1001 0 R >>"
-    content = show("1250", 50, 700) + show("FED CBA", 300, 700, font="F3")
-    content += show("7", 50, 650) + show("ABC", 330, 650, font="F3")
-    page = read(pdf([content], extra=[font, stream(cmap)], catalog=""))
+    content = text_at("1250", 50, 700) + text_at("FED CBA", 300, 700, font="F3")
+    content += text_at("7", 50, 650) + text_at("ABC", 330, 650, font="F3")
+    page = read(make_pdf([content], extra=[font, stream(cmap)], catalog=""))
     first, second = [line.split() for line in page.text.splitlines() if line]
     assert (first, second) == (["ابة", "تثج", "1250"], ["ةبا", "7"])
 
@@ -295,8 +300,8 @@ def test_arabic_digits_are_read_from_left_to_right() -> None:
     cmap += "2 beginbfrange <31> <39> <0661> <41> <46> <0627> endbfrange endcmap"
     font = "<< /Type /Font /Subtype /Type1 /BaseFont /Courier /ToUnicode 1001 0 R >>"
     content = "BT /F3 12 Tf 1 0 0 1 350 700 Tm [(A) 1200 (B) 1200 (C)] TJ ET\n"
-    content += show("125", 300, 700, font="F3") + show("Sum", 50, 650) + show("1234", 90, 650, font="F3")
-    page = read(pdf([content], extra=[font, stream(cmap)], catalog=""))
+    content += text_at("125", 300, 700, font="F3") + text_at("Sum", 50, 650) + text_at("1234", 90, 650, font="F3")
+    page = read(make_pdf([content], extra=[font, stream(cmap)], catalog=""))
     assert page.text.split() == ["ابة", "١٢٥", "Sum", "١٢٣٤"]
 
 
@@ -311,10 +316,10 @@ def test_hebrew_letters_that_a_file_draws_in_pieces_are_read_in_order() -> None:
         moves = "1200 ".join(f"({letter})" for letter in text)
         return f"BT /F3 12 Tf 1 0 0 1 {x} {y} Tm [{moves}] TJ ET\n"
 
-    content = piece("AB", 350, 700) + piece("CD", 335.6, 700) + show("12/3", 292.4, 700, font="F2")
+    content = piece("AB", 350, 700) + piece("CD", 335.6, 700) + text_at("12/3", 292.4, 700, font="F2")
     content += piece("GH", 270.8, 700)
-    content += show("nCn", 328.4, 650, font="F3") + show("BA", 350, 650, font="F3")
-    page = read(pdf([content], extra=[font, stream(cmap)], catalog=""))
+    content += text_at("nCn", 328.4, 650, font="F3") + text_at("BA", 350, 650, font="F3")
+    page = read(make_pdf([content], extra=[font, stream(cmap)], catalog=""))
     first, second = [line.split() for line in page.text.splitlines() if line]
     assert (first, second) == (["אבגד", "12/3", "זח"], ["אבנגנ"])
     box = page.words[0]

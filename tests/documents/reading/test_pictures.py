@@ -15,7 +15,7 @@ from pathlib import Path
 import docx
 import openpyxl
 import pytest
-from made_files import archive, encoded, picture
+from generated_files import encode, make_zip, text_image
 from openpyxl.drawing.image import Image as SheetImage
 from PIL import Image, ImageChops
 from test_opendocument import made
@@ -32,8 +32,8 @@ from fieldmark.documents.reading.xlsx import xlsx_parts
 from fieldmark.documents.render import render_page
 from fieldmark.domain.reading_warnings import WarningCode
 
-SCAN = encoded(picture(["Invoice No: 4711", "Total  19.50"], (600, 300)), "PNG")
-LOGO = encoded(Image.new("RGB", (60, 40), "red"), "PNG")
+SCAN = encode(text_image(["Invoice No: 4711", "Total  19.50"], (600, 300)), "PNG")
+LOGO = encode(Image.new("RGB", (60, 40), "red"), "PNG")
 LENIENT = Limits(seconds=600)
 
 
@@ -60,7 +60,7 @@ def in_xlsx() -> Sequence[Part]:
     for name, hidden in (("first", False), ("gone", True), ("last", False)):
         sheet = book.create_sheet(name)
         sheet["A1"] = f"{name} page"
-        for content in (SCAN, LOGO) if name == "first" else (encoded(picture(["secret"]), "PNG"),) if hidden else ():
+        for content in (SCAN, LOGO) if name == "first" else (encode(text_image(["secret"]), "PNG"),) if hidden else ():
             sheet.add_image(SheetImage(io.BytesIO(content)), "C3")
         sheet.sheet_state = "hidden" if hidden else "visible"
     book.remove(book.worksheets[0])
@@ -132,7 +132,7 @@ def test_text_over_a_sheet_is_read_and_missing_pictures_give_a_warning() -> None
     with zipfile.ZipFile(io.BytesIO(saved(book))) as file:
         members = {name: file.read(name) for name in file.namelist()}
     members["xl/drawings/drawing1.xml"] = drawing.encode()
-    (part,) = xlsx_parts(archive(members), Limits())
+    (part,) = xlsx_parts(make_zip(members), Limits())
     (page,) = paginate([part], "xlsx", Limits())
     assert part == ["Sheet: Sheet", "Total: 12"]
     assert [(one.code, one.page, one.count) for one in page.warnings] == [(WarningCode.PICTURES_NOT_READ, 1, 1)]
@@ -153,11 +153,11 @@ def shown(*contents: bytes | None) -> Pages:
 
 def test_a_small_picture_is_read_if_it_has_the_shape_of_a_line_and_ten_are_at_most() -> None:
     for size, is_read in (((200, 20), True), ((30, 11), False), ((60, 40), False), ((600, 8), False)):
-        natural = encoded(Image.new("RGB", size, "white"), "PNG")
+        natural = encode(Image.new("RGB", size, "white"), "PNG")
         given = Picture("given", lambda: LOGO, size[0] * 0.75, size[1] * 0.75)
         pages = paginate([Part(["text"], (), (), [Picture("natural", lambda it=natural: it), given])], "html", Limits())
         assert (len(pages.pictures), pages[0].warnings) == (2 * is_read, ()), size
-    line = encoded(Image.new("RGB", (200, 20), "white"), "PNG")
+    line = encode(Image.new("RGB", (200, 20), "white"), "PNG")
     pages = shown(*[line] * (MAX_LINES + 2), SCAN)
     assert len(pages.pictures) == MAX_LINES + 1
     assert [(one.code, one.count) for one in pages[0].warnings] == [(WarningCode.PICTURES_NOT_READ, 2)]
@@ -242,7 +242,7 @@ async def test_a_picture_in_a_document_is_recognised_and_a_damaged_one_gives_a_w
 @pytest.mark.anyio
 async def test_only_a_picture_that_may_be_a_line_of_text_gets_a_warning_if_nothing_is_read(tmp_path: Path) -> None:
     def gradient(width: int, height: int) -> str:
-        return base64.b64encode(encoded(Image.linear_gradient("L").resize((width, height)), "PNG")).decode()
+        return base64.b64encode(encode(Image.linear_gradient("L").resize((width, height)), "PNG")).decode()
 
     path = tmp_path / "a.html"
     sources = (gradient(300, 300), gradient(240, 24))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from made_files import encoded, image_object, pdf, picture, show
+from generated_files import encode, image_object, make_pdf, text_at, text_image
 from PIL import Image, ImageDraw
 
 from child_processes import forkservers, is_alive, reader_processes
@@ -47,13 +47,13 @@ WARNING: dict[str, object] = {"code": "unread_lines", "page": 1, "count": 2, "ex
 
 
 async def test_a_page_with_text_is_read_and_a_scanned_one_recognised(tmp_path: Path) -> None:
-    scan = picture(["Invoice No: 4711", "Total  19.50"])
+    scan = text_image(["Invoice No: 4711", "Total  19.50"])
     out = io.BytesIO()
     scan.save(out, "PDF", resolution=150)
     import pypdfium2
 
     both = pypdfium2.PdfDocument.new()
-    for source in (pdf([show("First page", 50, 700)]), out.getvalue(), pdf([""])):
+    for source in (make_pdf([text_at("First page", 50, 700)]), out.getvalue(), make_pdf([""])):
         with pypdfium2.PdfDocument(source) as part:
             both.import_pages(part)
     both.save(tmp_path / "both.pdf")
@@ -79,10 +79,10 @@ async def test_a_page_with_text_is_read_and_a_scanned_one_recognised(tmp_path: P
 
 
 async def test_a_picture_on_a_page_with_text_is_recognised_and_merged(tmp_path: Path) -> None:
-    scan = image_object(picture(["Invoice No: 4711", "Total  19.50", "Paid in full"]))
-    stamp = show("DRAFT", 150, 560, size=100) + show("Received 2024-05-12", 50, 400)
-    repeated = show("Paid", 66, 637, size=22)  # as visible text in the place where the picture has it, too
-    data = pdf(
+    scan = image_object(text_image(["Invoice No: 4711", "Total  19.50", "Paid in full"]))
+    stamp = text_at("DRAFT", 150, 560, size=100) + text_at("Received 2024-05-12", 50, 400)
+    repeated = text_at("Paid", 66, 637, size=22)  # as visible text in the place where the picture has it, too
+    data = make_pdf(
         [f"q 495 0 0 220 50 550 cm /I1 Do Q 1 1 0 rg {stamp} 0 g {repeated}"], resources="/XObject << /I1 1000 0 R >>",
         extra=[scan], catalog="",
     )  # fmt: skip
@@ -106,9 +106,9 @@ async def test_style_sheets_are_evaluated_in_the_sandbox(tmp_path: Path) -> None
 
 
 async def test_a_scan_is_read_whichever_way_it_lies_and_its_boxes_stay_where_its_words_are(tmp_path: Path) -> None:
-    upright = picture(["Invoice No: 4711", "Total  19.50", "Thank you for coming"])
+    upright = text_image(["Invoice No: 4711", "Total  19.50", "Thank you for coming"])
     frames = [upright.rotate(angle, expand=True) for angle in (0, 90, 180, 270)]
-    data = encoded(frames[0], "TIFF", save_all=True, append_images=frames[1:])
+    data = encode(frames[0], "TIFF", save_all=True, append_images=frames[1:])
     pages = (await read_file(saved(tmp_path, "turned.tiff", data), "turned.tiff", LENIENT)).pages
     assert {page.text for page in pages} == {pages[0].text} and pages[0].text.split()[:3] == ["Invoice", "No:", "4711"]
     boxes = [next(word for word in page.words if word.text == "19.50") for page in pages]
@@ -117,14 +117,14 @@ async def test_a_scan_is_read_whichever_way_it_lies_and_its_boxes_stay_where_its
 
 
 async def test_lines_that_ocr_cannot_read_give_a_warning(tmp_path: Path) -> None:
-    page = picture(["Invoice No: 4711", "Total  19.50"])
+    page = text_image(["Invoice No: 4711", "Total  19.50"])
     strange = page.copy()
     draw = ImageDraw.Draw(strange)
     for at in range(40, 860, 40):  # no letters of any script
         draw.arc((at, 230, at + 25, 265), at, at + 250, fill="black", width=5)
         draw.line((at + 12, 230, at + (at % 30), 265), fill="black", width=5)
     picture_only = Image.effect_mandelbrot((900, 400), (-2, -1, 1, 1), 60).convert("RGB")
-    data = encoded(
+    data = encode(
         page, "TIFF", save_all=True, append_images=[strange, picture_only, Image.new("RGB", (900, 400), "white")]
     )
     reading = await read_file(saved(tmp_path, "odd.tiff", data), "odd.tiff", LENIENT)
@@ -143,8 +143,8 @@ async def test_name_like_an_attack_is_only_a_name_and_no_one_else_needs_to_reach
 
 def slow(folder: Path) -> Path:
     """A file that takes a minute to read: a hundred pages for OCR."""
-    page = picture(["Invoice No: 4711", "Total  19.50"]).convert("1")
-    return saved(folder, "slow.tiff", encoded(page, "TIFF", save_all=True, append_images=[page] * 99))
+    page = text_image(["Invoice No: 4711", "Total  19.50"]).convert("1")
+    return saved(folder, "slow.tiff", encode(page, "TIFF", save_all=True, append_images=[page] * 99))
 
 
 async def started(locked_down: bool = False) -> psutil.Process:
@@ -215,8 +215,8 @@ async def test_reader_that_is_cancelled_while_it_is_asked_for_leaves_no_descript
 
 
 async def test_forkserver_that_dies_is_replaced_and_no_page_is_lost(tmp_path: Path) -> None:
-    page = picture(["Invoice No: 4711", "Total  19.50"])
-    path = saved(tmp_path, "two.tiff", encoded(page, "TIFF", save_all=True, append_images=[page] * 2))
+    page = text_image(["Invoice No: 4711", "Total  19.50"])
+    path = saved(tmp_path, "two.tiff", encode(page, "TIFF", save_all=True, append_images=[page] * 2))
     killed: list[psutil.Process] = []
 
     def kill(done: int, total: int) -> None:
@@ -255,9 +255,9 @@ async def test_a_document_whose_readers_always_end_is_given_up(tmp_path: Path) -
 
 
 async def test_pages_for_ocr_take_turns_between_documents_with_one_reader_per_core(tmp_path: Path) -> None:
-    page = picture(["Invoice No: 4711", "Total  19.50"])
-    long = saved(tmp_path, "long.tiff", encoded(page, "TIFF", save_all=True, append_images=[page] * 5))
-    short = saved(tmp_path, "short.tiff", encoded(page, "TIFF"))
+    page = text_image(["Invoice No: 4711", "Total  19.50"])
+    long = saved(tmp_path, "long.tiff", encode(page, "TIFF", save_all=True, append_images=[page] * 5))
+    short = saved(tmp_path, "short.tiff", encode(page, "TIFF"))
     ended: list[str] = []
     most = 0
 

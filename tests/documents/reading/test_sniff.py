@@ -6,12 +6,12 @@ import io
 import zipfile
 
 import pytest
-from made_files import archive, encoded, pdf, picture, show
+from generated_files import encode, make_pdf, make_zip, text_at, text_image
 
 from fieldmark.documents.reading import sniff
 from fieldmark.errors import Unreadable
 
-IMAGE = picture([], (20, 20))
+IMAGE = text_image([], (20, 20))
 OLD = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
@@ -27,19 +27,19 @@ def stored(members: dict[str, bytes]) -> bytes:
 @pytest.mark.parametrize(
     ("data", "name", "kind"),
     [
-        (pdf([show("x", 50, 700)]), "a.pdf", sniff.PDF),
-        (b"junk before\n" + pdf([show("x", 50, 700)]), "a", sniff.PDF),
-        (encoded(IMAGE, "PNG"), "invoice.pdf", sniff.PNG),
-        (encoded(IMAGE, "WEBP"), "a.docx", sniff.WEBP),
-        (encoded(IMAGE, "BMP"), "a.txt", sniff.BMP),
-        (encoded(IMAGE, "GIF"), "a.png", sniff.GIF),
+        (make_pdf([text_at("x", 50, 700)]), "a.pdf", sniff.PDF),
+        (b"junk before\n" + make_pdf([text_at("x", 50, 700)]), "a", sniff.PDF),
+        (encode(IMAGE, "PNG"), "invoice.pdf", sniff.PNG),
+        (encode(IMAGE, "WEBP"), "a.docx", sniff.WEBP),
+        (encode(IMAGE, "BMP"), "a.txt", sniff.BMP),
+        (encode(IMAGE, "GIF"), "a.png", sniff.GIF),
         (b"BMW invoice\nTotal: 2\n", "a.txt", sniff.TXT),
         (b"The file is a %PDF-1.7\n", "a.txt", sniff.TXT),
-        (archive({"word/document.xml": b""}), "a.xlsx", sniff.DOCX),
-        (archive({"readme.txt": b"x"}), "a.docx", sniff.ZIP),
+        (make_zip({"word/document.xml": b""}), "a.xlsx", sniff.DOCX),
+        (make_zip({"readme.txt": b"x"}), "a.docx", sniff.ZIP),
         (OLD + "__substg1.0_001A".encode("utf-16-le"), "a.msg", sniff.MSG),
-        (stored({"a.pdf": pdf([show("x", 50, 700)])}), "a.zip", sniff.ZIP),
-        (stored({"a.docx": archive({"word/document.xml": b""})}), "a.zip", sniff.ZIP),
+        (stored({"a.pdf": make_pdf([text_at("x", 50, 700)])}), "a.zip", sniff.ZIP),
+        (stored({"a.docx": make_zip({"word/document.xml": b""})}), "a.zip", sniff.ZIP),
         (b"<!-- x -->\n<!DOCTYPE html><p>x", "a.txt", sniff.HTML),
         (b"<div>fragment</div>", "a.html", sniff.HTML),
         (b"Received: x\n by y\nFrom: a@example.com\nDate: today\n\nbody", "download", sniff.EML),
@@ -60,7 +60,7 @@ def test_content_decides_and_the_name_only_between_kinds_of_text(data: bytes, na
     [
         (b"<html>login</html>", "a.docx", "damaged"),
         (b"\x7fELF" + bytes(100), "a.pdf", "unsupported"),
-        (archive({"mimetype": b"", "META-INF/manifest.xml": b""}), "a.odg", "unsupported"),
+        (make_zip({"mimetype": b"", "META-INF/manifest.xml": b""}), "a.odg", "unsupported"),
         (OLD + "Workbook".encode("utf-16-le"), "a.xls", "unsupported"),
         (OLD + "EncryptedPackage".encode("utf-16-le"), "a.docx", "password"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from made_files import archive
+from generated_files import make_zip
 
 from encrypted_files import NEW_PDF, OLD_PDF, PASSWORD, TEXT, workbook
 from fieldmark.documents.reading.jobs import UnlockJob
@@ -33,7 +33,7 @@ async def test_a_file_without_a_password_needs_none_and_an_archive_s_is_not_take
     path, copy = tmp_path / "file", tmp_path / "copy"
     path.write_bytes(b"Total: 1")
     assert not await unlock_file(path, "x", Limits(), copy)
-    path.write_bytes(archive({"a.txt": b"a"}))
+    path.write_bytes(make_zip({"a.txt": b"a"}))
     with pytest.raises(Unsupported):
         await unlock_file(path, "x", Limits(), copy)
     assert not copy.exists()

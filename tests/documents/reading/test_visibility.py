@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from made_files import pdf, show, stream
+from generated_files import make_pdf, stream, text_at
 
 from fieldmark.documents.reading.pages import Limits, Page
 from fieldmark.documents.reading.pdf import Pdf
 from fieldmark.domain.reading_warnings import WarningCode
 
 SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
-SECRET = show("secret 4711", 50, 700)
-TURNED = show("secret 4711", 300, 400, matrix="0 1 -1 0")
+SECRET = text_at("secret 4711", 50, 700)
+TURNED = text_at("secret 4711", 300, 400, matrix="0 1 -1 0")
 PANEL = "40 690 200 30 re f "
 
 
 def read(content: str, **rest: object) -> Page:
-    page = Pdf(pdf([show("Seen by all", 50, 760) + content], **rest), Limits()).read_page(1)  # type: ignore[arg-type]
+    page = Pdf(make_pdf([text_at("Seen by all", 50, 760) + content], **rest), Limits()).read_page(1)  # type: ignore[arg-type]
     assert page is not None
     words = page.text.split()
     assert words == [word.text for word in page.words] and words[:3] == ["Seen", "by", "all"]
@@ -52,10 +52,10 @@ ALPHA = {"resources": "/ExtGState << /None << /ca 0 >> /Half << /ca 0.5 >> >>"}
         ("/None gs " + SECRET, "/Half gs " + SECRET, ALPHA),
         (f"{SECRET} 1 g {PANEL}", f"1 g {PANEL} 0 g {SECRET}", {}),
         (f"q 0 0 10 10 re W n {SECRET} Q", f"q 40 690 200 30 re W n {SECRET} Q", {}),
-        (show("secret 4711", 50, 700, size=1), show("secret 4711", 50, 700, size=3), {}),
+        (text_at("secret 4711", 50, 700, size=1), text_at("secret 4711", 50, 700, size=3), {}),
         ("BT /F1 12 Tf 0.5 Tz 50 700 Td (secret 4711) Tj ET", "BT /F1 12 Tf 70 Tz 50 700 Td (secret 4711) Tj ET", {}),
-        (show("secret 4711", 700, 700), show("secret 4711", 500, 700), {}),
-        (show("secret 4711", 50, 20), show("secret 4711", 50, 120), {"page_entries": "/CropBox [0 100 595 842]"}),
+        (text_at("secret 4711", 700, 700), text_at("secret 4711", 500, 700), {}),
+        (text_at("secret 4711", 50, 20), text_at("secret 4711", 50, 120), {"page_entries": "/CropBox [0 100 595 842]"}),
         ("1 g " + TURNED, TURNED, {}),
     ],
     ids=["mode", "white", "near", "black", "colours", "alpha", "covered", "clipped", "tiny", "narrow", "outside", "cut",
@@ -104,7 +104,7 @@ def test_a_digit_hidden_in_a_number_does_not_make_it_another_number(before: str)
 @pytest.mark.parametrize("trick", ["3 Tr {} 0 Tr ", "1 g {} 0 g ", "/None gs {} /Whole gs "])
 @pytest.mark.parametrize("hidden_first", [True, False])
 def test_a_number_hidden_where_another_is_seen_is_not_read(trick: str, hidden_first: bool) -> None:
-    hidden, seen = trick.format(show("9999 9999", 50, 700)), show("1234 5678", 50, 700)
+    hidden, seen = trick.format(text_at("9999 9999", 50, 700)), text_at("1234 5678", 50, 700)
     content = "0 g " + (hidden + seen if hidden_first else seen + hidden)
     page = read(content, resources="/ExtGState << /None << /ca 0 >> /Whole << /ca 1 >> >>")
     assert (page.text.split()[3:], page.hidden_excerpt) == (["1234", "5678"], "9999 9999")
@@ -121,7 +121,7 @@ def test_ink_of_the_line_above_does_not_make_hidden_text_visible(
 ) -> None:
     def line(text: str, along: float, down: float) -> str:
         x, y = (50 + along, 700 - down) if matrix[0] == "1" else (300 + down, 400 + along)
-        return show(text, x, y, matrix=matrix)
+        return text_at(text, x, y, matrix=matrix)
 
     page = read(line(above, 0, 0) + before + line("Total 9,999.00", 10, pitch) + after)
     assert (page.text.split()[3:], page.hidden_excerpt) == ([above], "Total 9,999.00")
@@ -134,7 +134,7 @@ def test_ink_of_the_line_above_does_not_make_hidden_text_visible(
 def test_close_lines_are_read_whole(pitch: int, matrix: str) -> None:
     lines = [f"{row} gjpq Total __ due ... - gross 1,{row}34.50 | \xc4\xd6\xc5 ,." for row in range(6)]
     places = [(50, 700 - row * pitch) if matrix[0] == "1" else (300 + row * pitch, 200) for row in range(6)]
-    page = read("".join(show(line, *place, matrix=matrix) for line, place in zip(lines, places, strict=True)))
+    page = read("".join(text_at(line, *place, matrix=matrix) for line, place in zip(lines, places, strict=True)))
     assert (page.text.split()[3:], page.hidden_words) == (" ".join(lines).split(), 0)
 
 
@@ -144,15 +144,15 @@ DIGIT = 12 * 0.556  # the width of one
 @pytest.mark.parametrize(
     ("seen", "hidden", "word"),
     [
-        (show("\u2014\u2014", 50, 690, 60), show("963.12", 60, 706, 3), "\u2014\u2014"),
-        (show("TOTAL", 50, 650, size=60), show("secret", 100, 670, size=6), "TOTAL"),
-        (show("100", 50, 700), show("9", 50 + 2 * DIGIT, 700), "100"),
-        (show("88", 50, 700), show("9", 50 + 0.5 * DIGIT, 700), "88"),
-        (show("99", 50, 700), show("9", 50 + 0.5 * DIGIT, 700), "99"),
-        (show("100", 50, 700), show("0", 52 + 2 * DIGIT, 700), "100"),
-        (show("700", 50, 700), show("-", 46, 700), "700"),
-        (show("W", 50, 700), show("l", 60.33, 700), "W"),
-        (show("9999", 50, 700), show("999", 50, 691), "9999"),
+        (text_at("\u2014\u2014", 50, 690, 60), text_at("963.12", 60, 706, 3), "\u2014\u2014"),
+        (text_at("TOTAL", 50, 650, size=60), text_at("secret", 100, 670, size=6), "TOTAL"),
+        (text_at("100", 50, 700), text_at("9", 50 + 2 * DIGIT, 700), "100"),
+        (text_at("88", 50, 700), text_at("9", 50 + 0.5 * DIGIT, 700), "88"),
+        (text_at("99", 50, 700), text_at("9", 50 + 0.5 * DIGIT, 700), "99"),
+        (text_at("100", 50, 700), text_at("0", 52 + 2 * DIGIT, 700), "100"),
+        (text_at("700", 50, 700), text_at("-", 46, 700), "700"),
+        (text_at("W", 50, 700), text_at("l", 60.33, 700), "W"),
+        (text_at("9999", 50, 700), text_at("999", 50, 691), "9999"),
     ],
     ids=["dash", "large", "over", "between", "between-same", "same", "minus", "edge", "below"],
 )
@@ -167,22 +167,23 @@ def test_a_word_of_many_objects_is_read_whole() -> None:
     """As browsers print: each letter by itself, some of them close together."""
     for content in (
         "BT /F1 12 Tf 50 700 Td (-) Tj (7) Tj (0) Tj (.) Tj (1) Tj (1) Tj ET",
-        show("-7", 50, 700) + show("0.", 53.5 + DIGIT, 700) + show("11", 55.8 + 2 * DIGIT, 700),
+        text_at("-7", 50, 700) + text_at("0.", 53.5 + DIGIT, 700) + text_at("11", 55.8 + 2 * DIGIT, 700),
     ):
         page = read(content)
         assert (page.text.split()[3:], page.hidden_words) == (["-70.11"], 0)
 
 
 def test_bold_text_printed_twice_and_a_number_under_a_stamp_are_seen() -> None:
-    stamp = "1 0 0 rg " + show("PAID", 40, 600, size=40) + "0 g " + show("1234 5678", 50, 610)
-    page = read(show("Bold words", 50, 700) + show("Bold words", 50.4, 700) + stamp)
+    stamp = "1 0 0 rg " + text_at("PAID", 40, 600, size=40) + "0 g " + text_at("1234 5678", 50, 610)
+    page = read(text_at("Bold words", 50, 700) + text_at("Bold words", 50.4, 700) + stamp)
     assert set(page.text.split()[3:]) == {"Bold", "words", "PAID", "1234", "5678"} and page.hidden_words == 0
 
 
 @pytest.mark.parametrize("kind", ["/FreeText /Contents (no 4711)", "/Widget /FT /Tx /T (no) /V (no 4711)"])
 def test_an_annotation_that_is_not_shown_is_not_read(kind: str) -> None:
     look = stream(
-        show("no 4711", 2, 4), "/Type /XObject /Subtype /Form /BBox [0 0 99 20] /Resources << /Font << /F1 3 0 R >> >>"
+        text_at("no 4711", 2, 4),
+        "/Type /XObject /Subtype /Form /BBox [0 0 99 20] /Resources << /Font << /F1 3 0 R >> >>",
     )
     for flags, hidden, form in ((2, 2, None), (32, 2, None), (4, 0, None), (4, 0, "")):
         note = f"<< /Type /Annot /Subtype {kind} /F {flags} /Rect [200 690 300 710] /AP << /N 1001 0 R >> >>"
@@ -197,8 +198,8 @@ def test_a_note_without_a_drawing_is_drawn_and_read_and_words_that_one_strikes_o
         "<< /Type /Annot /Subtype /FreeText /F 4 /Contents (free 12.50) /Rect [200 600 300 620] >>",
         f"<< /Type /Annot /Subtype /StrikeOut /F 4 /Rect [48 696 95 712] {quad} >>",
     ]
-    data = pdf(
-        [show("Seen by all 1234.56", 50, 760) + show("1234.56", 50, 700)],
+    data = make_pdf(
+        [text_at("Seen by all 1234.56", 50, 760) + text_at("1234.56", 50, 700)],
         page_entries="/Annots [1000 0 R 1001 0 R]", extra=notes, catalog="",
     )  # fmt: skip
     document = Pdf(data, Limits())
@@ -217,13 +218,13 @@ def noise() -> str:
 
 
 def test_a_scan_s_own_layer_of_text_is_not_believed_and_not_reported() -> None:
-    layer = "3 Tr " + "".join(show(f"line number {at}", 60, 300 - 20 * at) for at in range(9))
-    elsewhere = show("nowhere", 50, 600)
-    document = Pdf(pdf([show("1", 300, 800) + noise() + layer + elsewhere]), Limits())
+    layer = "3 Tr " + "".join(text_at(f"line number {at}", 60, 300 - 20 * at) for at in range(9))
+    elsewhere = text_at("nowhere", 50, 600)
+    document = Pdf(make_pdf([text_at("1", 300, 800) + noise() + layer + elsewhere]), Limits())
     assert document.read_page(1) is None  # left to OCR
     page = document.recognise_page(1, 72, 10**6, lambda *_: Page(1, 10, 10, "", [], "pdf"))
     assert page.hidden_excerpt == "nowhere"
-    page = read(noise() + "3 Tr " + show("secret 4711", 60, 300))  # a few hidden words do not make a page a scan
+    page = read(noise() + "3 Tr " + text_at("secret 4711", 60, 300))  # a few hidden words do not make a page a scan
     assert (page.text.split()[3:], page.hidden_excerpt) == ([], "secret 4711")
 
 

@@ -1,5 +1,3 @@
-"""Files that the tests make themselves, byte by byte where it matters."""
-
 from __future__ import annotations
 
 import io
@@ -11,7 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 A4 = "[0 0 595 842]"
 
 
-def pdf(
+def make_pdf(
     contents: Sequence[str],
     media_box: str = A4,
     page_entries: str = "",
@@ -20,8 +18,8 @@ def pdf(
     resources: str = "",
     catalog: str | None = None,
 ) -> bytes:
-    """A PDF with a page for each content stream. Fonts: /F1 Helvetica, /F2 Courier. `extra` are objects from 1000 on;
-    unless the catalogue says otherwise, the first is a form's field."""
+    """Return a PDF with one page per content stream. Fonts are /F1 Helvetica and /F2 Courier. `extra` are the objects
+    from number 1000 on. Without `catalog`, object 1000 is a form field."""
     kids = " ".join(f"{10 + 2 * index} 0 R" for index in range(len(contents)))
     form = ("/AcroForm << /Fields [1000 0 R] >>" if extra else "") if catalog is None else catalog
     objects = {
@@ -53,17 +51,16 @@ def pdf(
 
 
 def stream(content: str, entries: str = "") -> str:
-    """A stream object."""
     return f"<< {entries} /Length {len(content.encode('cp1252'))} >>\nstream\n{content}\nendstream"
 
 
-def show(text: str, x: float, y: float, size: float = 12, font: str = "F1", matrix: str = "1 0 0 1") -> str:
-    """PDF operators that draw a text with its foot at (x, y), y counting from the page's bottom."""
+def text_at(text: str, x: float, y: float, size: float = 12, font: str = "F1", matrix: str = "1 0 0 1") -> str:
+    """Return PDF operators that draw a text with its baseline at (x, y), where y counts from the bottom of the page."""
     return f"BT /{font} {size} Tf {matrix} {x} {y} Tm ({text}) Tj ET\n"
 
 
-def picture(lines: Sequence[str], size: tuple[int, int] = (900, 400)) -> Image.Image:
-    """Black text on white, large enough for OCR; two spaces in a line are a wide gap."""
+def text_image(lines: Sequence[str], size: tuple[int, int] = (900, 400)) -> Image.Image:
+    """Draw black text on white, large enough for OCR. Two spaces in a line make a wide gap."""
     image = Image.new("RGB", size, "white")
     draw = ImageDraw.Draw(image)
     font = ImageFont.load_default(40)
@@ -74,19 +71,19 @@ def picture(lines: Sequence[str], size: tuple[int, int] = (900, 400)) -> Image.I
 
 
 def image_object(image: Image.Image) -> str:
-    """A PDF object with an image. On a page, `q 300 0 0 100 50 500 cm /I1 Do Q` draws it 300 wide and 100 high."""
+    """Return a PDF image object. The content `q 300 0 0 100 50 500 cm /I1 Do Q` draws it 300 wide and 100 high."""
     grey = image.convert("L")
     entries = f"/Type /XObject /Subtype /Image /Width {grey.width} /Height {grey.height} /ColorSpace /DeviceGray"
     return stream(grey.tobytes().hex() + ">", f"{entries} /BitsPerComponent 8 /Filter /ASCIIHexDecode")
 
 
-def encoded(image: Image.Image, kind: str, **options: object) -> bytes:
+def encode(image: Image.Image, kind: str, **options: object) -> bytes:
     out = io.BytesIO()
     image.save(out, kind, **options)
     return out.getvalue()
 
 
-def archive(members: dict[str, bytes]) -> bytes:
+def make_zip(members: dict[str, bytes]) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
         for name, content in members.items():
