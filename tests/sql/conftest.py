@@ -18,14 +18,14 @@ from fieldmark.db.embedded import EmbeddedServer
 
 
 @pytest.fixture(scope="session")
-def migrated(postgres: EmbeddedServer, _administration: psycopg.Connection, _template: str) -> Iterator[str]:
+def migrated(postgres: EmbeddedServer, _superuser: psycopg.Connection, _template: str) -> Iterator[str]:
     """Return the name of the database the SQL tests of this worker share."""
     name = f"test_sql_{uuid4().hex}"
-    _administration.execute(sql.SQL("create database {} template {}").format(*map(sql.Identifier, (name, _template))))
+    _superuser.execute(sql.SQL("create database {} template {}").format(*map(sql.Identifier, (name, _template))))
     # What `fieldmark migrate` does: a copy does not have the rights of the database that it was made of.
-    _administration.execute(sql.SQL("revoke temporary on database {} from public").format(sql.Identifier(name)))
+    _superuser.execute(sql.SQL("revoke temporary on database {} from public").format(sql.Identifier(name)))
     yield name
-    _administration.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+    _superuser.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
 
 @pytest.fixture(scope="session")
