@@ -20,7 +20,7 @@ INSTEAD = {
     r"anew": "again",
     r"mend(?:s|ed|ing)?": "fix",
     r"fore(?:see|sees|seen|saw)": "preview",
-    r"(?<![</])aside": "in a worker thread",
+    r"(?<![</])(?<!article )aside": "in a worker thread",
     r"in turns": "round-robin per organisation",
     r"tak(?:e|es|en|ing) in": "upload, ingest",
     r"given up": "deleted, abandoned",
@@ -53,6 +53,7 @@ CLEAN = (
     "backend/fieldmark/agents",
     "backend/fieldmark/api",
     "backend/fieldmark/cli",
+    "backend/fieldmark/documents",
     "backend/fieldmark/embedding",
     "backend/fieldmark/evaluation",
     "backend/fieldmark/files",
@@ -65,6 +66,7 @@ CLEAN = (
     "backend/fieldmark/worker",
     "backend/fieldmark/errors.py",
     "backend/fieldmark/runtime.py",
+    "tests/documents",
     "backend/fieldmark/settings.py",
 )
 

@@ -1,5 +1,3 @@
-"""Every readable document has page images, and boxes fit them."""
-
 from __future__ import annotations
 
 import io
@@ -18,30 +16,30 @@ pytestmark = pytest.mark.anyio
 SAMPLE = Path(__file__).parents[2] / "docs" / "samples" / "zf_mustang_20221026.pdf"
 
 
-def ink(png: bytes) -> Image.Image:
+def ink_mask(png: bytes) -> Image.Image:
     """White where the page has ink."""
     return Image.open(io.BytesIO(png)).convert("L").point(lambda value: 255 * (value < 160))
 
 
 @pytest.mark.parametrize("name", ["sample", "text"])
-async def test_every_box_has_its_word_in_it_and_the_margins_are_empty(tmp_path: Path, name: str) -> None:
+async def test_every_box_contains_ink_and_no_ink_is_outside_boxes(tmp_path: Path, name: str) -> None:
     path = SAMPLE
     if name != "sample":
         path = tmp_path / f"a.{name}"
         path.write_text("Total   19,50 €\n" + "lang " * 60 + "y" * 300)
     reading = await read_file(path, path.name, Limits())
     page = reading.pages[0]
-    image = ink(await render_page(path, reading.media_type, 1, Limits(), dpi=100))
+    image = ink_mask(await render_page(path, reading.media_type, 1, Limits(), dpi=100))
     assert image.width == pytest.approx(page.width / 72 * 100, abs=1)
     for word in page.words:
         box = (word.x0 * image.width, word.y0 * image.height, word.x1 * image.width, word.y1 * image.height)
         assert image.crop(tuple(map(round, box))).getbbox(), word
         image.paste(0, tuple(round(side) + grow for side, grow in zip(box, (-1, -1, 2, 2), strict=True)))
-    if name != "sample":  # the sample has lines and a logo besides its words
+    if name != "sample":  # the sample also has lines and a logo
         assert image.getbbox() is None
 
 
-async def test_only_pages_that_exist_have_images(tmp_path: Path) -> None:
+async def test_only_existing_pages_have_images(tmp_path: Path) -> None:
     assert await render_page(SAMPLE, sniff.PDF, 1, Limits())
     for number in (0, 5, -1):
         with pytest.raises(NotFound, match=f"no page {number}; it has 4"):
@@ -50,7 +48,7 @@ async def test_only_pages_that_exist_have_images(tmp_path: Path) -> None:
         await render_page(SAMPLE, "application/x-other", 1, Limits())
 
 
-async def test_a_giant_page_is_drawn_small_and_a_damaged_image_not_at_all(tmp_path: Path) -> None:
+async def test_huge_page_is_reduced_and_damaged_image_is_refused(tmp_path: Path) -> None:
     png = Image.open(io.BytesIO(await render_page(SAMPLE, sniff.PDF, 1, Limits(), dpi=100_000)))
     assert png.width * png.height <= 16_000_000
     path = tmp_path / "a.png"
@@ -63,7 +61,7 @@ async def test_a_giant_page_is_drawn_small_and_a_damaged_image_not_at_all(tmp_pa
         await render_page(path, sniff.PNG, 1, Limits())
 
 
-def test_the_images_that_were_asked_for_last_are_kept():
+def test_most_recently_used_images_stay_cached():
     images = PageImages(max_bytes=10)
     for key in "abc":
         images.keep(key, b"1234")

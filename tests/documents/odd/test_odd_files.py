@@ -1,4 +1,4 @@
-"""Odd files and what each must answer: text, a warning by code, or a refusal by code. None is read badly in silence."""
+"""Odd files: each gives text, a warning or a refusal, by code. None loses text silently."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ pytestmark = pytest.mark.anyio
 
 SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
 MUSTANG = (SAMPLES / "zf_mustang_20221026.pdf").read_bytes()
-MESSAGE = (Path(__file__).parents[1] / "reading" / "mail.msg").read_bytes()
+MSG_FILE = (Path(__file__).parents[1] / "reading" / "mail.msg").read_bytes()
 AZURE = (SAMPLES / "i2d_AzureInterior.pdf").read_bytes()
 LINES = ["Invoice number 4711", "Total 1,250.00 EUR", "Thank you for your order"]
 PAGE = "\n".join(text_at(line, 60, 700 - 40 * n, 20) for n, line in enumerate(LINES))
 
 
-def scan(mode: str = "RGB") -> Image.Image:
+def make_scan(mode: str = "RGB") -> Image.Image:
     return text_image(LINES).convert(mode)
 
 
-def nested_mail() -> bytes:
+def make_nested_mail() -> bytes:
     parts = "".join(f"Content-Type: multipart/mixed; boundary=b{depth}\n\n--b{depth}\n" for depth in range(3000))
     return f"From: a@example.com\n{parts}Content-Type: text/plain\n\nx".encode()
 
 
-def mail_with(attached: dict[str, bytes]) -> bytes:
+def make_mail_with(attached: dict[str, bytes]) -> bytes:
     message = EmailMessage()
     message["From"], message["Subject"] = "a@example.com", "Invoice"
     message.set_content("Total 1,250.00 EUR")
@@ -47,8 +47,7 @@ def mail_with(attached: dict[str, bytes]) -> bytes:
     return bytes(message)
 
 
-def locked_member(data: bytes) -> bytes:
-    """The archive, with the mark that its files are protected."""
+def mark_as_protected(data: bytes) -> bytes:
     out = bytearray(data)
     for signature, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         for found in re.finditer(re.escape(signature), data):
@@ -56,14 +55,14 @@ def locked_member(data: bytes) -> bytes:
     return bytes(out)
 
 
-def docx(body: str) -> bytes:
+def make_docx(body: str) -> bytes:
     word = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
     types = '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>'
     document = f"<w:document {word}><w:body>{body}</w:body></w:document>"
     return make_zip({"[Content_Types].xml": types.encode(), "word/document.xml": document.encode()})
 
 
-def run(text: str) -> str:
+def docx_run(text: str) -> str:
     return f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
@@ -73,7 +72,7 @@ RUSSIAN = "Счёт 4711\nИтого к оплате: 1250,00 рублей\n"
 
 # By name: the file, its name, and what it must answer: words that are read, `!` and the code of a warning, `+` and the
 # name of a file that was inside and is handed over. `!code` alone is a refusal.
-ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
+ODD_FILES: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "a PDF cut in half": (lambda: AZURE[: len(AZURE) // 2], "a.pdf", "!damaged"),
     "a PDF with broken object streams": (
         lambda: MUSTANG.replace(b"/ObjStm", b"/ObjXxx"),
@@ -91,7 +90,7 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "wait !form_not_read",
     ),
     "a PDF of a huge page": (lambda: make_pdf([PAGE], media_box="[0 0 14400 14400]"), "a.pdf", "!over_limit"),
-    "a BMP of one bit": (lambda: encode(scan(mode="1"), "BMP"), "a.bmp", NUMBER),
+    "a BMP of one bit": (lambda: encode(make_scan(mode="1"), "BMP"), "a.bmp", NUMBER),
     "an empty file": (lambda: b"", "a.pdf", "!no_text"),
     "a file of zeros": (lambda: bytes(2000), "a.txt", "!unsupported"),
     "noise": (lambda: bytes((n * 7919 >> 3) % 256 for n in range(4000)), "a.txt", "!unsupported"),
@@ -101,17 +100,17 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "!unsupported",
     ),
     "text in KOI8-R": (lambda: (RUSSIAN * 9).encode("koi8-r"), "a.txt", "!uncertain_encoding"),
-    "Word cut off": (lambda: docx(run("4711"))[:-100], "a.docx", "!damaged"),
+    "Word cut off": (lambda: make_docx(docx_run("4711"))[:-100], "a.docx", "!damaged"),
     "a workbook without sheets": (lambda: make_zip({"xl/workbook.xml": b"<workbook/>"}), "a.xlsx", "!damaged"),
-    "a mail nested too deeply": (nested_mail, "a.eml", "!over_limit"),
+    "a mail nested too deeply": (make_nested_mail, "a.eml", "!over_limit"),
     "an Outlook mail with two files, one of them empty": (
-        lambda: MESSAGE,
+        lambda: MSG_FILE,
         "a.msg",
         "Total: RE-1.pdf !enclosed_damaged !pictures_not_read +RE-1.pdf",
     ),
-    "an Outlook mail cut off": (lambda: MESSAGE[:-400], "a.msg", "!damaged"),
+    "an Outlook mail cut off": (lambda: MSG_FILE[:-400], "a.msg", "!damaged"),
     "a ZIP in a ZIP": (lambda: make_zip({"b.zip": make_zip({"c.txt": b"Total"})}), "a.zip", "b.zip +b.zip"),
-    "a ZIP with a password": (lambda: locked_member(make_zip({"a.txt": b"a"})), "a.zip", "!password"),
+    "a ZIP with a password": (lambda: mark_as_protected(make_zip({"a.txt": b"a"})), "a.zip", "!password"),
     "a ZIP that is cut off": (lambda: make_zip({"a.txt": b"Total" * 99})[:-30], "a.zip", "!damaged"),
     "a presentation": (lambda: make_zip({"ppt/presentation.xml": b"<p/>"}), "a.pptx", "!unsupported"),
     "a Rich Text document": (lambda: b"{\\rtf1\\ansi Total 1250}", "a.rtf", "!unsupported"),
@@ -120,9 +119,9 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", ODD)
-async def test_an_odd_file_is_read_with_or_without_warnings_or_refused(name: str, tmp_path: Path) -> None:
-    make, filename, wanted = ODD[name]
+@pytest.mark.parametrize("name", ODD_FILES)
+async def test_odd_file_gives_the_expected_text_warnings_or_refusal(name: str, tmp_path: Path) -> None:
+    make, filename, wanted = ODD_FILES[name]
     path, inside = tmp_path / "file", tmp_path / "inside"
     path.write_bytes(make())
     inside.mkdir()
@@ -135,6 +134,6 @@ async def test_an_odd_file_is_read_with_or_without_warnings_or_refused(name: str
         text = " ".join(page.text for page in reading.pages)
         got = {word for word in wanted.split() if word[0] not in "!+" and word in text}
         got |= {f"!{warning.code}" for warning in reading.warnings} | {f"+{file.name}" for file in reading.enclosed}
-        assert text.split() or reading.warnings, "read to nothing, and nothing is told"
+        assert text.split() or reading.warnings, "read to nothing, and nothing is reported"
         assert "secret" not in text
     assert got == set(wanted.split())

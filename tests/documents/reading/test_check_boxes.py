@@ -1,5 +1,3 @@
-"""PDF: boxes to tick are read with their state, those of a form and those that a page draws."""
-
 from __future__ import annotations
 
 import pytest
@@ -9,13 +7,16 @@ from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.pdf import Pdf
 
 LABEL = text_at("I agree", 70, 700)
-LOOK = (
+FORM = (
     "/Type /XObject /Subtype /Form /BBox [0 0 12 12] /Resources << /Font << /Z << /Type /Font /Subtype /Type1 "
     "/BaseFont /ZapfDingbats >> >> >>"
 )
-LOOKS = [stream("0 0 12 12 re S BT /Z 10 Tf 2 2 Td (4) Tj ET", LOOK), stream("0 0 12 12 re S", LOOK)]
-DRAWN = "/AP << /N << /Yes 1001 0 R /Off 1002 0 R >> >>"
-RADIO, BUTTON = "/Ff 32768", "/Ff 65536"
+APPEARANCES = [
+    stream("0 0 12 12 re S BT /Z 10 Tf 2 2 Td (4) Tj ET", FORM),
+    stream("0 0 12 12 re S", FORM),
+]
+APPEARANCE_ENTRY = "/AP << /N << /Yes 1001 0 R /Off 1002 0 R >> >>"
+RADIO, PUSH_BUTTON = "/Ff 32768", "/Ff 65536"
 
 
 def first_line(content: str, **rest: object) -> str:
@@ -27,24 +28,24 @@ def first_line(content: str, **rest: object) -> str:
 @pytest.mark.parametrize(
     ("entries", "mark"),
     [
-        ("/AS /Yes " + DRAWN, "☒"),
-        ("/AS /Off " + DRAWN, "☐"),
-        ("/AS /Off /V /Yes " + DRAWN, "☐"),
-        ("/V /Yes " + DRAWN, "☒"),
-        (DRAWN, "☐"),
+        ("/AS /Yes " + APPEARANCE_ENTRY, "☒"),
+        ("/AS /Off " + APPEARANCE_ENTRY, "☐"),
+        ("/AS /Off /V /Yes " + APPEARANCE_ENTRY, "☐"),
+        ("/V /Yes " + APPEARANCE_ENTRY, "☒"),
+        (APPEARANCE_ENTRY, "☐"),
         ("/AS /Yes", "☒"),
         ("/AS /Off", "☐"),
         ("/V /Yes", "☒"),
         ("/V /Off", "☐"),
-        (f"{RADIO} /AS /Yes {DRAWN}", "●"),
+        (f"{RADIO} /AS /Yes {APPEARANCE_ENTRY}", "●"),
         (f"{RADIO} /AS /Off", "○"),
-        (BUTTON, ""),
+        (PUSH_BUTTON, ""),
     ],
 )
-def test_a_form_s_box_has_the_state_that_is_seen_or_stored(entries: str, mark: str) -> None:
+def test_form_box_has_its_visible_or_stored_state(entries: str, mark: str) -> None:
     box = f"<< /Type /Annot /Subtype /Widget /F 4 /Rect [50 698 62 710] /FT /Btn /T (a) {entries} >>"
-    for catalog in (None, ""):  # with a form, or without
-        data = make_pdf([LABEL], page_entries="/Annots [1000 0 R]", extra=[box, *LOOKS], catalog=catalog)
+    for catalog in (None, ""):  # with and without a form
+        data = make_pdf([LABEL], page_entries="/Annots [1000 0 R]", extra=[box, *APPEARANCES], catalog=catalog)
         page = Pdf(data, Limits()).read_page(1)
         assert page and page.text.split() == [*filter(None, [mark]), "I", "agree"]
         if mark:
@@ -69,7 +70,7 @@ NESTED = "50 699 10 10 re f 1 g 51 700 8 8 re f 0 g "
 FINDER = "46 697 14 14 re f 1 g 48 699 10 10 re f 0 g 50 701 6 6 re f 60 697 2 4 re f 44 701 2 6 re f 50 711 2 4 re f "
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("is_rotated", [False, True])
 @pytest.mark.parametrize(
     ("drawing", "mark"),
     [
@@ -105,11 +106,11 @@ FINDER = "46 697 14 14 re f 1 g 48 699 10 10 re f 0 g 50 701 6 6 re f 60 697 2 4
          "path", "white", "filled", "legend", "cell", "cells", "comb", "far", "alone", "circle", "dot", "disc",
          "number", "icon", "code"],
 )  # fmt: skip
-def test_a_drawn_box_beside_a_word_is_read_and_other_squares_are_not(drawing: str, mark: str, turned: bool) -> None:
+def test_only_drawn_box_beside_a_word_is_a_check_box(drawing: str, mark: str, is_rotated: bool) -> None:
     content = f"q {drawing} Q {LABEL}"
-    if turned:  # as landscape pages are
+    if is_rotated:  # like landscape pages
         content = f"0 1 -1 0 595 0 cm 1 0 0 1 0 -300 cm {content}"
-    assert first_line(content, page_entries="/Rotate 90" if turned else "") == f"{mark} I agree".strip()
+    assert first_line(content, page_entries="/Rotate 90" if is_rotated else "") == f"{mark} I agree".strip()
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_a_drawn_box_beside_a_word_is_read_and_other_squares_are_not(drawing: st
         ("Helvetica", "6F", "006F", "o"),
     ],
 )
-def test_a_box_that_is_a_letter_of_a_font_of_symbols_is_a_box(font: str, code: str, mapped: str, word: str) -> None:
+def test_box_symbol_of_a_symbol_font_is_a_check_box(font: str, code: str, mapped: str, word: str) -> None:
     cmap = f"begincmap 1 begincodespacerange <00> <FF> endcodespacerange\n1 beginbfchar <{code}> <{mapped}> endbfchar"
     name = font.replace(" ", "#20")
     fonts = [f"<< /Type /Font /Subtype /Type1 /BaseFont /{name} /ToUnicode 1001 0 R >>", stream(cmap + " endcmap")]

@@ -1,5 +1,3 @@
-"""Electronic invoices: read as paths and values, kept apart from what is printed, and compared with it."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -26,8 +24,7 @@ UBL = b"""<?xml version="1.0"?>
 <c:LegalMonetaryTotal><c:PayableAmount currencyID="EUR">1020.00</c:PayableAmount></c:LegalMonetaryTotal></Invoice>"""
 
 
-def with_attachments(content: str, *files: tuple[str, bytes]) -> bytes:
-    """A PDF of one page with these files attached."""
+def make_pdf_with_attachments(content: str, *files: tuple[str, bytes]) -> bytes:
     extra: list[str] = []
     names = ""
     for index, (name, data) in enumerate(files):
@@ -45,7 +42,7 @@ def read(data: bytes) -> tuple[list[Page], list[ReadingWarning]]:
     return read_attachments(Pdf(data, Limits()), Limits())
 
 
-def test_an_invoice_is_read_as_paths_and_values() -> None:
+def test_einvoice_is_read_as_paths_and_values() -> None:
     assert sniff.media_type(UBL, "a.xml") == sniff.EINVOICE
     assert sniff.media_type(b"<?xml version='1.0'?><Invoice><ID>1</ID></Invoice>", "a.xml") == sniff.TXT
     assert einvoice_parts(UBL) == [
@@ -58,7 +55,7 @@ def test_an_invoice_is_read_as_paths_and_values() -> None:
     ]
 
 
-def test_a_nest_that_grows_is_refused_and_one_inside_a_pdf_is_left_out() -> None:
+def test_deeply_nested_einvoice_is_refused_and_left_out_of_a_pdf() -> None:
     nest = b"".join(b"<c:" + b"x" * 200 + b">" for _ in range(200))
     ends = b"".join(b"</c:" + b"x" * 200 + b">" for _ in range(200))
     bomb = UBL.replace(b"<c:LegalMonetaryTotal>", nest + b"<c:a>1</c:a>" * 200 + ends + b"<c:LegalMonetaryTotal>")
@@ -66,18 +63,18 @@ def test_a_nest_that_grows_is_refused_and_one_inside_a_pdf_is_left_out() -> None
         einvoice_parts(bomb)
     with pytest.raises(Unsupported):
         einvoice_parts(UBL.replace(b"<Invoice", b'<!DOCTYPE x [<!ENTITY e "e">]><Invoice', 1))
-    pages, warnings = read(with_attachments(text_at("No RE-1", 50, 700), ("factur-x.xml", bomb)))
+    pages, warnings = read(make_pdf_with_attachments(text_at("No RE-1", 50, 700), ("factur-x.xml", bomb)))
     assert pages == [] and [warning.code for warning in warnings] == [WarningCode.ATTACHMENTS_NOT_READ]
 
 
-def test_invoice_follows_the_pages_of_its_pdf_with_one_warning() -> None:
+def test_embedded_einvoice_follows_the_pages_of_its_pdf_with_one_warning() -> None:
     long = UBL.replace(b"<c:Line>", b"".join(b"<c:Note>%d</c:Note>" % n for n in range(200)) + b"<c:Line>", 1)
-    (first, second), warnings = read(with_attachments(text_at("No RE-1", 50, 700), ("factur-x.xml", long)))
+    (first, second), warnings = read(make_pdf_with_attachments(text_at("No RE-1", 50, 700), ("factur-x.xml", long)))
     assert warnings == [] and second.warnings == () and (first.number, first.engine, second.engine) == (2, "xml", "xml")
     assert [(one.code, one.page, one.count) for one in first.warnings] == [(WarningCode.MACHINE_READABLE, 2, 2)]
 
 
-def test_a_file_embedded_in_an_einvoice_gives_a_warning_and_no_text() -> None:
+def test_file_embedded_in_an_einvoice_gives_a_warning() -> None:
     within = (
         b'<c:AdditionalDocumentReference><c:Attachment><c:EmbeddedDocumentBinaryObject mimeCode="application/pdf" '
         b'filename="times.pdf">JVBERi0xLjQK</c:EmbeddedDocumentBinaryObject></c:Attachment>'
@@ -90,8 +87,8 @@ def test_a_file_embedded_in_an_einvoice_gives_a_warning_and_no_text() -> None:
     ]
 
 
-def test_other_attachments_and_a_damaged_einvoice_give_a_warning() -> None:
-    data = with_attachments(text_at("No RE-1", 50, 700), ("terms.txt", b"x"), ("factur-x.xml", UBL[:-30]))
+def test_other_attachments_and_a_damaged_einvoice_give_warnings() -> None:
+    data = make_pdf_with_attachments(text_at("No RE-1", 50, 700), ("terms.txt", b"x"), ("factur-x.xml", UBL[:-30]))
     pages, (warning,) = read(data)
     assert pages == []
     assert (warning.code, warning.count, warning.excerpt) == (
@@ -101,7 +98,7 @@ def test_other_attachments_and_a_damaged_einvoice_give_a_warning() -> None:
     )
 
 
-async def test_the_invoice_inside_a_real_pdf_is_a_page_that_can_be_looked_at() -> None:
+async def test_embedded_einvoice_of_a_real_pdf_has_a_page_image() -> None:
     reading = await read_file(SAMPLE, "a.pdf", Limits())
     first, second, *_ = reading.pages
     assert (first.engine, second.engine) == ("pdf", "xml") and "ExchangedDocument.ID: RE1001" in second.text

@@ -1,5 +1,3 @@
-"""Formulas as one line: parts that are above or below each other are kept apart."""
-
 from __future__ import annotations
 
 import pytest
@@ -7,64 +5,67 @@ import pytest
 from fieldmark.documents.reading.archive import parse_xml
 from fieldmark.documents.reading.formula import mathml_line, omml_line
 
-M = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+OMML_NAMESPACE = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
 
 
-def r(text: str) -> str:
+def run(text: str) -> str:
     return f"<m:r><m:t>{text}</m:t></m:r>"
 
 
 def part(name: str, content: str) -> str:
-    return f"<m:{name}>{content if '<' in content else r(content)}</m:{name}>"
+    return f"<m:{name}>{content if '<' in content else run(content)}</m:{name}>"
 
 
-def made(name: str, properties: str = "", /, **parts: str) -> str:
+def element(name: str, properties: str = "", /, **parts: str) -> str:
     inner = "".join(part(key, value) for key, value in parts.items())
     return f"<m:{name}><m:{name}Pr><m:ctrlPr/>{properties}</m:{name}Pr>{inner}</m:{name}>"
 
 
-HALF = made("f", num="1", den="2")
-POWER = made("sSup", e="10", sup="5")
-CELL = "<m:mr><m:e>{}</m:e><m:e>{}</m:e></m:mr>"
+ONE_HALF = element("f", num="1", den="2")
+TEN_TO_THE_FIFTH = element("sSup", e="10", sup="5")
+ROW = "<m:mr><m:e>{}</m:e><m:e>{}</m:e></m:mr>"
 
 
 @pytest.mark.parametrize(
     ("formula", "line"),
     [
-        (HALF, "1/2"),
-        (r("2") + HALF + r("3"), "2 1/2 3"),
-        (r("a=") + HALF + r("+b"), "a=1/2+b"),
-        (made("f", num=r("a+b"), den=HALF), "(a+b)/(1/2)"),
-        (made("f", "<m:type m:val='noBar'/>", num="n", den="k"), "n; k"),
-        (POWER, "10⁵"),
-        (POWER + r("m"), "10⁵ m"),
-        (made("sSup", e="10", sup="-3"), "10⁻³"),
-        (made("sSup", e="x", sup="n+1"), "x^(n+1)"),
-        (made("sSup", e="90", sup="∘"), "90°"),
-        (made("sSup", e=POWER, sup="2"), "(10⁵)²"),
-        (made("sSup", e="-5", sup="2"), "(-5)²"),
-        (made("sSub", e="x", sub="12"), "x₁₂"),
-        (made("sSub", e="x", sub="i,j"), "x_i,j"),
-        (made("sSubSup", e="x", sub="1", sup="2"), "x₁²"),
-        (made("sPre", sub="6", sup="14", e="C"), "₆¹⁴C"),
-        (made("rad", "<m:degHide m:val='1'/>", deg="<m:x/>", e="16"), "√16"),
-        (made("rad", deg="3", e="x+1"), "∛(x+1)"),
-        (made("rad", deg="n", e="2"), "√[n]2"),
-        (made("nary", "<m:chr m:val='∑'/>", sub="i=1", sup="10", e="a"), "∑_(i=1)¹⁰ a"),
-        (made("nary", sub="0", sup="1", e="x"), "∫₀¹ x"),
-        (made("d", e="x+1"), "(x+1)"),
+        (ONE_HALF, "1/2"),
+        (run("2") + ONE_HALF + run("3"), "2 1/2 3"),
+        (run("a=") + ONE_HALF + run("+b"), "a=1/2+b"),
+        (element("f", num=run("a+b"), den=ONE_HALF), "(a+b)/(1/2)"),
+        (element("f", "<m:type m:val='noBar'/>", num="n", den="k"), "n; k"),
+        (TEN_TO_THE_FIFTH, "10⁵"),
+        (TEN_TO_THE_FIFTH + run("m"), "10⁵ m"),
+        (element("sSup", e="10", sup="-3"), "10⁻³"),
+        (element("sSup", e="x", sup="n+1"), "x^(n+1)"),
+        (element("sSup", e="90", sup="∘"), "90°"),
+        (element("sSup", e=TEN_TO_THE_FIFTH, sup="2"), "(10⁵)²"),
+        (element("sSup", e="-5", sup="2"), "(-5)²"),
+        (element("sSub", e="x", sub="12"), "x₁₂"),
+        (element("sSub", e="x", sub="i,j"), "x_i,j"),
+        (element("sSubSup", e="x", sub="1", sup="2"), "x₁²"),
+        (element("sPre", sub="6", sup="14", e="C"), "₆¹⁴C"),
+        (element("rad", "<m:degHide m:val='1'/>", deg="<m:x/>", e="16"), "√16"),
+        (element("rad", deg="3", e="x+1"), "∛(x+1)"),
+        (element("rad", deg="n", e="2"), "√[n]2"),
+        (element("nary", "<m:chr m:val='∑'/>", sub="i=1", sup="10", e="a"), "∑_(i=1)¹⁰ a"),
+        (element("nary", sub="0", sup="1", e="x"), "∫₀¹ x"),
+        (element("d", e="x+1"), "(x+1)"),
         (f"<m:d><m:dPr><m:endChr m:val=''/></m:dPr>{part('e', '1')}{part('e', '2')}</m:d>", "(1|2"),
-        (f"<m:m>{CELL.format(r('1'), r('2'))}{CELL.format(r('3'), r('4'))}</m:m>", "1  2; 3  4"),
+        (
+            f"<m:m>{ROW.format(run('1'), run('2'))}{ROW.format(run('3'), run('4'))}</m:m>",
+            "1  2; 3  4",
+        ),
         (f"<m:eqArr>{part('e', 'a=1')}{part('e', 'b=2')}</m:eqArr>", "a=1; b=2"),
-        (made("func", fName="sin", e="x"), "sin x"),
-        (made("limLow", e="lim", lim="x→0"), "lim_(x→0)"),
-        (made("acc", "<m:chr m:val='&#x304;'/>", e="x"), "x̄"),
-        (made("phant", "<m:show m:val='0'/>", e="secret") + r("1"), "1"),
-        (r("1") + r("2"), "12"),  # one number in two runs
+        (element("func", fName="sin", e="x"), "sin x"),
+        (element("limLow", e="lim", lim="x→0"), "lim_(x→0)"),
+        (element("acc", "<m:chr m:val='&#x304;'/>", e="x"), "x̄"),
+        (element("phant", "<m:show m:val='0'/>", e="secret") + run("1"), "1"),
+        (run("1") + run("2"), "12"),  # one number in two runs
     ],
 )
-def test_formulas_of_word_are_linear(formula: str, line: str) -> None:
-    root = parse_xml(f"<m:oMath {M}>{formula}</m:oMath>".encode())
+def test_word_formula_becomes_one_line(formula: str, line: str) -> None:
+    root = parse_xml(f"<m:oMath {OMML_NAMESPACE}>{formula}</m:oMath>".encode())
     assert omml_line(root, lambda node: "".join(node.itertext())) == line
 
 
@@ -93,6 +94,6 @@ def test_formulas_of_word_are_linear(formula: str, line: str) -> None:
         ("<unknown>7</unknown>", "7"),
     ],
 )  # fmt: skip
-def test_formulas_of_mathml_are_linear(formula: str, line: str, namespace: str) -> None:
+def test_mathml_formula_becomes_one_line(formula: str, line: str, namespace: str) -> None:
     root = parse_xml(f"<math{namespace}>{formula}</math>".encode())
     assert mathml_line(root, lambda node: "".join(node.itertext())) == line

@@ -1,5 +1,3 @@
-"""A text layer whose letters are others than those that are drawn is not believed; one that is only odd is."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -21,8 +19,7 @@ LINES = (
 PRINTED = "".join(text_at(line, 50, 700 - 40 * row, size=14, font="F3") for row, line in enumerate(LINES))
 
 
-def named(shift: int) -> bytes:
-    """A page whose font says of every letter that it is the one so much further on."""
+def make_pdf_with_shifted_unicode_map(shift: int) -> bytes:
     lines = "".join(f"<{code:02X}> <{code + shift:04X}>\n" for code in range(0x21, 0x7F))
     names = "/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <00> <FF> endcodespacerange\n"
     names += f"94 beginbfchar\n{lines}endbfchar endcmap end"
@@ -31,19 +28,19 @@ def named(shift: int) -> bytes:
 
 
 @pytest.mark.parametrize("shift", [3, -29, 0xE000])
-def test_a_layer_of_other_letters_is_left_to_ocr(shift: int) -> None:
-    assert Pdf(named(shift), Limits()).read_page(1) is None
+def test_garbled_text_layer_is_left_to_ocr(shift: int) -> None:
+    assert Pdf(make_pdf_with_shifted_unicode_map(shift), Limits()).read_page(1) is None
 
 
-def test_a_layer_of_the_letters_that_are_drawn_is_read() -> None:
-    page = Pdf(named(0), Limits()).read_page(1)
+def test_correct_text_layer_is_read() -> None:
+    page = Pdf(make_pdf_with_shifted_unicode_map(0), Limits()).read_page(1)
     assert page is not None and page.text.splitlines()[0] == LINES[0]
 
 
 @pytest.mark.anyio
-async def test_a_garbled_page_is_read_by_ocr_and_says_so(tmp_path: Path) -> None:
+async def test_garbled_page_is_read_by_ocr_with_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "a.pdf"
-    path.write_bytes(named(3))
+    path.write_bytes(make_pdf_with_shifted_unicode_map(3))
     (page,) = (await read_file(path, "a.pdf", Limits(seconds=600))).pages
     assert page.engine == "rapidocr" and "4711" in page.text and "1,250.00" in page.text
     assert [warning.code for warning in page.warnings] == [WarningCode.GARBLED_TEXT]
@@ -58,5 +55,5 @@ async def test_a_garbled_page_is_read_by_ocr_and_says_so(tmp_path: Path) -> None
         "\uf0b7 first point of the list \uf0b7 second point of the list",
     ],
 )
-def test_text_that_is_only_odd_is_believed(text: str) -> None:
+def test_unusual_text_is_not_garbled(text: str) -> None:
     assert not is_garbled(text)

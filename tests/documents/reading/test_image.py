@@ -1,5 +1,3 @@
-"""Images: seen the right way up, within the limits, and refused before they are unpacked."""
-
 from __future__ import annotations
 
 import struct
@@ -23,23 +21,23 @@ def half_red() -> Image.Image:
     return image
 
 
-def near(found: object, wanted: tuple[int, int, int]) -> bool:
-    assert isinstance(found, tuple)
-    return all(abs(a - b) < 12 for a, b in zip(found, wanted, strict=True))
+def is_similar_color(color: object, expected: tuple[int, int, int]) -> bool:
+    assert isinstance(color, tuple)
+    return all(abs(a - b) < 12 for a, b in zip(color, expected, strict=True))
 
 
 @pytest.mark.parametrize(
     ("orientation", "size", "red_at"), [(1, (40, 20), (5, 10)), (3, (40, 20), (35, 10)), (6, (20, 40), (10, 5))]
 )
-def test_a_photo_is_turned_as_its_camera_says(orientation: int, size: tuple[int, int], red_at: tuple[int, int]) -> None:
+def test_photo_is_rotated_as_exif_says(orientation: int, size: tuple[int, int], red_at: tuple[int, int]) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
     image, width, height = Images(encode(half_red(), "JPEG", exif=exif), sniff.JPEG, Limits()).frame(1, 1000)
     assert (width, height) == image.size == size
-    assert near(image.getpixel(red_at), RED)
+    assert is_similar_color(image.getpixel(red_at), RED)
 
 
-def test_an_image_is_reduced_but_keeps_its_own_measure_and_no_format_is_read_as_another() -> None:
+def test_image_is_reduced_but_reports_its_full_size() -> None:
     data = encode(Image.new("L", (900, 300)), "PNG")
     image, width, height = Images(data, sniff.PNG, Limits()).frame(1, 100)
     assert (width, height) == (900, 300)
@@ -50,10 +48,10 @@ def test_an_image_is_reduced_but_keeps_its_own_measure_and_no_format_is_read_as_
 
 def test_transparent_pixels_are_white() -> None:
     image, _, _ = Images(encode(Image.new("RGBA", (4, 4), (0, 0, 0, 0)), "WEBP"), sniff.WEBP, Limits()).frame(1, 10)
-    assert near(image.getpixel((1, 1)), WHITE)
+    assert is_similar_color(image.getpixel((1, 1)), WHITE)
 
 
-def test_sixteen_bit_images_are_scaled_to_the_visible_range() -> None:
+def test_16_bit_image_is_scaled_to_8_bits() -> None:
     deep = Image.new("I;16", (2, 1))
     deep.putpixel((0, 0), 1000)
     deep.putpixel((1, 0), 3000)
@@ -61,9 +59,12 @@ def test_sixteen_bit_images_are_scaled_to_the_visible_range() -> None:
     assert (image.getpixel((0, 0)), image.getpixel((1, 0))) == ((0, 0, 0), WHITE)
 
 
-def test_frames_of_a_tiff_are_pages_up_to_the_limit() -> None:
+def test_tiff_frames_are_pages_up_to_the_limit() -> None:
     tiff = encode(
-        half_red(), "TIFF", save_all=True, append_images=[Image.new("RGB", (10, 10)), Image.new("1", (30, 10))]
+        half_red(),
+        "TIFF",
+        save_all=True,
+        append_images=[Image.new("RGB", (10, 10)), Image.new("1", (30, 10))],
     )
     images = Images(tiff, sniff.TIFF, Limits(max_pages=3))
     assert images.page_count == 3
@@ -72,7 +73,7 @@ def test_frames_of_a_tiff_are_pages_up_to_the_limit() -> None:
         Images(tiff, sniff.TIFF, Limits(max_pages=2))
 
 
-def test_an_image_bomb_is_refused_by_its_declared_size() -> None:
+def test_image_bomb_is_refused_by_its_declared_size() -> None:
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 

@@ -1,5 +1,3 @@
-"""Lines from boxes, and what text is cleaned of."""
-
 from __future__ import annotations
 
 import pytest
@@ -8,7 +6,7 @@ from fieldmark.documents.reading.layout import layout_page
 from fieldmark.documents.reading.pages import PlacedWord, clean
 
 
-def test_a_crooked_scan_keeps_its_lines() -> None:
+def test_crooked_scan_keeps_its_lines() -> None:
     # Two lines 30 apart that fall by 40 from left to right.
     rows = [[f"{row}{column}" for column in range(10)] for row in range(2)]
     pieces: list[PlacedWord] = []
@@ -24,7 +22,7 @@ def test_a_crooked_scan_keeps_its_lines() -> None:
     assert lines(0) != rows
 
 
-def test_arabic_lines_are_read_from_the_right_with_their_numbers_and_columns() -> None:
+def test_arabic_lines_keep_their_order_numbers_and_columns() -> None:
     # As it is printed, from the left: an amount, a wide gap, and "المبلغ الإجمالي" from the right.
     arabic = [("1250.00", 20, 70), ("EUR", 74, 95), ("الإجمالي", 400, 450), ("المبلغ", 455, 500)]
     latin = [("Total", 20, 60), ("1250.00", 430, 500)]
@@ -51,5 +49,5 @@ def test_arabic_lines_are_read_from_the_right_with_their_numbers_and_columns() -
         ("\ufe70\ufdfa", "\u064bصلىاللهعليهوسلم"),
     ],
 )
-def test_characters_that_cannot_be_stored_or_seen_are_removed(raw: str, cleaned: str) -> None:
+def test_unstorable_and_invisible_characters_are_removed(raw: str, cleaned: str) -> None:
     assert clean(raw) == cleaned

@@ -13,7 +13,7 @@ from fieldmark.documents.reading.pagination import Part
 from fieldmark.domain.reading_warnings import WarningCode
 
 
-def message() -> EmailMessage:
+def simple_message() -> EmailMessage:
     mail = EmailMessage()
     mail["From"] = "Ann Grün <ann@example.com>"
     mail["To"] = "billing@example.com"
@@ -28,12 +28,12 @@ def lines_of(source: bytes) -> list[str]:
     return lines
 
 
-def attached(source: bytes) -> list[tuple[str, bytes]]:
+def attached_files(source: bytes) -> list[tuple[str, bytes]]:
     return [(name, unpack(1 << 20)) for name, unpack in read_mail(source).enclosed]
 
 
-def test_headers_and_the_plain_body_are_read_and_attachments_named() -> None:
-    mail = message()
+def test_headers_and_plain_body_are_read_and_attachments_are_named() -> None:
+    mail = simple_message()
     mail.add_alternative("<p>Guten Tag,<table><tr><td>Total:<td>19,50 €</table>", subtype="html")
     mail.add_attachment(b"0123456789", maintype="application", subtype="pdf", filename="RE-1.pdf")
     assert lines_of(bytes(mail)) == [
@@ -46,31 +46,31 @@ def test_headers_and_the_plain_body_are_read_and_attachments_named() -> None:
         "",
         "Attachment: RE-1.pdf (application/pdf, 10 bytes)",
     ]
-    assert attached(bytes(mail)) == [("RE-1.pdf", b"0123456789")]
+    assert attached_files(bytes(mail)) == [("RE-1.pdf", b"0123456789")]
 
 
-def test_a_logo_in_the_text_is_named_and_no_attachment_but_a_photograph_is_one() -> None:
-    mail = message()
+def test_inline_logo_is_not_an_attachment_but_inline_photograph_is() -> None:
+    mail = simple_message()
     mail.add_alternative("<p>Total <img src='cid:logo'><img src='cid:photo'>", subtype="html")
     rich = mail.get_payload()[1]
     rich.add_related(b"l" * 100, "image", "png", cid="<logo>", filename="logo.png")
     rich.add_related(b"p" * (SMALL_PICTURE + 1), "image", "jpeg", cid="<photo>", filename="photo.jpg")
-    assert [name for name, _ in attached(bytes(mail))] == ["photo.jpg"]
+    assert [name for name, _ in attached_files(bytes(mail))] == ["photo.jpg"]
     assert lines_of(bytes(mail))[-1] == "Picture: logo.png (image/png, 100 bytes)"
 
 
-def test_a_forwarded_mail_is_attached_as_it_came() -> None:
+def test_forwarded_email_is_attached_unchanged() -> None:
     inner = b"From: b@example.com\r\nSubject: An offer: =?utf-8?q?=E2=82=AC?=\r\n\r\nTotal: 7"
     source = (
         b"From: a@example.com\r\nContent-Type: multipart/mixed; boundary=q\r\n\r\n--q\r\n\r\nSee below.\r\n--q\r\n"
         b"Content-Type: message/rfc822\r\n\r\n" + inner + b"\r\n--q--\r\n"
     )
-    assert [(name, content.replace(b"\r\n", b"\n")) for name, content in attached(source)] == [
+    assert [(name, content.replace(b"\r\n", b"\n")) for name, content in attached_files(source)] == [
         ("An offer: €.eml", inner.replace(b"\r\n", b"\n"))
     ]
 
 
-def test_a_pdf_beside_the_html_of_an_alternative_is_attached_and_all_texts_of_a_mail_are_read() -> None:
+def test_pdf_inside_an_alternative_is_attached_and_all_texts_are_read() -> None:
     source = b"""From: a@example.com
 Content-Type: multipart/mixed; boundary=m
 
@@ -99,10 +99,10 @@ and a footer
 --m--
 """
     assert lines_of(source)[2:4] == ["plain", "and a footer"]
-    assert attached(source) == [("a.pdf", b"%PDF")]
+    assert attached_files(source) == [("a.pdf", b"%PDF")]
 
 
-def test_the_html_that_a_mail_program_shows_is_read_where_it_says_more() -> None:
+def test_html_body_is_read_if_it_has_more_text() -> None:
     notice = "Your mail program shows no HTML."
     for shown, more in (
         (f"<p>{notice} <p>Invoice RE-7<table><tr><td>Total<td>19,50</table>", ["Invoice RE-7", "Total   19,50"]),
@@ -118,7 +118,7 @@ def test_the_html_that_a_mail_program_shows_is_read_where_it_says_more() -> None
         assert lines[2] == notice and [line for line in lines[3:] if line and line != notice] == more
 
 
-def test_an_html_body_is_read_where_there_is_no_other() -> None:
+def test_html_body_is_read_if_it_is_the_only_body() -> None:
     source = b"From: a@example.com\r\nContent-Type: text/html; charset=koi8-r\r\n\r\n<p hidden>x<p>" + "Цена".encode(
         "koi8-r"
     )
@@ -135,7 +135,7 @@ def test_unknown_charset_and_broken_structure_are_read() -> None:
 
 
 @pytest.mark.parametrize("cut", range(6))
-def test_base64_that_is_cut_off_is_read_as_far_as_it_goes(cut: int) -> None:
+def test_truncated_base64_is_decoded_as_far_as_possible(cut: int) -> None:
     source = b"From: a@example.com\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: base64 \n\n"
     written = base64.b64encode("Total: 19,50 €, by May".encode())
     (part,) = read_mail(source + written[: len(written) - cut]).parts
@@ -143,13 +143,13 @@ def test_base64_that_is_cut_off_is_read_as_far_as_it_goes(cut: int) -> None:
     assert [one.code for one in part.warnings] == ([WarningCode.CUT_OFF] if cut % 4 else [])
 
 
-def test_a_mail_without_its_end_gets_a_warning_that_names_the_file() -> None:
-    source = message()
+def test_truncated_email_gives_a_warning_that_names_the_file() -> None:
+    source = simple_message()
     source.add_attachment(b"0123456789" * 9, maintype="application", subtype="pdf", filename="RE-1.pdf")
     for data, names in ((bytes(source), []), (bytes(source)[:-60], ["multipart/mixed; RE-1.pdf"])):
         (part,) = read_mail(data).parts
         assert isinstance(part, Part) and [one.excerpt for one in part.warnings] == names
-        ((_, content),) = attached(data)
+        ((_, content),) = attached_files(data)
         assert (b"0123456789" * 9).startswith(content) and len(content) > 40
 
 
@@ -159,10 +159,10 @@ def test_a_mail_without_its_end_gets_a_warning_that_names_the_file() -> None:
 )
 def test_text_under_a_malformed_content_type_is_read(kind: str) -> None:
     source = f"From: a@example.com\nContent-Type: {kind}\n\nTotal: 19.50\n".encode()
-    assert lines_of(source)[-1] == "Total: 19.50" and not attached(source)
+    assert lines_of(source)[-1] == "Total: 19.50" and not attached_files(source)
 
 
-def test_the_euro_of_windows_is_read_where_latin_1_is_declared() -> None:
+def test_windows_euro_sign_is_read_if_latin_1_is_declared() -> None:
     source = (
         b"From: a@example.com\nSubject: =?iso-8859-1?q?5_=80?=\nContent-Type: text/plain; charset=iso-8859-1\n\n7 \x80"
     )
@@ -170,15 +170,15 @@ def test_the_euro_of_windows_is_read_where_latin_1_is_declared() -> None:
 
 
 # Plain text, HTML with more than that, an attached PDF, an empty file, and a logo that the HTML shows.
-MESSAGE = Path(__file__).with_name("mail.msg").read_bytes()
-WITHOUT_PLAIN_TEXT = MESSAGE.replace(b"\x1f\x00\x00\x10", b"\x1f\x00\x08\x10").replace(
+MSG_FILE = Path(__file__).with_name("mail.msg").read_bytes()
+MSG_WITHOUT_PLAIN_TEXT = MSG_FILE.replace(b"\x1f\x00\x00\x10", b"\x1f\x00\x08\x10").replace(
     "_1000001F".encode("utf-16-le"), "_1008001F".encode("utf-16-le")
 )
-OTHER_PLAIN_TEXT = MESSAGE.replace("19,50".encode("utf-16-le"), "12,34".encode("utf-16-le"))
+MSG_WITH_OTHER_PLAIN_TEXT = MSG_FILE.replace("19,50".encode("utf-16-le"), "12,34".encode("utf-16-le"))
 
 
-def test_outlook_message_is_read_with_its_attachments() -> None:
-    mail = read_msg(MESSAGE)
+def test_outlook_message_is_read_with_attachments() -> None:
+    mail = read_msg(MSG_FILE)
     assert mail.parts == [
         [
             "From: <ann@example.com>",
@@ -195,8 +195,8 @@ def test_outlook_message_is_read_with_its_attachments() -> None:
     assert [(name, len(unpack(9000))) for name, unpack in mail.enclosed] == [("../RE-1.pdf", 4800), ("empty.txt", 0)]
 
 
-def test_html_of_an_outlook_message_is_read_if_it_has_more_than_the_plain_text() -> None:
-    for source, plain in ((OTHER_PLAIN_TEXT, ["Guten Tag,", "Total:  12,34 €"]), (WITHOUT_PLAIN_TEXT, [])):
+def test_outlook_html_is_read_if_it_has_more_text() -> None:
+    for source, plain in ((MSG_WITH_OTHER_PLAIN_TEXT, ["Guten Tag,", "Total:  12,34 €"]), (MSG_WITHOUT_PLAIN_TEXT, [])):
         (part,) = read_msg(source).parts
         assert part[3 : part.index("Total: 19")] == [*plain, "Guten Tag"] and part.hidden == ["secret"]
 
@@ -204,7 +204,7 @@ def test_html_of_an_outlook_message_is_read_if_it_has_more_than_the_plain_text()
 @pytest.mark.parametrize(
     "header", ["From: a@[1.2.3", "Content-Type: text/plain; charset*=x''%", "Date: \udcff", "To: <@,>"]
 )
-def test_a_header_that_cannot_be_parsed_costs_no_more_than_itself(header: str) -> None:
+def test_unparsable_header_does_not_affect_the_rest(header: str) -> None:
     source = f"Subject: Invoice\n{header}\n\nTotal: 19.50\n".encode("utf-8", "surrogateescape")
     lines = lines_of(source)
     assert "Subject: Invoice" in lines and "Total: 19.50" in lines

@@ -1,5 +1,3 @@
-"""HTML: what is seen is read, what is hidden is not, rows stay rows."""
-
 from __future__ import annotations
 
 import pytest
@@ -8,12 +6,12 @@ from fieldmark.documents.reading.markup import html_lines, html_parts
 from fieldmark.errors import OverLimit
 
 
-def test_blocks_are_lines_and_inline_tags_are_not() -> None:
+def test_block_elements_are_lines_and_inline_elements_are_not() -> None:
     html = "<h1>Invoice &amp; more</h1><p>Hello <b>wor</b>ld,\n  <i>again</i><br>second</p>tail<ul><li>one<li>two</ul>"
     assert html_lines(html) == ["Invoice & more", "Hello world, again", "second", "tail", "• one", "• two"]
 
 
-CASES = [  # hidden, its visible twin
+HIDDEN_AND_VISIBLE = [  # (hidden, the same but visible)
     # attributes and elements
     ("<dialog>{}</dialog>", "<dialog open>{}</dialog>"),
     ("<details>{}</details>", "<details><summary>{}</summary></details>"),
@@ -36,11 +34,11 @@ CASES = [  # hidden, its visible twin
     ("<p style='d\\69splay:NON\\65'>{}</p>", "<p style='display:contents'>{}</p>"),
     # rows and cells
     ('<table><tr style="display:none"><td>{}</td></tr></table>', "<table><tr><td>{}</td></tr></table>"),
-    # what is not understood hides nothing
+    # unknown properties hide nothing
     ("<p style='display:none'>{}</p>", "<p style='display:none;display:var(--d)'>{}</p>"),
 ]
-OFF = "p{opacity:0}"
-SHEETS = [  # hiding, showing
+HIDE = "p{opacity:0}"
+HIDING_AND_SHOWING_RULES = [  # hiding, showing
     # selectors
     ("div>p{display:none}", "body>p{display:none}"),
     ("p:not(.c){display:none}", "p:not(.a){display:none}"),
@@ -49,25 +47,28 @@ SHEETS = [  # hiding, showing
     ("#i{display:none} p.a{display:block}", "p.a{display:none} #i{display:block}"),
     ("p{display:none!important} #i{display:block}", "#i{display:none} p{display:block!important}"),
     # where a rule is used
-    (f"@media only screen and (min-width:600px){{{OFF}}}", f"@media only screen and (max-width:600px){{{OFF}}}"),
-    (f"@media (width >= 20em){{{OFF}}}", f"@media (width < 600px){{{OFF}}}"),
-    (f"@media all{{@supports (display:grid){{{OFF}}}}}", f"@media all{{@supports not (a:b){{{OFF}}}}}"),
-    (f"<!-- {OFF} -->", f"/* {OFF} */"),
-    (f"</style><style media=screen>{OFF}", f"</style><style media=print>{OFF}"),
-    (f"</style><style>{OFF}", f"</style><template><style>{OFF}</style></template><style>"),
+    (
+        f"@media only screen and (min-width:600px){{{HIDE}}}",
+        f"@media only screen and (max-width:600px){{{HIDE}}}",
+    ),
+    (f"@media (width >= 20em){{{HIDE}}}", f"@media (width < 600px){{{HIDE}}}"),
+    (f"@media all{{@supports (display:grid){{{HIDE}}}}}", f"@media all{{@supports not (a:b){{{HIDE}}}}}"),
+    (f"<!-- {HIDE} -->", f"/* {HIDE} */"),
+    (f"</style><style media=screen>{HIDE}", f"</style><style media=print>{HIDE}"),
+    (f"</style><style>{HIDE}", f"</style><template><style>{HIDE}</style></template><style>"),
 ]
 
 
-@pytest.mark.parametrize(("hidden", "shown"), CASES)
-def test_explicitly_hidden_text_is_counted_and_its_visible_twin_is_read(hidden: str, shown: str) -> None:
+@pytest.mark.parametrize(("hidden", "shown"), HIDDEN_AND_VISIBLE)
+def test_explicitly_hidden_text_is_left_out_and_counted(hidden: str, shown: str) -> None:
     page = html_lines("<h1>before</h1>" + hidden.format("secret 4711"))
     assert (page, page.hidden) == (["before"], ["secret", "4711"])
     page = html_lines("<h1>before</h1>" + shown.format("secret 4711"))
     assert (page, page.hidden) == (["before", "secret 4711"], [])
 
 
-@pytest.mark.parametrize(("hiding", "showing"), SHEETS)
-def test_a_style_sheet_in_the_file_hides_text_or_shows_it(hiding: str, showing: str) -> None:
+@pytest.mark.parametrize(("hiding", "showing"), HIDING_AND_SHOWING_RULES)
+def test_style_sheet_in_the_file_hides_or_shows_text(hiding: str, showing: str) -> None:
     body = "<div><h2></h2><p id=i class='a b'>secret 4711</p></div>"
     assert html_lines(f"<style>{hiding}</style>{body}").hidden == ["secret", "4711"]
     assert html_lines(f"<style>{showing}</style>{body}") == ["secret 4711"]
@@ -78,7 +79,7 @@ def test_text_hidden_in_other_ways_is_read(style: str) -> None:
     assert html_lines(f"<p style='{style}'>seen</p>") == ["seen"]
 
 
-BOXES = [  # and their lines
+HTML_AND_LINES = [  # and their lines
     *(
         (f"<span style='{style}'>5</span><span style='{style}'>6</span>", lines)
         for style, lines in (
@@ -98,7 +99,7 @@ BOXES = [  # and their lines
             ("margin:0 0 0 1em", ["5 6"]),
             ("margin-inline-start:1em", ["5 6"]),
             ("position:relative;left:20px", ["5 6"]),
-            # what does not part them
+            # not separated
             ("margin:5px 0", ["56"]),
             ("padding-left:1px", ["56"]),
             ("display:inline", ["56"]),
@@ -143,8 +144,8 @@ BOXES = [  # and their lines
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("html", "lines"), BOXES)
-def test_boxes_are_apart_as_a_browser_lays_them_out(html: str, lines: list[str]) -> None:
+@pytest.mark.parametrize(("html", "lines"), HTML_AND_LINES)
+def test_boxes_are_separated_as_in_a_browser(html: str, lines: list[str]) -> None:
     assert html_lines(html) == lines
 
 
@@ -163,7 +164,7 @@ def test_boxes_are_apart_as_a_browser_lays_them_out(html: str, lines: list[str])
         ("<svg><text>10<tspan style='baseline-shift:-3px'>2</tspan></text></svg>", "10₂"),
     ],
 )
-def test_text_raised_by_position_or_in_a_drawing_joins_no_number(html: str, line: str) -> None:
+def test_raised_text_does_not_merge_with_a_number(html: str, line: str) -> None:
     assert html_lines(html) == [line]
 
 
@@ -175,11 +176,11 @@ def test_text_raised_by_position_or_in_a_drawing_joins_no_number(html: str, line
         (f"<style>i{{background:url(data:image/svg+xml,%3Csvg%3E%3Ctext%3E{'k' * 50_000})}}</style>", "<i>a</i>"),
     ],
 )
-def test_styles_shared_by_many_elements_are_parsed_once(before: str, part: str) -> None:
+def test_shared_styles_are_parsed_once(before: str, part: str) -> None:
     assert html_lines(before + part * 50_000)
 
 
-def test_text_that_style_sheets_generate_is_bounded() -> None:
+def test_generated_text_is_limited() -> None:
     with pytest.raises(OverLimit):
         html_lines(f"<style>i::before{{content:'{'x' * 10_000}'}}</style>{'<i></i>' * 200}")
 
@@ -193,11 +194,11 @@ def test_elements_without_visible_text_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("part", ["{", "a", "@media{", "p{color:", "}", "p{color:(", "p:not(", "/*", "'", "[", "@a{"])
-def test_a_style_sheet_that_never_ends_is_read_quickly(part: str) -> None:
+def test_endless_style_sheet_takes_little_time(part: str) -> None:
     assert html_lines(f"<style>{part * 20_000}</style><p>seen</p>") == ["seen"]
 
 
-def test_a_large_page_with_a_large_style_sheet_is_read() -> None:
+def test_large_page_with_a_large_style_sheet_is_read() -> None:
     sheet = "".join(f".row .c{at}:hover > a, .c{at} p:first-child{{display:block}}\n" for at in range(300))
     sheet += "*,::before{box-sizing:border-box} i ~ i{font-size:9px} .off{display:none}"
     rows = "".join(f"<tr class=row><td class=c{at}><p>a</p><td class=off>b" for at in range(300))
@@ -205,7 +206,7 @@ def test_a_large_page_with_a_large_style_sheet_is_read() -> None:
     assert (len(page), page.hidden) == (301, ["b"] * 300)
 
 
-def test_digits_raised_behind_a_digit_are_not_part_of_the_number() -> None:
+def test_raised_digits_are_not_part_of_the_number() -> None:
     assert html_lines("<p>100<sup><a>1</a></sup> EUR, 12<sup>99</sup>, 5 m<sup>2</sup>") == ["100¹ EUR, 12⁹⁹, 5 m2"]
     assert html_lines("<p><sup>1</sup>250, 10<sub>2</sub>") == ["¹250, 10₂"]
     assert html_lines("<p>12<b style='vertical-align: 4px'>99</b> 10<b style='vertical-align:top'>1</b>") == [
@@ -220,41 +221,41 @@ def test_digits_raised_behind_a_digit_are_not_part_of_the_number() -> None:
 
 
 @pytest.mark.parametrize("mark", ["<s>", "<del>", "<p style='text-decoration:line-through red'>", "<i class=x>"])
-def test_struck_out_text_is_left_out_and_counted_apart(mark: str) -> None:
+def test_struck_out_text_is_left_out_with_a_warning(mark: str) -> None:
     page = html_lines(f"<style>.x {{text-decoration-line: line-through}}</style><div>now 49 {mark}was <b>99</b>")
     assert (page, page.struck, page.hidden) == (["now 49"], ["was", "99"], [])
 
 
-def test_numbers_of_lists_and_ticks_of_boxes_are_read() -> None:
+def test_list_numbers_and_check_boxes_are_read() -> None:
     assert html_lines("<ol start=3><li>a<ol type=i><li>b<li>c</ol><li value=9>d<li>e</ol><ul><li>f</ul>") == [
         "3. a", "i. b", "ii. c", "9. d", "10. e", "• f"
     ]  # fmt: skip
     assert html_lines("<input type=checkbox checked>Yes <input type=radio>No") == ["☒ Yes ☐ No"]
 
 
-def test_the_chosen_option_and_the_text_of_a_drawing_are_read() -> None:
+def test_selected_option_and_text_of_a_drawing_are_read() -> None:
     options = "<option>one<option selected>two<option>three"
     assert html_lines(f"Size: <select>{options}</select> cm") == ["Size: two cm"]
     assert html_lines("<select><optgroup><option>one<option>two</optgroup></select>") == ["one"]
     assert html_lines("<svg><text>Total <tspan>19.50</tspan></text></svg>") == ["Total 19.50"]
 
 
-def test_a_table_row_is_a_line_with_wide_gaps() -> None:
+def test_table_row_is_a_line_with_wide_gaps() -> None:
     html = "<table><tr><th>Label</th><td>Value</td></tr><tbody><tr><td><p>Total</p><td><div>19.50&nbsp;€</div></table>"
     assert html_lines(html) == ["Label   Value", "Total   19.50 €"]
 
 
-def test_a_page_laid_out_with_tables_keeps_its_blocks_and_preformatted_text_its_spaces() -> None:
+def test_layout_table_keeps_its_blocks_and_preformatted_text_its_spaces() -> None:
     dated = "<table><tr><td>Date</td><td>1 May</td></tr></table>"
     html = f"<table><tr><td>Acme<br>Main St</td><td>{dated}</td></tr></table><pre>Total     19.50\n  net</pre>"
     assert html_lines(html) == ["Acme", "Main St", "Date   1 May", "Total     19.50", "  net"]
 
 
-def test_the_declared_encoding_is_followed() -> None:
+def test_declared_encoding_is_used() -> None:
     assert html_parts('<meta charset="koi8-r"><p>Цена</p>'.encode("koi8-r")) == [["Цена"]]
     assert html_parts("<p>Größe</p>".encode()) == [["Größe"]]
 
 
-def test_xhtml_with_a_prologue_and_markup_that_never_ends_are_read() -> None:
+def test_xhtml_with_a_prologue_and_unclosed_markup_are_read() -> None:
     assert html_lines('<?xml version="1.0" encoding="utf-16"?><html><body><p>x</p></body></html>') == ["x"]
     assert html_lines("<div>" * 200 + "deep") == ["deep"]

@@ -1,5 +1,3 @@
-"""Number formats: a cell is read as its sheet shows it."""
-
 from __future__ import annotations
 
 import datetime
@@ -51,15 +49,15 @@ ACCOUNTING = '_-* #,##0.00\\ "€"_-;\\-* #,##0.00\\ "€"_-;_-* "-"??\\ "€"_-
         (DAY, "ddd d-mmm-yy", "Tue 12-Mar-24"),
         (DAY, "h:mm AM/PM", "2:05 PM"),
         (DAY, "yyyy-mm-dd hh:mm:ss", "2024-03-12 14:05:09"),
-        (DAY, "mm-dd-yy", "2024-03-12 14:05:09"),  # format 14, which each computer shows in its own order
-        (DAY, "[$-407]d. mmmm yyyy", "2024-03-12 14:05:09"),  # in German, of which we have no names
+        (DAY, "mm-dd-yy", "2024-03-12 14:05:09"),  # format 14 depends on the user's locale
+        (DAY, "[$-407]d. mmmm yyyy", "2024-03-12 14:05:09"),  # German month names are not supported
         (datetime.timedelta(hours=30, minutes=5), "[h]:mm", "30:05"),
         (datetime.time(9, 30), "hh:mm", "09:30"),
         (5, "0" * 600, "5"),
         (5, "%" * 400 + "0", "%" * 400 + "5" + "0" * 800),
     ],
 )  # fmt: skip
-def test_a_value_is_shown_by_its_number_format(value: object, number_format: str, shown: str) -> None:
+def test_value_is_formatted_by_its_number_format(value: object, number_format: str, shown: str) -> None:
     assert " ".join(format_value(value, number_format).split()) == shown
 
 
@@ -78,5 +76,5 @@ def test_a_value_is_shown_by_its_number_format(value: object, number_format: str
         ("ID-4711", "4711", True),
     ],
 )
-def test_the_stored_value_is_given_beside_a_text_that_does_not_hold_it(shown: str, value: object, same: bool) -> None:
+def test_stored_value_is_repeated_unless_the_shown_text_contains_it(shown: str, value: object, same: bool) -> None:
     assert is_same(shown, value) == same

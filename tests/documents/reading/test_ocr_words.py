@@ -1,5 +1,3 @@
-"""From what the OCR engine calls the parts of a line to its words."""
-
 from __future__ import annotations
 
 import pytest
@@ -10,12 +8,11 @@ CORNERS = [[0.0, 0.0], [100.0, 0.0], [100.0, 10.0], [0.0, 10.0]]
 
 
 def parts(*words: str) -> list[tuple[str, float, list[list[float]]]]:
-    """Parts of a line, ten pixels apart."""
     return [(word, 0.9 - n / 100, [[10 * n, 0], [10 * n + 8, 0], [10 * n + 8, 9]]) for n, word in enumerate(words)]
 
 
-def test_words_of_chinese_and_japanese_are_not_spelled_apart() -> None:
-    # With one such character in a line, the engine gives each character of it by itself.
+def test_chinese_and_japanese_characters_are_joined_into_words() -> None:
+    # The engine returns each character separately if a line has such a character.
     words = line_words("合計 ¥132,000 円", 0.9, CORNERS, parts(*"合計¥132,000円"))
     assert [word.text for word in words] == ["合計", "¥132,000", "円"]
     assert [(word.x0, word.x1) for word in words] == [(0, 18), (20, 98), (100, 108)]
@@ -30,5 +27,5 @@ def test_words_of_chinese_and_japanese_are_not_spelled_apart() -> None:
         ("A-16-03-20181", ["A-16-03-20181"]),
     ],
 )
-def test_a_date_and_a_time_without_a_space_are_two_words(text: str, words: list[str]) -> None:
+def test_date_and_time_without_a_space_become_two_words(text: str, words: list[str]) -> None:
     assert [word.text for word in line_words(text, 0.9, CORNERS, parts(text))] == words

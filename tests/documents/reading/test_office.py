@@ -1,5 +1,3 @@
-"""DOCX and XLSX: order, tables and addresses are kept; bombs are refused before they go off."""
-
 from __future__ import annotations
 
 import datetime
@@ -26,11 +24,11 @@ from fieldmark.errors import Damaged, OverLimit, Unreadable
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 
 
-def word_file(body: str) -> bytes:
+def make_docx(body: str) -> bytes:
     return make_zip({"word/document.xml": f"<w:document {W}><w:body>{body}</w:body></w:document>".encode()})
 
 
-def test_a_word_document_is_read_in_order_with_its_tables_headers_and_pages() -> None:
+def test_docx_is_read_in_order_with_tables_headers_and_pages() -> None:
     document = docx.Document()
     document.sections[0].header.paragraphs[0].text = "Acme Ltd"
     document.sections[0].footer.paragraphs[0].text = "Bank 123"
@@ -55,7 +53,7 @@ def test_a_word_document_is_read_in_order_with_its_tables_headers_and_pages() ->
     assert [line for line in second if line] == ["Second page", "Bank 123"]
 
 
-def test_content_controls_insertions_and_text_boxes_are_read_and_deleted_or_hidden_text_is_not() -> None:
+def test_docx_deleted_and_hidden_text_is_left_out_and_other_text_is_read() -> None:
     body = (
         "<w:sdt><w:sdtContent><w:p><w:r><w:t>controlled</w:t></w:r></w:p></w:sdtContent></w:sdt>"
         "<w:p><w:ins><w:r><w:t>inserted</w:t></w:r></w:ins><w:del><w:r><w:delText>deleted</w:delText></w:r></w:del></w:p>"
@@ -63,11 +61,11 @@ def test_content_controls_insertions_and_text_boxes_are_read_and_deleted_or_hidd
         "<w:t>shown</w:t></w:r></w:p>"
         "<w:p><w:r><w:t>around</w:t></w:r><w:r><w:txbxContent><w:p><w:r><w:t>boxed</w:t></w:r></w:p></w:txbxContent></w:r></w:p>"
     )
-    ((*lines,),) = docx_parts(word_file(body), Limits())
+    ((*lines,),) = docx_parts(make_docx(body), Limits())
     assert lines == ["controlled", "inserted", "shown", "around", "boxed"]
 
 
-def test_raised_digits_ticked_boxes_and_formulas_of_a_word_document_are_read() -> None:
+def test_docx_raised_digits_check_boxes_and_formulas_are_read() -> None:
     raised = "<w:r><w:rPr><w:vertAlign w:val='superscript'/></w:rPr><w:t>99</w:t></w:r>"
     moved = "".join(f"<w:r><w:rPr><w:position w:val='{by}'/></w:rPr><w:t>5</w:t></w:r>" for by in ("6", "-6", "0"))
     body = f"<w:p><w:r><w:t>12</w:t></w:r>{raised}<w:r><w:t> m</w:t></w:r>{raised}</w:p>"
@@ -75,11 +73,11 @@ def test_raised_digits_ticked_boxes_and_formulas_of_a_word_document_are_read() -
     body += "<w:p><w:r><w:sym w:font='Wingdings' w:char='F0FE'/><w:t> Insured</w:t></w:r></w:p>"
     both = "<w:vertAlign w:val='superscript'/><w:position w:val='0'/>"
     body += f"<w:p><w:r><w:t>8</w:t></w:r><w:r><w:rPr>{both}</w:rPr><w:t>3</w:t></w:r></w:p>"
-    ((*lines,),) = docx_parts(word_file(body), Limits())
+    ((*lines,),) = docx_parts(make_docx(body), Limits())
     assert lines == ["12⁹⁹ m99", "7⁵₅5", "☑ Insured", "8³"]
 
 
-def test_formulas_readings_above_a_line_and_aligned_tabs_of_a_word_document_are_kept_apart() -> None:
+def test_docx_formulas_ruby_text_and_tabs_are_separated_from_other_text() -> None:
     text, secret = "<w:r><w:t>{}</w:t></w:r>", "<m:r><w:rPr><w:vanish/></w:rPr><m:t>secret</m:t></m:r>"
     one, two = (f"<m:r><m:t>{digit}</m:t></m:r>" for digit in "12")
     half = f"<m:oMath>{secret}<m:f><m:num>{one}</m:num><m:den><w:ins>{two}</w:ins></m:den></m:f></m:oMath>"
@@ -95,7 +93,7 @@ def test_formulas_readings_above_a_line_and_aligned_tabs_of_a_word_document_are_
     assert part.hidden == ["secret"]
 
 
-def test_symbol_fonts_are_read_and_unknown_symbols_give_a_warning() -> None:
+def test_docx_symbol_fonts_are_read_and_unknown_symbols_give_a_warning() -> None:
     def sign(font: str, code: str) -> str:
         return f"<w:r><w:sym w:font='{font}' w:char='{code}'/></w:r>"
 
@@ -105,13 +103,13 @@ def test_symbol_fonts_are_read_and_unknown_symbols_give_a_warning() -> None:
     body = f"<w:p>{sign('Symbol', 'F0B1')}{text('Arial', '5 ')}{text('Symbol', 'm')}{text('Arial', 'm')}</w:p>"
     body += f"<w:p>{sign('Wingdings', 'F0FC')}{sign('Arial', '20AC')}{sign('Wingdings', '00E0')}</w:p>"
     body += f"<w:p>{sign('Wingdings', 'F0CB')}{sign('Odd', 'F041')}{sign('Odd', 'x')}{text('Odd', '&#xF041;')}</w:p>"
-    (part,) = docx_parts(word_file(body), Limits())
+    (part,) = docx_parts(make_docx(body), Limits())
     assert part == ["±5 μm", "✓€→", "����"]
     (warning,) = part.warnings
     assert (warning.code, warning.count, warning.excerpt) == (WarningCode.UNKNOWN_SYMBOLS, 3, "wingdings F0CB; F041")
 
 
-def test_a_workbook_keeps_addresses_and_shows_values_as_a_spreadsheet_does() -> None:
+def test_workbook_cells_have_addresses_and_formatted_values() -> None:
     book = openpyxl.Workbook()
     sheet = book.active
     assert sheet is not None
@@ -133,7 +131,7 @@ def test_a_workbook_keeps_addresses_and_shows_values_as_a_spreadsheet_does() -> 
     ]
 
 
-def test_cells_are_read_as_shown_with_the_stored_value_and_without_struck_out_text() -> None:
+def test_cells_have_shown_and_stored_values_without_struck_out_text() -> None:
     book = openpyxl.Workbook()
     sheet = book.active
     assert sheet is not None
@@ -197,15 +195,15 @@ def test_headers_footers_notes_and_text_boxes_of_a_workbook_are_read() -> None:
     assert (part.hidden, part.struck) == (["5", "note", "of", "A2", "tiny"], ["old"])
 
 
-def test_an_archive_may_unpack_to_the_limit_and_no_further() -> None:
-    data = word_file(f"<w:p><w:r><w:t>{'a' * MIB}</w:t></w:r></w:p>")
+def test_archive_over_the_unpacked_limit_is_refused() -> None:
+    data = make_docx(f"<w:p><w:r><w:t>{'a' * MIB}</w:t></w:r></w:p>")
     assert docx_parts(data, Limits(max_decoded_bytes=2 * MIB))
     with pytest.raises(OverLimit):
         docx_parts(data, Limits(max_decoded_bytes=MIB))
 
 
-def test_a_bomb_that_lies_about_its_size_does_not_go_off() -> None:
-    data = bytearray(word_file("<w:p><w:r><w:t>" + "a" * 3 * MIB + "</w:t></w:r></w:p>"))
+def test_zip_bomb_with_a_false_size_is_refused() -> None:
+    data = bytearray(make_docx("<w:p><w:r><w:t>" + "a" * 3 * MIB + "</w:t></w:r></w:p>"))
     size = zipfile.ZipFile(io.BytesIO(data)).infolist()[0].file_size.to_bytes(4, "little")
     assert data.count(size) == 2
     with pytest.raises(zipfile.BadZipFile):
@@ -219,14 +217,14 @@ def test_xml_that_declares_entities_is_refused(encoding: str) -> None:
         docx_parts(make_zip({"word/document.xml": bomb.encode(encoding)}), Limits())
 
 
-def test_an_archive_with_too_many_parts_or_without_the_main_one_is_refused() -> None:
+def test_archive_with_too_many_parts_or_without_main_part_is_refused() -> None:
     with pytest.raises(OverLimit):
         docx_parts(make_zip({f"word/media/{number}": b"" for number in range(10_001)}), Limits())
     with pytest.raises(Damaged):
         docx_parts(make_zip({"word/documents.txt": b""}), Limits())
 
 
-def test_numbers_of_lists_fields_of_old_forms_and_struck_out_text_of_a_word_document() -> None:
+def test_docx_list_numbers_legacy_form_fields_and_struck_out_text() -> None:
     shapes = ((3, "decimal", "§ %1"), (1, "lowerLetter", "%1.%2)"), (1, "bullet", "x"))
     levels = "".join(
         f"<w:lvl w:ilvl='{at}'><w:start w:val='{start}'/><w:numFmt w:val='{kind}'/><w:lvlText w:val='{text}'/></w:lvl>"
@@ -267,7 +265,7 @@ def test_numbers_of_lists_fields_of_old_forms_and_struck_out_text_of_a_word_docu
     assert [(one.code, one.count, one.excerpt) for one in page.warnings] == [(WarningCode.STRUCK_OUT, 2, "99 EUR")]
 
 
-def test_charts_diagrams_and_watermarks_of_a_word_document_are_read() -> None:
+def test_docx_charts_diagrams_and_watermarks_are_read() -> None:
     names = f"{W} xmlns:a='http://schemas.openxmlformats.org/drawingml/2006/main' "
     names += "xmlns:c='http://schemas.openxmlformats.org/drawingml/2006/chart' xmlns:v='urn:schemas-microsoft-com:vml' "
     names += "xmlns:d='http://schemas.openxmlformats.org/drawingml/2006/diagram' "
@@ -298,7 +296,7 @@ def test_charts_diagrams_and_watermarks_of_a_word_document_are_read() -> None:
         ["Step", "1"],
     ]
     (page,) = paginate([part], "docx", Limits())
-    assert [one.code for one in page.warnings] == [WarningCode.PICTURES_NOT_READ]  # the chart that is not there
+    assert [one.code for one in page.warnings] == [WarningCode.PICTURES_NOT_READ]  # the missing chart
 
 
 STYLES = (
@@ -331,7 +329,7 @@ TABLE = "<w:tbl>{}<w:tr>{}<w:tc>{}</w:tc></w:tr></w:tbl>"
         ),
     ],
 )
-def test_hidden_text_of_a_word_document_is_counted_and_its_visible_twin_read(hidden: str, shown: str) -> None:
+def test_docx_hidden_text_is_left_out_and_counted(hidden: str, shown: str) -> None:
     for body, lines, left_out in ((hidden, [], ["secret", "4711"]), (shown, ["secret 4711"], [])):
         document = f"<w:document {W}><w:body>{body}</w:body></w:document>".encode()
         styles = f"<w:styles {W}>{STYLES}</w:styles>".encode()
@@ -339,7 +337,7 @@ def test_hidden_text_of_a_word_document_is_counted_and_its_visible_twin_read(hid
         assert ([line for line in part if line], part.hidden) == (lines, left_out)
 
 
-def test_hidden_cells_are_counted_and_visible_ones_read() -> None:
+def test_hidden_cells_are_left_out_and_counted() -> None:
     book = openpyxl.Workbook()
     sheet = book.active
     assert sheet is not None
@@ -366,7 +364,7 @@ def test_hidden_cells_are_counted_and_visible_ones_read() -> None:
     assert sorted(part.hidden) == sorted((unseen - {"B5"}) | {"-5"})
 
 
-def test_formulas_without_values_give_a_warning_and_others_are_read() -> None:
+def test_only_formulas_without_values_give_a_warning() -> None:
     book, out = openpyxl.Workbook(), io.BytesIO()
     sheet = book.active
     assert sheet is not None
@@ -378,7 +376,7 @@ def test_formulas_without_values_give_a_warning_and_others_are_read() -> None:
     assert (warning.code, warning.count, warning.excerpt) == (WarningCode.FORMULAS_WITHOUT_VALUES, 2, "A3 B3")
     assert paginate([["one"], part], "xlsx", Limits())[1].warnings == (replace(warning, page=2),)
 
-    # As a spreadsheet program leaves it: with values, one of them an empty text.
+    # As a spreadsheet program saves it: with values, one of them an empty text.
     members = {}
     with zipfile.ZipFile(out) as file:
         for name in file.namelist():

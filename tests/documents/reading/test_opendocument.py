@@ -1,5 +1,3 @@
-"""ODT, ODS, ODP: what stands in them, in its order, and what of it nobody sees."""
-
 from __future__ import annotations
 
 import io
@@ -49,17 +47,18 @@ STYLES = (
 )
 
 
-def made(kind: str, body: str, **more: bytes) -> bytes:
+def opendocument(kind: str, body: str, **more: bytes) -> bytes:
     content = (
         f"<office:document-content {NAMES}><office:automatic-styles>{STYLES}</office:automatic-styles>"
         f"<office:body><office:{kind}>{body}</office:{kind}></office:body></office:document-content>"
     )
     media = f"application/vnd.oasis.opendocument.{kind}".encode()
-    return stored_first({"mimetype": media, "content.xml": content.encode(), "META-INF/manifest.xml": b"", **more})
+    return zip_with_stored_first_file(
+        {"mimetype": media, "content.xml": content.encode(), "META-INF/manifest.xml": b"", **more}
+    )
 
 
-def stored_first(members: dict[str, bytes]) -> bytes:
-    """An archive whose first file is not compressed."""
+def zip_with_stored_first_file(members: dict[str, bytes]) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
         for name, content in members.items():
@@ -68,10 +67,10 @@ def stored_first(members: dict[str, bytes]) -> bytes:
 
 
 def lines(kind: str, body: str) -> list[list[str]]:
-    return [list(part) for part in opendocument_parts(made(kind, body), Limits())]
+    return [list(part) for part in opendocument_parts(opendocument(kind, body), Limits())]
 
 
-def test_paragraphs_lists_tables_and_boxes_are_read_in_their_order() -> None:
+def test_paragraphs_lists_tables_and_text_boxes_are_read_in_order() -> None:
     body = (
         "<text:h>Invoice</text:h><text:p>Total:<text:tab/>10<text:span text:style-name='up'>99</text:span>"
         "<text:s text:c='2'/>EUR<text:line-break/>net</text:p>"
@@ -88,7 +87,7 @@ def test_paragraphs_lists_tables_and_boxes_are_read_in_their_order() -> None:
     ]
 
 
-def test_formulas_readings_above_a_line_and_shapes_are_kept_apart() -> None:
+def test_formulas_ruby_text_and_shapes_are_separated_from_other_text() -> None:
     formula = "<math xmlns='http://www.w3.org/1998/Math/MathML'><mfrac><mn>1</mn><mn>{}</mn></mfrac></math>"
     frame = "<draw:frame><draw:object{}</draw:object><draw:image xlink:href='Replacement'/></draw:frame>"
     file, inside = frame.format(" xlink:href='./Object 1'>"), frame.format(f">{formula.format(4)}")
@@ -97,29 +96,31 @@ def test_formulas_readings_above_a_line_and_shapes_are_kept_apart() -> None:
     body = f"<text:p>2{file}3</text:p>{inside}<text:p>{ruby.format('漢字', 'かんじ')}{ruby.format(12, 34)}</text:p>"
     gone = f"<text:span text:style-name='gone'>{inside}</text:span>"
     body += f"<text:p>7{shape}</text:p><text:p>{gone}{frame.format('>')}</text:p>"
-    (part,) = opendocument_parts(made("text", body, **{"Object 1/content.xml": formula.format(2).encode()}), Limits())
+    (part,) = opendocument_parts(
+        opendocument("text", body, **{"Object 1/content.xml": formula.format(2).encode()}), Limits()
+    )
     assert part == ["2 1/2 3", "1/4", "漢字(かんじ)12(34)", "7", "5", "6", ""]
     assert part.hidden == ["1/4"] and len(part.pictures) == 1
 
 
-def test_numbers_of_lists_are_read_and_struck_out_text_is_counted_apart() -> None:
+def test_list_numbers_are_read_and_struck_out_text_gives_a_warning() -> None:
     item = "<text:list-item><text:p>{}</text:p>{}</text:list-item>"
     inner = f"<text:list>{item.format('c', '')}</text:list>"
     body = f"<text:list text:style-name='L'>{item.format('a', '')}{item.format('b', inner)}</text:list>"
     body += f"<text:list text:style-name='L'>{item.format('d', '')}</text:list>"
     body += f"<text:list text:style-name='L' text:continue-numbering='true'>{item.format('e', '')}</text:list>"
     body += "<text:p>now 49 <text:span text:style-name='old'>99 EUR</text:span></text:p>"
-    (part,) = opendocument_parts(made("text", body), Limits())
+    (part,) = opendocument_parts(opendocument("text", body), Limits())
     assert [line.strip() for line in part] == ["(1) a", "(2) b", "A. c", "(1) d", "(2) e", "now 49"]
     assert part.struck == ["99", "EUR"]
 
 
 @pytest.mark.parametrize("style", ["gone", "tiny", "mm", "percent", "child"])
-def test_text_marked_as_hidden_is_left_out_and_counted_and_its_twin_is_not(style: str) -> None:
+def test_hidden_text_is_left_out_and_counted(style: str) -> None:
     body = f"<text:p>Total: 1<text:span text:style-name='{style}'>secret 4711</text:span></text:p>"
-    (part,) = opendocument_parts(made("text", body), Limits())
+    (part,) = opendocument_parts(opendocument("text", body), Limits())
     assert (list(part), part.hidden) == (["Total: 1"], ["secret", "4711"])
-    (part,) = opendocument_parts(made("text", body.replace(style, "white")), Limits())
+    (part,) = opendocument_parts(opendocument("text", body.replace(style, "white")), Limits())
     assert (list(part), part.hidden) == (["Total: 1secret 4711"], [])
 
 
@@ -129,11 +130,11 @@ def test_deleted_text_and_comments_are_not_read() -> None:
         "<text:p>kept<office:annotation><text:p>comment</text:p></office:annotation> on</text:p>"
         "<text:section text:display='none'><text:p>hidden</text:p></text:section>"
     )
-    (part,) = opendocument_parts(made("text", body), Limits())
+    (part,) = opendocument_parts(opendocument("text", body), Limits())
     assert (list(part), part.hidden) == (["kept on", ""], ["hidden"])
 
 
-def test_cells_are_read_with_their_addresses_and_repeats_are_repeated() -> None:
+def test_cells_have_addresses_and_repeated_cells_are_repeated() -> None:
     cell = "<table:table-cell{}><text:p>{}</text:p></table:table-cell>"
     body = (
         "<table:table table:name='Sums'><table:table-row>"
@@ -152,28 +153,28 @@ def test_cells_are_read_with_their_addresses_and_repeats_are_repeated() -> None:
         + cell.format("", "away")
         + "</table:table-row></table:table>"
     )
-    (part,) = opendocument_parts(made("spreadsheet", body), Limits())
+    (part,) = opendocument_parts(opendocument("spreadsheet", body), Limits())
     assert list(part) == ["Sheet: Sums", "A1: Total   E1: 42   F1: 42", "A7: end"]
     assert part.hidden == ["secret", "away"]
 
 
-def test_slides_are_pages_with_their_notes_and_a_hidden_one_is_not_read() -> None:
+def test_slides_become_pages_with_notes_and_hidden_slides_are_left_out() -> None:
     slide = "<draw:page{}><draw:frame><draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame>{}</draw:page>"
     box = "<draw:frame><draw:text-box><text:p>said</text:p></draw:text-box></draw:frame>"
     notes = f"<presentation:notes>{box}</presentation:notes>"
     body = slide.format("", "one", notes) + slide.format(" draw:style-name='skipped'", "secret", "")
-    first, *rest = opendocument_parts(made("presentation", body), Limits())
+    first, *rest = opendocument_parts(opendocument("presentation", body), Limits())
     assert list(first) == ["one", "Notes:", "said"] and first.hidden == ["secret"]
     assert [line for part in rest for line in part if line] == []
 
 
-def test_a_file_that_says_little_and_means_much_is_refused() -> None:
+def test_excessive_cell_repeats_are_refused() -> None:
     cell = "<table:table-cell{}><text:p>x</text:p></table:table-cell>"
     repeats = " table:number-{}-repeated='999999999'"
     for row, many in (("", repeats.format("columns")), (repeats.format("rows"), "")):
         table = f"<table:table><table:table-row{row}>{cell.format(many)}</table:table-row></table:table>"
         with pytest.raises(OverLimit):
-            opendocument_parts(made("spreadsheet", table), Limits())
+            opendocument_parts(opendocument("spreadsheet", table), Limits())
 
 
 def test_entities_passwords_and_missing_parts_are_refused() -> None:
@@ -187,10 +188,10 @@ def test_entities_passwords_and_missing_parts_are_refused() -> None:
 
 
 @pytest.mark.anyio
-async def test_workbook_is_recognised_and_read_behind_the_lock(tmp_path) -> None:
+async def test_workbook_is_read_in_the_sandbox(tmp_path) -> None:
     table = (
         "<table:table table:name='S'><table:table-row><table:table-cell><text:p>Total: 1</text:p></table:table-cell>"
     )
-    (tmp_path / "a").write_bytes(made("spreadsheet", f"{table}</table:table-row></table:table>"))
+    (tmp_path / "a").write_bytes(opendocument("spreadsheet", f"{table}</table:table-row></table:table>"))
     found = await read_file(tmp_path / "a", "a", Limits())
     assert found.media_type == sniff.ODS and "Total: 1" in found.pages[0].text

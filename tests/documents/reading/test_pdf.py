@@ -1,5 +1,3 @@
-"""PDF: words where they stand, lines as they are seen, and a clear sentence for what cannot be read."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -28,7 +26,7 @@ def lines(page: Page) -> list[str]:
     return [line.strip() for line in page.text.splitlines() if line.strip()]
 
 
-def test_a_label_and_its_value_are_one_line_in_any_drawing_order() -> None:
+def test_label_and_value_are_one_line_in_any_drawing_order() -> None:
     content = (
         text_at("19.50", 400, 700)
         + text_at("Total", 50, 660)
@@ -40,7 +38,7 @@ def test_a_label_and_its_value_are_one_line_in_any_drawing_order() -> None:
     assert [line.rsplit("  ", 1)[1] for line in lines(page)] == ["19.50", "23.21"]
 
 
-def test_a_column_starts_at_the_same_place_in_every_line() -> None:
+def test_column_starts_at_the_same_position_in_every_line() -> None:
     rows = [("1", "Screws", "12.50"), ("22", "", "7.00"), ("333", "Nuts and bolts", "1.00")]
     content = "".join(
         text_at(cell, x, 700 - 20 * row, font="F2")
@@ -52,7 +50,7 @@ def test_a_column_starts_at_the_same_place_in_every_line() -> None:
 
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
-def test_a_box_holds_the_ink_of_its_word_however_the_page_is_turned_and_cut(rotation: int) -> None:
+def test_box_contains_the_ink_of_its_word_on_rotated_and_cropped_pages(rotation: int) -> None:
     data = make_pdf(
         [text_at("Invoice", 150, 600, size=30)], page_entries=f"/Rotate {rotation} /CropBox [100 200 500 800]"
     )
@@ -71,12 +69,12 @@ def test_a_box_holds_the_ink_of_its_word_however_the_page_is_turned_and_cut(rota
 
 
 @pytest.mark.parametrize("matrix", ["0 1 -1 0", "0 -1 1 0", "-1 0 0 -1"])
-def test_text_that_runs_another_way_is_read_in_its_own_direction(matrix: str) -> None:
+def test_rotated_text_is_read_in_its_own_direction(matrix: str) -> None:
     page = read(make_pdf([text_at("Upright", 50, 700) + text_at("first second", 300, 400, matrix=matrix)]))
     assert lines(page) == ["Upright", "first second"]
 
 
-def test_a_word_broken_over_two_lines_is_two_words_each_in_its_place() -> None:
+def test_hyphenated_word_is_two_words_with_a_box_each() -> None:
     page = read(make_pdf([text_at("a long docu-", 50, 700) + text_at("ment here", 50, 684)]))
     assert lines(page) == ["a long docu-", "ment here"]
     assert all(word.y1 - word.y0 < 0.03 for word in page.words)
@@ -116,11 +114,11 @@ def test_text_of_form_fields_is_read() -> None:
     ],
     ids=["footnote", "cents", "lowered", "before", "small", "fraction", "raised fraction", "date", "slanted"],
 )
-def test_raised_digits_do_not_join_a_number(content: str, text: str) -> None:
+def test_raised_digits_do_not_merge_with_a_number(content: str, text: str) -> None:
     assert read(make_pdf([f"BT /F1 12 Tf 50 700 Td {content} ET"])).text.strip() == text
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("is_rotated", [False, True])
 @pytest.mark.parametrize(
     ("line", "is_struck"),
     [
@@ -152,14 +150,14 @@ def test_raised_digits_do_not_join_a_number(content: str, text: str) -> None:
          "falling", "slight", "bar", "cross", "crossed block", "slash", "white slanted", "chart", "under slanted",
          "fraction", "corner", "curve"],
 )  # fmt: skip
-def test_a_word_with_a_line_through_it_is_left_out_with_a_warning(line: str, is_struck: bool, turned: bool) -> None:
+def test_word_struck_out_by_a_line_is_left_out_with_a_warning(line: str, is_struck: bool, is_rotated: bool) -> None:
     content = f"q {line} Q " + text_at("1234.56", 52, 700) + text_at("49.00", 300, 700)
-    if turned:  # as landscape pages are
+    if is_rotated:  # as landscape pages are
         content = f"0 1 -1 0 595 0 cm 1 0 0 1 0 -300 cm {content}"
-    page = read(make_pdf([content], page_entries="/Rotate 90" if turned else ""))
+    page = read(make_pdf([content], page_entries="/Rotate 90" if is_rotated else ""))
     assert page.text.split() == (["49.00"] if is_struck else ["1234.56", "49.00"])
-    told = [(one.code, one.page, one.excerpt) for one in page.warnings]
-    assert told == ([(WarningCode.STRUCK_OUT, 1, "1234.56")] if is_struck else [])
+    warnings = [(one.code, one.page, one.excerpt) for one in page.warnings]
+    assert warnings == ([(WarningCode.STRUCK_OUT, 1, "1234.56")] if is_struck else [])
 
 
 @pytest.mark.parametrize(
@@ -172,7 +170,7 @@ def test_a_word_with_a_line_through_it_is_left_out_with_a_warning(line: str, is_
         ("/Ink /InkList [[50 703 70 725 90 703 108 706]]", False),
     ],
 )
-def test_a_word_struck_out_by_an_annotation_is_left_out_with_a_warning(entries: str, is_struck: bool) -> None:
+def test_word_struck_out_by_an_annotation_is_left_out_with_a_warning(entries: str, is_struck: bool) -> None:
     line = f"<< /Type /Annot /F 4 /Rect [48 690 110 730] /Subtype {entries} >>"
     content = text_at("1234.56", 52, 700) + text_at("49.00", 300, 700)
     page = read(make_pdf([content], page_entries="/Annots [1000 0 R]", extra=[line], catalog=""))
@@ -196,7 +194,7 @@ def test_notes_and_stamps_are_read_and_comments_give_a_warning(entries: str, wor
     assert (page.text.split(), page.hidden_excerpt) == (["49.00", *words], hidden)
 
 
-def test_a_page_with_a_picture_needs_ocr_and_one_with_a_logo_only_once() -> None:
+def test_page_with_a_picture_needs_ocr_and_logo_only_on_its_first_page() -> None:
     images = [
         image_object(text_image(lines, (900, 300)))
         for lines in (["Acme Trading  and Sons"] * 3, ["Invoice No: 4711 of today"] * 3)
@@ -223,19 +221,19 @@ def test_a_page_with_a_picture_needs_ocr_and_one_with_a_logo_only_once() -> None
     assert text == ["Text"] and box[3] < 360  # the printed word, further down, is not in the image
 
 
-def test_a_picture_of_one_short_line_needs_ocr_also_if_it_is_pale() -> None:
+def test_picture_of_a_short_line_needs_ocr_even_if_pale() -> None:
     def line(text: str, size: tuple[int, int], paper: int = 255, ink: int = 0) -> Image.Image:
         image = Image.new("L", size, paper)
         ImageDraw.Draw(image).text((6, 2), text, fill=ink, font=ImageFont.load_default(30))
         return image
 
-    place = "q {} 0 0 {} 300 600 cm /I1 Do Q "
+    image_at = "q {} 0 0 {} 300 600 cm /I1 Do Q "
     cases = [
-        (line("1,234.56", (150, 40)), place.format(50, 13), True),
-        (line("1,234.56", (150, 40), 255, 205), place.format(50, 13), True),
-        (line("19.50 EUR", (180, 40), 90, 0), place.format(60, 13), True),
-        (line("W", (40, 40)), place.format(13, 13), False),
-        (Image.new("L", (150, 40), 255), place.format(50, 13), False),
+        (line("1,234.56", (150, 40)), image_at.format(50, 13), True),
+        (line("1,234.56", (150, 40), 255, 205), image_at.format(50, 13), True),
+        (line("19.50 EUR", (180, 40), 90, 0), image_at.format(60, 13), True),
+        (line("W", (40, 40)), image_at.format(13, 13), False),
+        (Image.new("L", (150, 40), 255), image_at.format(50, 13), False),
     ]
     for image, drawn, needs_ocr in cases:
         data = make_pdf([text_at("Total", 50, 600) + drawn], resources="/XObject << /I1 1000 0 R >>",
@@ -243,38 +241,38 @@ def test_a_picture_of_one_short_line_needs_ocr_also_if_it_is_pale() -> None:
         assert (Pdf(data, Limits()).read_page(1) is None) is needs_ocr
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_a_picture_that_cannot_be_decoded_gives_a_warning_with_its_page(turned: bool) -> None:
+@pytest.mark.parametrize("is_rotated", [False, True])
+def test_undecodable_picture_gives_a_warning_with_its_page(is_rotated: bool) -> None:
     entries = "/Type /XObject /Subtype /Image /Width 40 /Height 12 /ColorSpace /DeviceGray /BitsPerComponent 8"
     broken = [stream("abcd", f"{entries} /Filter /{name}") for name in ("FooDecode", "DCTDecode", "JPXDecode")]
     for image in (*broken, image_object(Image.new("L", (40, 12), 255))):
         for text in (text_at("Total", 50, 700), ""):
             data = make_pdf(
                 ["", f"{text} q 300 0 0 90 50 500 cm /I1 Do Q"], resources="/XObject << /I1 1000 0 R >>",
-                page_entries="/Rotate 90" if turned else "", extra=[image], catalog="",
+                page_entries="/Rotate 90" if is_rotated else "", extra=[image], catalog="",
             )  # fmt: skip
             document = Pdf(data, Limits())
             page = document.read_page(2) or document.recognise_page(
                 2, 72, 10**6, lambda number, *_: Page(number, 10, 10, "", [], "pdf")
             )
-            told = [(one.code, one.page, one.count) for one in page.warnings]
-            assert told == ([(WarningCode.PICTURES_NOT_READ, 2, 1)] if image in broken else [])
+            warnings = [(one.code, one.page, one.count) for one in page.warnings]
+            assert warnings == ([(WarningCode.PICTURES_NOT_READ, 2, 1)] if image in broken else [])
 
 
-def test_a_sample_reads_as_it_is_printed() -> None:
+def test_sample_invoice_is_read_as_printed() -> None:
     azure = read((SAMPLES / "i2d_AzureInterior.pdf").read_bytes())
     assert any(line.startswith("Total  ") and line.endswith("  $ 279.84") for line in lines(azure))
     assert "Invoice INV/2023/03/0008" in lines(azure)
 
 
-def test_a_limit_of_pages_counts_pages() -> None:
+def test_page_limit_counts_pages() -> None:
     limits = Limits(max_pages=3)
     assert Pdf(make_pdf([text_at("x", 50, 700)] * 3), limits).page_count == 3
     with pytest.raises(Unreadable, match="has 4 pages; the limit is 3"):
         Pdf(make_pdf([text_at("x", 50, 700)] * 4), limits)
 
 
-def test_a_gigantic_page_and_one_with_more_text_than_a_page_holds_are_refused() -> None:
+def test_huge_page_and_page_with_too_much_text_are_refused() -> None:
     assert read(make_pdf([text_at("x", 50, 700)], media_box="[0 0 9000 9000]")).width == 9000
     crowded = "".join(text_at("abcdefghij" * 1000, 50, 700 - row, size=1) for row in range(51))
     for data in (make_pdf([text_at("x", 50, 700)], media_box="[0 0 20000 20000]"), make_pdf([crowded])):
@@ -282,7 +280,7 @@ def test_a_gigantic_page_and_one_with_more_text_than_a_page_holds_are_refused() 
             read(data)
 
 
-def test_an_arabic_text_layer_keeps_its_lines() -> None:
+def test_arabic_text_layer_keeps_its_lines() -> None:
     # The letters A to F stand for Arabic ones, and are drawn as a page shows them: the first of a word at its right.
     cmap = "begincmap 1 begincodespacerange <41> <46> endcodespacerange\n"
     cmap += "1 beginbfrange <41> <46> <0627> endbfrange endcmap"
@@ -305,19 +303,19 @@ def test_arabic_digits_are_read_from_left_to_right() -> None:
     assert page.text.split() == ["ابة", "١٢٥", "Sum", "١٢٣٤"]
 
 
-def test_hebrew_letters_that_a_file_draws_in_pieces_are_read_in_order() -> None:
+def test_hebrew_letters_drawn_in_pieces_are_read_in_order() -> None:
     # The letters A to Z stand for Hebrew ones, 7.2 points wide. n is nun under a wrong name (ð), as some fonts have it.
     cmap = "begincmap 1 begincodespacerange <41> <6E> endcodespacerange\n"
     cmap += "2 beginbfrange <41> <5A> <05D0> <6E> <6E> <00F0> endbfrange endcmap"
     font = "<< /Type /Font /Subtype /Type1 /BaseFont /Courier /ToUnicode 1001 0 R >>"
 
-    def piece(text: str, x: float, y: float) -> str:
-        """Letters as a file may give them: in the order of reading, each to the left of the one before."""
+    def leftwards(text: str, x: float, y: float) -> str:
+        """Draw letters in logical order, each to the left of the previous one."""
         moves = "1200 ".join(f"({letter})" for letter in text)
         return f"BT /F3 12 Tf 1 0 0 1 {x} {y} Tm [{moves}] TJ ET\n"
 
-    content = piece("AB", 350, 700) + piece("CD", 335.6, 700) + text_at("12/3", 292.4, 700, font="F2")
-    content += piece("GH", 270.8, 700)
+    content = leftwards("AB", 350, 700) + leftwards("CD", 335.6, 700) + text_at("12/3", 292.4, 700, font="F2")
+    content += leftwards("GH", 270.8, 700)
     content += text_at("nCn", 328.4, 650, font="F3") + text_at("BA", 350, 650, font="F3")
     page = read(make_pdf([content], extra=[font, stream(cmap)], catalog=""))
     first, second = [line.split() for line in page.text.splitlines() if line]

@@ -1,5 +1,3 @@
-"""Pictures in documents without pages of their own become pages, as far as they are large, readable and few."""
-
 from __future__ import annotations
 
 import base64
@@ -18,7 +16,7 @@ import pytest
 from generated_files import encode, make_zip, text_image
 from openpyxl.drawing.image import Image as SheetImage
 from PIL import Image, ImageChops
-from test_opendocument import made
+from test_opendocument import opendocument
 
 from fieldmark.documents.reading.docx import docx_parts
 from fieldmark.documents.reading.mail import read_mail
@@ -37,7 +35,7 @@ LOGO = encode(Image.new("RGB", (60, 40), "red"), "PNG")
 LENIENT = Limits(seconds=600)
 
 
-def in_docx() -> Sequence[Part]:
+def make_docx() -> Sequence[Part]:
     document = docx.Document()
     document.add_paragraph("first page")
     for _ in range(2):
@@ -46,16 +44,16 @@ def in_docx() -> Sequence[Part]:
     document.add_table(1, 1).cell(0, 0).paragraphs[0].add_run().add_picture(io.BytesIO(SCAN[:-12] + SCAN[-12:]))
     document.add_page_break()
     document.add_paragraph("last page")
-    return docx_parts(saved(document), Limits())
+    return docx_parts(save_to_bytes(document), Limits())
 
 
-def saved(document: object) -> bytes:
+def save_to_bytes(document: object) -> bytes:
     out = io.BytesIO()
     document.save(out)  # type: ignore[attr-defined]
     return out.getvalue()
 
 
-def in_xlsx() -> Sequence[Part]:
+def make_xlsx() -> Sequence[Part]:
     book = openpyxl.Workbook()
     for name, hidden in (("first", False), ("gone", True), ("last", False)):
         sheet = book.create_sheet(name)
@@ -64,10 +62,10 @@ def in_xlsx() -> Sequence[Part]:
             sheet.add_image(SheetImage(io.BytesIO(content)), "C3")
         sheet.sheet_state = "hidden" if hidden else "visible"
     book.remove(book.worksheets[0])
-    return xlsx_parts(saved(book), Limits())
+    return xlsx_parts(save_to_bytes(book), Limits())
 
 
-def in_odp() -> Sequence[Part]:
+def make_odp() -> Sequence[Part]:
     names = 'xmlns:svg="urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0" xmlns:xlink="http://www.w3.org/1999/xlink"'
     size = "svg:width='10cm' svg:height='5cm'"
     slides = (
@@ -79,7 +77,7 @@ def in_odp() -> Sequence[Part]:
         "</draw:frame></draw:page>"
     )
     return opendocument_parts(
-        made("presentation", slides, **{"Pictures/a.png": SCAN, "Pictures/b.png": LOGO}), Limits()
+        opendocument("presentation", slides, **{"Pictures/a.png": SCAN, "Pictures/b.png": LOGO}), Limits()
     )
 
 
@@ -88,7 +86,7 @@ def html_with(content: bytes) -> str:
     return f'<html><p>first page<img src="data:image/png;base64,{lines}">'
 
 
-def in_html() -> Sequence[Part]:
+def make_html() -> Sequence[Part]:
     icon = base64.b64encode(LOGO).decode()
     hidden = f"<p hidden><img width=400 height=200 src=data:image/png;base64,{icon}></p>"
     return [
@@ -97,7 +95,7 @@ def in_html() -> Sequence[Part]:
     ]
 
 
-def in_mail() -> Sequence[Part]:
+def make_mail() -> Sequence[Part]:
     mail = EmailMessage()
     mail["From"] = "ann@example.com"
     mail.set_content("first page")
@@ -107,8 +105,8 @@ def in_mail() -> Sequence[Part]:
     return [*read_mail(bytes(mail)).parts, Part(["last page"])]
 
 
-@pytest.mark.parametrize("parts", [in_docx, in_xlsx, in_odp, in_html, in_mail])
-def test_a_picture_is_a_page_behind_the_text_that_it_is_in_unless_it_is_small_hidden_or_repeated(parts) -> None:
+@pytest.mark.parametrize("parts", [make_docx, make_xlsx, make_odp, make_html, make_mail])
+def test_picture_becomes_a_page_unless_small_hidden_or_repeated(parts) -> None:
     pages = paginate(parts(), "docx", Limits())
     assert [(page.number, page.all_warnings) for page in pages if not page.hidden_words] == [
         (number, []) for number in (1, 3) if not pages[number // 2].hidden_words
@@ -129,7 +127,7 @@ def test_text_over_a_sheet_is_read_and_missing_pictures_give_a_warning() -> None
         "<d:sp><d:txBody><a:p><a:r><a:t>Total: </a:t></a:r><a:r><a:t>12</a:t></a:r></a:p></d:txBody></d:sp>"
         "<d:pic><d:blipFill><a:blip r:link='rId9'/></d:blipFill></d:pic></d:wsDr>"
     )
-    with zipfile.ZipFile(io.BytesIO(saved(book))) as file:
+    with zipfile.ZipFile(io.BytesIO(save_to_bytes(book))) as file:
         members = {name: file.read(name) for name in file.namelist()}
     members["xl/drawings/drawing1.xml"] = drawing.encode()
     (part,) = xlsx_parts(make_zip(members), Limits())
@@ -138,34 +136,33 @@ def test_text_over_a_sheet_is_read_and_missing_pictures_give_a_warning() -> None
     assert [(one.code, one.page, one.count) for one in page.warnings] == [(WarningCode.PICTURES_NOT_READ, 1, 1)]
 
 
-def bomb(side: int) -> bytes:
-    """A PNG of `side` times `side` pixels, of which only the header is there."""
+def make_png_header(side: int) -> bytes:
     header = b"IHDR" + struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk)) for chunk in (header, b"IEND")
     )
 
 
-def shown(*contents: bytes | None) -> Pages:
+def paginate_pictures(*contents: bytes | None) -> Pages:
     pictures = [Picture(str(at), content and (lambda content=content: content)) for at, content in enumerate(contents)]
     return paginate([Part(["text"], (), (), pictures), Part(["more"])], "html", Limits(max_pages=120))
 
 
-def test_a_small_picture_is_read_if_it_has_the_shape_of_a_line_and_ten_are_at_most() -> None:
+def test_at_most_ten_small_pictures_shaped_like_lines_are_read() -> None:
     for size, is_read in (((200, 20), True), ((30, 11), False), ((60, 40), False), ((600, 8), False)):
         natural = encode(Image.new("RGB", size, "white"), "PNG")
         given = Picture("given", lambda: LOGO, size[0] * 0.75, size[1] * 0.75)
         pages = paginate([Part(["text"], (), (), [Picture("natural", lambda it=natural: it), given])], "html", Limits())
         assert (len(pages.pictures), pages[0].warnings) == (2 * is_read, ()), size
     line = encode(Image.new("RGB", (200, 20), "white"), "PNG")
-    pages = shown(*[line] * (MAX_LINES + 2), SCAN)
+    pages = paginate_pictures(*[line] * (MAX_LINES + 2), SCAN)
     assert len(pages.pictures) == MAX_LINES + 1
     assert [(one.code, one.count) for one in pages[0].warnings] == [(WarningCode.PICTURES_NOT_READ, 2)]
 
 
 SVG = "<svg width='400' height='300'>{}</svg>"
-INLINE = "data:image/svg+xml;base64," + base64.b64encode(SVG.format("<text>Total 5</text>").encode()).decode()
-QUOTED = "data:image/svg+xml,%3Csvg%3E%3Ctext%3ETotal 5"
+SVG_AS_BASE64 = "data:image/svg+xml;base64," + base64.b64encode(SVG.format("<text>Total 5</text>").encode()).decode()
+SVG_AS_PERCENT_ENCODING = "data:image/svg+xml,%3Csvg%3E%3Ctext%3ETotal 5"
 
 
 @pytest.mark.parametrize(
@@ -183,23 +180,23 @@ QUOTED = "data:image/svg+xml,%3Csvg%3E%3Ctext%3ETotal 5"
         ("<iframe src=a.html>x</iframe>", [], ["a.html"]),
         ("<img src='cid:a'><iframe src='about:blank'></iframe>", [], []),
         # drawings and pages within the page
-        (f"x<img src='{INLINE}'>y", ["x Total 5 y"], []),
-        (f"x<img src='{QUOTED}'>y<img src='{QUOTED}'>", ["x Total 5 y"], []),
-        (f"<p style='background:url({INLINE})'>x", ["Total 5 x"], []),
-        (f"<p hidden><img src='{INLINE}'>", [], []),
+        (f"x<img src='{SVG_AS_BASE64}'>y", ["x Total 5 y"], []),
+        (f"x<img src='{SVG_AS_PERCENT_ENCODING}'>y<img src='{SVG_AS_PERCENT_ENCODING}'>", ["x Total 5 y"], []),
+        (f"<p style='background:url({SVG_AS_BASE64})'>x", ["Total 5 x"], []),
+        (f"<p hidden><img src='{SVG_AS_BASE64}'>", [], []),
         ("<img src='data:image/svg+xml,<svg width=9 height=9><path/></svg>'>", [], []),
         ("<iframe srcdoc='<p>5<p>6<img src=a.png>'>x</iframe>", ["5", "6"], ["a.png"]),
         ("<iframe hidden srcdoc='<p>5<img src=a.png>'></iframe>", [], []),
     ],
 )
-def test_pictures_and_pages_within_a_page_are_read_or_counted(source: str, lines: list[str], keys: list[str]) -> None:
+def test_pictures_and_pages_inside_html_are_read_or_counted(source: str, lines: list[str], keys: list[str]) -> None:
     (part,) = html_parts(source.encode())
     (page,) = paginate([Part([*part, "."], (), part.warnings, part.pictures)], "html", Limits())
     assert part == lines and [picture.key for picture in part.pictures if picture.width != 6.75] == keys
     assert sum(one.count for one in page.warnings) == len(keys)
 
 
-def test_a_large_drawing_without_text_is_counted_and_pages_are_nested_three_deep_at_most() -> None:
+def test_drawing_without_text_is_counted_and_nesting_is_limited() -> None:
     page = html_parts(f'<img src="data:image/svg+xml,{SVG.format("<path/>")}">'.encode())[0]
     assert [(picture.read, picture.width, picture.height) for picture in page.pictures] == [(None, 300.0, 225.0)]
     nested = "5"
@@ -211,22 +208,22 @@ def test_a_large_drawing_without_text_is_counted_and_pages_are_nested_three_deep
 def test_pictures_beyond_the_limits_are_left_out_with_a_warning() -> None:
     for contents, chosen, left_out in (
         ([SCAN] * (MAX_PICTURES + 3), MAX_PICTURES, 3),
-        ([bomb(20_000), SCAN], 1, 1),
-        ([bomb(9_000)] * 6, 4, 2),  # 81 megapixels each, of 400
+        ([make_png_header(20_000), SCAN], 1, 1),
+        ([make_png_header(9_000)] * 6, 4, 2),  # 81 megapixels each, of 400
         ([None, b"\x01\0\0\0 EMF", SCAN[:20]], 0, 3),
     ):
-        pages = shown(*contents)
+        pages = paginate_pictures(*contents)
         assert len(pages.pictures) == chosen
         assert [(one.code, one.count) for one in pages[0].warnings] == [(WarningCode.PICTURES_NOT_READ, left_out)]
     one_too_many = Part(["a\f"], (), (), [Picture("1", lambda: SCAN)])
     pages = paginate([one_too_many, Part(["b"])], "html", Limits(max_pages=2))
     assert (len(pages), pages.pictures, pages[-1].warnings[0].code) == (2, {}, WarningCode.PICTURES_NOT_READ)
     large = b"<p>before<img src='data:image/png;base64," + b"A" * 11_000_000 + b"'><p>after"
-    assert html_parts(large)[0] == ["before", "after"]  # more than the parser takes of one attribute
+    assert html_parts(large)[0] == ["before", "after"]  # larger than the parser's limit for an attribute
 
 
 @pytest.mark.anyio
-async def test_a_picture_in_a_document_is_recognised_and_a_damaged_one_gives_a_warning(tmp_path: Path) -> None:
+async def test_picture_in_a_document_is_read_by_ocr_and_damaged_picture_gives_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     broken = base64.b64encode(SCAN[: len(SCAN) // 2]).decode()
     path.write_text(f'{html_with(SCAN)}<img src="data:image/png;base64,{broken}">')
@@ -240,12 +237,12 @@ async def test_a_picture_in_a_document_is_recognised_and_a_damaged_one_gives_a_w
 
 
 @pytest.mark.anyio
-async def test_only_a_picture_that_may_be_a_line_of_text_gets_a_warning_if_nothing_is_read(tmp_path: Path) -> None:
-    def gradient(width: int, height: int) -> str:
+async def test_only_picture_shaped_like_a_line_gives_a_warning_if_nothing_is_read(tmp_path: Path) -> None:
+    def gradient_as_base64(width: int, height: int) -> str:
         return base64.b64encode(encode(Image.linear_gradient("L").resize((width, height)), "PNG")).decode()
 
     path = tmp_path / "a.html"
-    sources = (gradient(300, 300), gradient(240, 24))
+    sources = (gradient_as_base64(300, 300), gradient_as_base64(240, 24))
     path.write_text("<html><p>text" + "".join(f'<img src="data:image/png;base64,{one}">' for one in sources))
     _, photograph, line = (await read_file(path, "a.html", LENIENT)).pages
     assert (photograph.warnings, [one.code for one in line.warnings]) == ((), [WarningCode.NOTHING_READ])

@@ -1,5 +1,3 @@
-"""TXT and CSV, and the setting of lines as pages that all formats without pages share."""
-
 from __future__ import annotations
 
 import codecs
@@ -34,11 +32,11 @@ def pages(*parts: list[str], limits: Limits | None = None) -> list[Page]:
         codecs.BOM_UTF32_LE + "Größe 5 €".encode("utf-32-le"),
     ],
 )
-def test_text_is_read_in_every_common_encoding(data: bytes) -> None:
+def test_text_in_every_common_encoding_is_decoded(data: bytes) -> None:
     assert decode(data) == "Größe 5 €"
 
 
-def test_a_declared_encoding_is_used_unless_it_is_unknown_or_wrong() -> None:
+def test_declared_encoding_is_used_unless_unknown_or_wrong() -> None:
     assert decode("Цена".encode("koi8-r"), "koi8-r") == "Цена"
     assert decode("Größe".encode(), "klingon") == "Größe"
     assert decode("Größe".encode("cp1252"), "utf-8") == "Größe"
@@ -46,7 +44,7 @@ def test_a_declared_encoding_is_used_unless_it_is_unknown_or_wrong() -> None:
 
 
 @pytest.mark.parametrize(
-    ("declared", "written", "text"),
+    ("declared", "actual_encoding", "text"),
     [
         ("iso-8859-1", "cp1252", "5 € “a”"),
         ("latin1", "cp1252", "5 €"),
@@ -62,11 +60,11 @@ def test_a_declared_encoding_is_used_unless_it_is_unknown_or_wrong() -> None:
         ("hex", "utf-8", "5 €"),
     ],
 )
-def test_a_declared_encoding_is_the_extension_that_browsers_read(declared: str, written: str, text: str) -> None:
-    assert decode(text.encode(written), declared) == text
+def test_declared_encoding_is_decoded_as_its_whatwg_superset(declared: str, actual_encoding: str, text: str) -> None:
+    assert decode(text.encode(actual_encoding), declared) == text
 
 
-def test_one_bad_byte_costs_no_more_than_itself_in_a_declared_encoding() -> None:
+def test_one_invalid_byte_loses_one_character() -> None:
     assert decode("합계".encode("cp949") + b"\xff 5", "euc-kr") == "합계\ufffd 5"
 
 
@@ -74,9 +72,7 @@ def test_one_bad_byte_costs_no_more_than_itself_in_a_declared_encoding() -> None
     ("declared", "codes"),
     [(None, [WarningCode.UNCERTAIN_ENCODING]), ("koi8-r", []), ("klingon", [WarningCode.UNCERTAIN_ENCODING])],
 )
-def test_a_text_that_is_most_likely_decoded_wrongly_gets_a_warning(
-    declared: str | None, codes: list[WarningCode]
-) -> None:
+def test_uncertain_encoding_gives_a_warning(declared: str | None, codes: list[WarningCode]) -> None:
     data = "Итого к оплате: 1250".encode("koi8-r")
     assert [one.code for one in encoding_warnings(data, declared)] == codes
     charset = f"<meta charset={declared}>" if declared else ""
@@ -87,13 +83,13 @@ def test_a_text_that_is_most_likely_decoded_wrongly_gets_a_warning(
     assert isinstance(mail, Part) and [one.code for one in mail.warnings] == codes
 
 
-def test_a_form_feed_starts_a_page_and_tabs_are_wide_gaps() -> None:
+def test_form_feed_starts_a_page_and_tabs_become_wide_gaps() -> None:
     made = pages(*[list(part) for part in plain_parts(b"Total\t19.50\n\fsecond")])
     assert [page.text for page in made] == ["Total   19.50", "second"]
     assert expand_tabs("1234567\tx") == "1234567  x"
 
 
-def test_csv_is_a_table_with_any_delimiter() -> None:
+def test_csv_with_any_delimiter_becomes_a_table() -> None:
     for delimiter in ",;\t|":
         rows = [["No", "Text", "Price"], ["1", f'"Screws{delimiter} ""M4"""', "12.5"], ["2", "", "7"]]
         (lines,) = csv_parts("\n".join(delimiter.join(row) for row in rows).encode())
@@ -120,7 +116,7 @@ def test_csv_is_a_table_with_any_delimiter() -> None:
         ("10:20:30\n11:21:31\n", "11:21:31"),
     ],
 )
-def test_the_delimiter_is_the_one_that_gives_rows_of_equal_length(text: str, row: str) -> None:
+def test_delimiter_gives_rows_of_equal_length(text: str, row: str) -> None:
     ((*_, last),) = csv_parts(text.encode())
     assert last == row
 
@@ -130,7 +126,7 @@ def test_align_keeps_cells_two_spaces_apart_even_after_a_long_one() -> None:
     assert lines == ["a" + " " * 42 + "b", "x" * 60 + "  after", " " * 43 + "only second"]
 
 
-def test_long_text_is_paged_on_line_borders_and_nothing_is_lost() -> None:
+def test_long_text_is_paginated_between_lines_without_loss() -> None:
     lines = [f"line {number} " + "word " * 10 for number in range(500)]
     made = pages(lines)
     assert len(made) > 5
@@ -139,7 +135,7 @@ def test_long_text_is_paged_on_line_borders_and_nothing_is_lost() -> None:
     assert " ".join(page.text for page in made).split() == " ".join(lines).split()
 
 
-def test_an_endless_line_is_cut_and_a_long_one_wraps_in_its_boxes_only() -> None:
+def test_very_long_line_is_split_and_long_line_wraps_in_its_boxes_only() -> None:
     made = pages(["x" * 10_000 + " end"])
     assert "".join(page.text for page in made).replace(" ", "") == "x" * 10_000 + "end"
     assert len(made) > 2
@@ -148,13 +144,13 @@ def test_an_endless_line_is_cut_and_a_long_one_wraps_in_its_boxes_only() -> None
     assert len({word.y0 for word in page.words}) == 3
 
 
-def test_a_table_gets_a_page_as_wide_as_it_needs() -> None:
+def test_wide_table_gets_a_wide_page() -> None:
     narrow, wide = pages(["a  b"]), pages(["a" + " " * 150 + "b"])
     assert narrow[0].width == 595 and wide[0].width > 900
     assert len({word.y0 for word in wide[0].words}) == 1
 
 
-def test_more_pages_than_the_limit_are_refused() -> None:
+def test_text_over_the_page_limit_is_refused() -> None:
     lines = ["word " * 20] * 100
     count = len(pages(lines))
     assert len(pages(lines, limits=Limits(max_pages=count))) == count

@@ -1,5 +1,3 @@
-"""Reading in subprocesses: scans, limits, what happens when a process ends, and answers that are refused."""
-
 from __future__ import annotations
 
 import asyncio
@@ -30,7 +28,7 @@ from running_server import PATIENCE
 pytestmark = pytest.mark.anyio
 
 
-def saved(folder: Path, name: str, data: bytes) -> Path:
+def save(folder: Path, name: str, data: bytes) -> Path:
     path = folder / name
     path.write_bytes(data)
     return path
@@ -42,11 +40,11 @@ def readers() -> list[psutil.Process]:
 
 TEXT = "Total: 19,50 €"
 LENIENT = Limits(seconds=600)
-"""For recognising text, which takes a slow machine longer than a document is given."""
+"""OCR on a slow machine takes longer than the default limits."""
 WARNING: dict[str, object] = {"code": "unread_lines", "page": 1, "count": 2, "excerpt": ""}
 
 
-async def test_a_page_with_text_is_read_and_a_scanned_one_recognised(tmp_path: Path) -> None:
+async def test_page_with_text_is_read_and_scanned_page_uses_ocr(tmp_path: Path) -> None:
     scan = text_image(["Invoice No: 4711", "Total  19.50"])
     out = io.BytesIO()
     scan.save(out, "PDF", resolution=150)
@@ -72,21 +70,21 @@ async def test_a_page_with_text_is_read_and_a_scanned_one_recognised(tmp_path: P
     lines = [line.strip() for line in second.text.splitlines() if line.strip()]
     assert lines[0] == "Invoice No: 4711"
     assert lines[1].split("  ")[0] == "Total" and lines[1].split("  ")[-1].strip() == "19.50"
-    # Boxes are parts of the page: those of the second row stand where it was drawn.
+    # Boxes are fractions of the page: those of the second row are where it was drawn.
     total = next(word for word in second.words if word.text == "Total")
     assert total.confidence is not None and 0.5 < total.confidence <= 1
     assert abs(total.x0 * scan.width - 40) < 20 and 120 < total.y0 * scan.height < total.y1 * scan.height < 190
 
 
-async def test_a_picture_on_a_page_with_text_is_recognised_and_merged(tmp_path: Path) -> None:
+async def test_text_of_a_picture_is_merged_into_the_text_layer(tmp_path: Path) -> None:
     scan = image_object(text_image(["Invoice No: 4711", "Total  19.50", "Paid in full"]))
     stamp = text_at("DRAFT", 150, 560, size=100) + text_at("Received 2024-05-12", 50, 400)
-    repeated = text_at("Paid", 66, 637, size=22)  # as visible text in the place where the picture has it, too
+    repeated = text_at("Paid", 66, 637, size=22)  # as visible text where the picture has the same word
     data = make_pdf(
         [f"q 495 0 0 220 50 550 cm /I1 Do Q 1 1 0 rg {stamp} 0 g {repeated}"], resources="/XObject << /I1 1000 0 R >>",
         extra=[scan], catalog="",
     )  # fmt: skip
-    (page,) = (await read_file(saved(tmp_path, "a.pdf", data), "a.pdf", LENIENT)).pages
+    (page,) = (await read_file(save(tmp_path, "a.pdf", data), "a.pdf", LENIENT)).pages
     text = [" ".join(line.split()) for line in page.text.splitlines() if line.strip()]
     assert "Invoice No: 4711" in text and "Received 2024-05-12" in text and page.engine == "pdf"
     assert page.text.split().count("Paid") == 1 and page.text.split().count("DRAFT") == 1
@@ -101,15 +99,15 @@ async def test_style_sheets_are_evaluated_in_the_sandbox(tmp_path: Path) -> None
     html = f"<style>{sheet}</style><div class=a><p class=off>one<p class=off>secret</p><i>4711</i></div>"
     mail = f"From: a@example.com\nContent-Type: text/html\n\n{html}"
     for name, content in (("a.html", f"<html>{html}"), ("a.eml", mail)):
-        (page,) = (await read_file(saved(tmp_path, name, content.encode()), name, Limits())).pages
+        (page,) = (await read_file(save(tmp_path, name, content.encode()), name, Limits())).pages
         assert page.text.endswith("one") and (page.hidden_words, page.hidden_excerpt) == (2, "secret 4711")
 
 
-async def test_a_scan_is_read_whichever_way_it_lies_and_its_boxes_stay_where_its_words_are(tmp_path: Path) -> None:
+async def test_rotated_scan_is_read_and_its_boxes_match_its_words(tmp_path: Path) -> None:
     upright = text_image(["Invoice No: 4711", "Total  19.50", "Thank you for coming"])
     frames = [upright.rotate(angle, expand=True) for angle in (0, 90, 180, 270)]
     data = encode(frames[0], "TIFF", save_all=True, append_images=frames[1:])
-    pages = (await read_file(saved(tmp_path, "turned.tiff", data), "turned.tiff", LENIENT)).pages
+    pages = (await read_file(save(tmp_path, "turned.tiff", data), "turned.tiff", LENIENT)).pages
     assert {page.text for page in pages} == {pages[0].text} and pages[0].text.split()[:3] == ["Invoice", "No:", "4711"]
     boxes = [next(word for word in page.words if word.text == "19.50") for page in pages]
     for box, left, top in zip(boxes, (0.6, 0.325, 0.285, 0.525), (0.325, 0.285, 0.525, 0.6), strict=True):
@@ -127,28 +125,26 @@ async def test_lines_that_ocr_cannot_read_give_a_warning(tmp_path: Path) -> None
     data = encode(
         page, "TIFF", save_all=True, append_images=[strange, picture_only, Image.new("RGB", (900, 400), "white")]
     )
-    reading = await read_file(saved(tmp_path, "odd.tiff", data), "odd.tiff", LENIENT)
+    reading = await read_file(save(tmp_path, "odd.tiff", data), "odd.tiff", LENIENT)
     codes = {warning.page: warning.code for warning in reading.warnings}
     assert codes.keys() == {2, 3} and codes[3] is WarningCode.NOTHING_READ
     assert codes[2] in (WarningCode.UNREAD_LINES, WarningCode.UNCERTAIN_TEXT)
 
 
-async def test_name_like_an_attack_is_only_a_name_and_no_one_else_needs_to_reach_the_file(tmp_path: Path) -> None:
-    path = saved(tmp_path, "stored", TEXT.encode())
+async def test_hostile_file_name_is_harmless_and_private_file_is_readable(tmp_path: Path) -> None:
+    path = save(tmp_path, "stored", TEXT.encode())
     os.chmod(path, 0o600)  # noqa: PTH101
     os.chmod(tmp_path, 0o700)  # noqa: PTH101
     name = "../../x'; import os; os._exit(3) #\"\n\ud800.txt"
     assert (await read_file(path, name, Limits())).pages[0].text == TEXT
 
 
-def slow(folder: Path) -> Path:
-    """A file that takes a minute to read: a hundred pages for OCR."""
+def save_slow_file(folder: Path) -> Path:
     page = text_image(["Invoice No: 4711", "Total  19.50"]).convert("1")
-    return saved(folder, "slow.tiff", encode(page, "TIFF", save_all=True, append_images=[page] * 99))
+    return save(folder, "slow.tiff", encode(page, "TIFF", save_all=True, append_images=[page] * 99))
 
 
-async def started(locked_down: bool = False) -> psutil.Process:
-    """The subprocess, once it is there; or once it has given up what it may."""
+async def wait_for_reader(locked_down: bool = False) -> psutil.Process:
     # Another process sets no event of ours.
     found = await until(
         lambda: [child for child in readers() if not locked_down or child.uids().real != 0], seconds=PATIENCE
@@ -156,45 +152,44 @@ async def started(locked_down: bool = False) -> psutil.Process:
     return found[0]
 
 
-async def test_too_much_computing_is_ended_however_fast_the_clock_runs(tmp_path: Path) -> None:
+async def test_processor_time_over_the_limit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OverLimit, match="processor time"):
         limits = Limits(seconds=1, seconds_per_page=0, seconds_per_scan=0, patience=1000)
-        await read_file(slow(tmp_path), "slow.tiff", limits)
+        await read_file(save_slow_file(tmp_path), "slow.tiff", limits)
     assert readers() == []
 
 
-async def test_a_reading_that_waits_is_ended_by_the_clock(tmp_path: Path) -> None:
+async def test_wall_clock_time_over_the_limit_is_refused(tmp_path: Path) -> None:
     limits = Limits(seconds_per_page=0, seconds_per_scan=0, patience=0.002)
     with pytest.raises(OverLimit, match=r"0\.06 seconds"):
-        await read_file(slow(tmp_path), "slow.tiff", limits)
+        await read_file(save_slow_file(tmp_path), "slow.tiff", limits)
     await until(lambda: not readers())
 
 
-async def test_a_reading_that_the_machine_has_no_time_for_goes_on(tmp_path: Path) -> None:
-    """It is stopped for longer than it may compute, and has computed nothing meanwhile."""
-    path = saved(tmp_path, "a.html", b"<p>Invoice 4711</p>" * 40_000)  # so much that it is not done at once
+async def test_suspended_reader_does_not_use_up_its_processor_time(tmp_path: Path) -> None:
+    path = save(tmp_path, "a.html", b"<p>Invoice 4711</p>" * 40_000)  # so much that it is not done at once
     limits = Limits(seconds=2, seconds_per_page=0, patience=1000)
     task = asyncio.create_task(read_file(path, "a.html", limits))
-    child = await started()
+    child = await wait_for_reader()
     child.suspend()
     await asyncio.sleep(limits.seconds)
     child.resume()
     assert "4711" in (await task).pages[0].text
 
 
-async def test_cancelling_ends_the_subprocess(tmp_path: Path) -> None:
-    task = asyncio.create_task(read_file(slow(tmp_path), "slow.tiff", Limits()))
-    child = await started()
+async def test_cancelling_kills_the_reader(tmp_path: Path) -> None:
+    task = asyncio.create_task(read_file(save_slow_file(tmp_path), "slow.tiff", Limits()))
+    child = await wait_for_reader()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not is_alive(child)
 
 
-async def test_reader_that_is_cancelled_while_it_is_asked_for_leaves_no_descriptor(tmp_path: Path) -> None:
-    path = saved(tmp_path, "a.txt", TEXT.encode())
+async def test_reader_cancelled_while_starting_leaks_no_descriptor(tmp_path: Path) -> None:
+    path = save(tmp_path, "a.txt", TEXT.encode())
     await read_file(path, "a.txt", Limits())
-    await asyncio.sleep(0)  # what it aborted is closed
+    await asyncio.sleep(0)  # aborted transports close now
 
     async def ask(file: int) -> None:
         async with PLAIN.reader(file, {}, 1000):
@@ -202,7 +197,7 @@ async def test_reader_that_is_cancelled_while_it_is_asked_for_leaves_no_descript
 
     with path.open("rb") as file:
         descriptors = psutil.Process().num_fds()
-        kept: list[asyncio.Task[None]] = []  # as a task that somebody holds: what it refers to is not collected
+        kept: list[asyncio.Task[None]] = []  # prevents garbage collection of what the tasks refer to
         for steps in range(10):
             task = asyncio.create_task(ask(file.fileno()))
             for _ in range(steps):
@@ -214,9 +209,9 @@ async def test_reader_that_is_cancelled_while_it_is_asked_for_leaves_no_descript
     assert all(task.cancelled() for task in kept)
 
 
-async def test_forkserver_that_dies_is_replaced_and_no_page_is_lost(tmp_path: Path) -> None:
+async def test_dead_fork_server_is_replaced_without_losing_pages(tmp_path: Path) -> None:
     page = text_image(["Invoice No: 4711", "Total  19.50"])
-    path = saved(tmp_path, "two.tiff", encode(page, "TIFF", save_all=True, append_images=[page] * 2))
+    path = save(tmp_path, "two.tiff", encode(page, "TIFF", save_all=True, append_images=[page] * 2))
     killed: list[psutil.Process] = []
 
     def kill(done: int, total: int) -> None:
@@ -228,13 +223,13 @@ async def test_forkserver_that_dies_is_replaced_and_no_page_is_lost(tmp_path: Pa
     pages = (await read_file(path, "two.tiff", LENIENT, kill)).pages
     assert [("4711" in page.text, page.number) for page in pages] == [(True, 1), (True, 2), (True, 3)]
     await until(lambda: not any(map(is_alive, killed)))
-    for process in forkservers():  # while there is nothing to read, too
+    for process in forkservers():  # also while there is nothing to read
         process.kill()
-    assert (await read_file(saved(tmp_path, "a.txt", TEXT.encode()), "a.txt", Limits())).pages[0].text == TEXT
+    assert (await read_file(save(tmp_path, "a.txt", TEXT.encode()), "a.txt", Limits())).pages[0].text == TEXT
     assert readers() == []
 
 
-async def test_a_document_whose_readers_always_end_is_given_up(tmp_path: Path) -> None:
+async def test_document_fails_after_too_many_lost_readers(tmp_path: Path) -> None:
     killed = set[int]()
 
     async def kill() -> None:
@@ -247,48 +242,48 @@ async def test_a_document_whose_readers_always_end_is_given_up(tmp_path: Path) -
     killing = asyncio.create_task(kill())
     try:
         with pytest.raises(Unavailable):
-            await read_file(saved(tmp_path, "a.txt", TEXT.encode()), "a.txt", LENIENT)
+            await read_file(save(tmp_path, "a.txt", TEXT.encode()), "a.txt", LENIENT)
     finally:
         killing.cancel()
     assert len(killed) >= sandbox.MAX_LOST_READERS and readers() == []
     assert (await read_file(tmp_path / "a.txt", "a.txt", LENIENT)).pages[0].text == TEXT
 
 
-async def test_pages_for_ocr_take_turns_between_documents_with_one_reader_per_core(tmp_path: Path) -> None:
+async def test_ocr_pages_alternate_between_documents_with_one_reader_per_core(tmp_path: Path) -> None:
     page = text_image(["Invoice No: 4711", "Total  19.50"])
-    long = saved(tmp_path, "long.tiff", encode(page, "TIFF", save_all=True, append_images=[page] * 5))
-    short = saved(tmp_path, "short.tiff", encode(page, "TIFF"))
+    long = save(tmp_path, "long.tiff", encode(page, "TIFF", save_all=True, append_images=[page] * 5))
+    short = save(tmp_path, "short.tiff", encode(page, "TIFF"))
     ended: list[str] = []
-    most = 0
+    max_readers = 0
 
     async def read(path: Path) -> None:
-        def look(done: int, total: int) -> None:
-            nonlocal most
-            most = max(most, len(readers()))
+        def on_page(done: int, total: int) -> None:
+            nonlocal max_readers
+            max_readers = max(max_readers, len(readers()))
             if path is long and done == 1:
-                others.append(asyncio.create_task(read(short)))
+                other_tasks.append(asyncio.create_task(read(short)))
 
-        await read_file(path, path.name, LENIENT, look)
+        await read_file(path, path.name, LENIENT, on_page)
         ended.append(path.name)
 
-    others: list[asyncio.Task[None]] = []
+    other_tasks: list[asyncio.Task[None]] = []
     await read(long)
-    await asyncio.gather(*others)
+    await asyncio.gather(*other_tasks)
     assert ended == ["short.tiff", "long.tiff"]
-    assert most <= sandbox.CORES + 1  # the short document's own text is looked for at once
+    assert max_readers <= sandbox.CORES + 1  # the text of the short document is read at once
 
 
-async def test_file_whose_reader_dies_is_unreadable(tmp_path: Path) -> None:
-    path = saved(tmp_path, "a.html", b"<p>Invoice 4711</p>" * 40_000)  # so much that it is not done at once
+async def test_killed_reader_makes_the_file_unreadable(tmp_path: Path) -> None:
+    path = save(tmp_path, "a.html", b"<p>Invoice 4711</p>" * 40_000)  # so much that it is not done at once
     for number, error in ((signal.SIGKILL, OverLimit), (signal.SIGSEGV, Damaged)):
         task = asyncio.create_task(read_file(path, "a.html", Limits()))
-        (await started()).send_signal(number)
+        (await wait_for_reader()).send_signal(number)
         with pytest.raises(error):
             await task
 
 
-async def test_a_file_that_needs_more_memory_than_it_may_is_refused(tmp_path: Path) -> None:
-    path = saved(tmp_path, "a.txt", b"word " * (4 * MIB))
+async def test_file_over_the_memory_page_or_size_limit_is_refused(tmp_path: Path) -> None:
+    path = save(tmp_path, "a.txt", b"word " * (4 * MIB))
     with pytest.raises(OverLimit, match="more memory"):
         await read_file(path, "a.txt", Limits(memory_bytes=50 * MIB, max_pages=1))
     with pytest.raises(OverLimit, match="more than 1 pages"):
@@ -297,15 +292,15 @@ async def test_a_file_that_needs_more_memory_than_it_may_is_refused(tmp_path: Pa
         await read_file(path, "a.txt", Limits(max_bytes=MIB))
 
 
-async def test_the_reader_of_root_has_a_user_of_its_own(tmp_path: Path) -> None:
+async def test_reader_of_root_runs_as_a_separate_user(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
-    task = asyncio.create_task(read_file(slow(tmp_path), "slow.tiff", Limits()))
+    task = asyncio.create_task(read_file(save_slow_file(tmp_path), "slow.tiff", Limits()))
     (forkserver, *_) = forkservers()
-    # None of the service's own variables.
+    # No environment variables of the service.
     names = {name for name in forkserver.environ() if not name.startswith("MALLOC_")}
     assert names <= {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LC_ALL"}
-    child = await started(locked_down=True)
+    child = await wait_for_reader(locked_down=True)
     assert child.uids().real == child.uids().effective
     assert users.is_in_range(child.uids().real) and child.uids().real != users.postgres_user()
     task.cancel()
@@ -316,7 +311,7 @@ async def test_the_reader_of_root_has_a_user_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "pages", [{"scans": [3]}, {"pictures": [3]}, {"scans": [1, 1]}, {"scans": [1], "pictures": [1]}, {"pictures": [0]}]
 )
-def test_pages_that_a_hijacked_reader_could_send_for_ocr_are_refused(pages: dict[str, list[int]]) -> None:
+def test_hijacked_reader_cannot_send_invalid_pages_for_ocr(pages: dict[str, list[int]]) -> None:
     assert Reading(media_type="text/html", page_count=2, scans=[1], pictures=[2]).pictures == [2]
     with pytest.raises(ValueError):
         Reading.model_validate({"media_type": "text/html", "page_count": 2, **pages})
@@ -345,7 +340,7 @@ def test_pages_that_a_hijacked_reader_could_send_for_ocr_are_refused(pages: dict
         {"warnings": [WARNING] * 11},
     ],
 )
-def test_a_page_that_a_hijacked_reader_could_send_is_refused(packed: dict[str, object]) -> None:
+def test_hijacked_reader_cannot_send_an_invalid_page(packed: dict[str, object]) -> None:
     honest: dict[str, object] = {
         "number": 1, "width": 10, "height": 10, "text": "a", "words": [["a", 0, 0, 1, 1, None]], "engine": "pdf"
     }  # fmt: skip

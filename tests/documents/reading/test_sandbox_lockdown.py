@@ -1,4 +1,4 @@
-"""A locked-down process can compute and answer, and nothing else. The same process can do the rest before lockdown."""
+"""Each operation works before lockdown and is refused after it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if sys.argv[1] == "locked down":
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux can prevent this")
 
 
-def run(body: str, *how: str) -> subprocess.CompletedProcess[str]:
+def run(body: str, *mode: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-I", "-c", START + body, *how], capture_output=True, text=True, cwd="/", timeout=PATIENCE
+        [sys.executable, "-I", "-c", START + body, *mode], capture_output=True, text=True, cwd="/", timeout=PATIENCE
     )
 
 
 @pytest.mark.parametrize(
-    "deed",
+    "operation",
     [
         "open('/etc/hosts').close()",
         "os.close(os.open('/', os.O_RDONLY))",
@@ -44,10 +44,10 @@ def run(body: str, *how: str) -> subprocess.CompletedProcess[str]:
         pytest.param("bytearray(700 << 20)", marks=linux),
     ],
 )
-def test_a_locked_down_process_cannot(deed: str) -> None:
+def test_operation_is_refused_after_lockdown(operation: str) -> None:
     body = f"""
 try:
-    {deed}
+    {operation}
 except (OSError, RuntimeError, MemoryError, ValueError):
     print("refused")
 else:
@@ -57,20 +57,20 @@ else:
     assert run(body, "locked down").stdout.strip() == "refused"  # it can still answer
 
 
-def test_no_file_can_grow_and_no_core_is_left() -> None:
+def test_no_file_can_be_written_and_no_core_dump_is_left() -> None:
     limits = "print(*resource.getrlimit(resource.RLIMIT_FSIZE), *resource.getrlimit(resource.RLIMIT_CORE))"
     assert run(limits, "locked down").stdout.split() == ["0"] * 4
     assert run(limits, "free").stdout.split() != ["0"] * 4
 
 
-def test_computing_time_ends() -> None:
+def test_processor_time_is_limited() -> None:
     done = run("while True: pass", "locked down", "for a second")
     assert done.returncode in (-signal.SIGXCPU, -signal.SIGKILL)
 
 
 @linux
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_root_becomes_another_user_with_nothing_of_root_left() -> None:
+def test_root_becomes_another_user_without_privileges() -> None:
     body = "print(*os.getresuid(), *os.getresgid(), *os.getgroups())"
     assert run(body, "free").stdout.split()[:3] == ["0", "0", "0"]
     assert run(body, "locked down").stdout.split()[:6] == ["62500"] * 6
@@ -83,7 +83,7 @@ def test_root_becomes_another_user_with_nothing_of_root_left() -> None:
 
 
 @linux
-def test_a_locked_down_process_does_not_outlive_the_one_that_started_it() -> None:
+def test_locked_down_process_ends_with_its_parent() -> None:
     script = START + "print(os.getpid(), flush=True)\nwhile True: threading.Event().wait(1)"
     starter = f"import subprocess, sys; subprocess.run([sys.executable, '-I', '-c', {script!r}, 'locked down'])"
     with subprocess.Popen([sys.executable, "-I", "-c", starter], stdout=subprocess.PIPE, text=True) as process:
@@ -111,7 +111,7 @@ asyncio.run(main())
 
 
 @linux
-def test_readers_and_the_fork_server_end_with_the_service() -> None:
+def test_readers_and_fork_server_end_with_the_service() -> None:
     with subprocess.Popen([sys.executable, "-c", SERVICE], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         started = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]

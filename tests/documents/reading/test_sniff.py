@@ -1,5 +1,3 @@
-"""What a file is: its content decides, and what cannot be read is named."""
-
 from __future__ import annotations
 
 import io
@@ -12,11 +10,10 @@ from fieldmark.documents.reading import sniff
 from fieldmark.errors import Unreadable
 
 IMAGE = text_image([], (20, 20))
-OLD = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
-def stored(members: dict[str, bytes]) -> bytes:
-    """A ZIP archive that does not compress: its files' own bytes stand in it."""
+def make_uncompressed_zip(members: dict[str, bytes]) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as file:
         for name, content in members.items():
@@ -37,13 +34,13 @@ def stored(members: dict[str, bytes]) -> bytes:
         (b"The file is a %PDF-1.7\n", "a.txt", sniff.TXT),
         (make_zip({"word/document.xml": b""}), "a.xlsx", sniff.DOCX),
         (make_zip({"readme.txt": b"x"}), "a.docx", sniff.ZIP),
-        (OLD + "__substg1.0_001A".encode("utf-16-le"), "a.msg", sniff.MSG),
-        (stored({"a.pdf": make_pdf([text_at("x", 50, 700)])}), "a.zip", sniff.ZIP),
-        (stored({"a.docx": make_zip({"word/document.xml": b""})}), "a.zip", sniff.ZIP),
+        (OLE_SIGNATURE + "__substg1.0_001A".encode("utf-16-le"), "a.msg", sniff.MSG),
+        (make_uncompressed_zip({"a.pdf": make_pdf([text_at("x", 50, 700)])}), "a.zip", sniff.ZIP),
+        (make_uncompressed_zip({"a.docx": make_zip({"word/document.xml": b""})}), "a.zip", sniff.ZIP),
         (b"<!-- x -->\n<!DOCTYPE html><p>x", "a.txt", sniff.HTML),
         (b"<div>fragment</div>", "a.html", sniff.HTML),
         (b"Received: x\n by y\nFrom: a@example.com\nDate: today\n\nbody", "download", sniff.EML),
-        # A PDF that is attached in 8 bits begins early in a short mail.
+        # A PDF attached without encoding starts early in a short email.
         (b"From: a@example.com\nSubject: x\nMIME-Version: 1.0\n\n%PDF-1.7\n1 0 obj", "download", sniff.EML),
         (b"From: a@example.com\n\n%PDF-1.7\n1 0 obj", "a.eml", sniff.EML),
         (b"From: a printer\n%PDF-1.7\n1 0 obj", "a.pdf", sniff.PDF),
@@ -51,7 +48,7 @@ def stored(members: dict[str, bytes]) -> bytes:
         ("Größe".encode("utf-16"), "a.txt", sniff.TXT),
     ],
 )
-def test_content_decides_and_the_name_only_between_kinds_of_text(data: bytes, name: str, kind: str) -> None:
+def test_content_decides_the_media_type_and_the_name_only_the_kind_of_text(data: bytes, name: str, kind: str) -> None:
     assert sniff.media_type(data, name) == kind
 
 
@@ -61,12 +58,12 @@ def test_content_decides_and_the_name_only_between_kinds_of_text(data: bytes, na
         (b"<html>login</html>", "a.docx", "damaged"),
         (b"\x7fELF" + bytes(100), "a.pdf", "unsupported"),
         (make_zip({"mimetype": b"", "META-INF/manifest.xml": b""}), "a.odg", "unsupported"),
-        (OLD + "Workbook".encode("utf-16-le"), "a.xls", "unsupported"),
-        (OLD + "EncryptedPackage".encode("utf-16-le"), "a.docx", "password"),
+        (OLE_SIGNATURE + "Workbook".encode("utf-16-le"), "a.xls", "unsupported"),
+        (OLE_SIGNATURE + "EncryptedPackage".encode("utf-16-le"), "a.docx", "password"),
     ],
 )
-def test_an_unreadable_file_is_refused_with_its_code(data: bytes, name: str, code: str) -> None:
-    """More of them, as they are read: odd/test_odd_files.py."""
+def test_unreadable_file_is_refused_with_its_code(data: bytes, name: str, code: str) -> None:
+    """More such files are in odd/test_odd_files.py, read through the sandbox."""
     with pytest.raises(Unreadable) as raised:
         sniff.media_type(data, name)
     assert raised.value.code == code

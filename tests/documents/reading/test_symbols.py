@@ -1,5 +1,3 @@
-"""Signs of symbol fonts: known codes are characters, unknown ones are told."""
-
 from __future__ import annotations
 
 import pytest
@@ -8,7 +6,7 @@ from fieldmark.documents.reading.symbols import UNKNOWN, shown_symbols, symbol_f
 
 
 @pytest.mark.parametrize(
-    ("font", "codes", "signs"),
+    ("font", "codes", "symbols"),
     [
         ("symbol", "A3 B1 B3 B4 B8 B0 6D 57 A0 BC 44 20 E5 F2 FE", "≤±≥×÷°μΩ€…Δ ∑∫⎭"),
         ("symbol", "D2 DE D6 7E F0 80", f"®⇒√∼{UNKNOWN}{UNKNOWN}"),
@@ -20,11 +18,11 @@ from fieldmark.documents.reading.symbols import UNKNOWN, shown_symbols, symbol_f
         ("", "B7 A7 FC", f"•▪{UNKNOWN}"),
     ],
 )
-def test_codes_of_symbol_fonts_are_characters(font: str, codes: str, signs: str) -> None:
-    assert shown_symbols(font, "".join(chr(0xF000 + int(code, 16)) for code in codes.split())) == signs
+def test_symbol_font_codes_become_characters(font: str, codes: str, symbols: str) -> None:
+    assert shown_symbols(font, "".join(chr(0xF000 + int(code, 16)) for code in codes.split())) == symbols
 
 
-def test_letters_are_signs_in_a_symbol_font_only() -> None:
+def test_letters_become_symbols_in_symbol_fonts_only() -> None:
     assert (shown_symbols("symbol", "m "), shown_symbols("wingdings", "ü€"), shown_symbols("wingdings", "Ж")) == (
         "μ ",
         "✓⓪",

@@ -1,5 +1,3 @@
-"""Files that a password protects: opened with it, and refused with another or with none."""
-
 from __future__ import annotations
 
 import pytest
@@ -15,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("data", [OLD_PDF, NEW_PDF, workbook()], ids=["old PDF", "new PDF", "XLSX"])
-async def test_a_file_opens_with_its_password_and_with_no_other(tmp_path, data: bytes) -> None:
+async def test_file_opens_only_with_its_password(tmp_path, data: bytes) -> None:
     path, copy = tmp_path / "locked", tmp_path / "copy"
     path.write_bytes(data)
     for wrong in ("x", PASSWORD.upper(), "\u20ac", "x" * 1000, ""):
@@ -29,7 +27,7 @@ async def test_a_file_opens_with_its_password_and_with_no_other(tmp_path, data: 
     assert path.read_bytes() == data
 
 
-async def test_a_file_without_a_password_needs_none_and_an_archive_s_is_not_taken(tmp_path) -> None:
+async def test_unprotected_file_is_unchanged_and_protected_archive_is_refused(tmp_path) -> None:
     path, copy = tmp_path / "file", tmp_path / "copy"
     path.write_bytes(b"Total: 1")
     assert not await unlock_file(path, "x", Limits(), copy)
@@ -39,7 +37,7 @@ async def test_a_file_without_a_password_needs_none_and_an_archive_s_is_not_take
     assert not copy.exists()
 
 
-async def test_copy_larger_than_a_document_may_be_is_refused(tmp_path) -> None:
+async def test_unlocked_copy_over_the_size_limit_is_refused(tmp_path) -> None:
     path, copy = tmp_path / "locked", tmp_path / "copy"
     path.write_bytes(OLD_PDF)
     with pytest.raises(OverLimit):
@@ -47,5 +45,5 @@ async def test_copy_larger_than_a_document_may_be_is_refused(tmp_path) -> None:
     assert not copy.exists()
 
 
-def test_the_password_is_in_no_text_of_the_job() -> None:
+def test_job_repr_does_not_contain_the_password() -> None:
     assert PASSWORD not in repr(UnlockJob(PASSWORD))

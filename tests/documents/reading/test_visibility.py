@@ -1,5 +1,3 @@
-"""PDF: what a person cannot see is not read, whatever hides it, and its visible twin is."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -13,8 +11,8 @@ from fieldmark.domain.reading_warnings import WarningCode
 
 SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
 SECRET = text_at("secret 4711", 50, 700)
-TURNED = text_at("secret 4711", 300, 400, matrix="0 1 -1 0")
-PANEL = "40 690 200 30 re f "
+ROTATED_SECRET = text_at("secret 4711", 300, 400, matrix="0 1 -1 0")
+RECTANGLE = "40 690 200 30 re f "
 
 
 def read(content: str, **rest: object) -> Page:
@@ -25,7 +23,7 @@ def read(content: str, **rest: object) -> Page:
     return page
 
 
-def layer(state: str) -> dict[str, object]:
+def optional_content(state: str) -> dict[str, object]:
     return {
         "catalog": f"/OCProperties << /OCGs [1000 0 R] /D << /{state} [1000 0 R] >> >>",
         "extra": ["<< /Type /OCG /Name (layer) >>"],
@@ -33,12 +31,12 @@ def layer(state: str) -> dict[str, object]:
     }
 
 
-def form(content: str) -> dict[str, object]:
+def form_object(content: str) -> dict[str, object]:
     entries = "/Type /XObject /Subtype /Form /BBox [0 0 595 842] /Resources << /Font << /F1 3 0 R >> >>"
     return {"resources": "/XObject << /X 1000 0 R >>", "extra": [stream(content, entries)], "catalog": ""}
 
 
-ALPHA = {"resources": "/ExtGState << /None << /ca 0 >> /Half << /ca 0.5 >> >>"}
+TRANSPARENT_STATES = {"resources": "/ExtGState << /None << /ca 0 >> /Half << /ca 0.5 >> >>"}
 
 
 @pytest.mark.parametrize(
@@ -47,16 +45,16 @@ ALPHA = {"resources": "/ExtGState << /None << /ca 0 >> /Half << /ca 0.5 >> >>"}
         ("3 Tr " + SECRET, "1 Tr " + SECRET, {}),
         ("1 g " + SECRET, "0.8 g " + SECRET, {}),
         ("0.96 g " + SECRET, "0.9 g " + SECRET, {}),
-        (f"0 g {PANEL}{SECRET}", f"0 g {PANEL} 1 g {SECRET}", {}),
-        (f"1 0 0 rg {PANEL}{SECRET}", f"0 0.5 0 rg {PANEL} 0.98 0 0 rg {SECRET}", {}),
-        ("/None gs " + SECRET, "/Half gs " + SECRET, ALPHA),
-        (f"{SECRET} 1 g {PANEL}", f"1 g {PANEL} 0 g {SECRET}", {}),
+        (f"0 g {RECTANGLE}{SECRET}", f"0 g {RECTANGLE} 1 g {SECRET}", {}),
+        (f"1 0 0 rg {RECTANGLE}{SECRET}", f"0 0.5 0 rg {RECTANGLE} 0.98 0 0 rg {SECRET}", {}),
+        ("/None gs " + SECRET, "/Half gs " + SECRET, TRANSPARENT_STATES),
+        (f"{SECRET} 1 g {RECTANGLE}", f"1 g {RECTANGLE} 0 g {SECRET}", {}),
         (f"q 0 0 10 10 re W n {SECRET} Q", f"q 40 690 200 30 re W n {SECRET} Q", {}),
         (text_at("secret 4711", 50, 700, size=1), text_at("secret 4711", 50, 700, size=3), {}),
         ("BT /F1 12 Tf 0.5 Tz 50 700 Td (secret 4711) Tj ET", "BT /F1 12 Tf 70 Tz 50 700 Td (secret 4711) Tj ET", {}),
         (text_at("secret 4711", 700, 700), text_at("secret 4711", 500, 700), {}),
         (text_at("secret 4711", 50, 20), text_at("secret 4711", 50, 120), {"page_entries": "/CropBox [0 100 595 842]"}),
-        ("1 g " + TURNED, TURNED, {}),
+        ("1 g " + ROTATED_SECRET, ROTATED_SECRET, {}),
     ],
     ids=["mode", "white", "near", "black", "colours", "alpha", "covered", "clipped", "tiny", "narrow", "outside", "cut",
          "turned"],
@@ -68,14 +66,14 @@ def test_hidden_text_is_left_out_and_counted(hidden: str, visible: str, rest: di
     assert page.text.split()[3:] == ["secret", "4711"] and (page.hidden_words, page.hidden_excerpt) == (0, "")
 
 
-def test_text_in_a_layer_that_is_off_or_white_in_a_form_of_the_page_is_not_read() -> None:
-    assert read(f"/OC /P1 BDC {SECRET} EMC", **layer("OFF")).hidden_excerpt == "secret 4711"
-    assert read(f"/OC /P1 BDC {SECRET} EMC", **layer("ON")).text.split()[3:] == ["secret", "4711"]
-    assert read("/X Do", **form("1 g " + SECRET)).hidden_excerpt == "secret 4711"
-    assert read("/X Do", **form(SECRET)).text.split()[3:] == ["secret", "4711"]
+def test_text_in_a_disabled_layer_or_white_in_a_form_object_is_left_out() -> None:
+    assert read(f"/OC /P1 BDC {SECRET} EMC", **optional_content("OFF")).hidden_excerpt == "secret 4711"
+    assert read(f"/OC /P1 BDC {SECRET} EMC", **optional_content("ON")).text.split()[3:] == ["secret", "4711"]
+    assert read("/X Do", **form_object("1 g " + SECRET)).hidden_excerpt == "secret 4711"
+    assert read("/X Do", **form_object(SECRET)).text.split()[3:] == ["secret", "4711"]
 
 
-def test_a_font_that_the_file_does_not_carry_is_no_reason_to_call_its_text_hidden() -> None:
+def test_text_in_a_font_that_is_not_embedded_is_not_hidden() -> None:
     fonts = [
         "<< /Type /Font /Subtype /Type0 /BaseFont /HeiseiMin-W3 /Encoding /UniJIS-UCS2-H "
         "/DescendantFonts [1001 0 R] >>",
@@ -87,12 +85,12 @@ def test_a_font_that_the_file_does_not_carry_is_no_reason_to_call_its_text_hidde
     text = "BT /F3 12 Tf 50 700 Td <54088A080039> Tj ET"
     assert read(text, extra=fonts, catalog="").text.split()[3:] == ["合計9"]
     for trick in ("1 g ", "3 Tr ", "/None gs "):
-        page = read(trick + text, extra=fonts, catalog="", **ALPHA)
+        page = read(trick + text, extra=fonts, catalog="", **TRANSPARENT_STATES)
         assert (page.text.split()[3:], page.hidden_excerpt) == ([], "合計9")
 
 
 @pytest.mark.parametrize("before", ["3 Tr ", "1 g "])
-def test_a_digit_hidden_in_a_number_does_not_make_it_another_number(before: str) -> None:
+def test_hidden_digit_does_not_change_a_number(before: str) -> None:
     seen = before.replace("3", "0").replace("1 g", "0 g")
     page = read(f"BT /F1 12 Tf 50 700 Td 0 g (Total 1) Tj {before} (0) Tj {seen} (0,00) Tj ET")
     assert page.text.split()[3:] == ["Total", "1", "0,00"]
@@ -103,20 +101,20 @@ def test_a_digit_hidden_in_a_number_does_not_make_it_another_number(before: str)
 
 @pytest.mark.parametrize("trick", ["3 Tr {} 0 Tr ", "1 g {} 0 g ", "/None gs {} /Whole gs "])
 @pytest.mark.parametrize("hidden_first", [True, False])
-def test_a_number_hidden_where_another_is_seen_is_not_read(trick: str, hidden_first: bool) -> None:
+def test_number_hidden_under_another_number_is_left_out(trick: str, hidden_first: bool) -> None:
     hidden, seen = trick.format(text_at("9999 9999", 50, 700)), text_at("1234 5678", 50, 700)
     content = "0 g " + (hidden + seen if hidden_first else seen + hidden)
     page = read(content, resources="/ExtGState << /None << /ca 0 >> /Whole << /ca 1 >> >>")
     assert (page.text.split()[3:], page.hidden_excerpt) == (["1234", "5678"], "9999 9999")
 
 
-UNDER = [("_" * 30, 13.88), ("WWWWWWWW", 9), ("gjpqgyjpqgyjpqgy", 10)]
+LINES_ABOVE = [("_" * 30, 13.88), ("WWWWWWWW", 9), ("gjpqgyjpqgyjpqgy", 10)]
 
 
-@pytest.mark.parametrize(("above", "pitch"), UNDER)
+@pytest.mark.parametrize(("above", "pitch"), LINES_ABOVE)
 @pytest.mark.parametrize(("before", "after"), [("3 Tr ", "0 Tr "), ("1 g ", "0 g ")], ids=["mode", "white"])
 @pytest.mark.parametrize("matrix", ["1 0 0 1", "0 1 -1 0"], ids=["level", "turned"])
-def test_ink_of_the_line_above_does_not_make_hidden_text_visible(
+def test_ink_of_the_line_above_does_not_reveal_hidden_text(
     above: str, pitch: float, before: str, after: str, matrix: str
 ) -> None:
     def line(text: str, along: float, down: float) -> str:
@@ -131,14 +129,14 @@ def test_ink_of_the_line_above_does_not_make_hidden_text_visible(
 
 @pytest.mark.parametrize("pitch", [9, 12, 14])
 @pytest.mark.parametrize("matrix", ["1 0 0 1", "0 1 -1 0"], ids=["level", "turned"])
-def test_close_lines_are_read_whole(pitch: int, matrix: str) -> None:
+def test_close_lines_are_read_completely(pitch: int, matrix: str) -> None:
     lines = [f"{row} gjpq Total __ due ... - gross 1,{row}34.50 | \xc4\xd6\xc5 ,." for row in range(6)]
     places = [(50, 700 - row * pitch) if matrix[0] == "1" else (300 + row * pitch, 200) for row in range(6)]
     page = read("".join(text_at(line, *place, matrix=matrix) for line, place in zip(lines, places, strict=True)))
     assert (page.text.split()[3:], page.hidden_words) == (" ".join(lines).split(), 0)
 
 
-DIGIT = 12 * 0.556  # the width of one
+DIGIT_WIDTH = 12 * 0.556  # the width of one
 
 
 @pytest.mark.parametrize(
@@ -146,53 +144,52 @@ DIGIT = 12 * 0.556  # the width of one
     [
         (text_at("\u2014\u2014", 50, 690, 60), text_at("963.12", 60, 706, 3), "\u2014\u2014"),
         (text_at("TOTAL", 50, 650, size=60), text_at("secret", 100, 670, size=6), "TOTAL"),
-        (text_at("100", 50, 700), text_at("9", 50 + 2 * DIGIT, 700), "100"),
-        (text_at("88", 50, 700), text_at("9", 50 + 0.5 * DIGIT, 700), "88"),
-        (text_at("99", 50, 700), text_at("9", 50 + 0.5 * DIGIT, 700), "99"),
-        (text_at("100", 50, 700), text_at("0", 52 + 2 * DIGIT, 700), "100"),
+        (text_at("100", 50, 700), text_at("9", 50 + 2 * DIGIT_WIDTH, 700), "100"),
+        (text_at("88", 50, 700), text_at("9", 50 + 0.5 * DIGIT_WIDTH, 700), "88"),
+        (text_at("99", 50, 700), text_at("9", 50 + 0.5 * DIGIT_WIDTH, 700), "99"),
+        (text_at("100", 50, 700), text_at("0", 52 + 2 * DIGIT_WIDTH, 700), "100"),
         (text_at("700", 50, 700), text_at("-", 46, 700), "700"),
         (text_at("W", 50, 700), text_at("l", 60.33, 700), "W"),
         (text_at("9999", 50, 700), text_at("999", 50, 691), "9999"),
     ],
     ids=["dash", "large", "over", "between", "between-same", "same", "minus", "edge", "below"],
 )
-def test_text_hidden_in_the_ink_of_a_word_does_not_join_it(seen: str, hidden: str, word: str) -> None:
+def test_text_hidden_in_the_ink_of_a_word_is_not_added_to_it(seen: str, hidden: str, word: str) -> None:
     for before, after in (("3 Tr ", "0 Tr "), ("1 g ", "0 g ")):
         for content in (seen + before + hidden, before + hidden + after + seen):
             page = read(content)
             assert (page.text.split()[3:], page.hidden_words) == ([word], 1)
 
 
-def test_a_word_of_many_objects_is_read_whole() -> None:
-    """As browsers print: each letter by itself, some of them close together."""
+def test_word_printed_letter_by_letter_is_read_completely() -> None:
     for content in (
         "BT /F1 12 Tf 50 700 Td (-) Tj (7) Tj (0) Tj (.) Tj (1) Tj (1) Tj ET",
-        text_at("-7", 50, 700) + text_at("0.", 53.5 + DIGIT, 700) + text_at("11", 55.8 + 2 * DIGIT, 700),
+        text_at("-7", 50, 700) + text_at("0.", 53.5 + DIGIT_WIDTH, 700) + text_at("11", 55.8 + 2 * DIGIT_WIDTH, 700),
     ):
         page = read(content)
         assert (page.text.split()[3:], page.hidden_words) == (["-70.11"], 0)
 
 
-def test_bold_text_printed_twice_and_a_number_under_a_stamp_are_seen() -> None:
+def test_text_printed_twice_for_bold_and_a_number_under_a_stamp_are_visible() -> None:
     stamp = "1 0 0 rg " + text_at("PAID", 40, 600, size=40) + "0 g " + text_at("1234 5678", 50, 610)
     page = read(text_at("Bold words", 50, 700) + text_at("Bold words", 50.4, 700) + stamp)
     assert set(page.text.split()[3:]) == {"Bold", "words", "PAID", "1234", "5678"} and page.hidden_words == 0
 
 
 @pytest.mark.parametrize("kind", ["/FreeText /Contents (no 4711)", "/Widget /FT /Tx /T (no) /V (no 4711)"])
-def test_an_annotation_that_is_not_shown_is_not_read(kind: str) -> None:
+def test_hidden_annotation_is_left_out(kind: str) -> None:
     look = stream(
         text_at("no 4711", 2, 4),
         "/Type /XObject /Subtype /Form /BBox [0 0 99 20] /Resources << /Font << /F1 3 0 R >> >>",
     )
     for flags, hidden, form in ((2, 2, None), (32, 2, None), (4, 0, None), (4, 0, "")):
         note = f"<< /Type /Annot /Subtype {kind} /F {flags} /Rect [200 690 300 710] /AP << /N 1001 0 R >> >>"
-        page = read("", page_entries="/Annots [1000 0 R]", extra=[note, look], catalog=form)  # with a form or without
+        page = read("", page_entries="/Annots [1000 0 R]", extra=[note, look], catalog=form)  # with and without a form
         assert page.hidden_words == hidden
         assert page.text.split()[3:] == ([] if hidden else ["no", "4711"])
 
 
-def test_a_note_without_a_drawing_is_drawn_and_read_and_words_that_one_strikes_out_are_not() -> None:
+def test_note_without_appearance_is_read_and_struck_out_words_are_left_out() -> None:
     quad = "/QuadPoints [48 712 95 712 48 696 95 696]"
     notes = [
         "<< /Type /Annot /Subtype /FreeText /F 4 /Contents (free 12.50) /Rect [200 600 300 620] >>",
@@ -213,11 +210,10 @@ def test_a_note_without_a_drawing_is_drawn_and_read_and_words_that_one_strikes_o
 
 
 def noise() -> str:
-    """Something drawn all over the lower half of the page, as a scanned image would be."""
     return "".join(f"{(7 * at % 10) / 10} g {at % 40 * 12} {at // 40 * 12} 9 9 re f " for at in range(40 * 30))
 
 
-def test_a_scan_s_own_layer_of_text_is_not_believed_and_not_reported() -> None:
+def test_text_layer_of_a_scan_is_ignored_without_a_warning() -> None:
     layer = "3 Tr " + "".join(text_at(f"line number {at}", 60, 300 - 20 * at) for at in range(9))
     elsewhere = text_at("nowhere", 50, 600)
     document = Pdf(make_pdf([text_at("1", 300, 800) + noise() + layer + elsewhere]), Limits())
@@ -229,7 +225,7 @@ def test_a_scan_s_own_layer_of_text_is_not_believed_and_not_reported() -> None:
 
 
 @pytest.mark.parametrize("sample", sorted(SAMPLES.glob("*.pdf")), ids=lambda path: path.stem)
-def test_nothing_in_the_samples_is_hidden(sample: Path) -> None:
+def test_samples_have_no_hidden_text(sample: Path) -> None:
     document = Pdf(sample.read_bytes(), Limits())
     pages = [document.read_page(number) for number in range(1, document.page_count + 1)]
     assert all(page and page.words and page.hidden_words == 0 for page in pages)
