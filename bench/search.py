@@ -182,7 +182,7 @@ PIECES = """copy private.search_chunks
 # Made anew when all is in: row by row it would take an hour.
 WITHOUT_INDEXES = """
 drop index private.search_chunks_keys;
-alter table private.search_chunks drop constraint search_pieces_pkey;
+alter table private.search_chunks drop constraint search_chunks_pkey;
 alter table private.search_terms drop constraint search_terms_pkey
 """
 INDEXES = """
@@ -192,8 +192,8 @@ alter table private.search_chunks add primary key (document_id, number);
 alter table private.search_terms add primary key (org_number, key)
 """
 STATISTICS = """
-update private.search_orgs as o set pieces = p.pieces, passages = p.pieces, terms = p.terms
-from (select org_number, count(*) as pieces, sum(length) as terms from private.search_chunks group by 1) as p
+update private.search_orgs as o set chunks = p.chunks, page_chunks = p.chunks, terms = p.terms
+from (select org_number, count(*) as chunks, sum(length) as terms from private.search_chunks group by 1) as p
 where p.org_number = o.number
 """
 
@@ -251,7 +251,7 @@ def _fill_one(conn: psycopg.Connection, chance: numpy.random.Generator, org_id: 
     of_key = collections.Counter[int]()
     for key, count in zip(keys[in_pieces > 0].tolist(), in_pieces[in_pieces > 0].tolist(), strict=True):
         of_key[key] += count
-    with conn.cursor().copy("copy private.search_terms (org_number, key, pieces) from stdin") as copy:
+    with conn.cursor().copy("copy private.search_terms (org_number, key, chunks) from stdin") as copy:
         for key, count in of_key.items():
             if count > 1:
                 copy.write(f"{number}\t{key}\t{count}\n")

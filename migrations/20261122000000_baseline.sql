@@ -94,11 +94,8 @@ begin
 end $$;
 
 create function private.check_found(p_found boolean, p_what text) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
-begin
-  perform private.require(p_found, format('There is no such %s.', p_what), 'PT404');
-end $$;
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$ select private.require(p_found, format('There is no such %s.', p_what), 'PT404') $$;
 
 -- The run and the call of this transaction; null if a user writes.
 create function private.this_run() returns uuid
@@ -111,8 +108,7 @@ as $$ select case when private.is_agent() then nullif(current_setting('fieldmark
 
 -- Protects a tenant table: row security also applies to its owner, and all privileges on it and its sequences, which
 -- Supabase grants to every role, are revoked. The owner gets a policy, because security definer functions act as the
--- owner.
--- `p_members_read`: the members of an organisation, viewers included, read its rows. `p_service` (insert,
+-- owner. `p_members_read`: the members of an organisation, viewers included, read its rows. `p_service` (insert,
 -- update): the service may do these for members who can write.
 create function private.protect_table(
   p_table regclass, p_members_read boolean default false, p_service text[] default '{}'
@@ -627,9 +623,9 @@ begin
   end if;
   -- An owner who is deleting the organisation holds this row.
   perform from public.organisations where id = v_row.org_id for no key update;
-  if exists (select from private.organisation_deletions where org_id = v_row.org_id) then
-    raise exception 'This organisation was deleted.' using errcode = 'PT410', detail = 'invitation_revoked';
-  end if;
+  perform private.require(
+    not exists (select from private.organisation_deletions where org_id = v_row.org_id),
+    'This organisation was deleted.', 'PT410', 'invitation_revoked');
   -- Otherwise a removed owner could return with a link that they kept.
   perform private.require(
     private.role_of(v_row.org_id, v_row.created_by) = 'owner',
@@ -752,12 +748,10 @@ create policy "members add documents of their own" on public.documents
     and (num_nonnulls(parent_document_id, unlocked_path, content_sha256) = 0 or (select private.is_service()))
   );
 create policy "the service records what a reading found" on public.documents
-  for update to authenticated
-  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+  for update to authenticated using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
 create policy "the service writes pages" on public.document_pages
-  for insert to authenticated
-  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+  for insert to authenticated with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
 -- Deletes a document and returns the path of its original.
 -- Security definer, like all deletes: a role with the delete privilege could also lock the whole table.
@@ -831,7 +825,7 @@ end $$;
 create trigger queue_files after delete on public.documents
   referencing old table as gone for each statement execute function private.queue_files();
 
-create function private.expect_files(p_paths text[]) returns void
+create function private.register_pending_files(p_paths text[]) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$
   insert into private.files_to_delete (storage_path, org_id, due_at)
@@ -850,7 +844,7 @@ begin
     select storage_path from private.files_to_delete where due_at <= now() order by due_at, storage_path limit p_most;
 end $$;
 
-create function private.files_deleted(p_paths text[]) returns void
+create function private.unregister_deleted_files(p_paths text[]) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$ delete from private.files_to_delete where storage_path = any (p_paths) $$;
 
@@ -886,7 +880,7 @@ create table private.agent_tasks (
   needs text[] not null check (needs <@ array['document_id', 'extraction_id', 'thread_id']),
   may_have text[] not null default '{}' check (may_have <@ array['document_id', 'extraction_id', 'thread_id']),
   -- Whether the input is a user's own message, which lets the agent overwrite that user's locks.
-  speaks boolean not null default false,
+  is_message boolean not null default false,
   approval text check (approval in ('auto', 'ask')),
   -- Whether the task starts automatically after a document is read (auto_creations.sql).
   when_read boolean not null default false,
@@ -950,28 +944,18 @@ begin
   return (select root_run_id from public.runs where id = private.this_run());
 end $$;
 
-create function private.check_writable(p_org_id uuid, p_what text) returns void
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$
-begin
-  perform private.check_found(p_org_id in (select private.my_writable_org_ids()), p_what);
-end $$;
+create function private.check_org_writable(p_org_id uuid, p_what text) returns void
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select private.check_found(p_org_id in (select private.my_writable_org_ids()), p_what) $$;
 
 create function private.check_name(p_name text) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
-begin
-  perform private.require(
-    private.is_name(p_name), 'A name must be one line of 1 to 200 visible characters.');
-end $$;
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$ select private.require(private.is_name(p_name), 'A name must be one line of 1 to 200 visible characters.') $$;
 
 -- At most 10,000. Counted without a lock: concurrent requests may create a few more.
-create function private.check_room(p_there bigint, p_refusal text) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
-begin
-  perform private.require(p_there < 10000, p_refusal, 'PT409', 'too_many');
-end $$;
+create function private.check_item_limit(p_count bigint, p_refusal text) returns void
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$ select private.require(p_count < 10000, p_refusal, 'PT409', 'too_many') $$;
 
 create function private.check_schema_json(p_schema jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
@@ -990,9 +974,9 @@ declare
   v_schema_id uuid;
   v_revid uuid;
 begin
-  perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name),
+  perform private.check_org_writable(p_org_id, 'organisation'), private.check_name(p_name),
     private.check_schema_json(p_schema);
-  perform private.check_room(
+  perform private.check_item_limit(
     (select count(*) from public.schemas where org_id = p_org_id and deleted_at is null),
     'The organisation has 10,000 schemas, the maximum. Delete one first.');
   insert into public.schemas (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
@@ -1017,7 +1001,7 @@ declare
   v_revid uuid;
 begin
   select * into v_head from public.schemas where id = p_schema_id and deleted_at is null for no key update;
-  perform private.check_writable(v_head.org_id, 'schema');
+  perform private.check_org_writable(v_head.org_id, 'schema');
   select * into v_latest from public.schema_versions where schema_id = p_schema_id order by number desc limit 1;
   if p_revid is not null and p_revid <> v_latest.id then
     raise exception 'The schema has changed. Load the latest version first.' using errcode = 'PT409', detail = 'version_changed';
@@ -1027,7 +1011,7 @@ begin
   end if;
   perform private.check_name(coalesce(p_name, v_latest.name)),
     private.check_schema_json(coalesce(p_schema, v_latest.schema));
-  perform private.check_room(v_latest.number, 'The schema has 10,000 versions, the maximum. Create a new schema.');
+  perform private.check_item_limit(v_latest.number, 'The schema has 10,000 versions, the maximum. Create a new schema.');
   begin
     update public.schemas set name = coalesce(p_name, name) where id = p_schema_id;
   exception when unique_violation then
@@ -1048,8 +1032,7 @@ as $$
 begin
   update public.schemas set deleted_at = now()
   where id = p_schema_id and deleted_at is null and private.may_delete(org_id, created_by);
-  perform private.require(
-    found, 'Schema not found, or you may not delete it. Its creator and owners can.', 'PT404');
+  perform private.require(found, 'Schema not found, or you may not delete it. Its creator and owners can.', 'PT404');
   return query select * from private.references_to_schema(p_schema_id);
 end $$;
 
@@ -1156,9 +1139,9 @@ as $$
 declare
   v_tag_id uuid;
 begin
-  perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name);
+  perform private.check_org_writable(p_org_id, 'organisation'), private.check_name(p_name);
   perform private.require(lower(p_color) ~ '^#[0-9a-f]{6}$', 'A color must look like #1e90ff.');
-  perform private.check_room(
+  perform private.check_item_limit(
     (select count(*) from public.tags where org_id = p_org_id and deleted_at is null),
     'The organisation has 10,000 tags, the maximum. Delete one first.');
   insert into public.tags (org_id, name, color, run_id)
@@ -1176,10 +1159,9 @@ declare
   v_tag public.tags;
 begin
   select * into v_tag from public.tags where id = p_tag_id and deleted_at is null for no key update;
-  perform private.check_writable(v_tag.org_id, 'tag');
+  perform private.check_org_writable(v_tag.org_id, 'tag');
   perform private.check_name(coalesce(p_name, v_tag.name));
-  perform private.require(
-    lower(coalesce(p_color, v_tag.color)) ~ '^#[0-9a-f]{6}$', 'A color must look like #1e90ff.');
+  perform private.require(lower(coalesce(p_color, v_tag.color)) ~ '^#[0-9a-f]{6}$', 'A color must look like #1e90ff.');
   begin
     update public.tags set
       name = coalesce(p_name, name), color = lower(coalesce(p_color, color)),
@@ -1212,10 +1194,9 @@ declare
 begin
   -- Serialised, so that the tags are counted correctly.
   select org_id, created_at into v_org, v_created_at from public.documents where id = p_document_id for no key update;
-  perform private.check_writable(v_org, 'document');
-  if cardinality(p_add) > 100 or cardinality(p_remove) > 100 then
-    raise exception 'One request can add or remove at most 100 tags.' using errcode = 'PT422';
-  end if;
+  perform private.check_org_writable(v_org, 'document');
+  perform private.require(
+    greatest(cardinality(p_add), cardinality(p_remove)) <= 100, 'One request can add or remove at most 100 tags.');
   perform from unnest(p_add) as given
   where not exists (select from public.tags where id = given and org_id = v_org and deleted_at is null);
   perform private.require(not found, 'Tag not found.', 'PT404');
@@ -1225,9 +1206,8 @@ begin
   -- Once a user adds the tag too, it no longer belongs to the run.
   on conflict (document_id, tag_id) do update set run_id = null
   where excluded.run_id is null and document_tags.run_id is not null;
-  if (select count(*) from public.document_tags where document_id = p_document_id) > 100 then
-    raise exception 'A document has at most 100 tags.' using errcode = 'PT422';
-  end if;
+  perform private.require(
+    (select count(*) from public.document_tags where document_id = p_document_id) <= 100, 'A document has at most 100 tags.');
 end $$;
 
 create function public.rename_document(p_document_id uuid, p_filename text) returns void
@@ -1237,7 +1217,7 @@ declare
   v_org uuid;
 begin
   select org_id into v_org from public.documents where id = p_document_id for no key update;
-  perform private.check_writable(v_org, 'document'), private.check_name(p_filename);
+  perform private.check_org_writable(v_org, 'document'), private.check_name(p_filename);
   update public.documents set filename = p_filename where id = p_document_id;
 end $$;
 
@@ -1317,9 +1297,9 @@ declare
   v_prompt_id uuid;
   v_revid uuid;
 begin
-  perform private.check_writable(p_org_id, 'organisation'),
+  perform private.check_org_writable(p_org_id, 'organisation'),
     private.check_prompt(p_org_id, p_name, p_content, p_schema_id, p_model, p_tag_ids);
-  perform private.check_room(
+  perform private.check_item_limit(
     (select count(*) from public.prompts where org_id = p_org_id and deleted_at is null),
     'The organisation has 10,000 prompts, the maximum. Delete one first.');
   insert into public.prompts (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
@@ -1347,7 +1327,7 @@ declare
   v_revid uuid;
 begin
   select * into v_head from public.prompts where id = p_prompt_id and deleted_at is null for no key update;
-  perform private.check_writable(v_head.org_id, 'prompt');
+  perform private.check_org_writable(v_head.org_id, 'prompt');
   select * into v_latest from public.prompt_versions where prompt_id = p_prompt_id order by number desc limit 1;
   if p_revid is not null and p_revid <> v_latest.id then
     raise exception 'The prompt has changed. Load the latest version first.' using errcode = 'PT409', detail = 'version_changed';
@@ -1360,7 +1340,7 @@ begin
   perform private.check_prompt(
     v_head.org_id, p_name, p_content, nullif(p_schema_id, v_latest.schema_id), p_model,
     array(select unnest(p_tag_ids) except select unnest(v_latest.tag_ids)));
-  perform private.check_room(v_latest.number, 'The prompt has 10,000 versions, the maximum. Create a new prompt.');
+  perform private.check_item_limit(v_latest.number, 'The prompt has 10,000 versions, the maximum. Create a new prompt.');
   begin
     update public.prompts set name = p_name where id = p_prompt_id;
   exception when unique_violation then
@@ -1381,8 +1361,7 @@ as $$
 begin
   update public.prompts set deleted_at = now()
   where id = p_prompt_id and deleted_at is null and private.may_delete(org_id, created_by);
-  perform private.require(
-    found, 'Prompt not found, or you may not delete it. Its creator and owners can.', 'PT404');
+  perform private.require(found, 'Prompt not found, or you may not delete it. Its creator and owners can.', 'PT404');
   return query select * from private.references_to_prompt(p_prompt_id);
 end $$;
 
@@ -1451,8 +1430,7 @@ create policy "members begin extractions of their own" on public.extractions
   for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 create policy "members change their extractions" on public.extractions
-  for update to authenticated
-  using (org_id in (select private.my_writable_org_ids()));
+  for update to authenticated using (org_id in (select private.my_writable_org_ids()));
 
 -- Fills in the run, the schema of a named prompt, and the text of a named schema version. (Named before
 -- check_extraction, so that it looks at the text that is stored.)
@@ -1698,8 +1676,7 @@ begin
     where id = new.thread_id and org_id = new.org_id and created_by is not distinct from new.created_by
     returning * into v_thread;
     perform private.require(found, 'Thread not found.');
-    perform private.require(
-      v_thread.agent = new.agent, format('The thread belongs to the agent %s.', v_thread.agent));
+    perform private.require(v_thread.agent = new.agent, format('The thread belongs to the agent %s.', v_thread.agent));
     perform private.require(
       coalesce(v_thread.document_id = new.document_id, v_thread.document_id is null), 'The thread is about another document.');
   end if;
@@ -1709,9 +1686,8 @@ begin
   if new.parent_run_id is not null then
     select * into v_parent from public.runs where id = new.parent_run_id and org_id = new.org_id;
     perform private.require(found, 'Parent run not found.');
-    if v_parent.status in ('completed', 'failed', 'cancelled') then
-      raise exception 'The parent run has ended.' using errcode = 'PT410';
-    end if;
+    perform private.require(
+      v_parent.status not in ('completed', 'failed', 'cancelled'), 'The parent run has ended.', 'PT410');
     new.root_run_id := v_parent.root_run_id;
     new.root_thread_id := coalesce(v_parent.root_thread_id, new.thread_id);
   end if;
@@ -1749,8 +1725,7 @@ begin
       select from public.threads as t where t.id = r.root_thread_id and (t.shared or t.created_by = auth.uid())))
   for update;
   perform private.check_found(found, 'run');
-  perform private.require(
-    v_run.parent_run_id is null, 'This is a child run. Delete its parent run instead.', 'PT409');
+  perform private.require(v_run.parent_run_id is null, 'This is a child run. Delete its parent run instead.', 'PT409');
   perform private.require(
     v_run.status in ('completed', 'failed', 'cancelled'), 'The run has not ended. Cancel it first.', 'PT409');
   delete from public.runs where id = p_run_id;
@@ -1770,7 +1745,7 @@ as $$
       and status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs'))
 $$;
 
-create function private.waiting_runs() returns bigint
+create function private.count_waiting_runs() returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
 
@@ -1859,12 +1834,12 @@ as $$ select name from private.delta_channel where private.is_service() $$;
 -- Publishes partial model output in order. Each part carries the number of the event before it. The fence's
 -- lock makes that number exact and stops a worker that has lost the run. Readers of parent runs get it as `child`,
 -- with the run before the position (`<run>/<position>`).
-create function private.notify_deltas(p_run_id uuid, p_fencing_token integer, p_pieces text[]) returns void
+create function private.notify_deltas(p_run_id uuid, p_fencing_token integer, p_chunks text[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_channel text := private.delta_channel();
-  v_pieces text[] := p_pieces;
+  v_chunks text[] := p_chunks;
   v_run public.runs;
   v_after integer;
 begin
@@ -1874,17 +1849,17 @@ begin
   select * into v_run from public.runs where id = p_run_id;
   loop
     select coalesce(max(number), 0) into v_after from public.run_events where run_id = v_run.id;
-    perform pg_notify(v_channel, concat_ws(' ', v_run.id, v_after, piece)) from unnest(v_pieces) as piece;
+    perform pg_notify(v_channel, concat_ws(' ', v_run.id, v_after, chunk)) from unnest(v_chunks) as chunk;
     exit when v_run.parent_call_id is null;
     -- A part is "<position> <from> <to> <body>". Parts too long for a notification are dropped.
-    v_pieces := array(
+    v_chunks := array(
       select wrapped_part from (
         select n, format(
             '%s%s {"type": "child", "parent_call_id": %s, "run_id": "%s", "event": %s}',
             case when v_run.id = p_run_id then p_run_id || '/' end,
-            array_to_string((string_to_array(piece, ' '))[1:3], ' '), to_json(v_run.parent_call_id), v_run.id,
-            array_to_string((string_to_array(piece, ' '))[4:], ' ')) as wrapped_part
-        from unnest(v_pieces) with ordinality as given (piece, n)) as wrapped
+            array_to_string((string_to_array(chunk, ' '))[1:3], ' '), to_json(v_run.parent_call_id), v_run.id,
+            array_to_string((string_to_array(chunk, ' '))[4:], ' ')) as wrapped_part
+        from unnest(v_chunks) with ordinality as given (chunk, n)) as wrapped
       where octet_length(wrapped_part) < 7900 order by n);
     select * into v_run from public.runs where id = v_run.parent_run_id;
     exit when not found;
@@ -1892,23 +1867,22 @@ begin
 end $$;
 
 -- Notifies readers of committed events, also of parent runs, without waiting for the disk. A reader that misses it
--- polls.
--- Security definer: the caller has no user and sees no run.
+-- polls. Security definer: the caller has no user and sees no run.
 create function private.notify(p_channels text[], p_payloads text[]) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
-declare
-  v_sent bigint;
 begin
   perform set_config('synchronous_commit', 'off', true);
   perform pg_notify(channel, payload) from unnest(p_channels, p_payloads) as messages (channel, payload);
-  with recursive above as (
-    select r.parent_run_id as id from unnest(p_channels, p_payloads) as messages (channel, payload)
-    join public.runs as r on r.id = case when channel = 'fieldmark_run_events' then payload::uuid end
-    union
-    select r.parent_run_id from public.runs as r join above on r.id = above.id
-  )
-  select count(pg_notify('fieldmark_run_events', id::text)) into v_sent from above where id is not null;
+  perform pg_notify('fieldmark_run_events', id::text)
+  from (
+    with recursive above as (
+      select r.parent_run_id as id from unnest(p_channels, p_payloads) as messages (channel, payload)
+      join public.runs as r on r.id = case when channel = 'fieldmark_run_events' then payload::uuid end
+      union
+      select r.parent_run_id from public.runs as r join above on r.id = above.id
+    )
+    select id from above where id is not null) as parent;
 end $$;
 
 create function private.notify_run_deleted() returns trigger
@@ -2047,21 +2021,16 @@ create function private.finish_call(
 ) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
-declare
-  v_event json;
 begin
   update public.tool_calls set
     status = case when p_failed then 'failed' else 'done' end, result = p_result, code = p_code, data = p_data,
     finished_at = clock_timestamp()
   where run_id = p_run_id and id = p_call_id and status in ('approved', 'waiting');
-  perform private.require(
-    found, 'This call cannot run: it was not approved, or it has already finished.', 'PT409');
+  perform private.require(found, 'This call cannot run: it was not approved, or it has already finished.', 'PT409');
   if not p_failed then
     update public.runs set consecutive_failures = 0 where id = p_run_id and consecutive_failures > 0;
   end if;
-  for v_event in select value from json_array_elements(p_events) loop
-    perform private.append_event(p_run_id, v_event, false);
-  end loop;
+  perform private.append_event(p_run_id, value, false) from json_array_elements(p_events);
 end $$;
 
 -- usage.sql
@@ -2099,8 +2068,7 @@ grant insert (
 ) on public.usage to authenticated;
 
 create policy "the service charges what was used" on public.usage
-  for insert to authenticated
-  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+  for insert to authenticated with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
 -- For a deleted run: the root of its earlier messages, or the run itself.
 create function private.fill_usage() returns trigger
@@ -2254,7 +2222,7 @@ as $$
 $$;
 
 -- Queues the oldest unblocked run that waits for capacity, if there is capacity.
-create function private.make_room() returns trigger
+create function private.queue_held_run() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -2343,17 +2311,17 @@ begin
 end $$;
 
 -- Also when a run starts: there may be capacity for more than one.
-create constraint trigger make_room_when_status_changes after update of status on public.runs
+create constraint trigger queue_held_run_when_status_changes after update of status on public.runs
   deferrable initially deferred for each row when (
     new.status <> old.status
     and (old.status in ('queued', 'running') or new.status in ('completed', 'failed', 'cancelled')))
-  execute function private.make_room();
-create constraint trigger make_room_when_deleted after delete on public.runs
+  execute function private.queue_held_run();
+create constraint trigger queue_held_run_when_deleted after delete on public.runs
   deferrable initially deferred for each row when (old.status not in ('completed', 'failed', 'cancelled'))
-  execute function private.make_room();
-create constraint trigger make_room_when_limits_change after update or delete on public.credit_limits
+  execute function private.queue_held_run();
+create constraint trigger queue_held_run_when_limits_change after update or delete on public.credit_limits
   deferrable initially deferred for each row
-  execute function private.make_room();
+  execute function private.queue_held_run();
 
 -- decisions.sql
 
@@ -2391,17 +2359,8 @@ begin
     where run_id = p_run_id and id = p_call_id and status = 'pending';
   end if;
   perform private.require(found, 'This call has already been decided.', 'PT409');
-  if p_event is not null then
-    perform private.append_event(p_run_id, p_event, false);
-  end if;
+  perform private.append_event(p_run_id, p_event, false);
 end $$;
-
--- Whether the run's creator can no longer write. (Leaving cancels their runs, except one started at the same moment.)
-create function private.is_creator_without_access(p_run public.runs) returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
-  select coalesce(private.role_of(p_run.org_id, p_run.created_by) = 'viewer', true)
-$$;
 
 -- Why the caller may not decide the calls of a run: read_only, not_approver, second_person_needed, not_found (another
 -- user's run), or '' if they may. By default the user who started the run, directly or by a key, decides.
@@ -2577,8 +2536,7 @@ begin
   where id = p_run_id and status in ('running', 'awaiting_approval') for no key update;
   perform private.require(found, 'The run has ended, or another worker has taken it over.', 'PT410');
   update public.tool_calls set status = 'waiting' where run_id = p_run_id and id = p_call_id and status = 'approved';
-  perform private.require(
-    found, 'This call cannot run: it was not approved, or it has already finished.', 'PT409');
+  perform private.require(found, 'This call cannot run: it was not approved, or it has already finished.', 'PT409');
   update public.runs set
     status = case when v_attached or private.has_open_children(p_run_id, p_call_id) then 'awaiting_runs' else 'queued' end,
     waiting_call = p_call_id, attached = v_attached, consecutive_failures = 0
@@ -2666,23 +2624,19 @@ end $$;
 create function private.cancel_runs_of(p_org_id uuid, p_user_id uuid, p_reason text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
-declare
-  v_run_id uuid;
 begin
   if exists (select from private.organisation_deletions where org_id = p_org_id) then
     return;
   end if;
-  for v_run_id in
+  perform private.cancel_run(id, p_reason)
+  from (
     select r.id from public.runs as r
     where r.org_id = p_org_id and r.status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs')
       and r.created_by in (
         select p_user_id
         union all
         select k.id from public.api_keys as k where k.org_id = p_org_id and k.created_by = p_user_id)
-    order by r.parent_run_id nulls first, r.id
-  loop
-    perform private.cancel_run(v_run_id, p_reason);
-  end loop;
+    order by r.parent_run_id nulls first, r.id) as open_run;
 end $$;
 
 -- agent_sessions.sql
@@ -2708,8 +2662,7 @@ select private.protect_table('public.agent_sessions', p_service => '{insert}');
 grant select, insert (org_id, session_id, subpath, uuid, entry) on public.agent_sessions to authenticated;
 
 create policy "the service reads its members' conversations" on public.agent_sessions
-  for select to authenticated
-  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+  for select to authenticated using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
 -- Deletes the conversation of a run that ended or was deleted.
 create function private.delete_conversation() returns trigger
@@ -2756,49 +2709,45 @@ create index runs_queued on public.runs (org_id) where status = 'queued';
 create index documents_reading on public.documents (org_id) where status = 'reading';
 
 -- Security definer: also counts runs in other members' threads.
-create function private.check_waiting_of(p_org_id uuid, p_table text) returns void
+create function private.check_queue_limit(p_org_id uuid, p_table text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_most integer;
+  v_limit integer;
   v_waiting bigint;
 begin
   select case p_table
       when 'runs' then coalesce(l.max_waiting_runs, m.runs) else coalesce(l.max_waiting_documents, m.documents) end
-  into v_most
+  into v_limit
   from private.queue_defaults as m left join public.queue_limits as l on l.org_id = p_org_id;
   select count(*) into v_waiting
   from (
     select from public.runs where p_table = 'runs' and org_id = p_org_id and status = 'queued'
     union all
     select from public.documents where p_table = 'documents' and org_id = p_org_id and status = 'reading'
-    limit v_most + 1) as w;
+    limit v_limit + 1) as w;
   perform private.require(
-    v_waiting = 0 or v_most > 0,  -- a retry would not help
+    v_waiting = 0 or v_limit > 0,  -- a retry would not help
     format('The limit of waiting %s of this organisation is 0.', p_table),
     'PT409', 'queue_closed');
   perform private.require(
-    v_waiting <= v_most,
-    format('The organisation already has %s waiting %s, the maximum. Try again when some are done.', v_most, p_table),
+    v_waiting <= v_limit,
+    format('The organisation already has %s waiting %s, the maximum. Try again when some are done.', v_limit, p_table),
     'PT429');
 end $$;
 
-create function private.check_waiting() returns trigger
+create function private.check_queue_limits() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
-declare
-  v_org uuid;
 begin
-  for v_org in select distinct org_id from added loop
-    perform private.check_waiting_of(v_org, tg_table_name);
-  end loop;
+  perform private.check_queue_limit(org_id, tg_table_name) from (select distinct org_id from added) as o;
   return null;
 end $$;
 
-create trigger check_waiting after insert on public.runs
-  referencing new table as added for each statement execute function private.check_waiting();
-create trigger check_waiting after insert on public.documents
-  referencing new table as added for each statement execute function private.check_waiting();
+create trigger check_queue_limits after insert on public.runs
+  referencing new table as added for each statement execute function private.check_queue_limits();
+create trigger check_queue_limits after insert on public.documents
+  referencing new table as added for each statement execute function private.check_queue_limits();
 
 -- Tables and functions are procrastinate's. A job's lock starts with the organisation id.
 create function private.enqueue(p_queue text, p_task text, p_args jsonb, p_lock text) returns void
@@ -2806,12 +2755,12 @@ language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 as $$
 declare
-  v_place integer;
+  v_priority integer;
 begin
   if to_regprocedure('queue.procrastinate_defer_jobs_v1(queue.procrastinate_job_to_defer_v1[])') is null then
     raise exception 'The job queue is not set up. Run `fieldmark migrate`.' using errcode = 'PT503';
   end if;
-  v_place := least(
+  v_priority := least(
     coalesce(
       (select priority from queue.procrastinate_jobs
         where queue_name = p_queue and status = 'doing' order by -priority desc limit 1),
@@ -2822,7 +2771,7 @@ begin
       where queue_name = p_queue and left(lock, 36) = left(p_lock, 36) and status = 'todo'
       order by 0 - priority desc limit 1));
   perform queue.procrastinate_defer_jobs_v1(
-    array[row(p_queue, p_task, v_place, p_lock, null, p_args, null)::queue.procrastinate_job_to_defer_v1]);
+    array[row(p_queue, p_task, v_priority, p_lock, null, p_args, null)::queue.procrastinate_job_to_defer_v1]);
 end $$;
 
 -- Records how far a document is read, and notifies watchers of runs that wait for it.
@@ -2839,10 +2788,10 @@ begin
   end if;
 end $$;
 
--- Claims the next job of a queue for a worker. If all its p_places are taken, one more is for an organisation
+-- Claims the next job of a queue for a worker. If all its p_slots are taken, one more is for an organisation
 -- without a running job. The plan is forced, because the planner's statistics are of empty tables; each order
 -- matches exactly one index.
-create function private.claim_job(p_queue text, p_worker_id bigint, p_places integer)
+create function private.claim_job(p_queue text, p_worker_id bigint, p_slots integer)
 returns table (
   id bigint, status text, task_name text, priority integer, lock text, queueing_lock text, args jsonb,
   scheduled_at timestamptz, queue_name text, attempts integer, worker_id bigint)
@@ -2852,16 +2801,16 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
-  v_at_work text[] := array(
+  v_running text[] := array(
     select left(j.lock, 36) from queue.procrastinate_jobs as j
     where j.worker_id = p_worker_id and j.status = 'doing');
   v_org text := '';
 begin
-  if cardinality(v_at_work) < p_places then
-    v_at_work := '{}';
+  if cardinality(v_running) < p_slots then
+    v_running := '{}';
   end if;
   -- Whether another organisation waits: one step per active organisation, however many jobs wait.
-  while v_org = any (v_at_work) or v_org = '' loop
+  while v_org = any (v_running) or v_org = '' loop
     v_org := (
       select left(j.lock, 36) from queue.procrastinate_jobs as j
       where j.queue_name = p_queue and j.status = 'todo' and left(j.lock, 36) > v_org
@@ -2875,7 +2824,7 @@ begin
     where taken.id = (
       select j.id from queue.procrastinate_jobs as j
       where j.queue_name = p_queue and j.status = 'todo' and (j.scheduled_at is null or j.scheduled_at <= now())
-        and left(j.lock, 36) <> all (v_at_work)
+        and left(j.lock, 36) <> all (v_running)
         and not exists (
           select from queue.procrastinate_jobs as other where other.lock = j.lock and other.status = 'doing')
         and j.id = (
@@ -2918,7 +2867,7 @@ begin
     and org_id in (select private.my_writable_org_ids()) and private.is_service()
   returning org_id into v_org;
   if v_org is not null then
-    perform private.check_waiting_of(v_org, 'documents');
+    perform private.check_queue_limit(v_org, 'documents');
   end if;
   return v_org is not null;
 end $$;
@@ -2936,8 +2885,7 @@ begin
   end if;
   -- The share lock decides the race with a reading that ends now: one of the two transactions sees the other.
   select * into v_document from public.documents where id = new.document_id for share;
-  perform private.require(
-    v_document.status is distinct from 'failed', v_document.error, 'PT409', 'document_failed');
+  perform private.require(v_document.status is distinct from 'failed', v_document.error, 'PT409', 'document_failed');
   if v_document.status = 'ready' then
     perform private.enqueue_execution(new);
   end if;
@@ -3055,9 +3003,7 @@ declare
     ) then ': a number may have at most 100 digits before and after its point.'
   end;
 begin
-  if v_fault is not null then
-    raise exception using message = p_what || v_fault, errcode = 'PT422';
-  end if;
+  perform private.require(v_fault is null, p_what || v_fault);
 end $$;
 
 -- Returns the path as a plain list of 1 to 32 steps. (A SQL array may have two dimensions, or start at index 0.)
@@ -3074,9 +3020,7 @@ declare
       then 'The path of a field may have at most 1,000 characters.'
   end;
 begin
-  if v_fault is not null then
-    raise exception using message = v_fault, errcode = 'PT422';
-  end if;
+  perform private.require(v_fault is null, v_fault);
   return array(select step from unnest(p_path) with ordinality as s (step, n) order by n);
 end $$;
 
@@ -3129,7 +3073,7 @@ begin
   end case;
 end $$;
 
-create function private.name_at(p_doc jsonb, p_path text[]) returns text
+create function private.path_name(p_doc jsonb, p_path text[]) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -3218,7 +3162,7 @@ begin
   if jsonb_typeof(p_was #> v_list_path) <> 'array' then
     return p_now;
   end if;
-  v_opening := private.name_at(p_was, v_list_path) || '[';
+  v_opening := private.path_name(p_was, v_list_path) || '[';
   v_index := p_path[cardinality(p_path)]::integer;
   return (
     with item as (
@@ -3256,7 +3200,7 @@ language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select run.created_by from public.runs as run
   join private.agent_tasks as t on t.agent = run.agent and t.task = run.task
-  where run.id = private.this_run() and t.speaks
+  where run.id = private.this_run() and t.is_message
 $$;
 
 -- The leaves (or `document_type`) that the author's message names. The service sets them for this transaction.
@@ -3266,7 +3210,7 @@ as $$
   select case
     when private.message_author() is null then '{}'
     else array(
-      select jsonb_array_elements_text(coalesce(nullif(current_setting('fieldmark.spoken', true), ''), '[]')::jsonb))
+      select jsonb_array_elements_text(coalesce(nullif(current_setting('fieldmark.paths_in_message', true), ''), '[]')::jsonb))
   end
 $$;
 
@@ -3419,7 +3363,7 @@ begin
     return;
   end if;
   if p_removed is not null then
-    v_name := private.name_at(p_was.extracted_fields, p_removed);
+    v_name := private.path_name(p_was.extracted_fields, p_removed);
     if private.entries_under(p_was.locks, v_name) ?| v_binding then
       return query select p_removed, v_name, p_was.extracted_fields #> p_removed, null::jsonb;
     end if;
@@ -3479,8 +3423,8 @@ language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_by uuid := case when private.is_agent() then private.approving_user() else auth.uid() end;
-  v_spoken text[] := private.paths_allowed_by_message();
-  v_speaker uuid := private.message_author();
+  v_message_paths text[] := private.paths_allowed_by_message();
+  v_message_author uuid := private.message_author();
 begin
   return (
     select
@@ -3489,7 +3433,7 @@ begin
         jsonb_object_agg(name, jsonb_build_object('by', author, 'at', now()))
           filter (where private.is_leaf(c.new) and author is not null), '{}')
     from private.changes(p_old, p_new) as c
-    cross join lateral (select coalesce(v_by, case when c.name = any (v_spoken) then v_speaker end) as author) as a);
+    cross join lateral (select coalesce(v_by, case when c.name = any (v_message_paths) then v_message_author end) as author) as a);
 end $$;
 
 -- The user's locks on unchanged values that they wrote again: writing a value confirms it.
@@ -3497,7 +3441,7 @@ create function private.locks_at(p_fields jsonb, p_path text[]) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(jsonb_object_agg(leaf.name, jsonb_build_object('by', auth.uid(), 'at', now())), '{}')
-  from private.name_at(p_fields, p_path) as above
+  from private.path_name(p_fields, p_path) as above
   cross join lateral (
     select above as name, p_fields #> p_path as value
     union all
@@ -3575,7 +3519,7 @@ begin
     where extraction_id = p_now.id and status in ('pending', 'rejected') and path[:v_step] = p_removed;
     update public.extraction_proposals set
       path = path[:v_step - 1] || (path[v_step]::integer - 1)::text || path[v_step + 1:],
-      name = private.name_at(
+      name = private.path_name(
         p_now.extracted_fields, path[:v_step - 1] || (path[v_step]::integer - 1)::text || path[v_step + 1:]),
       confidence_scores = private.shift_entries_after_removal(confidence_scores, confidence_scores, p_was, p_removed),
       evidence = private.shift_entries_after_removal(evidence, evidence, p_was, p_removed)
@@ -3595,7 +3539,7 @@ begin
   end if;
   update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
   where extraction_id = p_now.id and status in ('pending', 'rejected') and (
-    private.name_at(p_now.extracted_fields, path) is distinct from name
+    private.path_name(p_now.extracted_fields, path) is distinct from name
     or (p_now.extracted_fields #> path)::text <> old::text);
 end $$;
 
@@ -3629,9 +3573,9 @@ declare
 begin
   p_confidences := coalesce(p_confidences, '{}');
   p_evidence := coalesce(p_evidence, '{}');
-  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
-    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
-  end if;
+  perform private.require(
+    jsonb_typeof(p_confidences) = 'object' and jsonb_typeof(p_evidence) = 'object',
+    'Confidences and evidence must be objects keyed by path.');
   perform set_config('fieldmark.change', jsonb_strip_nulls(jsonb_build_object(
     'confidence_scores', to_jsonb(array(select jsonb_object_keys(p_confidences))),
     'evidence', to_jsonb(array(select jsonb_object_keys(p_evidence))),
@@ -3688,12 +3632,12 @@ begin
     format('There is no value for path %s. To empty a field send JSON null; to delete it, remove it.',
       left(array_to_string(v_path, '.'), 200)));
   -- (NaN is greater than every number, so it is not between any two.)
-  if p_confidence not between 0 and 1 then
-    raise exception 'Confidence must be 0.0 to 1.0, got %.', left(p_confidence::text, 20) using errcode = 'PT422';
-  end if;
+  perform private.require(
+    coalesce(p_confidence between 0 and 1, true),
+    format('Confidence must be 0.0 to 1.0, got %s.', left(p_confidence::text, 20)));
   perform private.check_json(p_value, 'A value');
   v_wanted := private.set_at_path(v_was.extracted_fields, v_path, p_value);
-  v_name := private.name_at(v_wanted, v_path);
+  v_name := private.path_name(v_wanted, v_path);
   if p_confidence is not null then
     p_confidences := coalesce(p_confidences, '{}') || jsonb_build_object(v_name, p_confidence);
   end if;
@@ -3715,17 +3659,17 @@ declare
   v_path text[];
   v_set jsonb := '[]';
 begin
-  if jsonb_typeof(p_changes) is distinct from 'array' or jsonb_array_length(p_changes) not between 1 and 1000 then
-    raise exception 'Changes must be a list of 1 to 1000.' using errcode = 'PT422';
-  end if;
+  perform private.require(
+    case jsonb_typeof(p_changes) when 'array' then jsonb_array_length(p_changes) between 1 and 1000 end,
+    'Changes must be a list of 1 to 1000.');
   -- Each change copies the fields.
   perform private.require(
     jsonb_array_length(p_changes)::bigint * octet_length(v_wanted::text || p_changes::text) < 200000000,
     'Too many changes for an extraction of this size. Send fewer per request.');
   for v_change in select value from jsonb_array_elements(p_changes) loop
-    if not v_change ? 'value' or jsonb_typeof(v_change -> 'path') is distinct from 'array' then
-      raise exception 'A change is an object with a path (a list of steps) and a value.' using errcode = 'PT422';
-    end if;
+    perform private.require(
+      v_change ? 'value' and jsonb_typeof(v_change -> 'path') = 'array',
+      'A change is an object with a path (a list of steps) and a value.');
     v_path := private.checked_path(array(select jsonb_array_elements_text(v_change -> 'path')));
     perform private.check_json(v_change -> 'value', 'A value');
     v_wanted := private.set_at_path(v_wanted, v_path, v_change -> 'value');
@@ -3740,7 +3684,7 @@ as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
   v_path text[] := private.checked_path(p_field_path);
-  v_name text := private.name_at(v_was.extracted_fields, v_path);
+  v_name text := private.path_name(v_was.extracted_fields, v_path);
   v_written jsonb;
 begin
   perform private.require(
@@ -3798,7 +3742,7 @@ declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
   v_row public.extractions;
   v_path text[] := private.checked_path(p_field_path);
-  v_name text := private.name_at(v_was.extracted_fields, v_path);
+  v_name text := private.path_name(v_was.extracted_fields, v_path);
   v_locks text[] := array(
     select key from jsonb_object_keys(private.entries_under(v_was.locks, v_name)) as key order by key);
 begin
@@ -3892,15 +3836,15 @@ as $$
 declare
   v_old public.extractions;
   v_author uuid;
-  v_said jsonb := coalesce(nullif(current_setting('fieldmark.change', true), ''), '{}')::jsonb;
+  v_change jsonb := coalesce(nullif(current_setting('fieldmark.change', true), ''), '{}')::jsonb;
   v_set jsonb;
   v_scores jsonb;
   v_evidence jsonb;
-  v_nowhere text[];
+  v_missing text[];
   v_removed text[];
-  v_held record;
+  v_blocked record;
   v_kept text[];
-  v_alone boolean;
+  v_is_leaf boolean;
   v_stale text[] := '{}';
   v_longest integer;
 begin
@@ -3941,18 +3885,18 @@ begin
   end if;
 
   -- Scores and evidence that come with this change must belong to a field that exists.
-  v_scores := private.changed_entries(v_old.confidence_scores, new.confidence_scores, v_said -> 'confidence_scores');
-  v_evidence := private.changed_entries(v_old.evidence, new.evidence, v_said -> 'evidence');
+  v_scores := private.changed_entries(v_old.confidence_scores, new.confidence_scores, v_change -> 'confidence_scores');
+  v_evidence := private.changed_entries(v_old.evidence, new.evidence, v_change -> 'evidence');
   if v_scores <> '{}' or v_evidence <> '{}' then
-    v_nowhere := array(
+    v_missing := array(
       select key from jsonb_object_keys(v_scores || v_evidence) as key
       except select name from private.nodes(new.extracted_fields)
       order by key);
     perform private.require(
-      v_said = '{}' or cardinality(v_nowhere) = 0,
-      format('There is no field at path %s. Scores and evidence need a field.', left(v_nowhere[1], 200)));
-    v_scores := v_scores - v_nowhere;
-    v_evidence := v_evidence - v_nowhere;
+      v_change = '{}' or cardinality(v_missing) = 0,
+      format('There is no field at path %s. Scores and evidence need a field.', left(v_missing[1], 200)));
+    v_scores := v_scores - v_missing;
+    v_evidence := v_evidence - v_missing;
     -- Only the service may write evidence. (A front end passes on the evidence of an accepted proposal.)
     perform private.require(
       private.is_service() or not exists (
@@ -3964,8 +3908,8 @@ begin
   end if;
 
   -- A removed list item: the items after it move up and must not count as changed.
-  if v_said ? 'removed' then
-    v_removed := array(select jsonb_array_elements_text(v_said -> 'removed'));
+  if v_change ? 'removed' then
+    v_removed := array(select jsonb_array_elements_text(v_change -> 'removed'));
     if (v_old.extracted_fields #- v_removed)::text <> new.extracted_fields::text then
       v_removed := null;
     end if;
@@ -3974,19 +3918,19 @@ begin
   -- An agent's write keeps locked values, with their scores and evidence.
   if tg_op = 'UPDATE' and private.is_agent() and old.locks <> '{}' then
     v_kept := private.binding_locks(old.locks);
-    for v_held in select * from private.blocked_paths(old, new.extracted_fields, v_removed) loop
-      v_alone := private.is_leaf(v_held.old) and coalesce(private.is_leaf(v_held.new), true);
+    for v_blocked in select * from private.blocked_paths(old, new.extracted_fields, v_removed) loop
+      v_is_leaf := private.is_leaf(v_blocked.old) and coalesce(private.is_leaf(v_blocked.new), true);
       perform private.propose(
-        old, v_held.path, v_held.name, v_held.old, v_held.new,
-        private.entries_under(v_scores, v_held.name, v_alone), private.entries_under(v_evidence, v_held.name, v_alone));
+        old, v_blocked.path, v_blocked.name, v_blocked.old, v_blocked.new,
+        private.entries_under(v_scores, v_blocked.name, v_is_leaf), private.entries_under(v_evidence, v_blocked.name, v_is_leaf));
       if v_removed is null then
-        new.extracted_fields := jsonb_set(new.extracted_fields, v_held.path, v_held.old, true);
+        new.extracted_fields := jsonb_set(new.extracted_fields, v_blocked.path, v_blocked.old, true);
       else
         new.extracted_fields := old.extracted_fields;
         v_removed := null;
       end if;
-      if not v_alone then
-        v_kept := v_kept || array(select jsonb_object_keys(private.entries_under(v_scores || v_evidence, v_held.name)));
+      if not v_is_leaf then
+        v_kept := v_kept || array(select jsonb_object_keys(private.entries_under(v_scores || v_evidence, v_blocked.name)));
       end if;
     end loop;
     v_scores := v_scores - v_kept;
@@ -3999,24 +3943,22 @@ begin
   if new.extracted_fields::text <> v_old.extracted_fields::text then
     if tg_op = 'UPDATE' then
       new.version := old.version + 1;
-      -- After another write an agent must complete the extraction again.
-      -- A write into a failed extraction reopens it.
+      -- After another write an agent must complete the extraction again. A write into a failed extraction reopens it.
       if new.status = old.status and (old.status = 'failed' or (private.is_agent() and old.schema is not null)) then
         new.status := 'in_progress';
       end if;
     end if;
     select array_agg(name), max(char_length(name)) filter (where c.new is not null) into v_stale, v_longest
     from private.changes(v_old.extracted_fields, new.extracted_fields) as c;
-    perform private.require(
-      coalesce(v_longest, 0) <= 1000, 'The path of a field may have at most 1,000 characters.');
+    perform private.require(coalesce(v_longest, 0) <= 1000, 'The path of a field may have at most 1,000 characters.');
     new.locks := case
       when v_removed is null then private.locks_after(new.locks, v_old.extracted_fields, new.extracted_fields)
       else private.shift_entries_after_removal(
         new.locks - v_stale, new.locks, v_old.extracted_fields, v_removed)
     end;
   end if;
-  if v_said ? 'set' and not private.is_agent() then
-    for v_set in select value from jsonb_array_elements(v_said -> 'set') loop
+  if v_change ? 'set' and not private.is_agent() then
+    for v_set in select value from jsonb_array_elements(v_change -> 'set') loop
       new.locks := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set))) || new.locks;
     end loop;
   end if;
@@ -4031,7 +3973,7 @@ begin
     select from jsonb_each(new.confidence_scores) as score
     where jsonb_typeof(score.value) = 'number' and score.value < '0.5' and not new.locks ? score.key);
   new.reviewed_by := case
-    when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_said ? 'completed')
+    when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change ? 'completed')
       then coalesce(private.reviewer(new.id), v_old.reviewed_by)
     -- Unapproved writes by an agent, and a new schema, need another review.
     when new.schema is distinct from v_old.schema or (
@@ -4040,7 +3982,7 @@ begin
     else v_old.reviewed_by end;
   if tg_op = 'UPDATE' and new.version <> old.version then
     perform private.keep_proposals(
-      new, v_old.extracted_fields, v_removed, array(select jsonb_array_elements_text(v_said -> 'decided')));
+      new, v_old.extracted_fields, v_removed, array(select jsonb_array_elements_text(v_change -> 'decided')));
   end if;
   return new;
 end $$;
@@ -4129,9 +4071,9 @@ begin
     v_run_id := private.new_id();
     begin
       -- Row policies do not apply to this insert. A user who left or became a viewer starts nothing.
-      if coalesce(private.role_of(new.org_id, new.created_by), '') not in ('owner', 'member') then
-        raise exception 'The user who uploaded the document can no longer start runs in this organisation.' using errcode = 'PT409';
-      end if;
+      perform private.require(
+        private.role_of(new.org_id, new.created_by) in ('owner', 'member'),
+        'The user who uploaded the document can no longer start runs in this organisation.', 'PT409');
       insert into public.runs (id, org_id, created_by, agent, task, document_id, background)
       values (v_run_id, new.org_id, new.created_by, v_task.agent, v_task.task, new.id, true);
     exception when others then
@@ -4174,7 +4116,7 @@ create trigger record_auto_creation after insert on public.runs
   execute function private.record_auto_creation();
 
 -- Deletes the extractions of a run and its children, except `p_but` and those in which a person set a value.
-create function private.remove_extractions_of(p_run_id uuid, p_but uuid default null) returns void
+create function private.delete_extractions_of_run(p_run_id uuid, p_but uuid default null) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$
   delete from public.extractions
@@ -4183,11 +4125,11 @@ $$;
 
 -- Deletes what a run and its children created, except what others changed since: values that a user set, versions or
 -- references of others. What is still referenced is hidden instead.
-create function private.remove_made_by(p_run_id uuid) returns void
+create function private.delete_created_by_run(p_run_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.remove_extractions_of(p_run_id);
+  perform private.delete_extractions_of_run(p_run_id);
   delete from public.document_tags where run_id = p_run_id;
 
   -- Locked first: a concurrent reference is either visible here, or waits and then fails.
@@ -4230,24 +4172,24 @@ create function private.end_auto_creation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_it public.auto_creations;
+  v_creation public.auto_creations;
   v_is_made boolean;
 begin
-  select * into v_it from public.auto_creations where run_id = new.id and status = 'running' for no key update;
+  select * into v_creation from public.auto_creations where run_id = new.id and status = 'running' for no key update;
   if not found then
     return null;
   end if;
   v_is_made := new.status = 'completed' and exists (
     select from public.runs
-    where extraction_id = v_it.extraction_id and parent_run_id = new.id and status = 'completed');
+    where extraction_id = v_creation.extraction_id and parent_run_id = new.id and status = 'completed');
   update public.auto_creations set
     status = case when v_is_made then 'proposed' else 'failed' end,
     error = case when not v_is_made then coalesce(new.error, 'No fields were extracted from the document.') end
   where run_id = new.id;
   if v_is_made then
-    perform private.remove_extractions_of(new.id, v_it.extraction_id);
+    perform private.delete_extractions_of_run(new.id, v_creation.extraction_id);
   else
-    perform private.remove_made_by(new.id);
+    perform private.delete_created_by_run(new.id);
   end if;
   return null;
 end $$;
@@ -4263,7 +4205,7 @@ create function private.delete_auto_creation_run() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.remove_made_by(old.run_id);
+  perform private.delete_created_by_run(old.run_id);
   return null;
 end $$;
 
@@ -4276,31 +4218,31 @@ create function public.decide_auto_creation(p_document_id uuid, p_accepted boole
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_it public.auto_creations;
+  v_creation public.auto_creations;
   v_first uuid;
-  v_why text;
+  v_refusal text;
   v_status text := case when p_accepted then 'accepted' when not p_accepted then 'rejected' end;
 begin
-  select * into v_it from public.auto_creations
+  select * into v_creation from public.auto_creations
   where document_id = p_document_id and org_id in (select private.my_org_ids()) for update;
-  perform private.check_writable(v_it.org_id, 'proposal');
-  v_why := private.approval_refusal_reason_for(v_it.org_id, v_it.created_by);
-  if v_why in ('not_approver', 'second_person_needed') then
-    raise exception '%', case v_why
+  perform private.check_org_writable(v_creation.org_id, 'proposal');
+  v_refusal := private.approval_refusal_reason_for(v_creation.org_id, v_creation.created_by);
+  if v_refusal in ('not_approver', 'second_person_needed') then
+    raise exception '%', case v_refusal
         when 'not_approver' then 'Only owners can decide suggestions in this organisation.'
         else 'Someone else must decide this suggestion: the organisation requires a second person.' end
-      using errcode = 'PT403', detail = v_why;
+      using errcode = 'PT403', detail = v_refusal;
   end if;
-  if v_it.status = v_status then
+  if v_creation.status = v_status then
     return;
   end if;
-  if v_it.status <> 'proposed' or v_status is null then
-    raise exception 'There is no open suggestion for this document: its status is %.', v_it.status using errcode = 'PT409';
+  if v_creation.status <> 'proposed' or v_status is null then
+    raise exception 'There is no open suggestion for this document: its status is %.', v_creation.status using errcode = 'PT409';
   end if;
   if p_accepted then
     select a.document_id into v_first
     from public.schema_versions as v join public.auto_creations as a on a.run_id = v.run_id
-    where v.id = v_it.schema_revid and a.document_id <> p_document_id and a.status in ('running', 'proposed');
+    where v.id = v_creation.schema_revid and a.document_id <> p_document_id and a.status in ('running', 'proposed');
     perform private.require(
       not found,
       format('This suggestion uses a schema that is itself only suggested, for document %s. Decide that suggestion first.', v_first),
@@ -4309,7 +4251,7 @@ begin
   update public.auto_creations set status = v_status, decided_by = auth.uid(), decided_at = now()
   where document_id = p_document_id;
   if not p_accepted then
-    perform private.remove_made_by(v_it.run_id);
+    perform private.delete_created_by_run(v_creation.run_id);
   end if;
 end $$;
 
@@ -4364,9 +4306,9 @@ create table private.search_orgs (
   org_id uuid primary key references public.organisations (id) on delete cascade,
   number integer generated always as identity unique,
   seed bigint not null default ('x' || encode(substring(uuid_send(gen_random_uuid()) from 9), 'hex'))::bit(64)::bigint,
-  pieces bigint not null default 0,
+  chunks bigint not null default 0,
   -- The number of page chunks, and of terms in them, for the average length.
-  passages bigint not null default 0,
+  page_chunks bigint not null default 0,
   terms bigint not null default 0,
   -- The languages of the chunks: a query is stemmed in each of them. (Names of Postgres' stemmers.)
   languages text[] not null default '{}'
@@ -4400,7 +4342,7 @@ select private.protect_table('private.search_chunks');
 create table private.search_terms (
   org_number integer not null,
   key integer not null,
-  pieces integer not null,
+  chunks integer not null,
   primary key (org_number, key)
 ) with (fillfactor = 90);
 select private.protect_table('private.search_terms');
@@ -4438,11 +4380,7 @@ create function private.queue_changed_document() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if tg_op = 'DELETE' then
-    perform private.queue_for_indexing(old.id, old.org_id);
-  else
-    perform private.queue_for_indexing(new.id, new.org_id);
-  end if;
+  perform private.queue_for_indexing(coalesce(new.id, old.id), coalesce(new.org_id, old.org_id));
   return null;
 end $$;
 
@@ -4451,13 +4389,8 @@ create function private.queue_document_of_row() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if tg_op = 'DELETE' then
-    if exists (select from public.documents where id = old.document_id) then
-      perform private.queue_for_indexing(old.document_id, old.org_id);
-    end if;
-  elsif exists (select from public.documents where id = new.document_id and status = 'ready') then
-    perform private.queue_for_indexing(new.document_id, new.org_id);
-  end if;
+  perform private.queue_for_indexing(id, org_id) from public.documents
+  where id = coalesce(new.document_id, old.document_id) and (tg_op = 'DELETE' or status = 'ready');
   return null;
 end $$;
 
@@ -4520,18 +4453,18 @@ as $$
 $$;
 
 -- Replaces the chunks of a document and updates the statistics. Returns false if the document changed meanwhile.
-create function private.write_search_chunks(p_document_id uuid, p_change bigint, p_pieces jsonb) returns boolean
+create function private.write_search_chunks(p_document_id uuid, p_change bigint, p_chunks jsonb) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set jit = off
 as $$
 declare
   v_org_id uuid := (select org_id from private.indexing_queue where document_id = p_document_id);
   v_org private.search_orgs;
-  v_pieces jsonb := p_pieces;
-  v_come integer[];
-  v_gone integer[];
-  v_gone_pieces bigint;
-  v_gone_passages bigint;
+  v_chunks jsonb := p_chunks;
+  v_new_keys integer[];
+  v_old_keys integer[];
+  v_gone_chunks bigint;
+  v_gone_page_chunks bigint;
   v_gone_terms bigint;
 begin
   if v_org_id is null then
@@ -4541,7 +4474,7 @@ begin
   select * into v_org from private.search_orgs where org_id = v_org_id for update;
   perform from public.documents where id = p_document_id and org_id = v_org_id and status = 'ready' for key share;
   if not found then
-    v_pieces := '[]';
+    v_chunks := '[]';
   end if;
   -- (Waits for a concurrent writer of vectors of the old chunks.)
   if exists (select from private.search_embedder) then
@@ -4550,54 +4483,54 @@ begin
     delete from private.search_vectors where org_number = v_org.number and document_id = p_document_id;
   end if;
 
-  with gone as (
+  with removed as (
     delete from private.search_chunks where document_id = p_document_id returning keys, length, number
   )
-  select array(select key from gone cross join lateral (select distinct unnest(keys)) as k (key)),
+  select array(select key from removed cross join lateral (select distinct unnest(keys)) as k (key)),
     count(*), count(*) filter (where number > 0), coalesce(sum(length) filter (where number > 0), 0)
-  into v_gone, v_gone_pieces, v_gone_passages, v_gone_terms
-  from gone;
+  into v_old_keys, v_gone_chunks, v_gone_page_chunks, v_gone_terms
+  from removed;
 
-  with come as (
+  with added as (
     insert into private.search_chunks
       (document_id, number, org_number, page, first_word, last_word, language, length, keys, counts)
     select p_document_id, p.number, v_org.number, p.page, p.first_word, p.last_word, p.language, p.length,
       array(select (hashtextextended(term, v_org.seed) >> 32)::integer
         from unnest(p.terms) with ordinality as t (term, n) order by n),
       decode(p.counts, 'hex')
-    from jsonb_to_recordset(v_pieces) as p (
+    from jsonb_to_recordset(v_chunks) as p (
       number integer, page integer, first_word integer, last_word integer, language text, length integer, terms text[],
       counts text)
     returning keys, length, language, number
   ), counted as (
-    select array(select key from come cross join lateral (select distinct unnest(keys)) as k (key)) as keys
+    select array(select key from added cross join lateral (select distinct unnest(keys)) as k (key)) as keys
   ), summed as (
     update private.search_orgs set
-      pieces = pieces + (select count(*) from come) - v_gone_pieces,
-      passages = passages + (select count(*) from come where number > 0) - v_gone_passages,
-      terms = terms + (select coalesce(sum(length), 0) from come where number > 0) - v_gone_terms,
-      languages = array(select unnest(languages) union select language from come order by 1)
+      chunks = chunks + (select count(*) from added) - v_gone_chunks,
+      page_chunks = page_chunks + (select count(*) from added where number > 0) - v_gone_page_chunks,
+      terms = terms + (select coalesce(sum(length), 0) from added where number > 0) - v_gone_terms,
+      languages = array(select unnest(languages) union select language from added order by 1)
     where org_id = v_org_id
   )
-  select keys into v_come from counted;
+  select keys into v_new_keys from counted;
 
   -- Only terms in more than one chunk are counted. The others are looked up in the index.
   with changed as (
     select key, sum(n) as n
-    from (select unnest(v_come) as key, 1 as n union all select unnest(v_gone), -1) as each group by key
+    from (select unnest(v_new_keys) as key, 1 as n union all select unnest(v_old_keys), -1) as each group by key
   ), known as (
-    update private.search_terms as t set pieces = t.pieces + c.n from changed as c
+    update private.search_terms as t set chunks = t.chunks + c.n from changed as c
     where t.org_number = v_org.number and t.key = c.key and c.n <> 0
   )
-  insert into private.search_terms (org_number, key, pieces)
-  select v_org.number, c.key, there.pieces
+  insert into private.search_terms (org_number, key, chunks)
+  select v_org.number, c.key, there.chunks
   from changed as c
   cross join lateral (
-    select count(*) as pieces from private.search_chunks as p
+    select count(*) as chunks from private.search_chunks as p
     where p.keys @> array[c.key] and p.org_number = v_org.number) as there
-  where c.n > 0 and there.pieces > 1
+  where c.n > 0 and there.chunks > 1
     and not exists (select from private.search_terms as t where t.org_number = v_org.number and t.key = c.key);
-  delete from private.search_terms where org_number = v_org.number and key = any (v_gone) and pieces <= 1;
+  delete from private.search_terms where org_number = v_org.number and key = any (v_old_keys) and chunks <= 1;
   delete from private.indexing_queue where document_id = p_document_id and change = p_change;
   return found;
 end $$;
@@ -4611,9 +4544,9 @@ as $$ delete from private.indexing_queue where document_id = p_document_id $$;
 -- it checks the caller itself; members read all documents of their organisation.
 -- Rare terms select candidates until p_most are found; frequent terms only add to their scores, so the time does not
 -- grow with the organisation. If rare terms find few, chunks with all frequent terms are added, then with half of them,
--- etc. Without p_said the document chunks (names, extracted values) are ignored.
+-- etc. Without p_with_fields the document chunks (names, extracted values) are ignored.
 create function private.search(
-  p_org_id uuid, p_terms text[], p_documents uuid[] default null, p_most integer default 4000, p_said boolean default true
+  p_org_id uuid, p_terms text[], p_documents uuid[] default null, p_most integer default 4000, p_with_fields boolean default true
 ) returns table (
   document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
@@ -4630,68 +4563,68 @@ declare
   v_average real;
   v_keys integer[];
   v_weights real[];
-  v_pieces bigint[];
-  v_leading integer := 0;
-  v_led bigint := 0;
-  v_together integer;
-  v_is_of_few constant boolean := coalesce(cardinality(p_documents) <= p_most / 2, false);
+  v_chunks bigint[];
+  v_rare integer := 0;
+  v_candidates bigint := 0;
+  v_required integer;
+  v_is_filtered constant boolean := coalesce(cardinality(p_documents) <= p_most / 2, false);
   v_more tid[] := '{}';
 begin
   select * into v_org from private.search_orgs where org_id = p_org_id and p_org_id in (select private.my_org_ids());
-  if not found or v_org.pieces = 0 then
+  if not found or v_org.chunks = 0 then
     return;
   end if;
-  v_average := greatest(v_org.terms::real / greatest(v_org.passages, 1), 1);
-  select array_agg(key order by pieces, key), array_agg(pieces order by pieces, key),
-    array_agg(ln(1 + (v_org.pieces - pieces + 0.5) / (pieces + 0.5)) order by pieces, key)
-  into v_keys, v_pieces, v_weights
+  v_average := greatest(v_org.terms::real / greatest(v_org.page_chunks, 1), 1);
+  select array_agg(key order by chunks, key), array_agg(chunks order by chunks, key),
+    array_agg(ln(1 + (v_org.chunks - chunks + 0.5) / (chunks + 0.5)) order by chunks, key)
+  into v_keys, v_chunks, v_weights
   from (
-    select asked.key, coalesce(t.pieces, 1) as pieces
+    select asked.key, coalesce(t.chunks, 1) as chunks
     from (
-      select distinct (hashtextextended(said.stem, v_org.seed) >> 32)::integer as key
-      from unnest(v_org.languages) as language, private.search_stems(language, p_terms) as said) as asked
+      select distinct (hashtextextended(word.stem, v_org.seed) >> 32)::integer as key
+      from unnest(v_org.languages) as language, private.search_stems(language, p_terms) as word) as asked
     left join private.search_terms as t on t.org_number = v_org.number and t.key = asked.key) as each;
   if v_keys is null then
     return;
   end if;
-  if not v_is_of_few then
-    while v_leading < cardinality(v_keys) and v_led + v_pieces[v_leading + 1] <= p_most loop
-      v_leading := v_leading + 1;
-      v_led := v_led + v_pieces[v_leading];
+  if not v_is_filtered then
+    while v_rare < cardinality(v_keys) and v_candidates + v_chunks[v_rare + 1] <= p_most loop
+      v_rare := v_rare + 1;
+      v_candidates := v_candidates + v_chunks[v_rare];
     end loop;
-    v_together := cardinality(v_keys) - v_leading;
-    while v_together > 0 and v_led < greatest(p_most / 20, 1) loop
+    v_required := cardinality(v_keys) - v_rare;
+    while v_required > 0 and v_candidates < greatest(p_most / 20, 1) loop
       select coalesce(array_agg(one.ctid), '{}') into v_more
       from (
         select ctid from private.search_chunks
-        where keys @> v_keys[v_leading + 1:v_leading + v_together] and org_number = v_org.number and (p_said or number > 0)
+        where keys @> v_keys[v_rare + 1:v_rare + v_required] and org_number = v_org.number and (p_with_fields or number > 0)
           and (p_documents is null or document_id in (select unnest(p_documents)))
         limit greatest(p_most / 4, 1) offset 0) as one;  -- each is scored completely, which takes longer
-      v_led := cardinality(v_more);
-      v_together := v_together / 2;
+      v_candidates := cardinality(v_more);
+      v_required := v_required / 2;
     end loop;
   end if;
 
   return query
     -- (Rows are fetched by ctid: by key would take four times as long. This is safe because the function is
     -- stable: it sees one snapshot, that of the calling statement.)
-    with led as (
+    with by_rare_term as (
       select p.at, p.document_id, p.number,
         t.weight * tf.n * (k1 + 1) / (tf.n + k1 * (1 - b + b * case when p.number = 0 then 1 else p.length / v_average end))
           as score
-      from unnest(v_keys[:v_leading], v_weights[:v_leading]) as t (key, weight)
+      from unnest(v_keys[:v_rare], v_weights[:v_rare]) as t (key, weight)
       cross join lateral (
         select one.ctid as at, one.document_id, one.number, one.length, one.counts,
           array_position(one.keys, t.key) as place
         from private.search_chunks as one
         where one.keys @> array[t.key] and one.org_number = v_org.number
-          and (p_said or one.number > 0) and (p_documents is null or one.document_id in (select unnest(p_documents)))
+          and (p_with_fields or one.number > 0) and (p_documents is null or one.document_id in (select unnest(p_documents)))
         limit p_most offset 0) as p
       cross join lateral (
         -- (`offset 0` makes Postgres compute it once instead of inlining it.)
         select case when p.place <= length(p.counts) then get_byte(p.counts, p.place - 1) else 1 end offset 0) as tf (n)
     ), summed as (
-      select at, document_id, number, sum(score) as score from led group by at, document_id, number
+      select at, document_id, number, sum(score) as score from by_rare_term group by at, document_id, number
     ), candidate as (
       select s.at, s.document_id, s.number, s.score from (
         -- The score of the document chunk counts for each of its chunks.
@@ -4701,22 +4634,22 @@ begin
       order by s.in_all desc limit 500
     ), chosen as (
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, c.score,
-        v_leading as scored_terms
+        v_rare as scored_terms
       from candidate as c join private.search_chunks as p on p.ctid = c.at
       union all
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, 0, 0
       from (
         (select unnest(v_more) as at
         union
-        select said.ctid from (select distinct document_id from candidate) as c
-        join private.search_chunks as said on said.document_id = c.document_id and said.number = 0 and p_said)
+        select of_fields.ctid from (select distinct document_id from candidate) as c
+        join private.search_chunks as of_fields on of_fields.document_id = c.document_id and of_fields.number = 0 and p_with_fields)
         except
         select at from candidate) as c
       join private.search_chunks as p on p.ctid = c.at
       union all
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, 0, 0
       from private.search_chunks as p
-      where v_is_of_few and p.document_id = any (p_documents) and p.org_number = v_org.number and (p_said or p.number > 0)
+      where v_is_filtered and p.document_id = any (p_documents) and p.org_number = v_org.number and (p_with_fields or p.number > 0)
     ), scored as (
       select c.document_id, c.number, c.page, c.first_word, c.last_word,
         c.language, c.score + coalesce(rest.score, 0) as score
@@ -4732,18 +4665,18 @@ begin
         where a.place is not null
       ) as rest on true
     ), answer as (
-      select r.*, max(r.score) filter (where r.number = 0) over of_document as said,
-        count(*) filter (where r.number > 0) over of_document as passages
+      select r.*, max(r.score) filter (where r.number = 0) over of_document as document_score,
+        count(*) filter (where r.number > 0) over of_document as page_chunks
       from scored as r where r.score > 0
       window of_document as (partition by r.document_id)
     )
-    select a.document_id, a.number, a.page, a.first_word, a.last_word, a.language, (a.score + coalesce(a.said, 0))::real
+    select a.document_id, a.number, a.page, a.first_word, a.last_word, a.language, (a.score + coalesce(a.document_score, 0))::real
     from answer as a where a.number > 0
     union all
     -- A document found only by its document chunk is represented by its first chunk.
     select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, a.score::real
     from answer as a join private.search_chunks as p on p.document_id = a.document_id and p.number = 1
-    where a.number = 0 and a.passages = 0;
+    where a.number = 0 and a.page_chunks = 0;
 end $$;
 
 -- search_vectors.sql
@@ -5003,9 +4936,8 @@ create function public.delete_organisation(p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if p_org_id is null or p_org_id not in (select private.my_owned_org_ids()) then
-    raise exception 'Organisation not found, or you are not an owner.' using errcode = 'PT404';
-  end if;
+  perform private.require(
+    p_org_id in (select private.my_owned_org_ids()), 'Organisation not found, or you are not an owner.', 'PT404');
   perform private.current_user_id();
   -- A personal organisation is created again: repeated deletion would multiply a user's share of the queue.
   perform private.require(
@@ -5118,11 +5050,11 @@ grant execute on function
   private.record_call, private.claim_call, private.finish_call, private.cost_of_run, private.spent_this_month,
   private.lock_credit, private.count_active_runs, private.is_blocked, private.runs_ahead, private.waits_behind,
   private.is_budget_spent, private.is_credit_spent, private.check_capacity, private.charge, private.await_approval,
-  private.show_updated_call, private.is_creator_without_access, private.approval_refusal_reason, private.approval_refusal_reason_for,
+  private.show_updated_call, private.approval_refusal_reason, private.approval_refusal_reason_for,
   private.decided_by_others, private.start_decision, private.approve_later_calls, private.resume_run, private.detach_run,
   private.detach_dead_worker, private.has_open_children, private.await_runs, private.tree_of_run, private.cancel_run,
   private.read_unlocked, private.record_reading, private.child_name, private.nodes, private.changes, private.is_leaf,
-  private.check_json, private.checked_path, private.set_at_path, private.name_at, private.merge, private.entries_under,
+  private.check_json, private.checked_path, private.set_at_path, private.path_name, private.merge, private.entries_under,
   private.approving_user, private.message_author, private.paths_allowed_by_message, private.author_of, private.fields_at, private.binding_locks,
   private.blocked_paths, private.moved_items, private.locked_extraction, private.write_fields, private.is_proposed,
   private.current_extraction, private.folded, private.is_blank, private.search, private.count_unindexed_documents,
@@ -5132,8 +5064,8 @@ grant execute on function
 -- Functions that the service calls without a user.
 grant execute on function
   private.is_service, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter,
-  private.use_api_key, private.record_api_key_use, private.scope_of_document, private.fail_document, private.expect_files,
-  private.files_to_delete, private.files_deleted, private.scope_of_run, private.waiting_runs, private.fail_run,
+  private.use_api_key, private.record_api_key_use, private.scope_of_document, private.fail_document, private.register_pending_files,
+  private.files_to_delete, private.unregister_deleted_files, private.scope_of_run, private.count_waiting_runs, private.fail_run,
   private.notify, private.claim_job, private.search_source, private.search_words, private.write_search_chunks,
   private.abandon_indexing, private.search_stems, private.use_embedder, private.lease_document_for_embedding,
   private.chunks_without_vectors, private.write_search_vectors, private.has_vectors, private.delete_old_run_records,

@@ -19,8 +19,7 @@ select private.protect_table('public.agent_sessions', p_service => '{insert}');
 grant select, insert (org_id, session_id, subpath, uuid, entry) on public.agent_sessions to authenticated;
 
 create policy "the service reads its members' conversations" on public.agent_sessions
-  for select to authenticated
-  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+  for select to authenticated using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
 -- Deletes the conversation of a run that ended or was deleted.
 create function private.delete_conversation() returns trigger

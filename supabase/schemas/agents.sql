@@ -13,7 +13,7 @@ create table private.agent_tasks (
   needs text[] not null check (needs <@ array['document_id', 'extraction_id', 'thread_id']),
   may_have text[] not null default '{}' check (may_have <@ array['document_id', 'extraction_id', 'thread_id']),
   -- Whether the input is a user's own message, which lets the agent overwrite that user's locks.
-  speaks boolean not null default false,
+  is_message boolean not null default false,
   approval text check (approval in ('auto', 'ask')),
   -- Whether the task starts automatically after a document is read (auto_creations.sql).
   when_read boolean not null default false,

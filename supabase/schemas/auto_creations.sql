@@ -52,9 +52,9 @@ begin
     v_run_id := private.new_id();
     begin
       -- Row policies do not apply to this insert. A user who left or became a viewer starts nothing.
-      if coalesce(private.role_of(new.org_id, new.created_by), '') not in ('owner', 'member') then
-        raise exception 'The user who uploaded the document can no longer start runs in this organisation.' using errcode = 'PT409';
-      end if;
+      perform private.require(
+        private.role_of(new.org_id, new.created_by) in ('owner', 'member'),
+        'The user who uploaded the document can no longer start runs in this organisation.', 'PT409');
       insert into public.runs (id, org_id, created_by, agent, task, document_id, background)
       values (v_run_id, new.org_id, new.created_by, v_task.agent, v_task.task, new.id, true);
     exception when others then
@@ -97,7 +97,7 @@ create trigger record_auto_creation after insert on public.runs
   execute function private.record_auto_creation();
 
 -- Deletes the extractions of a run and its children, except `p_but` and those in which a person set a value.
-create function private.remove_extractions_of(p_run_id uuid, p_but uuid default null) returns void
+create function private.delete_extractions_of_run(p_run_id uuid, p_but uuid default null) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$
   delete from public.extractions
@@ -106,11 +106,11 @@ $$;
 
 -- Deletes what a run and its children created, except what others changed since: values that a user set, versions or
 -- references of others. What is still referenced is hidden instead.
-create function private.remove_made_by(p_run_id uuid) returns void
+create function private.delete_created_by_run(p_run_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.remove_extractions_of(p_run_id);
+  perform private.delete_extractions_of_run(p_run_id);
   delete from public.document_tags where run_id = p_run_id;
 
   -- Locked first: a concurrent reference is either visible here, or waits and then fails.
@@ -153,24 +153,24 @@ create function private.end_auto_creation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_it public.auto_creations;
+  v_creation public.auto_creations;
   v_is_made boolean;
 begin
-  select * into v_it from public.auto_creations where run_id = new.id and status = 'running' for no key update;
+  select * into v_creation from public.auto_creations where run_id = new.id and status = 'running' for no key update;
   if not found then
     return null;
   end if;
   v_is_made := new.status = 'completed' and exists (
     select from public.runs
-    where extraction_id = v_it.extraction_id and parent_run_id = new.id and status = 'completed');
+    where extraction_id = v_creation.extraction_id and parent_run_id = new.id and status = 'completed');
   update public.auto_creations set
     status = case when v_is_made then 'proposed' else 'failed' end,
     error = case when not v_is_made then coalesce(new.error, 'No fields were extracted from the document.') end
   where run_id = new.id;
   if v_is_made then
-    perform private.remove_extractions_of(new.id, v_it.extraction_id);
+    perform private.delete_extractions_of_run(new.id, v_creation.extraction_id);
   else
-    perform private.remove_made_by(new.id);
+    perform private.delete_created_by_run(new.id);
   end if;
   return null;
 end $$;
@@ -186,7 +186,7 @@ create function private.delete_auto_creation_run() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.remove_made_by(old.run_id);
+  perform private.delete_created_by_run(old.run_id);
   return null;
 end $$;
 
@@ -199,31 +199,31 @@ create function public.decide_auto_creation(p_document_id uuid, p_accepted boole
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_it public.auto_creations;
+  v_creation public.auto_creations;
   v_first uuid;
-  v_why text;
+  v_refusal text;
   v_status text := case when p_accepted then 'accepted' when not p_accepted then 'rejected' end;
 begin
-  select * into v_it from public.auto_creations
+  select * into v_creation from public.auto_creations
   where document_id = p_document_id and org_id in (select private.my_org_ids()) for update;
-  perform private.check_writable(v_it.org_id, 'proposal');
-  v_why := private.approval_refusal_reason_for(v_it.org_id, v_it.created_by);
-  if v_why in ('not_approver', 'second_person_needed') then
-    raise exception '%', case v_why
+  perform private.check_org_writable(v_creation.org_id, 'proposal');
+  v_refusal := private.approval_refusal_reason_for(v_creation.org_id, v_creation.created_by);
+  if v_refusal in ('not_approver', 'second_person_needed') then
+    raise exception '%', case v_refusal
         when 'not_approver' then 'Only owners can decide suggestions in this organisation.'
         else 'Someone else must decide this suggestion: the organisation requires a second person.' end
-      using errcode = 'PT403', detail = v_why;
+      using errcode = 'PT403', detail = v_refusal;
   end if;
-  if v_it.status = v_status then
+  if v_creation.status = v_status then
     return;
   end if;
-  if v_it.status <> 'proposed' or v_status is null then
-    raise exception 'There is no open suggestion for this document: its status is %.', v_it.status using errcode = 'PT409';
+  if v_creation.status <> 'proposed' or v_status is null then
+    raise exception 'There is no open suggestion for this document: its status is %.', v_creation.status using errcode = 'PT409';
   end if;
   if p_accepted then
     select a.document_id into v_first
     from public.schema_versions as v join public.auto_creations as a on a.run_id = v.run_id
-    where v.id = v_it.schema_revid and a.document_id <> p_document_id and a.status in ('running', 'proposed');
+    where v.id = v_creation.schema_revid and a.document_id <> p_document_id and a.status in ('running', 'proposed');
     perform private.require(
       not found,
       format('This suggestion uses a schema that is itself only suggested, for document %s. Decide that suggestion first.', v_first),
@@ -232,7 +232,7 @@ begin
   update public.auto_creations set status = v_status, decided_by = auth.uid(), decided_at = now()
   where document_id = p_document_id;
   if not p_accepted then
-    perform private.remove_made_by(v_it.run_id);
+    perform private.delete_created_by_run(v_creation.run_id);
   end if;
 end $$;
 

@@ -22,8 +22,7 @@ begin
   where id = p_run_id and status in ('running', 'awaiting_approval') for no key update;
   perform private.require(found, 'The run has ended, or another worker has taken it over.', 'PT410');
   update public.tool_calls set status = 'waiting' where run_id = p_run_id and id = p_call_id and status = 'approved';
-  perform private.require(
-    found, 'This call cannot run: it was not approved, or it has already finished.', 'PT409');
+  perform private.require(found, 'This call cannot run: it was not approved, or it has already finished.', 'PT409');
   update public.runs set
     status = case when v_attached or private.has_open_children(p_run_id, p_call_id) then 'awaiting_runs' else 'queued' end,
     waiting_call = p_call_id, attached = v_attached, consecutive_failures = 0
@@ -111,21 +110,17 @@ end $$;
 create function private.cancel_runs_of(p_org_id uuid, p_user_id uuid, p_reason text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
-declare
-  v_run_id uuid;
 begin
   if exists (select from private.organisation_deletions where org_id = p_org_id) then
     return;
   end if;
-  for v_run_id in
+  perform private.cancel_run(id, p_reason)
+  from (
     select r.id from public.runs as r
     where r.org_id = p_org_id and r.status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs')
       and r.created_by in (
         select p_user_id
         union all
         select k.id from public.api_keys as k where k.org_id = p_org_id and k.created_by = p_user_id)
-    order by r.parent_run_id nulls first, r.id
-  loop
-    perform private.cancel_run(v_run_id, p_reason);
-  end loop;
+    order by r.parent_run_id nulls first, r.id) as open_run;
 end $$;

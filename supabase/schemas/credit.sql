@@ -56,7 +56,7 @@ as $$
 $$;
 
 -- Queues the oldest unblocked run that waits for capacity, if there is capacity.
-create function private.make_room() returns trigger
+create function private.queue_held_run() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -145,14 +145,14 @@ begin
 end $$;
 
 -- Also when a run starts: there may be capacity for more than one.
-create constraint trigger make_room_when_status_changes after update of status on public.runs
+create constraint trigger queue_held_run_when_status_changes after update of status on public.runs
   deferrable initially deferred for each row when (
     new.status <> old.status
     and (old.status in ('queued', 'running') or new.status in ('completed', 'failed', 'cancelled')))
-  execute function private.make_room();
-create constraint trigger make_room_when_deleted after delete on public.runs
+  execute function private.queue_held_run();
+create constraint trigger queue_held_run_when_deleted after delete on public.runs
   deferrable initially deferred for each row when (old.status not in ('completed', 'failed', 'cancelled'))
-  execute function private.make_room();
-create constraint trigger make_room_when_limits_change after update or delete on public.credit_limits
+  execute function private.queue_held_run();
+create constraint trigger queue_held_run_when_limits_change after update or delete on public.credit_limits
   deferrable initially deferred for each row
-  execute function private.make_room();
+  execute function private.queue_held_run();

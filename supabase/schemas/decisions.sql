@@ -32,17 +32,8 @@ begin
     where run_id = p_run_id and id = p_call_id and status = 'pending';
   end if;
   perform private.require(found, 'This call has already been decided.', 'PT409');
-  if p_event is not null then
-    perform private.append_event(p_run_id, p_event, false);
-  end if;
+  perform private.append_event(p_run_id, p_event, false);
 end $$;
-
--- Whether the run's creator can no longer write. (Leaving cancels their runs, except one started at the same moment.)
-create function private.is_creator_without_access(p_run public.runs) returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
-  select coalesce(private.role_of(p_run.org_id, p_run.created_by) = 'viewer', true)
-$$;
 
 -- Why the caller may not decide the calls of a run: read_only, not_approver, second_person_needed, not_found (another
 -- user's run), or '' if they may. By default the user who started the run, directly or by a key, decides.

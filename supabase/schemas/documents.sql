@@ -98,12 +98,10 @@ create policy "members add documents of their own" on public.documents
     and (num_nonnulls(parent_document_id, unlocked_path, content_sha256) = 0 or (select private.is_service()))
   );
 create policy "the service records what a reading found" on public.documents
-  for update to authenticated
-  using (org_id in (select private.my_org_ids()) and (select private.is_service()));
+  for update to authenticated using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
 create policy "the service writes pages" on public.document_pages
-  for insert to authenticated
-  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+  for insert to authenticated with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
 -- Deletes a document and returns the path of its original.
 -- Security definer, like all deletes: a role with the delete privilege could also lock the whole table.

@@ -13,7 +13,7 @@ language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select run.created_by from public.runs as run
   join private.agent_tasks as t on t.agent = run.agent and t.task = run.task
-  where run.id = private.this_run() and t.speaks
+  where run.id = private.this_run() and t.is_message
 $$;
 
 -- The leaves (or `document_type`) that the author's message names. The service sets them for this transaction.
@@ -23,7 +23,7 @@ as $$
   select case
     when private.message_author() is null then '{}'
     else array(
-      select jsonb_array_elements_text(coalesce(nullif(current_setting('fieldmark.spoken', true), ''), '[]')::jsonb))
+      select jsonb_array_elements_text(coalesce(nullif(current_setting('fieldmark.paths_in_message', true), ''), '[]')::jsonb))
   end
 $$;
 

@@ -21,15 +21,15 @@ as $$
 declare
   v_old public.extractions;
   v_author uuid;
-  v_said jsonb := coalesce(nullif(current_setting('fieldmark.change', true), ''), '{}')::jsonb;
+  v_change jsonb := coalesce(nullif(current_setting('fieldmark.change', true), ''), '{}')::jsonb;
   v_set jsonb;
   v_scores jsonb;
   v_evidence jsonb;
-  v_nowhere text[];
+  v_missing text[];
   v_removed text[];
-  v_held record;
+  v_blocked record;
   v_kept text[];
-  v_alone boolean;
+  v_is_leaf boolean;
   v_stale text[] := '{}';
   v_longest integer;
 begin
@@ -70,18 +70,18 @@ begin
   end if;
 
   -- Scores and evidence that come with this change must belong to a field that exists.
-  v_scores := private.changed_entries(v_old.confidence_scores, new.confidence_scores, v_said -> 'confidence_scores');
-  v_evidence := private.changed_entries(v_old.evidence, new.evidence, v_said -> 'evidence');
+  v_scores := private.changed_entries(v_old.confidence_scores, new.confidence_scores, v_change -> 'confidence_scores');
+  v_evidence := private.changed_entries(v_old.evidence, new.evidence, v_change -> 'evidence');
   if v_scores <> '{}' or v_evidence <> '{}' then
-    v_nowhere := array(
+    v_missing := array(
       select key from jsonb_object_keys(v_scores || v_evidence) as key
       except select name from private.nodes(new.extracted_fields)
       order by key);
     perform private.require(
-      v_said = '{}' or cardinality(v_nowhere) = 0,
-      format('There is no field at path %s. Scores and evidence need a field.', left(v_nowhere[1], 200)));
-    v_scores := v_scores - v_nowhere;
-    v_evidence := v_evidence - v_nowhere;
+      v_change = '{}' or cardinality(v_missing) = 0,
+      format('There is no field at path %s. Scores and evidence need a field.', left(v_missing[1], 200)));
+    v_scores := v_scores - v_missing;
+    v_evidence := v_evidence - v_missing;
     -- Only the service may write evidence. (A front end passes on the evidence of an accepted proposal.)
     perform private.require(
       private.is_service() or not exists (
@@ -93,8 +93,8 @@ begin
   end if;
 
   -- A removed list item: the items after it move up and must not count as changed.
-  if v_said ? 'removed' then
-    v_removed := array(select jsonb_array_elements_text(v_said -> 'removed'));
+  if v_change ? 'removed' then
+    v_removed := array(select jsonb_array_elements_text(v_change -> 'removed'));
     if (v_old.extracted_fields #- v_removed)::text <> new.extracted_fields::text then
       v_removed := null;
     end if;
@@ -103,19 +103,19 @@ begin
   -- An agent's write keeps locked values, with their scores and evidence.
   if tg_op = 'UPDATE' and private.is_agent() and old.locks <> '{}' then
     v_kept := private.binding_locks(old.locks);
-    for v_held in select * from private.blocked_paths(old, new.extracted_fields, v_removed) loop
-      v_alone := private.is_leaf(v_held.old) and coalesce(private.is_leaf(v_held.new), true);
+    for v_blocked in select * from private.blocked_paths(old, new.extracted_fields, v_removed) loop
+      v_is_leaf := private.is_leaf(v_blocked.old) and coalesce(private.is_leaf(v_blocked.new), true);
       perform private.propose(
-        old, v_held.path, v_held.name, v_held.old, v_held.new,
-        private.entries_under(v_scores, v_held.name, v_alone), private.entries_under(v_evidence, v_held.name, v_alone));
+        old, v_blocked.path, v_blocked.name, v_blocked.old, v_blocked.new,
+        private.entries_under(v_scores, v_blocked.name, v_is_leaf), private.entries_under(v_evidence, v_blocked.name, v_is_leaf));
       if v_removed is null then
-        new.extracted_fields := jsonb_set(new.extracted_fields, v_held.path, v_held.old, true);
+        new.extracted_fields := jsonb_set(new.extracted_fields, v_blocked.path, v_blocked.old, true);
       else
         new.extracted_fields := old.extracted_fields;
         v_removed := null;
       end if;
-      if not v_alone then
-        v_kept := v_kept || array(select jsonb_object_keys(private.entries_under(v_scores || v_evidence, v_held.name)));
+      if not v_is_leaf then
+        v_kept := v_kept || array(select jsonb_object_keys(private.entries_under(v_scores || v_evidence, v_blocked.name)));
       end if;
     end loop;
     v_scores := v_scores - v_kept;
@@ -128,24 +128,22 @@ begin
   if new.extracted_fields::text <> v_old.extracted_fields::text then
     if tg_op = 'UPDATE' then
       new.version := old.version + 1;
-      -- After another write an agent must complete the extraction again.
-      -- A write into a failed extraction reopens it.
+      -- After another write an agent must complete the extraction again. A write into a failed extraction reopens it.
       if new.status = old.status and (old.status = 'failed' or (private.is_agent() and old.schema is not null)) then
         new.status := 'in_progress';
       end if;
     end if;
     select array_agg(name), max(char_length(name)) filter (where c.new is not null) into v_stale, v_longest
     from private.changes(v_old.extracted_fields, new.extracted_fields) as c;
-    perform private.require(
-      coalesce(v_longest, 0) <= 1000, 'The path of a field may have at most 1,000 characters.');
+    perform private.require(coalesce(v_longest, 0) <= 1000, 'The path of a field may have at most 1,000 characters.');
     new.locks := case
       when v_removed is null then private.locks_after(new.locks, v_old.extracted_fields, new.extracted_fields)
       else private.shift_entries_after_removal(
         new.locks - v_stale, new.locks, v_old.extracted_fields, v_removed)
     end;
   end if;
-  if v_said ? 'set' and not private.is_agent() then
-    for v_set in select value from jsonb_array_elements(v_said -> 'set') loop
+  if v_change ? 'set' and not private.is_agent() then
+    for v_set in select value from jsonb_array_elements(v_change -> 'set') loop
       new.locks := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set))) || new.locks;
     end loop;
   end if;
@@ -160,7 +158,7 @@ begin
     select from jsonb_each(new.confidence_scores) as score
     where jsonb_typeof(score.value) = 'number' and score.value < '0.5' and not new.locks ? score.key);
   new.reviewed_by := case
-    when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_said ? 'completed')
+    when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change ? 'completed')
       then coalesce(private.reviewer(new.id), v_old.reviewed_by)
     -- Unapproved writes by an agent, and a new schema, need another review.
     when new.schema is distinct from v_old.schema or (
@@ -169,7 +167,7 @@ begin
     else v_old.reviewed_by end;
   if tg_op = 'UPDATE' and new.version <> old.version then
     perform private.keep_proposals(
-      new, v_old.extracted_fields, v_removed, array(select jsonb_array_elements_text(v_said -> 'decided')));
+      new, v_old.extracted_fields, v_removed, array(select jsonb_array_elements_text(v_change -> 'decided')));
   end if;
   return new;
 end $$;

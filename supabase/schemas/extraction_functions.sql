@@ -26,9 +26,9 @@ declare
 begin
   p_confidences := coalesce(p_confidences, '{}');
   p_evidence := coalesce(p_evidence, '{}');
-  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
-    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
-  end if;
+  perform private.require(
+    jsonb_typeof(p_confidences) = 'object' and jsonb_typeof(p_evidence) = 'object',
+    'Confidences and evidence must be objects keyed by path.');
   perform set_config('fieldmark.change', jsonb_strip_nulls(jsonb_build_object(
     'confidence_scores', to_jsonb(array(select jsonb_object_keys(p_confidences))),
     'evidence', to_jsonb(array(select jsonb_object_keys(p_evidence))),
@@ -85,12 +85,12 @@ begin
     format('There is no value for path %s. To empty a field send JSON null; to delete it, remove it.',
       left(array_to_string(v_path, '.'), 200)));
   -- (NaN is greater than every number, so it is not between any two.)
-  if p_confidence not between 0 and 1 then
-    raise exception 'Confidence must be 0.0 to 1.0, got %.', left(p_confidence::text, 20) using errcode = 'PT422';
-  end if;
+  perform private.require(
+    coalesce(p_confidence between 0 and 1, true),
+    format('Confidence must be 0.0 to 1.0, got %s.', left(p_confidence::text, 20)));
   perform private.check_json(p_value, 'A value');
   v_wanted := private.set_at_path(v_was.extracted_fields, v_path, p_value);
-  v_name := private.name_at(v_wanted, v_path);
+  v_name := private.path_name(v_wanted, v_path);
   if p_confidence is not null then
     p_confidences := coalesce(p_confidences, '{}') || jsonb_build_object(v_name, p_confidence);
   end if;
@@ -112,17 +112,17 @@ declare
   v_path text[];
   v_set jsonb := '[]';
 begin
-  if jsonb_typeof(p_changes) is distinct from 'array' or jsonb_array_length(p_changes) not between 1 and 1000 then
-    raise exception 'Changes must be a list of 1 to 1000.' using errcode = 'PT422';
-  end if;
+  perform private.require(
+    case jsonb_typeof(p_changes) when 'array' then jsonb_array_length(p_changes) between 1 and 1000 end,
+    'Changes must be a list of 1 to 1000.');
   -- Each change copies the fields.
   perform private.require(
     jsonb_array_length(p_changes)::bigint * octet_length(v_wanted::text || p_changes::text) < 200000000,
     'Too many changes for an extraction of this size. Send fewer per request.');
   for v_change in select value from jsonb_array_elements(p_changes) loop
-    if not v_change ? 'value' or jsonb_typeof(v_change -> 'path') is distinct from 'array' then
-      raise exception 'A change is an object with a path (a list of steps) and a value.' using errcode = 'PT422';
-    end if;
+    perform private.require(
+      v_change ? 'value' and jsonb_typeof(v_change -> 'path') = 'array',
+      'A change is an object with a path (a list of steps) and a value.');
     v_path := private.checked_path(array(select jsonb_array_elements_text(v_change -> 'path')));
     perform private.check_json(v_change -> 'value', 'A value');
     v_wanted := private.set_at_path(v_wanted, v_path, v_change -> 'value');
@@ -137,7 +137,7 @@ as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
   v_path text[] := private.checked_path(p_field_path);
-  v_name text := private.name_at(v_was.extracted_fields, v_path);
+  v_name text := private.path_name(v_was.extracted_fields, v_path);
   v_written jsonb;
 begin
   perform private.require(
@@ -195,7 +195,7 @@ declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
   v_row public.extractions;
   v_path text[] := private.checked_path(p_field_path);
-  v_name text := private.name_at(v_was.extracted_fields, v_path);
+  v_name text := private.path_name(v_was.extracted_fields, v_path);
   v_locks text[] := array(
     select key from jsonb_object_keys(private.entries_under(v_was.locks, v_name)) as key order by key);
 begin

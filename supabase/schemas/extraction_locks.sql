@@ -55,7 +55,7 @@ begin
     return;
   end if;
   if p_removed is not null then
-    v_name := private.name_at(p_was.extracted_fields, p_removed);
+    v_name := private.path_name(p_was.extracted_fields, p_removed);
     if private.entries_under(p_was.locks, v_name) ?| v_binding then
       return query select p_removed, v_name, p_was.extracted_fields #> p_removed, null::jsonb;
     end if;
@@ -115,8 +115,8 @@ language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_by uuid := case when private.is_agent() then private.approving_user() else auth.uid() end;
-  v_spoken text[] := private.paths_allowed_by_message();
-  v_speaker uuid := private.message_author();
+  v_message_paths text[] := private.paths_allowed_by_message();
+  v_message_author uuid := private.message_author();
 begin
   return (
     select
@@ -125,7 +125,7 @@ begin
         jsonb_object_agg(name, jsonb_build_object('by', author, 'at', now()))
           filter (where private.is_leaf(c.new) and author is not null), '{}')
     from private.changes(p_old, p_new) as c
-    cross join lateral (select coalesce(v_by, case when c.name = any (v_spoken) then v_speaker end) as author) as a);
+    cross join lateral (select coalesce(v_by, case when c.name = any (v_message_paths) then v_message_author end) as author) as a);
 end $$;
 
 -- The user's locks on unchanged values that they wrote again: writing a value confirms it.
@@ -133,7 +133,7 @@ create function private.locks_at(p_fields jsonb, p_path text[]) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(jsonb_object_agg(leaf.name, jsonb_build_object('by', auth.uid(), 'at', now())), '{}')
-  from private.name_at(p_fields, p_path) as above
+  from private.path_name(p_fields, p_path) as above
   cross join lateral (
     select above as name, p_fields #> p_path as value
     union all

@@ -64,7 +64,7 @@ begin
     where extraction_id = p_now.id and status in ('pending', 'rejected') and path[:v_step] = p_removed;
     update public.extraction_proposals set
       path = path[:v_step - 1] || (path[v_step]::integer - 1)::text || path[v_step + 1:],
-      name = private.name_at(
+      name = private.path_name(
         p_now.extracted_fields, path[:v_step - 1] || (path[v_step]::integer - 1)::text || path[v_step + 1:]),
       confidence_scores = private.shift_entries_after_removal(confidence_scores, confidence_scores, p_was, p_removed),
       evidence = private.shift_entries_after_removal(evidence, evidence, p_was, p_removed)
@@ -84,6 +84,6 @@ begin
   end if;
   update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
   where extraction_id = p_now.id and status in ('pending', 'rejected') and (
-    private.name_at(p_now.extracted_fields, path) is distinct from name
+    private.path_name(p_now.extracted_fields, path) is distinct from name
     or (p_now.extracted_fields #> path)::text <> old::text);
 end $$;

@@ -61,8 +61,7 @@ create policy "members begin extractions of their own" on public.extractions
   for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 create policy "members change their extractions" on public.extractions
-  for update to authenticated
-  using (org_id in (select private.my_writable_org_ids()));
+  for update to authenticated using (org_id in (select private.my_writable_org_ids()));
 
 -- Fills in the run, the schema of a named prompt, and the text of a named schema version. (Named before
 -- check_extraction, so that it looks at the text that is stored.)

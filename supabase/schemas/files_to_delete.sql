@@ -23,7 +23,7 @@ end $$;
 create trigger queue_files after delete on public.documents
   referencing old table as gone for each statement execute function private.queue_files();
 
-create function private.expect_files(p_paths text[]) returns void
+create function private.register_pending_files(p_paths text[]) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$
   insert into private.files_to_delete (storage_path, org_id, due_at)
@@ -42,6 +42,6 @@ begin
     select storage_path from private.files_to_delete where due_at <= now() order by due_at, storage_path limit p_most;
 end $$;
 
-create function private.files_deleted(p_paths text[]) returns void
+create function private.unregister_deleted_files(p_paths text[]) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$ delete from private.files_to_delete where storage_path = any (p_paths) $$;

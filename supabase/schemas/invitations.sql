@@ -97,9 +97,9 @@ begin
   end if;
   -- An owner who is deleting the organisation holds this row.
   perform from public.organisations where id = v_row.org_id for no key update;
-  if exists (select from private.organisation_deletions where org_id = v_row.org_id) then
-    raise exception 'This organisation was deleted.' using errcode = 'PT410', detail = 'invitation_revoked';
-  end if;
+  perform private.require(
+    not exists (select from private.organisation_deletions where org_id = v_row.org_id),
+    'This organisation was deleted.', 'PT410', 'invitation_revoked');
   -- Otherwise a removed owner could return with a link that they kept.
   perform private.require(
     private.role_of(v_row.org_id, v_row.created_by) = 'owner',

@@ -75,9 +75,7 @@ declare
     ) then ': a number may have at most 100 digits before and after its point.'
   end;
 begin
-  if v_fault is not null then
-    raise exception using message = p_what || v_fault, errcode = 'PT422';
-  end if;
+  perform private.require(v_fault is null, p_what || v_fault);
 end $$;
 
 -- Returns the path as a plain list of 1 to 32 steps. (A SQL array may have two dimensions, or start at index 0.)
@@ -94,9 +92,7 @@ declare
       then 'The path of a field may have at most 1,000 characters.'
   end;
 begin
-  if v_fault is not null then
-    raise exception using message = v_fault, errcode = 'PT422';
-  end if;
+  perform private.require(v_fault is null, v_fault);
   return array(select step from unnest(p_path) with ordinality as s (step, n) order by n);
 end $$;
 
@@ -149,7 +145,7 @@ begin
   end case;
 end $$;
 
-create function private.name_at(p_doc jsonb, p_path text[]) returns text
+create function private.path_name(p_doc jsonb, p_path text[]) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -238,7 +234,7 @@ begin
   if jsonb_typeof(p_was #> v_list_path) <> 'array' then
     return p_now;
   end if;
-  v_opening := private.name_at(p_was, v_list_path) || '[';
+  v_opening := private.path_name(p_was, v_list_path) || '[';
   v_index := p_path[cardinality(p_path)]::integer;
   return (
     with item as (

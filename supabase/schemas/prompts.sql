@@ -72,9 +72,9 @@ declare
   v_prompt_id uuid;
   v_revid uuid;
 begin
-  perform private.check_writable(p_org_id, 'organisation'),
+  perform private.check_org_writable(p_org_id, 'organisation'),
     private.check_prompt(p_org_id, p_name, p_content, p_schema_id, p_model, p_tag_ids);
-  perform private.check_room(
+  perform private.check_item_limit(
     (select count(*) from public.prompts where org_id = p_org_id and deleted_at is null),
     'The organisation has 10,000 prompts, the maximum. Delete one first.');
   insert into public.prompts (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
@@ -102,7 +102,7 @@ declare
   v_revid uuid;
 begin
   select * into v_head from public.prompts where id = p_prompt_id and deleted_at is null for no key update;
-  perform private.check_writable(v_head.org_id, 'prompt');
+  perform private.check_org_writable(v_head.org_id, 'prompt');
   select * into v_latest from public.prompt_versions where prompt_id = p_prompt_id order by number desc limit 1;
   if p_revid is not null and p_revid <> v_latest.id then
     raise exception 'The prompt has changed. Load the latest version first.' using errcode = 'PT409', detail = 'version_changed';
@@ -115,7 +115,7 @@ begin
   perform private.check_prompt(
     v_head.org_id, p_name, p_content, nullif(p_schema_id, v_latest.schema_id), p_model,
     array(select unnest(p_tag_ids) except select unnest(v_latest.tag_ids)));
-  perform private.check_room(v_latest.number, 'The prompt has 10,000 versions, the maximum. Create a new prompt.');
+  perform private.check_item_limit(v_latest.number, 'The prompt has 10,000 versions, the maximum. Create a new prompt.');
   begin
     update public.prompts set name = p_name where id = p_prompt_id;
   exception when unique_violation then
@@ -136,7 +136,6 @@ as $$
 begin
   update public.prompts set deleted_at = now()
   where id = p_prompt_id and deleted_at is null and private.may_delete(org_id, created_by);
-  perform private.require(
-    found, 'Prompt not found, or you may not delete it. Its creator and owners can.', 'PT404');
+  perform private.require(found, 'Prompt not found, or you may not delete it. Its creator and owners can.', 'PT404');
   return query select * from private.references_to_prompt(p_prompt_id);
 end $$;

@@ -25,49 +25,45 @@ create index runs_queued on public.runs (org_id) where status = 'queued';
 create index documents_reading on public.documents (org_id) where status = 'reading';
 
 -- Security definer: also counts runs in other members' threads.
-create function private.check_waiting_of(p_org_id uuid, p_table text) returns void
+create function private.check_queue_limit(p_org_id uuid, p_table text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_most integer;
+  v_limit integer;
   v_waiting bigint;
 begin
   select case p_table
       when 'runs' then coalesce(l.max_waiting_runs, m.runs) else coalesce(l.max_waiting_documents, m.documents) end
-  into v_most
+  into v_limit
   from private.queue_defaults as m left join public.queue_limits as l on l.org_id = p_org_id;
   select count(*) into v_waiting
   from (
     select from public.runs where p_table = 'runs' and org_id = p_org_id and status = 'queued'
     union all
     select from public.documents where p_table = 'documents' and org_id = p_org_id and status = 'reading'
-    limit v_most + 1) as w;
+    limit v_limit + 1) as w;
   perform private.require(
-    v_waiting = 0 or v_most > 0,  -- a retry would not help
+    v_waiting = 0 or v_limit > 0,  -- a retry would not help
     format('The limit of waiting %s of this organisation is 0.', p_table),
     'PT409', 'queue_closed');
   perform private.require(
-    v_waiting <= v_most,
-    format('The organisation already has %s waiting %s, the maximum. Try again when some are done.', v_most, p_table),
+    v_waiting <= v_limit,
+    format('The organisation already has %s waiting %s, the maximum. Try again when some are done.', v_limit, p_table),
     'PT429');
 end $$;
 
-create function private.check_waiting() returns trigger
+create function private.check_queue_limits() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
-declare
-  v_org uuid;
 begin
-  for v_org in select distinct org_id from added loop
-    perform private.check_waiting_of(v_org, tg_table_name);
-  end loop;
+  perform private.check_queue_limit(org_id, tg_table_name) from (select distinct org_id from added) as o;
   return null;
 end $$;
 
-create trigger check_waiting after insert on public.runs
-  referencing new table as added for each statement execute function private.check_waiting();
-create trigger check_waiting after insert on public.documents
-  referencing new table as added for each statement execute function private.check_waiting();
+create trigger check_queue_limits after insert on public.runs
+  referencing new table as added for each statement execute function private.check_queue_limits();
+create trigger check_queue_limits after insert on public.documents
+  referencing new table as added for each statement execute function private.check_queue_limits();
 
 -- Tables and functions are procrastinate's. A job's lock starts with the organisation id.
 create function private.enqueue(p_queue text, p_task text, p_args jsonb, p_lock text) returns void
@@ -75,12 +71,12 @@ language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 as $$
 declare
-  v_place integer;
+  v_priority integer;
 begin
   if to_regprocedure('queue.procrastinate_defer_jobs_v1(queue.procrastinate_job_to_defer_v1[])') is null then
     raise exception 'The job queue is not set up. Run `fieldmark migrate`.' using errcode = 'PT503';
   end if;
-  v_place := least(
+  v_priority := least(
     coalesce(
       (select priority from queue.procrastinate_jobs
         where queue_name = p_queue and status = 'doing' order by -priority desc limit 1),
@@ -91,7 +87,7 @@ begin
       where queue_name = p_queue and left(lock, 36) = left(p_lock, 36) and status = 'todo'
       order by 0 - priority desc limit 1));
   perform queue.procrastinate_defer_jobs_v1(
-    array[row(p_queue, p_task, v_place, p_lock, null, p_args, null)::queue.procrastinate_job_to_defer_v1]);
+    array[row(p_queue, p_task, v_priority, p_lock, null, p_args, null)::queue.procrastinate_job_to_defer_v1]);
 end $$;
 
 -- Records how far a document is read, and notifies watchers of runs that wait for it.
@@ -108,10 +104,10 @@ begin
   end if;
 end $$;
 
--- Claims the next job of a queue for a worker. If all its p_places are taken, one more is for an organisation
+-- Claims the next job of a queue for a worker. If all its p_slots are taken, one more is for an organisation
 -- without a running job. The plan is forced, because the planner's statistics are of empty tables; each order
 -- matches exactly one index.
-create function private.claim_job(p_queue text, p_worker_id bigint, p_places integer)
+create function private.claim_job(p_queue text, p_worker_id bigint, p_slots integer)
 returns table (
   id bigint, status text, task_name text, priority integer, lock text, queueing_lock text, args jsonb,
   scheduled_at timestamptz, queue_name text, attempts integer, worker_id bigint)
@@ -121,16 +117,16 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
-  v_at_work text[] := array(
+  v_running text[] := array(
     select left(j.lock, 36) from queue.procrastinate_jobs as j
     where j.worker_id = p_worker_id and j.status = 'doing');
   v_org text := '';
 begin
-  if cardinality(v_at_work) < p_places then
-    v_at_work := '{}';
+  if cardinality(v_running) < p_slots then
+    v_running := '{}';
   end if;
   -- Whether another organisation waits: one step per active organisation, however many jobs wait.
-  while v_org = any (v_at_work) or v_org = '' loop
+  while v_org = any (v_running) or v_org = '' loop
     v_org := (
       select left(j.lock, 36) from queue.procrastinate_jobs as j
       where j.queue_name = p_queue and j.status = 'todo' and left(j.lock, 36) > v_org
@@ -144,7 +140,7 @@ begin
     where taken.id = (
       select j.id from queue.procrastinate_jobs as j
       where j.queue_name = p_queue and j.status = 'todo' and (j.scheduled_at is null or j.scheduled_at <= now())
-        and left(j.lock, 36) <> all (v_at_work)
+        and left(j.lock, 36) <> all (v_running)
         and not exists (
           select from queue.procrastinate_jobs as other where other.lock = j.lock and other.status = 'doing')
         and j.id = (
@@ -187,7 +183,7 @@ begin
     and org_id in (select private.my_writable_org_ids()) and private.is_service()
   returning org_id into v_org;
   if v_org is not null then
-    perform private.check_waiting_of(v_org, 'documents');
+    perform private.check_queue_limit(v_org, 'documents');
   end if;
   return v_org is not null;
 end $$;
@@ -205,8 +201,7 @@ begin
   end if;
   -- The share lock decides the race with a reading that ends now: one of the two transactions sees the other.
   select * into v_document from public.documents where id = new.document_id for share;
-  perform private.require(
-    v_document.status is distinct from 'failed', v_document.error, 'PT409', 'document_failed');
+  perform private.require(v_document.status is distinct from 'failed', v_document.error, 'PT409', 'document_failed');
   if v_document.status = 'ready' then
     perform private.enqueue_execution(new);
   end if;

@@ -79,9 +79,8 @@ create function public.delete_organisation(p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if p_org_id is null or p_org_id not in (select private.my_owned_org_ids()) then
-    raise exception 'Organisation not found, or you are not an owner.' using errcode = 'PT404';
-  end if;
+  perform private.require(
+    p_org_id in (select private.my_owned_org_ids()), 'Organisation not found, or you are not an owner.', 'PT404');
   perform private.current_user_id();
   -- A personal organisation is created again: repeated deletion would multiply a user's share of the queue.
   perform private.require(

@@ -86,11 +86,8 @@ begin
 end $$;
 
 create function private.check_found(p_found boolean, p_what text) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
-begin
-  perform private.require(p_found, format('There is no such %s.', p_what), 'PT404');
-end $$;
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$ select private.require(p_found, format('There is no such %s.', p_what), 'PT404') $$;
 
 -- The run and the call of this transaction; null if a user writes.
 create function private.this_run() returns uuid
@@ -103,8 +100,7 @@ as $$ select case when private.is_agent() then nullif(current_setting('fieldmark
 
 -- Protects a tenant table: row security also applies to its owner, and all privileges on it and its sequences, which
 -- Supabase grants to every role, are revoked. The owner gets a policy, because security definer functions act as the
--- owner.
--- `p_members_read`: the members of an organisation, viewers included, read its rows. `p_service` (insert,
+-- owner. `p_members_read`: the members of an organisation, viewers included, read its rows. `p_service` (insert,
 -- update): the service may do these for members who can write.
 create function private.protect_table(
   p_table regclass, p_members_read boolean default false, p_service text[] default '{}'

@@ -66,12 +66,12 @@ as $$ select name from private.delta_channel where private.is_service() $$;
 -- Publishes partial model output in order. Each part carries the number of the event before it. The fence's
 -- lock makes that number exact and stops a worker that has lost the run. Readers of parent runs get it as `child`,
 -- with the run before the position (`<run>/<position>`).
-create function private.notify_deltas(p_run_id uuid, p_fencing_token integer, p_pieces text[]) returns void
+create function private.notify_deltas(p_run_id uuid, p_fencing_token integer, p_chunks text[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_channel text := private.delta_channel();
-  v_pieces text[] := p_pieces;
+  v_chunks text[] := p_chunks;
   v_run public.runs;
   v_after integer;
 begin
@@ -81,17 +81,17 @@ begin
   select * into v_run from public.runs where id = p_run_id;
   loop
     select coalesce(max(number), 0) into v_after from public.run_events where run_id = v_run.id;
-    perform pg_notify(v_channel, concat_ws(' ', v_run.id, v_after, piece)) from unnest(v_pieces) as piece;
+    perform pg_notify(v_channel, concat_ws(' ', v_run.id, v_after, chunk)) from unnest(v_chunks) as chunk;
     exit when v_run.parent_call_id is null;
     -- A part is "<position> <from> <to> <body>". Parts too long for a notification are dropped.
-    v_pieces := array(
+    v_chunks := array(
       select wrapped_part from (
         select n, format(
             '%s%s {"type": "child", "parent_call_id": %s, "run_id": "%s", "event": %s}',
             case when v_run.id = p_run_id then p_run_id || '/' end,
-            array_to_string((string_to_array(piece, ' '))[1:3], ' '), to_json(v_run.parent_call_id), v_run.id,
-            array_to_string((string_to_array(piece, ' '))[4:], ' ')) as wrapped_part
-        from unnest(v_pieces) with ordinality as given (piece, n)) as wrapped
+            array_to_string((string_to_array(chunk, ' '))[1:3], ' '), to_json(v_run.parent_call_id), v_run.id,
+            array_to_string((string_to_array(chunk, ' '))[4:], ' ')) as wrapped_part
+        from unnest(v_chunks) with ordinality as given (chunk, n)) as wrapped
       where octet_length(wrapped_part) < 7900 order by n);
     select * into v_run from public.runs where id = v_run.parent_run_id;
     exit when not found;
@@ -99,23 +99,22 @@ begin
 end $$;
 
 -- Notifies readers of committed events, also of parent runs, without waiting for the disk. A reader that misses it
--- polls.
--- Security definer: the caller has no user and sees no run.
+-- polls. Security definer: the caller has no user and sees no run.
 create function private.notify(p_channels text[], p_payloads text[]) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
-declare
-  v_sent bigint;
 begin
   perform set_config('synchronous_commit', 'off', true);
   perform pg_notify(channel, payload) from unnest(p_channels, p_payloads) as messages (channel, payload);
-  with recursive above as (
-    select r.parent_run_id as id from unnest(p_channels, p_payloads) as messages (channel, payload)
-    join public.runs as r on r.id = case when channel = 'fieldmark_run_events' then payload::uuid end
-    union
-    select r.parent_run_id from public.runs as r join above on r.id = above.id
-  )
-  select count(pg_notify('fieldmark_run_events', id::text)) into v_sent from above where id is not null;
+  perform pg_notify('fieldmark_run_events', id::text)
+  from (
+    with recursive above as (
+      select r.parent_run_id as id from unnest(p_channels, p_payloads) as messages (channel, payload)
+      join public.runs as r on r.id = case when channel = 'fieldmark_run_events' then payload::uuid end
+      union
+      select r.parent_run_id from public.runs as r join above on r.id = above.id
+    )
+    select id from above where id is not null) as parent;
 end $$;
 
 create function private.notify_run_deleted() returns trigger

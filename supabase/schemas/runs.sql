@@ -151,8 +151,7 @@ begin
     where id = new.thread_id and org_id = new.org_id and created_by is not distinct from new.created_by
     returning * into v_thread;
     perform private.require(found, 'Thread not found.');
-    perform private.require(
-      v_thread.agent = new.agent, format('The thread belongs to the agent %s.', v_thread.agent));
+    perform private.require(v_thread.agent = new.agent, format('The thread belongs to the agent %s.', v_thread.agent));
     perform private.require(
       coalesce(v_thread.document_id = new.document_id, v_thread.document_id is null), 'The thread is about another document.');
   end if;
@@ -162,9 +161,8 @@ begin
   if new.parent_run_id is not null then
     select * into v_parent from public.runs where id = new.parent_run_id and org_id = new.org_id;
     perform private.require(found, 'Parent run not found.');
-    if v_parent.status in ('completed', 'failed', 'cancelled') then
-      raise exception 'The parent run has ended.' using errcode = 'PT410';
-    end if;
+    perform private.require(
+      v_parent.status not in ('completed', 'failed', 'cancelled'), 'The parent run has ended.', 'PT410');
     new.root_run_id := v_parent.root_run_id;
     new.root_thread_id := coalesce(v_parent.root_thread_id, new.thread_id);
   end if;
@@ -202,8 +200,7 @@ begin
       select from public.threads as t where t.id = r.root_thread_id and (t.shared or t.created_by = auth.uid())))
   for update;
   perform private.check_found(found, 'run');
-  perform private.require(
-    v_run.parent_run_id is null, 'This is a child run. Delete its parent run instead.', 'PT409');
+  perform private.require(v_run.parent_run_id is null, 'This is a child run. Delete its parent run instead.', 'PT409');
   perform private.require(
     v_run.status in ('completed', 'failed', 'cancelled'), 'The run has not ended. Cancel it first.', 'PT409');
   delete from public.runs where id = p_run_id;
@@ -223,7 +220,7 @@ as $$
       and status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs'))
 $$;
 
-create function private.waiting_runs() returns bigint
+create function private.count_waiting_runs() returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
 

@@ -52,28 +52,18 @@ begin
   return (select root_run_id from public.runs where id = private.this_run());
 end $$;
 
-create function private.check_writable(p_org_id uuid, p_what text) returns void
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$
-begin
-  perform private.check_found(p_org_id in (select private.my_writable_org_ids()), p_what);
-end $$;
+create function private.check_org_writable(p_org_id uuid, p_what text) returns void
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select private.check_found(p_org_id in (select private.my_writable_org_ids()), p_what) $$;
 
 create function private.check_name(p_name text) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
-begin
-  perform private.require(
-    private.is_name(p_name), 'A name must be one line of 1 to 200 visible characters.');
-end $$;
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$ select private.require(private.is_name(p_name), 'A name must be one line of 1 to 200 visible characters.') $$;
 
 -- At most 10,000. Counted without a lock: concurrent requests may create a few more.
-create function private.check_room(p_there bigint, p_refusal text) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
-begin
-  perform private.require(p_there < 10000, p_refusal, 'PT409', 'too_many');
-end $$;
+create function private.check_item_limit(p_count bigint, p_refusal text) returns void
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$ select private.require(p_count < 10000, p_refusal, 'PT409', 'too_many') $$;
 
 create function private.check_schema_json(p_schema jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
@@ -92,9 +82,9 @@ declare
   v_schema_id uuid;
   v_revid uuid;
 begin
-  perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name),
+  perform private.check_org_writable(p_org_id, 'organisation'), private.check_name(p_name),
     private.check_schema_json(p_schema);
-  perform private.check_room(
+  perform private.check_item_limit(
     (select count(*) from public.schemas where org_id = p_org_id and deleted_at is null),
     'The organisation has 10,000 schemas, the maximum. Delete one first.');
   insert into public.schemas (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
@@ -119,7 +109,7 @@ declare
   v_revid uuid;
 begin
   select * into v_head from public.schemas where id = p_schema_id and deleted_at is null for no key update;
-  perform private.check_writable(v_head.org_id, 'schema');
+  perform private.check_org_writable(v_head.org_id, 'schema');
   select * into v_latest from public.schema_versions where schema_id = p_schema_id order by number desc limit 1;
   if p_revid is not null and p_revid <> v_latest.id then
     raise exception 'The schema has changed. Load the latest version first.' using errcode = 'PT409', detail = 'version_changed';
@@ -129,7 +119,7 @@ begin
   end if;
   perform private.check_name(coalesce(p_name, v_latest.name)),
     private.check_schema_json(coalesce(p_schema, v_latest.schema));
-  perform private.check_room(v_latest.number, 'The schema has 10,000 versions, the maximum. Create a new schema.');
+  perform private.check_item_limit(v_latest.number, 'The schema has 10,000 versions, the maximum. Create a new schema.');
   begin
     update public.schemas set name = coalesce(p_name, name) where id = p_schema_id;
   exception when unique_violation then
@@ -150,7 +140,6 @@ as $$
 begin
   update public.schemas set deleted_at = now()
   where id = p_schema_id and deleted_at is null and private.may_delete(org_id, created_by);
-  perform private.require(
-    found, 'Schema not found, or you may not delete it. Its creator and owners can.', 'PT404');
+  perform private.require(found, 'Schema not found, or you may not delete it. Its creator and owners can.', 'PT404');
   return query select * from private.references_to_schema(p_schema_id);
 end $$;

@@ -8,9 +8,9 @@ create table private.search_orgs (
   org_id uuid primary key references public.organisations (id) on delete cascade,
   number integer generated always as identity unique,
   seed bigint not null default ('x' || encode(substring(uuid_send(gen_random_uuid()) from 9), 'hex'))::bit(64)::bigint,
-  pieces bigint not null default 0,
+  chunks bigint not null default 0,
   -- The number of page chunks, and of terms in them, for the average length.
-  passages bigint not null default 0,
+  page_chunks bigint not null default 0,
   terms bigint not null default 0,
   -- The languages of the chunks: a query is stemmed in each of them. (Names of Postgres' stemmers.)
   languages text[] not null default '{}'
@@ -44,7 +44,7 @@ select private.protect_table('private.search_chunks');
 create table private.search_terms (
   org_number integer not null,
   key integer not null,
-  pieces integer not null,
+  chunks integer not null,
   primary key (org_number, key)
 ) with (fillfactor = 90);
 select private.protect_table('private.search_terms');
@@ -82,11 +82,7 @@ create function private.queue_changed_document() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if tg_op = 'DELETE' then
-    perform private.queue_for_indexing(old.id, old.org_id);
-  else
-    perform private.queue_for_indexing(new.id, new.org_id);
-  end if;
+  perform private.queue_for_indexing(coalesce(new.id, old.id), coalesce(new.org_id, old.org_id));
   return null;
 end $$;
 
@@ -95,13 +91,8 @@ create function private.queue_document_of_row() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if tg_op = 'DELETE' then
-    if exists (select from public.documents where id = old.document_id) then
-      perform private.queue_for_indexing(old.document_id, old.org_id);
-    end if;
-  elsif exists (select from public.documents where id = new.document_id and status = 'ready') then
-    perform private.queue_for_indexing(new.document_id, new.org_id);
-  end if;
+  perform private.queue_for_indexing(id, org_id) from public.documents
+  where id = coalesce(new.document_id, old.document_id) and (tg_op = 'DELETE' or status = 'ready');
   return null;
 end $$;
 
@@ -164,18 +155,18 @@ as $$
 $$;
 
 -- Replaces the chunks of a document and updates the statistics. Returns false if the document changed meanwhile.
-create function private.write_search_chunks(p_document_id uuid, p_change bigint, p_pieces jsonb) returns boolean
+create function private.write_search_chunks(p_document_id uuid, p_change bigint, p_chunks jsonb) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set jit = off
 as $$
 declare
   v_org_id uuid := (select org_id from private.indexing_queue where document_id = p_document_id);
   v_org private.search_orgs;
-  v_pieces jsonb := p_pieces;
-  v_come integer[];
-  v_gone integer[];
-  v_gone_pieces bigint;
-  v_gone_passages bigint;
+  v_chunks jsonb := p_chunks;
+  v_new_keys integer[];
+  v_old_keys integer[];
+  v_gone_chunks bigint;
+  v_gone_page_chunks bigint;
   v_gone_terms bigint;
 begin
   if v_org_id is null then
@@ -185,7 +176,7 @@ begin
   select * into v_org from private.search_orgs where org_id = v_org_id for update;
   perform from public.documents where id = p_document_id and org_id = v_org_id and status = 'ready' for key share;
   if not found then
-    v_pieces := '[]';
+    v_chunks := '[]';
   end if;
   -- (Waits for a concurrent writer of vectors of the old chunks.)
   if exists (select from private.search_embedder) then
@@ -194,54 +185,54 @@ begin
     delete from private.search_vectors where org_number = v_org.number and document_id = p_document_id;
   end if;
 
-  with gone as (
+  with removed as (
     delete from private.search_chunks where document_id = p_document_id returning keys, length, number
   )
-  select array(select key from gone cross join lateral (select distinct unnest(keys)) as k (key)),
+  select array(select key from removed cross join lateral (select distinct unnest(keys)) as k (key)),
     count(*), count(*) filter (where number > 0), coalesce(sum(length) filter (where number > 0), 0)
-  into v_gone, v_gone_pieces, v_gone_passages, v_gone_terms
-  from gone;
+  into v_old_keys, v_gone_chunks, v_gone_page_chunks, v_gone_terms
+  from removed;
 
-  with come as (
+  with added as (
     insert into private.search_chunks
       (document_id, number, org_number, page, first_word, last_word, language, length, keys, counts)
     select p_document_id, p.number, v_org.number, p.page, p.first_word, p.last_word, p.language, p.length,
       array(select (hashtextextended(term, v_org.seed) >> 32)::integer
         from unnest(p.terms) with ordinality as t (term, n) order by n),
       decode(p.counts, 'hex')
-    from jsonb_to_recordset(v_pieces) as p (
+    from jsonb_to_recordset(v_chunks) as p (
       number integer, page integer, first_word integer, last_word integer, language text, length integer, terms text[],
       counts text)
     returning keys, length, language, number
   ), counted as (
-    select array(select key from come cross join lateral (select distinct unnest(keys)) as k (key)) as keys
+    select array(select key from added cross join lateral (select distinct unnest(keys)) as k (key)) as keys
   ), summed as (
     update private.search_orgs set
-      pieces = pieces + (select count(*) from come) - v_gone_pieces,
-      passages = passages + (select count(*) from come where number > 0) - v_gone_passages,
-      terms = terms + (select coalesce(sum(length), 0) from come where number > 0) - v_gone_terms,
-      languages = array(select unnest(languages) union select language from come order by 1)
+      chunks = chunks + (select count(*) from added) - v_gone_chunks,
+      page_chunks = page_chunks + (select count(*) from added where number > 0) - v_gone_page_chunks,
+      terms = terms + (select coalesce(sum(length), 0) from added where number > 0) - v_gone_terms,
+      languages = array(select unnest(languages) union select language from added order by 1)
     where org_id = v_org_id
   )
-  select keys into v_come from counted;
+  select keys into v_new_keys from counted;
 
   -- Only terms in more than one chunk are counted. The others are looked up in the index.
   with changed as (
     select key, sum(n) as n
-    from (select unnest(v_come) as key, 1 as n union all select unnest(v_gone), -1) as each group by key
+    from (select unnest(v_new_keys) as key, 1 as n union all select unnest(v_old_keys), -1) as each group by key
   ), known as (
-    update private.search_terms as t set pieces = t.pieces + c.n from changed as c
+    update private.search_terms as t set chunks = t.chunks + c.n from changed as c
     where t.org_number = v_org.number and t.key = c.key and c.n <> 0
   )
-  insert into private.search_terms (org_number, key, pieces)
-  select v_org.number, c.key, there.pieces
+  insert into private.search_terms (org_number, key, chunks)
+  select v_org.number, c.key, there.chunks
   from changed as c
   cross join lateral (
-    select count(*) as pieces from private.search_chunks as p
+    select count(*) as chunks from private.search_chunks as p
     where p.keys @> array[c.key] and p.org_number = v_org.number) as there
-  where c.n > 0 and there.pieces > 1
+  where c.n > 0 and there.chunks > 1
     and not exists (select from private.search_terms as t where t.org_number = v_org.number and t.key = c.key);
-  delete from private.search_terms where org_number = v_org.number and key = any (v_gone) and pieces <= 1;
+  delete from private.search_terms where org_number = v_org.number and key = any (v_old_keys) and chunks <= 1;
   delete from private.indexing_queue where document_id = p_document_id and change = p_change;
   return found;
 end $$;
@@ -255,9 +246,9 @@ as $$ delete from private.indexing_queue where document_id = p_document_id $$;
 -- it checks the caller itself; members read all documents of their organisation.
 -- Rare terms select candidates until p_most are found; frequent terms only add to their scores, so the time does not
 -- grow with the organisation. If rare terms find few, chunks with all frequent terms are added, then with half of them,
--- etc. Without p_said the document chunks (names, extracted values) are ignored.
+-- etc. Without p_with_fields the document chunks (names, extracted values) are ignored.
 create function private.search(
-  p_org_id uuid, p_terms text[], p_documents uuid[] default null, p_most integer default 4000, p_said boolean default true
+  p_org_id uuid, p_terms text[], p_documents uuid[] default null, p_most integer default 4000, p_with_fields boolean default true
 ) returns table (
   document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
@@ -274,68 +265,68 @@ declare
   v_average real;
   v_keys integer[];
   v_weights real[];
-  v_pieces bigint[];
-  v_leading integer := 0;
-  v_led bigint := 0;
-  v_together integer;
-  v_is_of_few constant boolean := coalesce(cardinality(p_documents) <= p_most / 2, false);
+  v_chunks bigint[];
+  v_rare integer := 0;
+  v_candidates bigint := 0;
+  v_required integer;
+  v_is_filtered constant boolean := coalesce(cardinality(p_documents) <= p_most / 2, false);
   v_more tid[] := '{}';
 begin
   select * into v_org from private.search_orgs where org_id = p_org_id and p_org_id in (select private.my_org_ids());
-  if not found or v_org.pieces = 0 then
+  if not found or v_org.chunks = 0 then
     return;
   end if;
-  v_average := greatest(v_org.terms::real / greatest(v_org.passages, 1), 1);
-  select array_agg(key order by pieces, key), array_agg(pieces order by pieces, key),
-    array_agg(ln(1 + (v_org.pieces - pieces + 0.5) / (pieces + 0.5)) order by pieces, key)
-  into v_keys, v_pieces, v_weights
+  v_average := greatest(v_org.terms::real / greatest(v_org.page_chunks, 1), 1);
+  select array_agg(key order by chunks, key), array_agg(chunks order by chunks, key),
+    array_agg(ln(1 + (v_org.chunks - chunks + 0.5) / (chunks + 0.5)) order by chunks, key)
+  into v_keys, v_chunks, v_weights
   from (
-    select asked.key, coalesce(t.pieces, 1) as pieces
+    select asked.key, coalesce(t.chunks, 1) as chunks
     from (
-      select distinct (hashtextextended(said.stem, v_org.seed) >> 32)::integer as key
-      from unnest(v_org.languages) as language, private.search_stems(language, p_terms) as said) as asked
+      select distinct (hashtextextended(word.stem, v_org.seed) >> 32)::integer as key
+      from unnest(v_org.languages) as language, private.search_stems(language, p_terms) as word) as asked
     left join private.search_terms as t on t.org_number = v_org.number and t.key = asked.key) as each;
   if v_keys is null then
     return;
   end if;
-  if not v_is_of_few then
-    while v_leading < cardinality(v_keys) and v_led + v_pieces[v_leading + 1] <= p_most loop
-      v_leading := v_leading + 1;
-      v_led := v_led + v_pieces[v_leading];
+  if not v_is_filtered then
+    while v_rare < cardinality(v_keys) and v_candidates + v_chunks[v_rare + 1] <= p_most loop
+      v_rare := v_rare + 1;
+      v_candidates := v_candidates + v_chunks[v_rare];
     end loop;
-    v_together := cardinality(v_keys) - v_leading;
-    while v_together > 0 and v_led < greatest(p_most / 20, 1) loop
+    v_required := cardinality(v_keys) - v_rare;
+    while v_required > 0 and v_candidates < greatest(p_most / 20, 1) loop
       select coalesce(array_agg(one.ctid), '{}') into v_more
       from (
         select ctid from private.search_chunks
-        where keys @> v_keys[v_leading + 1:v_leading + v_together] and org_number = v_org.number and (p_said or number > 0)
+        where keys @> v_keys[v_rare + 1:v_rare + v_required] and org_number = v_org.number and (p_with_fields or number > 0)
           and (p_documents is null or document_id in (select unnest(p_documents)))
         limit greatest(p_most / 4, 1) offset 0) as one;  -- each is scored completely, which takes longer
-      v_led := cardinality(v_more);
-      v_together := v_together / 2;
+      v_candidates := cardinality(v_more);
+      v_required := v_required / 2;
     end loop;
   end if;
 
   return query
     -- (Rows are fetched by ctid: by key would take four times as long. This is safe because the function is
     -- stable: it sees one snapshot, that of the calling statement.)
-    with led as (
+    with by_rare_term as (
       select p.at, p.document_id, p.number,
         t.weight * tf.n * (k1 + 1) / (tf.n + k1 * (1 - b + b * case when p.number = 0 then 1 else p.length / v_average end))
           as score
-      from unnest(v_keys[:v_leading], v_weights[:v_leading]) as t (key, weight)
+      from unnest(v_keys[:v_rare], v_weights[:v_rare]) as t (key, weight)
       cross join lateral (
         select one.ctid as at, one.document_id, one.number, one.length, one.counts,
           array_position(one.keys, t.key) as place
         from private.search_chunks as one
         where one.keys @> array[t.key] and one.org_number = v_org.number
-          and (p_said or one.number > 0) and (p_documents is null or one.document_id in (select unnest(p_documents)))
+          and (p_with_fields or one.number > 0) and (p_documents is null or one.document_id in (select unnest(p_documents)))
         limit p_most offset 0) as p
       cross join lateral (
         -- (`offset 0` makes Postgres compute it once instead of inlining it.)
         select case when p.place <= length(p.counts) then get_byte(p.counts, p.place - 1) else 1 end offset 0) as tf (n)
     ), summed as (
-      select at, document_id, number, sum(score) as score from led group by at, document_id, number
+      select at, document_id, number, sum(score) as score from by_rare_term group by at, document_id, number
     ), candidate as (
       select s.at, s.document_id, s.number, s.score from (
         -- The score of the document chunk counts for each of its chunks.
@@ -345,22 +336,22 @@ begin
       order by s.in_all desc limit 500
     ), chosen as (
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, c.score,
-        v_leading as scored_terms
+        v_rare as scored_terms
       from candidate as c join private.search_chunks as p on p.ctid = c.at
       union all
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, 0, 0
       from (
         (select unnest(v_more) as at
         union
-        select said.ctid from (select distinct document_id from candidate) as c
-        join private.search_chunks as said on said.document_id = c.document_id and said.number = 0 and p_said)
+        select of_fields.ctid from (select distinct document_id from candidate) as c
+        join private.search_chunks as of_fields on of_fields.document_id = c.document_id and of_fields.number = 0 and p_with_fields)
         except
         select at from candidate) as c
       join private.search_chunks as p on p.ctid = c.at
       union all
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, 0, 0
       from private.search_chunks as p
-      where v_is_of_few and p.document_id = any (p_documents) and p.org_number = v_org.number and (p_said or p.number > 0)
+      where v_is_filtered and p.document_id = any (p_documents) and p.org_number = v_org.number and (p_with_fields or p.number > 0)
     ), scored as (
       select c.document_id, c.number, c.page, c.first_word, c.last_word,
         c.language, c.score + coalesce(rest.score, 0) as score
@@ -376,16 +367,16 @@ begin
         where a.place is not null
       ) as rest on true
     ), answer as (
-      select r.*, max(r.score) filter (where r.number = 0) over of_document as said,
-        count(*) filter (where r.number > 0) over of_document as passages
+      select r.*, max(r.score) filter (where r.number = 0) over of_document as document_score,
+        count(*) filter (where r.number > 0) over of_document as page_chunks
       from scored as r where r.score > 0
       window of_document as (partition by r.document_id)
     )
-    select a.document_id, a.number, a.page, a.first_word, a.last_word, a.language, (a.score + coalesce(a.said, 0))::real
+    select a.document_id, a.number, a.page, a.first_word, a.last_word, a.language, (a.score + coalesce(a.document_score, 0))::real
     from answer as a where a.number > 0
     union all
     -- A document found only by its document chunk is represented by its first chunk.
     select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, a.score::real
     from answer as a join private.search_chunks as p on p.document_id = a.document_id and p.number = 1
-    where a.number = 0 and a.passages = 0;
+    where a.number = 0 and a.page_chunks = 0;
 end $$;

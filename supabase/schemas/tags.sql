@@ -41,9 +41,9 @@ as $$
 declare
   v_tag_id uuid;
 begin
-  perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name);
+  perform private.check_org_writable(p_org_id, 'organisation'), private.check_name(p_name);
   perform private.require(lower(p_color) ~ '^#[0-9a-f]{6}$', 'A color must look like #1e90ff.');
-  perform private.check_room(
+  perform private.check_item_limit(
     (select count(*) from public.tags where org_id = p_org_id and deleted_at is null),
     'The organisation has 10,000 tags, the maximum. Delete one first.');
   insert into public.tags (org_id, name, color, run_id)
@@ -61,10 +61,9 @@ declare
   v_tag public.tags;
 begin
   select * into v_tag from public.tags where id = p_tag_id and deleted_at is null for no key update;
-  perform private.check_writable(v_tag.org_id, 'tag');
+  perform private.check_org_writable(v_tag.org_id, 'tag');
   perform private.check_name(coalesce(p_name, v_tag.name));
-  perform private.require(
-    lower(coalesce(p_color, v_tag.color)) ~ '^#[0-9a-f]{6}$', 'A color must look like #1e90ff.');
+  perform private.require(lower(coalesce(p_color, v_tag.color)) ~ '^#[0-9a-f]{6}$', 'A color must look like #1e90ff.');
   begin
     update public.tags set
       name = coalesce(p_name, name), color = lower(coalesce(p_color, color)),
@@ -97,10 +96,9 @@ declare
 begin
   -- Serialised, so that the tags are counted correctly.
   select org_id, created_at into v_org, v_created_at from public.documents where id = p_document_id for no key update;
-  perform private.check_writable(v_org, 'document');
-  if cardinality(p_add) > 100 or cardinality(p_remove) > 100 then
-    raise exception 'One request can add or remove at most 100 tags.' using errcode = 'PT422';
-  end if;
+  perform private.check_org_writable(v_org, 'document');
+  perform private.require(
+    greatest(cardinality(p_add), cardinality(p_remove)) <= 100, 'One request can add or remove at most 100 tags.');
   perform from unnest(p_add) as given
   where not exists (select from public.tags where id = given and org_id = v_org and deleted_at is null);
   perform private.require(not found, 'Tag not found.', 'PT404');
@@ -110,9 +108,8 @@ begin
   -- Once a user adds the tag too, it no longer belongs to the run.
   on conflict (document_id, tag_id) do update set run_id = null
   where excluded.run_id is null and document_tags.run_id is not null;
-  if (select count(*) from public.document_tags where document_id = p_document_id) > 100 then
-    raise exception 'A document has at most 100 tags.' using errcode = 'PT422';
-  end if;
+  perform private.require(
+    (select count(*) from public.document_tags where document_id = p_document_id) <= 100, 'A document has at most 100 tags.');
 end $$;
 
 create function public.rename_document(p_document_id uuid, p_filename text) returns void
@@ -122,6 +119,6 @@ declare
   v_org uuid;
 begin
   select org_id into v_org from public.documents where id = p_document_id for no key update;
-  perform private.check_writable(v_org, 'document'), private.check_name(p_filename);
+  perform private.check_org_writable(v_org, 'document'), private.check_name(p_filename);
   update public.documents set filename = p_filename where id = p_document_id;
 end $$;

@@ -94,19 +94,14 @@ create function private.finish_call(
 ) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
-declare
-  v_event json;
 begin
   update public.tool_calls set
     status = case when p_failed then 'failed' else 'done' end, result = p_result, code = p_code, data = p_data,
     finished_at = clock_timestamp()
   where run_id = p_run_id and id = p_call_id and status in ('approved', 'waiting');
-  perform private.require(
-    found, 'This call cannot run: it was not approved, or it has already finished.', 'PT409');
+  perform private.require(found, 'This call cannot run: it was not approved, or it has already finished.', 'PT409');
   if not p_failed then
     update public.runs set consecutive_failures = 0 where id = p_run_id and consecutive_failures > 0;
   end if;
-  for v_event in select value from json_array_elements(p_events) loop
-    perform private.append_event(p_run_id, v_event, false);
-  end loop;
+  perform private.append_event(p_run_id, value, false) from json_array_elements(p_events);
 end $$;

@@ -31,8 +31,7 @@ grant insert (
 ) on public.usage to authenticated;
 
 create policy "the service charges what was used" on public.usage
-  for insert to authenticated
-  with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
+  for insert to authenticated with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
 -- For a deleted run: the root of its earlier messages, or the run itself.
 create function private.fill_usage() returns trigger

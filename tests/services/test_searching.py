@@ -281,25 +281,25 @@ async def test_a_hostile_page_is_indexed_all_the_same(library):
 
 
 def statistics(library: Library) -> int:
-    """How many pieces the organisation counts. What it counts of each term, and in all, is what its pieces have."""
+    """How many chunks the organisation counts. What it counts of each term, and in all, is what its chunks have."""
     rows = sql(
         library.owner_url,
         """with piece as (
              select p.* from private.search_chunks as p join private.search_orgs as o on o.number = p.org_number
              where o.org_id = %s
            ), term as (
-             select key, count(*)::integer as pieces from piece cross join lateral (select distinct unnest(keys) as key)
+             select key, count(*)::integer as chunks from piece cross join lateral (select distinct unnest(keys) as key)
              group by key having count(*) > 1)
-           select o.pieces, o.pieces = (select count(*) from piece) as are_all,
+           select o.chunks, o.chunks = (select count(*) from piece) as are_all,
              o.terms = (select coalesce(sum(length), 0) from piece where number > 0)
-               and o.passages = (select count(*) from piece where number > 0) as is_sum,
-             array(select (key, pieces) from term order by key)
+               and o.page_chunks = (select count(*) from piece where number > 0) as is_sum,
+             array(select (key, chunks) from term order by key)
                = array(
-                 select (t.key, t.pieces) from private.search_terms as t where t.org_number = o.number order by key)
+                 select (t.key, t.chunks) from private.search_terms as t where t.org_number = o.number order by key)
                as are_counted
            from private.search_orgs as o where o.org_id = %s""",
         library.scope.org_id,
         library.scope.org_id,
     )
     assert rows[0]["are_all"] and rows[0]["is_sum"] and rows[0]["are_counted"]
-    return rows[0]["pieces"]
+    return rows[0]["chunks"]

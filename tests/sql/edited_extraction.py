@@ -44,7 +44,7 @@ class EditedExtraction:
         """Set the run and call that the following statements write for, as the service does."""
         self.connection.execute(
             "select set_config('fieldmark.run_id', %s, true), set_config('fieldmark.call_id', %s, true), "
-            "set_config('fieldmark.spoken', %s, true)",
+            "set_config('fieldmark.paths_in_message', %s, true)",
             [str(run or ""), call, json.dumps(named_fields)],
         )
 

@@ -428,7 +428,7 @@ SERVED_OWNER | in a thread that is not shared | select from private.cancel_run(%
 SERVICE | its name | select from private.delta_channel() as n where n is not null
 LOGIN | of any user | select private.fail_run(%(run)s, 'No.', 'no')
 LOGIN | of any user | select private.fail_document(%(document)s, 'No.')
-LOGIN | of any user | select private.waiting_runs()
+LOGIN | of any user | select private.count_waiting_runs()
 LOGIN | of any user | select from private.scope_of_run(%(run)s)
 LOGIN | of any user | select from private.scope_of_document(%(document)s)
 NO_ACTOR | a job | select private.enqueue('runs', 'execute_run', '{}', 'x')

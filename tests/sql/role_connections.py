@@ -144,7 +144,7 @@ insert into storage.objects (bucket_id, name) values ('another', concat_ws('/', 
 # An agent for tests: its tasks need a thread, a document, or nothing.
 _AGENTS = """
 insert into private.agents (name, approval) values ('talker', 'ask') on conflict do nothing;
-insert into private.agent_tasks (agent, task, needs, may_have, speaks) values
+insert into private.agent_tasks (agent, task, needs, may_have, is_message) values
   ('talker', 'talk', '{thread_id}', '{document_id}', true), ('talker', 'read', '{document_id}', '{}', false),
   ('talker', 'think', '{}', '{}', false) on conflict do nothing;
 """

@@ -19,12 +19,12 @@ def test_migrate_writes_and_updates_agents(clone: Any) -> None:
         with psycopg.connect(clone.owner_url) as owner:
             agents = owner.execute("select name, approval from private.agents").fetchall()
             tasks = owner.execute(
-                "select agent, task, needs, speaks, approval, when_read from private.agent_tasks"
+                "select agent, task, needs, is_message, approval, when_read from private.agent_tasks"
             ).fetchall()
         assert dict(agents) == {agent.name: agent.approval for agent in expected}
         assert sorted(tasks, key=str) == sorted(
             (
-                (agent.name, task.task, [*task.needs], task.speaks, task.approval, task.when_read)
+                (agent.name, task.task, [*task.needs], task.is_message, task.approval, task.when_read)
                 for agent in expected
                 for task in agent.tasks
             ),

@@ -32,7 +32,7 @@ ROWS = (
     """insert into private.search_chunks (
          document_id, number, org_number, page, first_word, last_word, language, length, keys, counts)
        select id, 1, 1, 1, 0, 0, 'simple', 1, '{1}', '' from public.documents""",
-    "insert into private.search_terms (org_number, key, pieces) values (1, 1, 1)",
+    "insert into private.search_terms (org_number, key, chunks) values (1, 1, 1)",
     "insert into private.search_embedder (name) values ('a/1')",
     """insert into private.search_vectors (org_number, document_id, number, embedder, embedding)
        select 1, id, 1, 'a/1', '{1}' from public.documents""",

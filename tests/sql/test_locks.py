@@ -592,8 +592,8 @@ def test_no_agent_changes_a_locked_leaf_and_every_proposal_can_be_accepted(
             assert (
                 edited.fetch(
                     "select count(*) from extraction_proposals p join extractions e on e.id = p.extraction_id "
-                    "where e.id = %s and p.status = 'pending' and (private.name_at(extracted_fields, path) is distinct "
-                    "from name or (extracted_fields #> path)::text <> old::text or old::text = new::text)",
+                    "where e.id = %s and p.status = 'pending' and (private.path_name(extracted_fields, path) is "
+                    "distinct from name or (extracted_fields #> path)::text <> old::text or old::text = new::text)",
                     edited.id,
                 )
                 == 0

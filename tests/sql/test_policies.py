@@ -374,12 +374,12 @@ CALLABLE = {
         address_of approval_refusal_reason approval_refusal_reason_for decided_by_others is_service require
         check_found new_id enter append_event delta_channel clear_pages count_enclosed read_unlocked
         record_reading notify_deltas fence save_thread_state is_name record_call claim_call finish_call
-        await_approval show_updated_call is_creator_without_access start_decision approve_later_calls
+        await_approval show_updated_call start_decision approve_later_calls
         resume_run detach_run detach_dead_worker has_open_children has_active_run await_runs tree_of_run
         cancel_run cost_of_run spent_this_month lock_credit count_active_runs is_blocked runs_ahead
         waits_behind is_budget_spent is_credit_spent check_capacity charge child_name nodes changes is_leaf
         search count_unindexed_documents search_nearest count_unembedded_documents has_vectors search_stems
-        current_extraction folded is_blank check_json checked_path set_at_path name_at merge fields_at
+        current_extraction folded is_blank check_json checked_path set_at_path path_name merge fields_at
         locked_extraction write_fields is_agent this_run this_call is_proposed this_root_run follow_schema
         references_to_schema references_to_prompt references_to_tag approving_user message_author
         paths_allowed_by_message author_of binding_locks blocked_paths moved_items entries_under
@@ -389,8 +389,8 @@ CALLABLE = {
         "",
         """
         my_org_ids my_writable_org_ids my_owned_org_ids is_service enter use_api_key record_api_key_use fail_run
-        notify fail_document scope_of_run scope_of_document expect_files files_to_delete files_deleted
-        waiting_runs delete_old_run_records clear_organisations claim_job search_source
+        notify fail_document scope_of_run scope_of_document register_pending_files files_to_delete
+        unregister_deleted_files count_waiting_runs delete_old_run_records clear_organisations claim_job search_source
         search_words write_search_chunks abandon_indexing use_embedder lease_document_for_embedding
         chunks_without_vectors write_search_vectors has_vectors search_stems
         """,
@@ -429,7 +429,7 @@ def test_definer_functions_for_members_check_their_caller(roles: Roles) -> None:
     rows = roles.owner.execute(
         "select proname from pg_proc where prosecdef and pronamespace = any ('{public,private}'::regnamespace[]) "
         "and has_function_privilege('authenticated', oid, 'execute') and prosrc !~ 'my_memberships|my_org_ids"
-        "|my_writable_org_ids|my_owned_org_ids|auth.uid|current_user_id|check_owner|check_writable|may_delete'"
+        "|my_writable_org_ids|my_owned_org_ids|auth.uid|current_user_id|check_owner|check_org_writable|may_delete'"
     ).fetchall()
     # Policies call these for every caller, or they read only rows of the caller's transaction.
     exempt = {"role_of", "user_of", "is_blocked", "decided_by_others", "this_root_run", "delta_channel"}

@@ -118,7 +118,7 @@ def test_organisation_is_deleted_in_batches_and_others_are_untouched(
         one.execute(
             "insert into private.search_orgs (org_id, number) overriding system value values (%s, %s)", [org, number]
         )
-        one.execute("insert into private.search_terms (org_number, key, pieces) values (%s, 1, 2)", [number])
+        one.execute("insert into private.search_terms (org_number, key, chunks) values (%s, 1, 2)", [number])
         one.execute(
             """insert into private.search_chunks
                  (document_id, number, org_number, page, first_word, last_word, language, length, keys, counts)

@@ -41,7 +41,7 @@ class AgentTaskRow:
 
     task: str
     needs: Sequence[str]
-    speaks: bool
+    is_message: bool
     approval: str | None
     when_read: bool
 
@@ -335,10 +335,10 @@ async def _write_agents(connection: _Connection, agents: Sequence[AgentRow]) -> 
             )
             for task in agent.tasks:
                 await connection.execute(
-                    "insert into private.agent_tasks (agent, task, needs, speaks, approval, when_read) "
+                    "insert into private.agent_tasks (agent, task, needs, is_message, approval, when_read) "
                     "values (%s, %s, %s, %s, %s, %s) on conflict (agent, task) do update set needs = excluded.needs, "
-                    "speaks = excluded.speaks, approval = excluded.approval, when_read = excluded.when_read",
-                    (agent.name, task.task, list(task.needs), task.speaks, task.approval, task.when_read),
+                    "is_message = excluded.is_message, approval = excluded.approval, when_read = excluded.when_read",
+                    (agent.name, task.task, list(task.needs), task.is_message, task.approval, task.when_read),
                 )
 
 

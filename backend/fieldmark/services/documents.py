@@ -102,7 +102,7 @@ class DocumentService:
         async with self._unlocked(source, password, ignore_errors=True) as copy:
             unlocked_path = None if copy is None else _unlocked_copy_path(scope, document_id)
             files = {path: source} if copy is None or unlocked_path is None else {path: source, unlocked_path: copy}
-            await self._expect_files(*files)
+            await self._register_pending_files(*files)
             for target, file in files.items():
                 await self._files.put(target, file)
         try:
@@ -139,7 +139,7 @@ class DocumentService:
             if copy is None:
                 raise Conflict("The document does not need a password: the file is not protected.")
             path = _unlocked_copy_path(scope, document_id)
-            await self._expect_files(path)
+            await self._register_pending_files(path)
             await self._files.put(path, copy)
         try:
             async with self._database.as_user(scope) as conn:
@@ -259,7 +259,7 @@ class DocumentService:
             path = str(stored_path(scope.org_id, child_id, name))
             children.append(NewChild(child_id, name, path, file.byte_size))
         if children:
-            await self._expect_files(*(child.storage_path for child in children))
+            await self._register_pending_files(*(child.storage_path for child in children))
         for child, file in zip(children, enclosed, strict=True):
             await self._files.put(child.storage_path, file.path)
         return children
@@ -295,9 +295,9 @@ class DocumentService:
         }
         return [skipped_files_warning(code, names) for code, names in names_by_code.items() if names]
 
-    async def _expect_files(self, *paths: str) -> None:
+    async def _register_pending_files(self, *paths: str) -> None:
         async with self._database.as_service() as conn:
-            await documents.expect_files(conn, paths)
+            await documents.register_pending_files(conn, paths)
 
     async def remove(self, scope: Scope, document_id: UUID) -> None:
         """Delete a document with its pages, extractions, runs and original. Raise NotFound."""

@@ -411,10 +411,10 @@ async def words(conn: Connection, document_id: UUID) -> list[PageWordsRow]:
     )
 
 
-async def expect_files(conn: Connection, paths: Sequence[str]) -> None:
+async def register_pending_files(conn: Connection, paths: Sequence[str]) -> None:
     """Register files before they are stored. Those that belong to no document after a day are deleted. Needs a
     connection as the service."""
-    await conn.execute("select private.expect_files(%s)", (list(paths),))
+    await conn.execute("select private.register_pending_files(%s)", (list(paths),))
 
 
 async def files_to_delete(conn: Connection, limit: int) -> list[str]:
@@ -425,7 +425,7 @@ async def files_to_delete(conn: Connection, limit: int) -> list[str]:
 
 
 async def record_deleted_files(conn: Connection, paths: Sequence[str]) -> None:
-    await conn.execute("select private.files_deleted(%s)", (list(paths),))
+    await conn.execute("select private.unregister_deleted_files(%s)", (list(paths),))
 
 
 async def unread_pages(conn: Connection, run_id: UUID) -> list[int]:

@@ -366,7 +366,7 @@ async def remove(conn: Connection, extraction_id: UUID) -> None:
 async def allow_locked_paths(conn: Connection, names: Collection[str]) -> None:
     """Let an agent change the user's locked values at these path names, because the user's message contains the new
     values. Applies until the next call or the end of the transaction (`private.paths_allowed_by_message`)."""
-    await conn.execute("select set_config('fieldmark.spoken', %s, true)", (json.dumps(sorted(names)),))
+    await conn.execute("select set_config('fieldmark.paths_in_message', %s, true)", (json.dumps(sorted(names)),))
 
 
 async def save_fields(

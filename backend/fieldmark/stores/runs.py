@@ -217,10 +217,8 @@ async def find(conn: Connection, run_id: UUID) -> RunRow:
 
 async def get_if_creator_may_write(conn: Connection, run_id: UUID) -> RunRow | None:
     """Return a run, or None if it does not exist or its creator may no longer write in the organisation."""
-    query = (
-        f"select {_COLUMNS} from public.runs as r {_USAGE_JOIN} where r.id = %s "
-        "and not private.is_creator_without_access(r)"
-    )
+    may_write = "private.role_of(r.org_id, r.created_by) in ('owner', 'member')"
+    query = f"select {_COLUMNS} from public.runs as r {_USAGE_JOIN} where r.id = %s and {may_write}"
     return await _one(conn, query, (run_id,))
 
 
@@ -316,7 +314,7 @@ async def last_event(conn: Connection, run_id: UUID) -> int:
 
 async def count_waiting(conn: Connection) -> int:
     """Return how many runs of all tenants await approval. Needs a connection as the service."""
-    return await value_of(conn, "select private.waiting_runs() as waiting")
+    return await value_of(conn, "select private.count_waiting_runs() as waiting")
 
 
 async def scope_of(conn: Connection, run_id: UUID) -> Scope | None:
