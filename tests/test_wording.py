@@ -67,6 +67,9 @@ CLEAN = (
     "backend/fieldmark/errors.py",
     "backend/fieldmark/runtime.py",
     "tests/documents",
+    "tests/evaluation",
+    "tests/grounding",
+    "tests/offline_model",
     "backend/fieldmark/settings.py",
 )
 

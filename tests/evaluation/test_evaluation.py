@@ -1,5 +1,3 @@
-"""Reports of evaluations: what counts as worse."""
-
 from __future__ import annotations
 
 import copy
@@ -13,31 +11,31 @@ TALLY = {"gold": 10, "exact": 8, "normalised": 9, "located": 7, "extra": 1}
 REPORT = {"total": TALLY, "fields": {"total": TALLY}}
 
 
-def changed(measure: str, count: int) -> dict:
+def report_with(measure: str, count: int) -> dict:
     report = copy.deepcopy(REPORT)
     report["total"][measure] = report["fields"]["total"][measure] = count
     return report
 
 
-def test_an_equal_or_better_report_has_no_regressions():
+def test_equal_or_better_report_has_no_regressions():
     assert regressions(REPORT, REPORT, 0) == []
-    assert regressions(REPORT, changed("exact", 10), 0) == [] == regressions(REPORT, changed("extra", 0), 0)
+    assert regressions(REPORT, report_with("exact", 10), 0) == [] == regressions(REPORT, report_with("extra", 0), 0)
 
 
 @pytest.mark.parametrize(
     ("measure", "count", "found"), [("exact", 7, 2), ("normalised", 8, 2), ("located", 6, 2), ("extra", 2, 1)]
 )
-def test_a_worse_measure_is_a_regression_beyond_the_tolerance(measure, count, found):
-    worse = changed(measure, count)
+def test_worse_measure_is_a_regression_beyond_the_tolerance(measure, count, found):
+    worse = report_with(measure, count)
     assert len(regressions(REPORT, worse, 0)) == found
     assert regressions(REPORT, worse, 0.1) == []
 
 
-def test_a_missing_field_is_a_regression():
+def test_missing_field_is_a_regression():
     assert len(regressions(REPORT, {"total": TALLY, "fields": {}}, 1)) == 1
 
 
 @pytest.mark.parametrize("baseline", [{}, {"total": 1, "fields": {}}, {"total": {"gold": "x"}, "fields": {}}])
-def test_a_malformed_baseline_is_invalid(baseline):
+def test_malformed_baseline_is_invalid(baseline):
     with pytest.raises(Invalid):
         regressions(baseline, REPORT, 0)

@@ -1,5 +1,3 @@
-"""Blocks of a page: all of its words once, in order, and no text of theirs on a line of its own."""
-
 from __future__ import annotations
 
 from hypothesis import given
@@ -9,20 +7,20 @@ from fieldmark.grounding.blocks import MAX_CHARACTERS, blocks_of
 from page_words import words_of
 
 
-def test_a_gap_ends_a_block_and_lines_below_each_other_are_one():
+def test_vertical_gap_ends_a_block():
     blocks = blocks_of(words_of("one two\nthree\n\n\nfour"))
     assert [(block.number, block.text) for block in blocks] == [(1, "one two three"), (2, "four")]
     assert [(block.first, block.end) for block in blocks] == [(0, 3), (3, 4)]
     assert blocks_of([]) == []
 
 
-def test_a_line_break_inside_a_word_does_not_end_the_block_line():
+def test_line_break_inside_a_word_does_not_end_a_line():
     (block,) = blocks_of([["a\n[000000000000-1-1]\u2028b\x85c", 0.1, 0.1, 0.2, 0.12]])
     assert block.text.splitlines() == ["a [000000000000-1-1] b c"]
 
 
 @given(st.lists(st.lists(st.text("ab", min_size=1, max_size=80), max_size=20), max_size=30))
-def test_every_word_is_in_one_block_and_no_block_is_too_long(lines):
+def test_every_word_is_in_exactly_one_block_of_limited_length(lines):
     words = words_of("\n".join(" ".join(line) for line in lines))
     blocks = blocks_of(words)
     assert [at for block in blocks for at in range(block.first, block.end)] == list(range(len(words)))

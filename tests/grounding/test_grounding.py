@@ -1,5 +1,3 @@
-"""Where values stand on a page: the kinds of match, whole tokens, and which of several places."""
-
 from __future__ import annotations
 
 import math
@@ -18,10 +16,10 @@ VAT    """
 
 
 def test_only_a_printed_value_is_found_with_its_box() -> None:
-    place = document_index(INVOICE).find("Acme Corp.")
-    assert place is not None
-    assert (place.page, place.quote, place.match, place.location_count) == (1, "Acme Corp.", "exact", 1)
-    assert place.boxes == (pytest.approx((0.01, 0.02, 0.11, 0.04), abs=0.005),)
+    location = document_index(INVOICE).find("Acme Corp.")
+    assert location is not None
+    assert (location.page, location.quote, location.match, location.location_count) == (1, "Acme Corp.", "exact", 1)
+    assert location.boxes == (pytest.approx((0.01, 0.02, 0.11, 0.04), abs=0.005),)
     assert document_index(INVOICE).find("Apex Corp.") is None
 
 
@@ -46,12 +44,12 @@ def test_leaves_are_found_blank_or_not_found() -> None:
     }
 
 
-def test_confidence_is_that_of_the_match_times_that_of_the_least_sure_word() -> None:
+def test_confidence_is_match_weight_times_lowest_word_confidence() -> None:
     words = [["Acme", 0.1, 0.1, 0.2, 0.12, 0.9], ["Corp", 0.21, 0.1, 0.3, 0.12, 0.5]]
-    place = DocumentIndex([PageWords(1, words)]).find("ACME CORP")
-    assert place is not None
-    assert place.match == "normalised"
-    assert place.confidence == pytest.approx(WEIGHTS["normalised"] * 0.5)
+    location = DocumentIndex([PageWords(1, words)]).find("ACME CORP")
+    assert location is not None
+    assert location.match == "normalised"
+    assert location.confidence == pytest.approx(WEIGHTS["normalised"] * 0.5)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +57,7 @@ def test_confidence_is_that_of_the_match_times_that_of_the_least_sure_word() -> 
     [
         ("Due 12/03/2024", "2024-03-12", 0.9),
         ("Due 12/03/2024", "2024-12-03", 0.9),
-        # With dots the day comes first, unless another date tells otherwise.
+        # With dots the day comes first, unless another date has the month first.
         ("Due 12.03.2024", "2024-03-12", 1),
         ("Due 12.03.2024", "2024-12-03", 0.6),
         ("Due 12.03.2024 Made 12.25.2023", "2024-12-03", 1),
@@ -68,14 +66,14 @@ def test_confidence_is_that_of_the_match_times_that_of_the_least_sure_word() -> 
         ("Dana 12. listopada 2024.", "2024-10-12", 0.9),
         ("Due 12.12.2024", "2024-12-12", 1),
         ("Due 25/12/2018", "2018-12-25", 1),
-        # Another date tells the order of day and month.
+        # Another date shows the order of day and month.
         ("Due 03/12/2024 Made 25/12/2023", "2024-12-03", 1),
         ("Due 03/12/2024 Made 25/12/2023", "2024-03-12", 0.6),
         ("Due 03/12/2024 Made 12/25/2023", "2024-03-12", 1),
         ("Due 03/12/24 Made 12/25/2023", "2024-03-12", 1),
         ("Due 03/12/24 Made 12/25/2023", "2003-12-24", 0.6),
         ("Due 03/12/24 Made 12/25/2023 and 25/12/2023", "2024-03-12", 0.9),
-        # What is called a reference may be no date.
+        # After "Ref" the digits may be a reference number.
         ("Ref 10/11/12", "2012-11-10", 0.6),
         ("Ref 10/11/2012", "2012-11-10", 0.9),
         ("Made 10 Nov 2012", "2012-11-10", 1),
@@ -83,21 +81,24 @@ def test_confidence_is_that_of_the_match_times_that_of_the_least_sure_word() -> 
         ("Ref 10/11/12 Made 10 Nov 2012", "2012-11-10", 1),
     ],
 )
-def test_a_date_that_may_be_another_day_or_none_is_less_certain(page: str, day: str, certainty: float) -> None:
-    place = document_index(page).find(day)
-    assert place is not None
-    assert place.confidence == pytest.approx(WEIGHTS["date" if place.quote != day else "exact"] * certainty)
+def test_ambiguous_date_is_less_certain(page: str, day: str, certainty: float) -> None:
+    location = document_index(page).find(day)
+    assert location is not None
+    assert location.confidence == pytest.approx(WEIGHTS["date" if location.quote != day else "exact"] * certainty)
 
 
 @pytest.mark.parametrize("label", ["debitAmount", "total_payments", "Rabatt"])
-def test_a_deduction_is_found_at_its_negative_number_with_less_certainty(label: str) -> None:
+def test_deduction_is_found_at_its_negative_number_with_less_certainty(label: str) -> None:
     page = document_index("Card -75.00 Fee 8.00 -8.00")
-    place = page.find(75, label=("rows", 0, label))
-    assert place is not None and (place.quote, place.confidence) == ("-75.00", pytest.approx(WEIGHTS["number"] * 0.6))
+    location = page.find(75, label=("rows", 0, label))
+    assert location is not None and (location.quote, location.confidence) == (
+        "-75.00",
+        pytest.approx(WEIGHTS["number"] * 0.6),
+    )
     assert page.find(75, label=("rows", 0, "balance")) is None
     assert page.find(-9, label=("rows", 0, label)) is None
-    own = page.find(8, label=("rows", 0, label))
-    assert own is not None and own.quote == "8.00"
+    exact_match = page.find(8, label=("rows", 0, label))
+    assert exact_match is not None and exact_match.quote == "8.00"
 
 
 @pytest.mark.parametrize(
@@ -110,49 +111,51 @@ def test_a_deduction_is_found_at_its_negative_number_with_less_certainty(label: 
         ("Very Dark chocolate     5.00", 0.98),
     ],
 )
-def test_a_text_that_others_continue_is_less_certain_to_be_whole(page: str, share: float) -> None:
-    place = document_index(page).find("Dark chocolate")
-    assert place is not None and place.confidence == pytest.approx(share)
+def test_text_that_is_part_of_a_longer_text_is_less_certain(page: str, share: float) -> None:
+    location = document_index(page).find("Dark chocolate")
+    assert location is not None and location.confidence == pytest.approx(share)
 
 
-def test_of_several_locations_the_nearest_to_the_label_wins_and_all_are_counted() -> None:
+def test_location_nearest_to_the_label_wins_and_all_are_counted() -> None:
     page = document_index("9.00   Tax 9.00\nTotal  9.00\n9.00")
-    place = page.find(9.0, label=("invoice", "total"))
-    assert place is not None
-    assert (place.location_count, place.boxes[0][:2]) == (4, (0.08, 0.05))
+    location = page.find(9.0, label=("invoice", "total"))
+    assert location is not None
+    assert (location.location_count, location.boxes[0][:2]) == (4, (0.08, 0.05))
     tax = page.find(9.0, label=("tax",))
     assert tax is not None
     assert tax.boxes[0][:2] == (0.12, 0.02)
 
 
 @pytest.mark.parametrize("key", ["unitPrice", "unit-price"])
-def test_a_label_matches_a_key_in_any_case_and_may_be_above_its_value(key: str) -> None:
+def test_label_matches_a_key_in_any_case_beside_or_above_the_value(key: str) -> None:
     page = document_index("Price      Unit Price    Amount\n7.00       7.00          7.00")
-    place = page.find(7, label=("items", 0, key))
-    assert place is not None
-    assert place.boxes[0][0] == pytest.approx(0.12)
+    location = page.find(7, label=("items", 0, key))
+    assert location is not None
+    assert location.boxes[0][0] == pytest.approx(0.12)
 
 
-def test_without_a_label_the_claimed_page_wins_or_else_the_first() -> None:
+def test_without_a_label_the_claimed_page_or_first_location_wins() -> None:
     pages = document_index("9.00", "9.00", "9.00")
-    assert [place.page for page in (None, 1, 2, 3, 9) if (place := pages.find(9, page=page))] == [1, 1, 2, 3, 1]
-    assert document_index("Paid to Acme", "Trading Company").find("Acme Trading") is None  # no text runs over a page
+    assert [location.page for page in (None, 1, 2, 3, 9) if (location := pages.find(9, page=page))] == [1, 1, 2, 3, 1]
+    assert (
+        document_index("Paid to Acme", "Trading Company").find("Acme Trading") is None
+    )  # texts do not continue on the next page
     glued = document_index("Printed:25/12/2018\nDate:25/12/2018").find("2018-12-25", label=("date",))
     assert glued is not None and glued.boxes[0][1] == pytest.approx(0.05)
 
 
-def test_a_quote_with_context_selects_among_equal_values() -> None:
+def test_quote_selects_among_equal_values() -> None:
     page = document_index("Total 9.00\nService charge 9.00\n")
-    place = page.find(9, label=("total",), quote="charge 9.00")
-    assert place is not None
-    assert place.boxes[0][1] == pytest.approx(0.05)
+    location = page.find(9, label=("total",), quote="charge 9.00")
+    assert location is not None
+    assert location.boxes[0][1] == pytest.approx(0.05)
 
 
-def test_truth_is_grounded_by_its_quote_alone_and_other_values_never() -> None:
+def test_only_booleans_are_grounded_by_their_quote_alone() -> None:
     page = document_index("I agree to the terms   No smoking")
-    place = page.find(True, quote="agree to the terms")
-    assert place is not None
-    assert (place.match, place.quote) == ("quote", "agree to the terms")
+    location = page.find(True, quote="agree to the terms")
+    assert location is not None
+    assert (location.match, location.quote) == ("quote", "agree to the terms")
     assert page.find(True) is None
     assert page.find(False, quote="no parking") is None
     assert page.find("Berlin", quote="agree to the terms") is None
@@ -182,7 +185,7 @@ def test_leaves_of_one_row_share_a_line_and_rows_use_different_lines() -> None:
     assert price.boxes[0][0] < amount.boxes[0][0]
 
 
-def test_a_list_within_a_row_begins_at_that_rows_line() -> None:
+def test_nested_list_starts_at_the_line_of_its_row() -> None:
     page = document_index("Order A1\ntax 19 %\nOrder B2\ntax 19 %\nOrder C3\ntax 19 %")
     orders = [{"id": name, "taxes": [{"rate": 19, "kind": "tax"}]} for name in ("B2", "C3", "A1")]
     findings = page.ground({"orders": orders}, {})
@@ -190,7 +193,7 @@ def test_a_list_within_a_row_begins_at_that_rows_line() -> None:
     assert [round((top - 0.02) / 0.03) for top in tops] == [2, 3, 3, 4, 5, 5, 0, 1, 1]
 
 
-def test_a_frequent_value_of_a_row_far_down_a_long_document_is_found_on_its_line() -> None:
+def test_frequent_value_of_a_late_row_is_found_on_the_line_of_its_row() -> None:
     filler = "\n".join(["1  2.00  1  2.00"] * 10)
     pages = document_index(*(f"Item{number}  1  2.00\n{filler}" for number in range(100)), "Deposit 2.00")
     findings = pages.ground({"items": [{"name": "Item90", "qty": 1, "price": 2.0}], "deposit": 2}, {})
@@ -201,31 +204,31 @@ def test_a_frequent_value_of_a_row_far_down_a_long_document_is_found_on_its_line
     assert (claimed.page, claimed.location_count) == (95, 2101)
 
 
-def test_a_list_of_scalars_takes_different_locations() -> None:
+def test_items_of_a_list_have_different_locations() -> None:
     page = document_index("Serials A17 A18 A17")
     findings = page.ground({"serials": ["A17", "A18", "A17"]}, {})
     assert [finding.location.boxes[0][0] for finding in findings.values() if finding.location] == [0.09, 0.13, 0.17]
 
 
-def test_the_text_most_similar_to_a_wrong_quote_is_returned() -> None:
+def test_nearest_returns_the_text_most_similar_to_a_wrong_quote() -> None:
     page = document_index("Invoice total 963,12 EUR\nNet 804,35")
     for quote, printed in (("963.11", "963,12"), ("Invoice totals", "Invoice total"), ("zzzzzzzzzz", None)):
-        place = page.nearest(quote)
-        assert (place and place.quote) == printed
-    place = document_index("Net 804,35", "Net 804,53").nearest("804,54", page=1)
-    assert place is not None
-    assert (place.quote, place.page) == ("804,35", 1)
+        location = page.nearest(quote)
+        assert (location and location.quote) == printed
+    location = document_index("Net 804,35", "Net 804,53").nearest("804,54", page=1)
+    assert location is not None
+    assert (location.quote, location.page) == ("804,35", 1)
 
 
-def test_a_sign_beside_a_quote_may_be_that_of_the_number_next_to_it() -> None:
-    assert document_index("Total 1.250,00 EUR").find_quote("1250") is None  # a quote is text, and not a value
+def test_sign_beside_a_quote_may_belong_to_the_next_number() -> None:
+    assert document_index("Total 1.250,00 EUR").find_quote("1250") is None  # a quote is matched as text, not as a value
     page = document_index("Net 4,99 € Tax 0,95 € Sum 963,12 €\nFee $ 1 $ 2 $ 3\nRate < 5 % of 7 €")
     assert page.find_quote("Sum 963,12 €") is not None and page.find_quote("0,95 € Sum 963,12 €") is not None
     assert page.find_quote("$ 2") is not None
     assert page.find_quote("Sum 963,12 $") is None and page.find_quote("5 %") is None
 
 
-def test_nothing_is_found_where_there_is_nothing() -> None:
+def test_nothing_is_found_in_an_empty_document() -> None:
     assert not any(document_index("inf nan " + "1" * 200).find(value) for value in (math.inf, math.nan, 1e300))
     for empty in (DocumentIndex([]), DocumentIndex([PageWords(1, [])]), document_index("", "")):
         assert empty.find("Acme") is None
@@ -235,7 +238,7 @@ def test_nothing_is_found_where_there_is_nothing() -> None:
         assert empty.ground({"a": {"b": [1, "x", None]}}, {})["a.b[0]"].state == "not_found"
 
 
-def test_a_quote_is_found_on_its_claimed_page_in_any_reading_order() -> None:
+def test_quote_is_found_on_the_claimed_page_in_any_reading_order() -> None:
     columns = "Paid in advance to      Terms of delivery\nAcme Trading            free on board"
     pages = document_index("Paid in advance to Acme Trading", columns, "Total 9.00")
     assert [pages.find_quote("advance to Acme", page).page for page in (1, 2, 3, 9)] == [1, 2, 1, 1]  # pyright: ignore
@@ -249,42 +252,42 @@ def test_a_quote_is_found_on_its_claimed_page_in_any_reading_order() -> None:
     assert [misread.find_quote("International Trading", page).page for page in (1, 2, 3)] == [1, 2, 3]  # pyright: ignore
 
 
-def test_a_value_is_located_inside_its_quote_on_the_claimed_page() -> None:
+def test_value_is_located_inside_its_quote_on_the_claimed_page() -> None:
     pages = document_index("Total 9.00", "Brought forward 9.00", "Brought forward 9.00\nTotal 9.00")
-    place = pages.find(9, label=("total",), quote="forward 9.00", page=2)
-    assert place is not None
-    assert place.page == 2
-    place = pages.find(True, quote="forward", page=3)
-    assert place is not None
-    assert (place.page, place.location_count) == (3, 1)
+    location = pages.find(9, label=("total",), quote="forward 9.00", page=2)
+    assert location is not None
+    assert location.page == 2
+    location = pages.find(True, quote="forward", page=3)
+    assert location is not None
+    assert (location.page, location.location_count) == (3, 1)
 
 
-def test_a_separate_number_wins_over_a_group_of_an_identifier() -> None:
-    place = document_index("Grass 3m wide   3").find(3)
-    assert place is not None
-    assert (place.location_count, place.boxes[0][0]) == (2, 0.17)
+def test_separate_number_is_preferred_to_part_of_an_identifier() -> None:
+    location = document_index("Grass 3m wide   3").find(3)
+    assert location is not None
+    assert (location.location_count, location.boxes[0][0]) == (2, 0.17)
     assert index_of_lines([("12345678", 0.1), ("87654321", 0.6)]).find("1234567887654321") is None
     assert index_of_lines([("12345678", 0.1), ("87654321", 0.19)]).find("1234567887654321") is not None
 
 
-def test_a_printed_page_wins_over_an_xml_page() -> None:
+def test_printed_page_is_preferred_to_an_xml_page() -> None:
     printed = "Total 963,12 €\nDate 26.10.22\nNote Thank you"
     paths = "a.Total: 963.12\na.Currency: EUR\na.Date: 2022-10-26\na.Iban: DE75512108001245126199\na.Note: Thank you"
     index = DocumentIndex([PageWords(2, words_of(paths), is_xml=True), PageWords(1, words_of(printed))])
     fields = {"total": 963.12, "currency": "EUR", "date": "2022-10-26", "iban": "DE75512108001245126199"}
-    # Even where the model says that it read it there.
+    # Even if the claim names the XML page.
     claims = {name: Claim(quote=f"a.{name.capitalize()}:", page=2) for name in fields}
     for found in (index.ground(fields, {}), index.ground(fields, claims)):
         pages = {name: finding.location.page for name, finding in found.items() if finding.location}
         assert pages == {"total": 1, "currency": 1, "date": 1, "iban": 2}
     assert index.find(963.12).page == 1 and index.find("DE75512108001245126199").page == 2
-    # A quote is looked for where it is said to stand.
+    # A quote is searched on the claimed page.
     assert [index.find_quote("Thank you", page=page).page for page in (None, 1, 2)] == [1, 1, 2]
     assert index.find_quote("Date", page=2).page == 1 and index.find_quote("a.Total: 963.12").page == 2
     assert index.find("nowhere") is None
 
 
-def test_a_quote_on_a_printed_page_does_not_hide_the_value_on_an_xml_page() -> None:
+def test_quote_on_a_printed_page_does_not_hide_the_value_on_an_xml_page() -> None:
     index = DocumentIndex(
         [PageWords(1, words_of("Account see below")), PageWords(2, words_of("Iban: DE75 5121"), is_xml=True)]
     )

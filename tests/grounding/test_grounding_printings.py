@@ -1,4 +1,4 @@
-"""A value is found where it is printed and nowhere else: the rows of printings.txt, layouts, and properties."""
+"""Runs the rows of printings.txt, then properties that hold for random texts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from fieldmark.grounding import DocumentIndex, Location, PageWords
 from page_words import document_index, index_of_lines, words_of
 
 
-def found(value: str | float | bool, *pages: str) -> Location:
-    place = document_index(*pages).find(value)
-    assert place is not None
-    return place
+def find(value: str | float | bool, *pages: str) -> Location:
+    location = document_index(*pages).find(value)
+    assert location is not None
+    return location
 
 
 ROWS = [
@@ -29,14 +29,16 @@ ROWS = [
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[" | ".join(row[:2]) for row in ROWS])
-def test_a_value_is_found_where_it_is_printed_and_nowhere_else(row: list[str]) -> None:
-    said, page, expected, *how = row
-    value, end = json.JSONDecoder().raw_decode(said)
-    quote = json.loads(said[end:]) if said[end:] else None
-    place = document_index(page.replace(" / ", "\n")).find(value, quote=quote)
-    assert (place.quote if place else "-") == expected
-    if place:
-        assert [place.match if one.isalpha() else f"{place.certainty:g}" for one in how] == how
+def test_value_is_found_as_printings_txt_expects(row: list[str]) -> None:
+    value_and_quote, page, expected, *match_and_certainty = row
+    value, end = json.JSONDecoder().raw_decode(value_and_quote)
+    quote = json.loads(value_and_quote[end:]) if value_and_quote[end:] else None
+    location = document_index(page.replace(" / ", "\n")).find(value, quote=quote)
+    assert (location.quote if location else "-") == expected
+    if location:
+        assert [
+            location.match if one.isalpha() else f"{location.certainty:g}" for one in match_and_certainty
+        ] == match_and_certainty
 
 
 MONTHS = {
@@ -70,11 +72,11 @@ MONTHS = {
 
 
 @pytest.mark.parametrize("language", MONTHS)
-def test_every_month_is_known_by_its_name(language: str) -> None:
+def test_month_names_are_known(language: str) -> None:
     for month, name in enumerate(MONTHS[language].split(), 1):
         for printing in (f"12 {name} 2024", f"12. {name.upper()} 2024", f"12-{name}-24"):
-            place = found(f"2024-{month:02}-12", f"Datum {printing}, ort")
-            assert (place.match, place.quote) == ("date", printing)
+            location = find(f"2024-{month:02}-12", f"Datum {printing}, ort")
+            assert (location.match, location.quote) == ("date", printing)
 
 
 @pytest.mark.parametrize(
@@ -86,28 +88,28 @@ def test_every_month_is_known_by_its_name(language: str) -> None:
         ("Jon Smithson Ltd", "Joe Smithson Ltd"),
     ],
 )
-def test_fuzzy_matches_are_found_only_in_text_from_ocr(value: str, page: str) -> None:
-    place = document_index(page, confidence=0.9).find(value)
-    assert place is not None and (place.quote, place.match) == (page, "fuzzy")
+def test_fuzzy_matches_are_found_only_in_ocr_text(value: str, page: str) -> None:
+    location = document_index(page, confidence=0.9).find(value)
+    assert location is not None and (location.quote, location.match) == (page, "fuzzy")
     assert document_index(page).find(value) is None
 
 
-def test_a_value_within_a_line_of_chinese_has_the_box_of_its_characters() -> None:
-    place = index_of_lines([("合計金額一二三四", 0.1)]).find("金額")
-    assert place is not None
-    assert place.boxes == (pytest.approx((0.12, 0.02, 0.14, 0.04)),)
+def test_value_within_a_chinese_line_has_the_box_of_its_characters() -> None:
+    location = index_of_lines([("合計金額一二三四", 0.1)]).find("金額")
+    assert location is not None
+    assert location.boxes == (pytest.approx((0.12, 0.02, 0.14, 0.04)),)
 
 
-def test_right_to_left_text_is_found_within_a_word_and_in_either_order_of_words() -> None:
-    place = index_of_lines([("שלום:עולם", 0.1)]).find("שלום")
-    assert place is not None
-    assert place.boxes[0][2] == pytest.approx(0.19)
-    assert 0.13 < place.boxes[0][0] < 0.16
-    # A reader that goes from left to right gives the last word first.
-    place = index_of_lines([("לימיטד", 0.1), ("ישראל", 0.2), ("אקמה", 0.3)]).find("אקמה ישראל לימיטד")
-    assert place is not None
-    assert place.quote == "אקמה ישראל לימיטד"
-    assert place.boxes == (pytest.approx((0.1, 0.02, 0.34, 0.04)),)
+def test_right_to_left_text_is_found_in_either_word_order() -> None:
+    location = index_of_lines([("שלום:עולם", 0.1)]).find("שלום")
+    assert location is not None
+    assert location.boxes[0][2] == pytest.approx(0.19)
+    assert 0.13 < location.boxes[0][0] < 0.16
+    # A reader from left to right returns the last word first.
+    location = index_of_lines([("לימיטד", 0.1), ("ישראל", 0.2), ("אקמה", 0.3)]).find("אקמה ישראל לימיטד")
+    assert location is not None
+    assert location.quote == "אקמה ישראל לימיטד"
+    assert location.boxes == (pytest.approx((0.1, 0.02, 0.34, 0.04)),)
 
 
 def test_hebrew_wraps_within_its_column() -> None:
@@ -115,9 +117,9 @@ def test_hebrew_wraps_within_its_column() -> None:
         [("12", 0.9), ("שלום", 0.8), ("לכל", 0.76), ("1,250", 0.5), ("880", 0.4)],
         [("העולם", 0.78)],
     )
-    place = page.find("שלום לכל העולם")
-    assert place is not None
-    assert place.boxes == (pytest.approx((0.76, 0.02, 0.84, 0.04)), pytest.approx((0.78, 0.05, 0.83, 0.07)))
+    location = page.find("שלום לכל העולם")
+    assert location is not None
+    assert location.boxes == (pytest.approx((0.76, 0.02, 0.84, 0.04)), pytest.approx((0.78, 0.05, 0.83, 0.07)))
     row = page.ground({"rows": [{"name": "שלום לכל", "amount": 880}]}, {})
     assert row["rows[0].amount"].location is not None
 
@@ -141,14 +143,14 @@ def test_a_date_wraps_within_its_column() -> None:
         [("Start", 0.05), ("23rd", 0.3), ("July", 0.35), ("15th", 0.6), ("October", 0.65)],
         [("2013", 0.3), ("2013", 0.6)],
     )
-    place = page.find("2013-10-15")
-    assert place is not None
-    assert (place.quote, place.match) == ("15th October 2013", "date")
-    assert [box[0] for box in place.boxes] == [0.6, 0.6]
+    location = page.find("2013-10-15")
+    assert location is not None
+    assert (location.quote, location.match) == ("15th October 2013", "date")
+    assert [box[0] for box in location.boxes] == [0.6, 0.6]
     assert page.find("2013-07-15") is None
 
 
-def test_numbers_in_two_columns_are_two_numbers() -> None:
+def test_numbers_in_two_columns_are_not_joined() -> None:
     page = index_of_lines([("1", 0.1), ("250.00", 0.5)])
     assert page.find(1250) is None
     for value in (1, 250):
@@ -158,10 +160,10 @@ def test_numbers_in_two_columns_are_two_numbers() -> None:
 # Properties
 
 LOCALES = [(",", "."), (".", ","), ("'", "."), ("\u00a0", ","), ("\u202f", ","), (" ", ","), ("", "."), ("", ",")]
-AROUND = ["{}", "€{}", "{} €", "EUR {}", "{}EUR", "${}", "CHF {}", "{}.", "{},", "Total:{}", "[{}]", "{}*"]
+AFFIXES = ["{}", "€{}", "{} €", "EUR {}", "{}EUR", "${}", "CHF {}", "{}.", "{},", "Total:{}", "[{}]", "{}*"]
 
 
-def printing_of(amount: Decimal, locale: tuple[str, str]) -> str:
+def format_amount(amount: Decimal, locale: tuple[str, str]) -> str:
     group, point = locale
     return f"{amount:,.2f}".replace(",", "\0").replace(".", point).replace("\0", group)
 
@@ -169,16 +171,16 @@ def printing_of(amount: Decimal, locale: tuple[str, str]) -> str:
 amounts = st.decimals(min_value=0, max_value=10**10, places=2)
 
 
-@given(amounts, st.sampled_from(LOCALES), st.sampled_from(AROUND), amounts)
+@given(amounts, st.sampled_from(LOCALES), st.sampled_from(AFFIXES), amounts)
 @settings(max_examples=150, deadline=None)
-def test_an_amount_printed_in_any_locale_is_found_and_no_other_is(
-    amount: Decimal, locale: tuple[str, str], around: str, other: Decimal
+def test_amount_in_any_locale_is_found_and_other_amounts_are_not(
+    amount: Decimal, locale: tuple[str, str], affix: str, other: Decimal
 ) -> None:
-    printing = printing_of(amount, locale)
-    page = document_index(f"Net amount   {around.format(printing)}   payable")
-    place = page.find(float(amount))
-    assert place is not None
-    assert re.sub(r"\D", "", place.quote) == re.sub(r"\D", "", printing)
+    printing = format_amount(amount, locale)
+    page = document_index(f"Net amount   {affix.format(printing)}   payable")
+    location = page.find(float(amount))
+    assert location is not None
+    assert re.sub(r"\D", "", location.quote) == re.sub(r"\D", "", printing)
     assume(other != amount)
     assert page.find(float(other)) is None
     assert page.find(str(other)) is None
@@ -194,8 +196,7 @@ WORDS = st.sampled_from(PRINTED.split()) | st.text(min_size=1, max_size=8).filte
 
 
 @st.composite
-def pages_of_words(draw: st.DrawFn) -> tuple[list[list[list[object]]], int, int, int]:
-    """Pages of words, and a run of them on one page."""
+def pages_with_a_range_of_words(draw: st.DrawFn) -> tuple[list[list[list[object]]], int, int, int]:
     pages: list[list[list[object]]] = []
     for _ in range(draw(st.integers(1, 3))):
         lines = draw(st.lists(st.lists(WORDS, min_size=1, max_size=6), min_size=1, max_size=4))
@@ -206,29 +207,29 @@ def pages_of_words(draw: st.DrawFn) -> tuple[list[list[list[object]]], int, int,
     return pages, page, first, draw(st.integers(first, min(len(pages[page]) - 1, first + 7)))
 
 
-@given(pages_of_words())
+@given(pages_with_a_range_of_words())
 @settings(max_examples=200, deadline=None)
-def test_words_of_a_page_are_found_and_the_quote_is_the_text_in_the_boxes(
+def test_consecutive_words_are_found_and_boxes_contain_the_quote(
     drawn: tuple[list[list[list[object]]], int, int, int],
 ) -> None:
     pages, page, first, last = drawn
-    run = " ".join(str(word[0]) for word in pages[page][first : last + 1])
+    text = " ".join(str(word[0]) for word in pages[page][first : last + 1])
     page_words = [PageWords(number, words) for number, words in enumerate(pages, 1)]
-    place = DocumentIndex(page_words).find_quote(run)
-    if any(character.isalnum() for character in run) and not re.search("[\u0640\u0345\u037a]", run):
-        assert place is not None, run
-    if place is None:
+    location = DocumentIndex(page_words).find_quote(text)
+    if any(character.isalnum() for character in text) and not re.search("[\u0640\u0345\u037a]", text):
+        assert location is not None, text
+    if location is None:
         return
-    covered = " ".join(str(word[0]) for word in pages[place.page - 1])
-    assert place.quote in covered
-    tops = [box[1] for box in place.boxes]
-    assert len(set(tops)) == len(tops)  # one box a line
-    lines = {word[2] for word in pages[place.page - 1]}
+    covered = " ".join(str(word[0]) for word in pages[location.page - 1])
+    assert location.quote in covered
+    tops = [box[1] for box in location.boxes]
+    assert len(set(tops)) == len(tops)  # one box per line
+    lines = {word[2] for word in pages[location.page - 1]}
     assert set(tops) <= lines
-    for x0, y0, x1, y1 in place.boxes:
+    for x0, y0, x1, y1 in location.boxes:
         assert 0 <= x0 <= x1 <= 1
         assert 0 <= y0 <= y1 <= 1
-    assert place.word_confidence in (0.8, 1.0)
+    assert location.word_confidence in (0.8, 1.0)
 
 
 LETTERS = st.text("abcdefghijklm", min_size=1, max_size=9)
@@ -236,32 +237,31 @@ LETTERS = st.text("abcdefghijklm", min_size=1, max_size=9)
 
 @given(st.lists(LETTERS, min_size=1, max_size=12), st.data())
 @settings(max_examples=150, deadline=None)
-def test_a_piece_of_a_word_is_never_found(words: list[str], data: st.DataObject) -> None:
+def test_part_of_a_word_is_never_found(words: list[str], data: st.DataObject) -> None:
     word = data.draw(st.sampled_from(words))
     start = data.draw(st.integers(0, len(word) - 1))
     piece = word[start : data.draw(st.integers(start + 1, len(word)))]
-    place = document_index("   ".join(words)).find(piece)
-    # Whole words that make it up together are its printing with spaces.
+    location = document_index("   ".join(words)).find(piece)
+    # Adjacent whole words may form the text, printed with spaces.
     wholes = {"".join(words[a:b]) for a in range(len(words)) for b in range(a + 1, len(words) + 1)}
-    assert (place is not None) == (piece in wholes)
+    assert (location is not None) == (piece in wholes)
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=20))
 @settings(max_examples=200, deadline=None)
-def test_no_text_is_too_strange(page: str, value: str, quote: str) -> None:
+def test_any_text_is_accepted(page: str, value: str, quote: str) -> None:
     strange = DocumentIndex([PageWords(1, [[word, 0.1, 0.1, 0.2, 0.12] for word in page.split(" ")])])
-    for place in (strange.find(value), strange.find_quote(value), strange.find(True, quote=quote)):
-        assert place is None or place.page == 1
+    for location in (strange.find(value), strange.find_quote(value), strange.find(True, quote=quote)):
+        assert location is None or location.page == 1
     strange.nearest(quote)
     strange.ground({"a": value, "b": [value, None], "c": True}, {})
 
 
-def test_a_hostile_document_costs_no_more_than_its_length() -> None:
-    """None of these ends in a time one waits for if any of the work is unbounded."""
+def test_hostile_document_takes_linear_time() -> None:
     many = DocumentIndex([PageWords(1, [["a", 0.1, 0.1, 0.2, 0.12]] * 100_000)])
-    place = many.find("a", label=("a",))
-    assert place is not None
-    assert place.location_count == 10_000
+    location = many.find("a", label=("a",))
+    assert location is not None
+    assert location.location_count == 10_000
     assert many.find("b") is None
     assert many.find("a" * 1_000) is not None
     assert many.ground({"a": ["a"] * 50}, {})["a[49]"].state == "found"

@@ -1,5 +1,3 @@
-"""What the rules read: labels in several languages, values as documents print them, a schema's own names."""
-
 from __future__ import annotations
 
 import time
@@ -15,7 +13,7 @@ from fieldmark.grounding.labelled_fields import document_type, read_fields
 SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
 
 
-def found(text: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
+def fields_by_name(text: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
     fields = read_fields(text, schema)
     pages = text.split("--- page ")[1:] or [text]
     for field in fields:
@@ -25,7 +23,7 @@ def found(text: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 @pytest.mark.anyio
-async def test_real_document_as_it_is_read():
+async def test_sample_invoice_is_read():
     reading = await read_file(SAMPLES / "zf_mustang_20221026.pdf", "a.pdf", Limits(seconds=600))
     text = "\n".join(f"--- page {page.number} of {len(reading.pages)} ---\n{page.text}" for page in reading.pages)
     expected = {
@@ -36,7 +34,7 @@ async def test_real_document_as_it_is_read():
         "total": 963.12,
         "currency": "EUR",
     }
-    got = found(text)
+    got = fields_by_name(text)
     assert {key: got.get(key) for key in expected} == expected
     assert document_type(text)[0] == "invoice"
 
@@ -61,9 +59,9 @@ LANGUAGES = {
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_an_invoice_in_each_language(language):
+def test_invoice_in_each_language_is_read(language):
     text, currency = LANGUAGES[language]
-    assert found(text) == {
+    assert fields_by_name(text) == {
         "invoice_number": "A-77",
         "invoice_date": "2024-03-12",
         "subtotal": 1000.0,
@@ -83,8 +81,8 @@ def test_an_invoice_in_each_language(language):
         ("Total: 12.50 of 13.00", None),
     ],
 )
-def test_amounts_as_they_are_printed(line, value):
-    assert found(line).get("total") == value
+def test_printed_amount_is_parsed(line, value):
+    assert fields_by_name(line).get("total") == value
 
 
 @pytest.mark.parametrize(
@@ -95,46 +93,51 @@ def test_amounts_as_they_are_printed(line, value):
         ("31.02.2024", None),
     ],
 )
-def test_dates_as_they_are_printed(printed, iso):
-    assert found(f"Invoice date: {printed}").get("invoice_date") == iso
+def test_printed_date_is_parsed(printed, iso):
+    assert fields_by_name(f"Invoice date: {printed}").get("invoice_date") == iso
 
 
-def test_the_month_comes_first_if_another_date_proves_it():
+def test_month_comes_first_if_another_date_requires_it():
     text = "Invoice date: 04/05/2024\nDue date: 04/25/2024"
-    assert found(text) == {"invoice_date": "2024-04-05", "due_date": "2024-04-25"}
+    assert fields_by_name(text) == {"invoice_date": "2024-04-05", "due_date": "2024-04-25"}
 
 
-def test_values_below_their_labels_and_in_a_row_below():
+def test_values_below_their_labels_are_read():
     text = (
         "Invoice No    Date         Due Date\nA-1           2024-05-06   2024-06-06\nBill to:      Ship to:\n"
         "Bob Inc       Depot\nSubtotal    Tax     Total\n100.00      19.00   119.00\n"
         "Item    Qty   Price    Total\nFoo     1     70.00    70.00"
     )
-    got = found(text)
+    got = fields_by_name(text)
     assert got["invoice_number"] == "A-1"
     assert (got["invoice_date"], got["due_date"]) == ("2024-05-06", "2024-06-06")
     assert got["buyer.name"] == "Bob Inc"
     assert (got["subtotal"], got["tax"], got["total"]) == (100.0, 19.0, 119.0), "not the head of the table of goods"
 
 
-def test_a_heading_names_no_sentence_below_or_beside_it():
-    assert found("INVOICE\n12 High Street\nTotal organic carbon   5 000\nInvoice for 2 nights\nTotal 12 items") == {}
-    assert found("Vat ID: DE1\nName: A\nName: B") == {"vat_id": "DE1"}, "of two that differ none is sure"
+def test_heading_is_not_the_label_of_a_sentence():
+    assert (
+        fields_by_name("INVOICE\n12 High Street\nTotal organic carbon   5 000\nInvoice for 2 nights\nTotal 12 items")
+        == {}
+    )
+    assert fields_by_name("Vat ID: DE1\nName: A\nName: B") == {"vat_id": "DE1"}, "of two that differ none is sure"
 
 
-def test_a_field_without_a_label_or_with_several_values_is_absent():
-    assert found("Acme Ltd\n12 March 2024\n1,200.00\nThank you for your order") == {}
-    got = found("MwSt 7%   1,40\nMwSt 19%   3,80\nSumme   25,20")
+def test_field_without_a_label_or_with_conflicting_values_is_omitted():
+    assert fields_by_name("Acme Ltd\n12 March 2024\n1,200.00\nThank you for your order") == {}
+    got = fields_by_name("MwSt 7%   1,40\nMwSt 19%   3,80\nSumme   25,20")
     assert "tax" not in got
     assert got["total"] == 25.2
-    assert found("Subtotal   112.00\nSubtotal   150.90\nSubtotal   262.90") == {"subtotal": 262.9}, "of the whole"
-    assert found("MWST   Netto   MWST-Betrag   Brutto\n7%     17,33   1,21          18,54") == {}
+    assert fields_by_name("Subtotal   112.00\nSubtotal   150.90\nSubtotal   262.90") == {"subtotal": 262.9}, (
+        "of the whole"
+    )
+    assert fields_by_name("MWST   Netto   MWST-Betrag   Brutto\n7%     17,33   1,21          18,54") == {}
 
 
-def test_other_labels_become_fields_of_their_own_name():
+def test_unknown_labels_become_field_names():
     text = "Licence plate: HH-AB 12\nDeposit: 250.00\nStart date: 12 March 2024\n"
     text += "Website: http://x.example\nhttp://y.example\nFoo   9.00"
-    assert found(text) == {
+    assert fields_by_name(text) == {
         "licence_plate": "HH-AB 12",
         "deposit": 250.0,
         "start_date": "2024-03-12",
@@ -142,7 +145,7 @@ def test_other_labels_become_fields_of_their_own_name():
     }
 
 
-def test_a_schema_decides_names_and_types():
+def test_schema_decides_names_and_types():
     schema = {
         "properties": {
             "invoiceNumber": {"type": "string"},
@@ -168,7 +171,7 @@ def test_a_schema_decides_names_and_types():
         "Licence plate: HH-AB 12\nSold by: Acme Ltd\nBill to: Bob Inc\n"
         "Total   EUR   1.250,00\nColour: red\nTotal: 1.250,00 EUR"
     )
-    assert found(text, schema) == {
+    assert fields_by_name(text, schema) == {
         "invoiceNumber": "X-1",
         "issued": "2024-03-05",
         "amounts.grand_total": 1250.0,
@@ -183,13 +186,13 @@ def test_a_schema_decides_names_and_types():
     }
 
 
-def test_a_schema_gives_no_value_to_two_properties():
+def test_value_is_used_for_only_one_property():
     schema = {"properties": {key: {"properties": {"name": {"type": "string"}}} for key in ("guest", "hotel")}}
-    assert found("Name: Ada", schema) == {}
+    assert fields_by_name("Name: Ada", schema) == {}
     schema = {
         "properties": {"delivery": {"properties": {"date": {"format": "date"}}}, "invoiceDate": {"format": "date"}}
     }
-    assert found("Date: 2024-05-06", schema) == {"invoiceDate": "2024-05-06"}
+    assert fields_by_name("Date: 2024-05-06", schema) == {"invoiceDate": "2024-05-06"}
 
 
 @pytest.mark.parametrize(
@@ -200,7 +203,7 @@ def test_a_schema_gives_no_value_to_two_properties():
         ("carbon platform", "document"),
     ],
 )
-def test_the_first_document_type_in_the_text_wins(text, kind):
+def test_first_document_type_in_the_text_wins(text, kind):
     assert document_type(text)[0] == kind
 
 

@@ -1,5 +1,3 @@
-"""The Messages API on loopback: its shapes, its faults, its closed doors."""
-
 from __future__ import annotations
 
 import asyncio
@@ -21,7 +19,7 @@ pytestmark = pytest.mark.anyio
 TOOLS = [{"name": "mcp__fieldmark__get_document_text"}, {"name": "mcp__fieldmark__update_field"}]
 
 
-def asking(*messages: dict[str, Any], stream: bool = True, session: str = "s") -> dict[str, Any]:
+def request_body(*messages: dict[str, Any], stream: bool = True, session: str = "s") -> dict[str, Any]:
     first = {"role": "user", "content": "Extract"}
     return {
         "model": "claude-x",
@@ -32,12 +30,11 @@ def asking(*messages: dict[str, Any], stream: bool = True, session: str = "s") -
     }
 
 
-def said(*texts: str) -> list[dict[str, Any]]:
-    """So many answers of the model, each followed by the user."""
+def answered_messages(*texts: str) -> list[dict[str, Any]]:
     return [
         message
-        for words in texts
-        for message in ({"role": "assistant", "content": words}, {"role": "user", "content": "on"})
+        for answer in texts
+        for message in ({"role": "assistant", "content": answer}, {"role": "user", "content": "on"})
     ]
 
 
@@ -59,30 +56,30 @@ async def events(client: httpx.AsyncClient, model: OfflineModel, body: dict[str,
     return found
 
 
-async def words_of(client: httpx.AsyncClient, model: OfflineModel, body: dict[str, Any]) -> str:
+async def response_text(client: httpx.AsyncClient, model: OfflineModel, body: dict[str, Any]) -> str:
     answer = await client.post(f"{model.base_url}/v1/messages", json=body | {"stream": False})
     return answer.json()["content"][0]["text"]
 
 
-async def test_a_turn_is_streamed_block_by_block_in_several_pieces(client):
+async def test_response_is_streamed_block_by_block_in_several_deltas(client):
     arguments = {"path": "vendor.name", "value": "Ümläut & Söhne", "confidence": 0.9}
     script = Script(
         [[thinking("Let me look at the page."), text("I see the vendor."), call("update_field", arguments)]]
     )
     async with OfflineModel(script) as model:
-        got = await events(client, model, asking())
+        received = await events(client, model, request_body())
 
-    assert [event["type"] for event in got[:2]] == ["message_start", "ping"]
-    assert got[0]["message"]["usage"]["input_tokens"] > 10
-    assert [event["type"] for event in got[-2:]] == ["message_delta", "message_stop"]
-    assert got[-2]["delta"]["stop_reason"] == "tool_use"
-    assert got[-2]["usage"]["output_tokens"] > 10
-    starts = [event["content_block"] for event in got if event["type"] == "content_block_start"]
+    assert [event["type"] for event in received[:2]] == ["message_start", "ping"]
+    assert received[0]["message"]["usage"]["input_tokens"] > 10
+    assert [event["type"] for event in received[-2:]] == ["message_delta", "message_stop"]
+    assert received[-2]["delta"]["stop_reason"] == "tool_use"
+    assert received[-2]["usage"]["output_tokens"] > 10
+    starts = [event["content_block"] for event in received if event["type"] == "content_block_start"]
     assert [block["type"] for block in starts] == ["thinking", "text", "tool_use"]
     assert starts[2]["name"] == "mcp__fieldmark__update_field"
-    assert [event["index"] for event in got if event["type"] == "content_block_stop"] == [0, 1, 2]
+    assert [event["index"] for event in received if event["type"] == "content_block_stop"] == [0, 1, 2]
     deltas: dict[str, list[str]] = {}
-    for event in got:
+    for event in received:
         if event["type"] == "content_block_delta":
             kind, value = list(event["delta"].values())
             deltas.setdefault(kind, []).append(value)
@@ -93,17 +90,17 @@ async def test_a_turn_is_streamed_block_by_block_in_several_pieces(client):
     assert all(len(deltas[kind]) > 1 for kind in ("thinking_delta", "text_delta", "input_json_delta"))
 
 
-async def test_without_streaming_the_turn_is_one_object(client):
+async def test_response_without_streaming_is_one_object(client):
     async with OfflineModel(lambda body: Turn([text("Stopped here.")], "max_tokens")) as model:
-        answer = (await client.post(f"{model.base_url}/v1/messages", json=asking(stream=False))).json()
+        answer = (await client.post(f"{model.base_url}/v1/messages", json=request_body(stream=False))).json()
     assert answer["content"] == [{"type": "text", "text": "Stopped here."}]
     assert (answer["stop_reason"], answer["role"], answer["model"]) == ("max_tokens", "assistant", "claude-x")
 
 
-async def test_names_are_those_that_the_request_offers(client):
+async def test_tool_names_match_those_in_the_request(client):
     calls = [call("update_field"), call("no_such_tool"), call("Read", {"file_path": "/x"}), call("mcp__other__it")]
     async with OfflineModel(Script([calls])) as model:
-        answer = (await client.post(f"{model.base_url}/v1/messages", json=asking(stream=False))).json()
+        answer = (await client.post(f"{model.base_url}/v1/messages", json=request_body(stream=False))).json()
     assert [block["name"] for block in answer["content"]] == [
         "mcp__fieldmark__update_field",
         "mcp__fieldmark__no_such_tool",
@@ -114,60 +111,60 @@ async def test_names_are_those_that_the_request_offers(client):
 
 async def test_tokens_are_counted_and_requests_are_kept(client):
     async with OfflineModel(Script([[text("ok")]])) as model:
-        short = await client.post(f"{model.base_url}/v1/messages/count_tokens", json=asking())
+        short = await client.post(f"{model.base_url}/v1/messages/count_tokens", json=request_body())
         long = await client.post(
-            f"{model.base_url}/v1/messages/count_tokens", json=asking({"role": "user", "content": "x" * 4000})
+            f"{model.base_url}/v1/messages/count_tokens", json=request_body({"role": "user", "content": "x" * 4000})
         )
         assert 990 < long.json()["input_tokens"] - short.json()["input_tokens"] < 1100
-        await events(client, model, asking())
-        assert [body["messages"] for body in model.requests] == [asking()["messages"]]
+        await events(client, model, request_body())
+        assert [body["messages"] for body in model.requests] == [request_body()["messages"]]
 
 
-def endless_text() -> Script:
+def endless_script() -> Script:
     return Script([repeat_forever([text("ok")])])
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/wrong/v1/messages", "/", "/docs", "/openapi.json"])
-async def test_outside_its_token_there_is_nothing(client, path):
-    async with OfflineModel(endless_text()) as model:
+async def test_url_without_the_token_gets_404(client, path):
+    async with OfflineModel(endless_script()) as model:
         root = model.base_url.rpartition("/")[0]
-        assert (await client.post(root + path, json=asking())).status_code == 404
-        assert (await client.post(model.base_url + "/v1/messages", json=asking())).status_code == 200
+        assert (await client.post(root + path, json=request_body())).status_code == 404
+        assert (await client.post(model.base_url + "/v1/messages", json=request_body())).status_code == 200
 
 
 @pytest.mark.parametrize("content", [b"", b"[1]", b'{"a":', b"\xff"])
-async def test_a_request_that_is_not_an_object_is_refused(client, content):
-    async with OfflineModel(endless_text()) as model:
+async def test_request_that_is_not_an_object_gets_400(client, content):
+    async with OfflineModel(endless_script()) as model:
         answer = await client.post(model.base_url + "/v1/messages", content=content)
     assert answer.status_code == 400
     assert answer.json()["error"]["type"] == "invalid_request_error"
 
 
-async def test_an_answer_that_fails_is_an_error_without_its_text(client):
+async def test_exception_text_is_not_in_the_error_response(client):
     def fails(body: dict[str, Any]) -> Any:
         raise RuntimeError("postgres://user:secret@host")
 
     async with OfflineModel(fails) as model:
-        answer = await client.post(model.base_url + "/v1/messages", json=asking())
+        answer = await client.post(model.base_url + "/v1/messages", json=request_body())
     assert answer.status_code == 400
     assert "secret" not in answer.text
 
 
-async def test_a_stall_is_silent_and_does_not_hold_up_the_end(client):
+async def test_stalled_stream_does_not_delay_shutdown(client):
     model = OfflineModel(Script([stall_connection(3600, text("a few words"))]))
     await model.__aenter__()
-    got: list[str] = []
+    received: list[str] = []
 
     async def listen() -> None:
-        async with client.stream("POST", f"{model.base_url}/v1/messages", json=asking()) as answer:
+        async with client.stream("POST", f"{model.base_url}/v1/messages", json=request_body()) as answer:
             async for piece in answer.aiter_text():
-                got.append(piece)  # noqa: PERF401  read while it grows
+                received.append(piece)  # noqa: PERF401  read while it grows
 
     listening = asyncio.create_task(listen())
-    await until(lambda: "text_delta" in "".join(got))
+    await until(lambda: "text_delta" in "".join(received))
     assert not listening.done()
     async with asyncio.timeout(PATIENCE):
         await model.__aexit__(None, None, None)
     with pytest.raises(httpx.RemoteProtocolError):
         await listening
-    assert "message_stop" not in "".join(got)
+    assert "message_stop" not in "".join(received)
