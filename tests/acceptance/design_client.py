@@ -1,4 +1,4 @@
-"""A front end as design 004 describes it: it posts, reads the stream, and looks at the keys of each object."""
+"""A front end written from design 004 alone: posts a request, reads the stream and shows each event by its keys."""
 
 import json
 import sys

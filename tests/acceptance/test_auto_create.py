@@ -1,4 +1,4 @@
-"""A document proposes its own schema: through HTTP, the worker and the real CLI, with a model that follows a script."""
+"""A document's suggested schema, through HTTP, the worker and the real CLI, with a scripted model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TAKEN: list[Any] = [[call("run_extraction")], [text("I have used the schema that
 
 
 def model(*steps: Any, part: Any = EXTRACTED) -> Callable[[Body], Any]:
-    """The document agent follows the steps, or the script that `steps` alone is; the one that reads fields `part`."""
+    """Return a model that plays `steps` as the document agent and `part` as the extraction agent."""
     script = steps[0] if len(steps) == 1 and callable(steps[0]) else Script(steps)
 
     async def answer(body: Body) -> Any:
@@ -56,8 +56,8 @@ async def upload(server: Any, number: int = 1, **query: Any) -> dict[str, Any]:
     return answer.json()
 
 
-async def ended(server: Any, document: dict[str, Any]) -> dict[str, Any]:
-    """What a document says of itself when its run has ended."""
+async def wait_for_suggestion(server: Any, document: dict[str, Any]) -> dict[str, Any]:
+    """Wait until the document's run ends and return its auto_create state."""
 
     async def has_ended() -> Any:
         now = await server.get(f"documents/{document['id']}")
@@ -66,15 +66,15 @@ async def ended(server: Any, document: dict[str, Any]) -> dict[str, Any]:
     return await until(has_ended)
 
 
-async def decided(server: Any, document: dict[str, Any], decision: str, **more: Any) -> dict[str, Any]:
+async def decide(server: Any, document: dict[str, Any], decision: str, **more: Any) -> dict[str, Any]:
     body = more or None
     answer = await server.http.post(f"/api/documents/{document['id']}/auto_create/{decision}", json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()["auto_create"]
 
 
-def left(clone: Any) -> dict[str, int]:
-    """How much there is of what a run makes."""
+def created_rows(clone: Any) -> dict[str, int]:
+    """Count the rows of each kind that a run creates."""
     tables = ("schemas", "prompts", "extractions", "tags")
     rows = {table: sql(clone.owner_url, f"select count(*) as n from {table}")[0]["n"] for table in tables}
     return {table: n for table, n in rows.items() if n}
@@ -94,7 +94,7 @@ async def test_proposals_are_refined_in_a_chat_and_accepted(serve, clone):
     async with serve(model(talk)) as server:
         before = await upload(server)
         assert before["auto_create"] is None
-        document = await ended(server, before)
+        document = await wait_for_suggestion(server, before)
         auto_create = document["auto_create"]
         assert document["status"] == "ready"
         assert (auto_create["status"], auto_create["error"], auto_create["matched"]) == ("proposed", None, None)
@@ -107,14 +107,14 @@ async def test_proposals_are_refined_in_a_chat_and_accepted(serve, clone):
         assert extraction["proposed"]
         (listed,) = (await server.get("documents"))["items"]
         assert listed["auto_create"] == auto_create
-        # The whole conversation can be read beside it.
+        # The whole conversation of the run can be read.
         run = await server.get(f"runs/{auto_create['run_id']}")
         assert run["status"] == "completed"
         calls = sql(clone.owner_url, "select tool, status from tool_calls where run_id = %s", auto_create["run_id"])
         assert {row["tool"]: row["status"] for row in calls} == dict.fromkeys(
             ("create_schema", "create_prompt", "run_extraction"), "done"
         )
-        # A chat works on what is proposed, without being told its ids.
+        # A chat changes the suggested items without getting their ids.
         thread = (await server.http.post("/api/threads", json={"document_id": document["id"]})).json()["id"]
         state = (await server.get(f"threads/{thread}"))["working_state"]
         assert state == {name: auto_create[name] for name in ("schema_revid", "prompt_revid", "extraction_id")}
@@ -132,14 +132,14 @@ async def test_proposals_are_refined_in_a_chat_and_accepted(serve, clone):
             there = f"/api/documents/{document['id']}/auto_create/accept"
             refused = await machine.post(there, json={"tags": [tag["id"]]})
             assert (refused.status_code, refused.json()["code"]) == (403, "scope_missing")
-        assert (await decided(server, document, "accept", tags=[tag["id"]]))["status"] == "accepted"
+        assert (await decide(server, document, "accept", tags=[tag["id"]]))["status"] == "accepted"
         assert [one["name"] for one in (await server.get(f"documents/{document['id']}"))["tags"]] == ["invoices"]
         again = await server.get(f"extractions/{auto_create['extraction_id']}")
         assert not again["proposed"]
         for kind in ("schemas", "prompts"):
             assert [one["proposed"] for one in (await server.get(kind))["items"]] == [False]
-        assert left(clone) == {**ALL, "tags": 1}
-        # How it came about can be read afterwards.
+        assert created_rows(clone) == {**ALL, "tags": 1}
+        # The run can be read afterwards.
         events = await server.events(auto_create["run_id"])
         assert {"create_schema", "create_prompt", "run_extraction"} <= {one.get("tool") for one in events}
 
@@ -150,10 +150,10 @@ NULL = Script([[call("extract_fields", {"fields": {"total": None}}), call("compl
 @pytest.mark.parametrize("part", [Script([[text("There is no total.")]]), NULL], ids=["empty", "null"])
 async def test_nothing_is_proposed_without_extracted_fields(serve, clone, part):
     async with serve(model(*MADE, part=part)) as server:
-        auto_create = (await ended(server, await upload(server)))["auto_create"]
+        auto_create = (await wait_for_suggestion(server, await upload(server)))["auto_create"]
         assert (auto_create["status"], auto_create["extraction_id"]) == ("failed", None)
         assert auto_create["error"] == "No fields were extracted from the document."
-        assert left(clone) == {}
+        assert created_rows(clone) == {}
 
 
 async def test_unfinished_extraction_is_proposed_unless_one_was_completed(serve):
@@ -170,7 +170,7 @@ async def test_unfinished_extraction_is_proposed_unless_one_was_completed(serve)
             return await seen[first_message](body)
 
         async with serve(model(*steps, part=part)) as server:
-            auto_create = (await ended(server, await upload(server, int(expected))))["auto_create"]
+            auto_create = (await wait_for_suggestion(server, await upload(server, int(expected))))["auto_create"]
             assert auto_create["status"] == "proposed", auto_create
             extraction = await server.get(f"extractions/{auto_create['extraction_id']}")
             assert extraction["extracted_fields"] == {"total": expected}
@@ -180,17 +180,17 @@ async def test_similar_document_uses_the_existing_schema(serve, clone):
     numbers = iter((MADE, TAKEN))
     scripts: dict[str, Script] = {}
 
-    async def each(body: Body) -> Any:
-        # Each conversation has its own steps, in the order in which they are begun.
+    async def answer_by_script(body: Body) -> Any:
+        # Each run has its own script, in order of their starts.
         first = str(objects_in(body, "messages")[0])
         said = next(word for word in ("1.txt", "2.txt") if word in first)
         if said not in scripts:
             scripts[said] = Script(next(numbers))
         return await scripts[said](body)
 
-    async with serve(model(each)) as server:
-        first = await ended(server, await upload(server, 1))
-        second = await ended(server, await upload(server, 2))
+    async with serve(model(answer_by_script)) as server:
+        first = await wait_for_suggestion(server, await upload(server, 1))
+        second = await wait_for_suggestion(server, await upload(server, 2))
         auto_create = second["auto_create"]
         assert auto_create["status"] == "proposed", auto_create
         assert auto_create["matched"]["document_id"] == first["id"]
@@ -201,13 +201,13 @@ async def test_similar_document_uses_the_existing_schema(serve, clone):
         )
         assert auto_create["prompt_revid"] is None
         assert "5 of 5" in auto_create["matched"]["why"]
-        assert left(clone) == {**ALL, "extractions": 2}
+        assert created_rows(clone) == {**ALL, "extractions": 2}
         requests = [str(body["messages"][0]) for body in server.model.requests if "create_schema" in str(body["tools"])]
         assert any("Make no other schema" in one and auto_create["schema_revid"] in one for one in requests)
-        assert (await decided(server, second, "reject"))["status"] == "rejected"
-        assert left(clone) == ALL
-        assert (await decided(server, first, "reject"))["status"] == "rejected"
-        assert left(clone) == {}
+        assert (await decide(server, second, "reject"))["status"] == "rejected"
+        assert created_rows(clone) == ALL
+        assert (await decide(server, first, "reject"))["status"] == "rejected"
+        assert created_rows(clone) == {}
 
 
 async def test_child_runs_share_the_time_limit(serve, clone):
@@ -217,8 +217,8 @@ async def test_child_runs_share_the_time_limit(serve, clone):
     task = replace(AUTO_CREATE, seconds=3)
     with registered(replace(DOCUMENT, tasks={**DOCUMENT.tasks, task.name: task})):
         async with serve(model(*MADE, part=Script([silent]))) as server:
-            auto_create = (await ended(server, await upload(server)))["auto_create"]
+            auto_create = (await wait_for_suggestion(server, await upload(server)))["auto_create"]
             assert auto_create["status"] == "failed"
             codes = sql(clone.owner_url, "select error_code from runs where parent_run_id is null")
             assert codes == [{"error_code": "deadline"}]
-            assert left(clone) == {}
+            assert created_rows(clone) == {}

@@ -1,4 +1,4 @@
-"""A schema gets another version, over HTTP and with the real CLI: only what needs it is read, and only what is open."""
+"""A new schema version, over HTTP and with the real CLI: only documents and fields that need it are extracted again."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ NEW = {"type": "object", "properties": {**OLD["properties"], "due_date": {"type"
 PAGE = "Invoice number: 1\nVendor: Acme GmbH\nDue date: 2024-05-01\n"
 
 
-def save(fields):
+def save_call(fields):
     return call("extract_fields", {"fields": fields, "confidences": dict.fromkeys(fields, 0.9)})
 
 
-def complete():
+def complete_call():
     return call("complete_extraction", {"summary": "Done."})
 
 
 @asynccontextmanager
-async def kept(serve, answer, schema=OLD, **settings):
-    """A service with a schema, and the version of it that is kept now."""
+async def service_with_schema(serve, answer, schema=OLD, **settings):
+    """Run a service with a schema, and yield its current version."""
     async with serve(answer, **settings) as server:
         async with server.runtime.database.as_user(server.scope) as conn:
             row = await schemas.create(conn, server.scope.org_id, "Invoices", schema)
         yield server, row.id, row.schema_revid
 
 
-async def version(server, schema_id, schema=NEW):
+async def create_version(server, schema_id, schema=NEW):
     async with server.runtime.database.as_user(server.scope) as conn:
         return (await schemas.update(conn, schema_id, schema=schema)).schema_revid
 
 
-async def extraction(server, clone, revid, fields, text=PAGE, name="a.txt") -> tuple[UUID, UUID]:
-    """A document, and what was read of it by a version."""
+async def create_extraction(server, clone, revid, fields, text=PAGE, name="a.txt") -> tuple[UUID, UUID]:
+    """Create a document and an extraction with a schema version."""
     document_id = await server.upload_text(text, name)
     (row,) = sql(
         clone.owner_url,
@@ -61,7 +61,7 @@ async def extraction(server, clone, revid, fields, text=PAGE, name="a.txt") -> t
     return document_id, row["id"]
 
 
-async def ended(server, run_id):
+async def wait_for_run_end(server, run_id):
     async def has():
         return (await server.get(f"runs/{run_id}"))["status"] in ("completed", "failed", "cancelled")
 
@@ -73,16 +73,16 @@ async def ended(server, run_id):
 async def test_added_field_is_extracted_only_where_it_is_missing(serve, clone):
     script = Script(
         [
-            [save({"vendor": "Someone"})],  # what a person set
-            [save({"invoice_number": "2"})],  # what carries over
-            [save({"due_date": "2024-05-01"}), complete()],
+            [save_call({"vendor": "Someone"})],  # set by a user
+            [save_call({"invoice_number": "2"})],  # carried over
+            [save_call({"due_date": "2024-05-01"}), complete_call()],
         ]
     )
-    async with kept(serve, script) as (server, schema_id, revid):
-        _, lacks = await extraction(server, clone, revid, {"invoice_number": "1"})
+    async with service_with_schema(serve, script) as (server, schema_id, revid):
+        _, lacks = await create_extraction(server, clone, revid, {"invoice_number": "1"})
         set_by = {"path": "vendor", "value": "Acme Ltd"}
         assert (await server.http.patch(f"/api/extractions/{lacks}/fields", json=set_by)).status_code == 200
-        new = await version(server, schema_id)
+        new = await create_version(server, schema_id)
 
         changes = (await server.http.post(f"/api/schemas/{schema_id}/changes", json={})).json()
         difference = {"added": ["due_date"], "removed": [], "changed": [], "everything": False, "rules": False}
@@ -95,9 +95,9 @@ async def test_added_field_is_extracted_only_where_it_is_missing(serve, clone):
 
         done = (await server.http.post(f"/api/schemas/{schema_id}/apply", json={})).json()
         assert (done["followed"], len(done["runs"]), done["skipped"], done["next"]) == (1, 1, [], None)
-        run = await ended(server, done["runs"][0])
+        run = await wait_for_run_end(server, done["runs"][0])
         assert run["status"] == "completed", run
-        # Only that document was asked for, and in it only that field.
+        # The model was asked for that document only, and for that field only.
         assert len(server.model.requests) == 3
         assert fields_in(server.model.requests[0]) == ["due_date"]
         refused = [said for request in server.model.requests[1:] for said, failed in tool_results(request) if failed]
@@ -110,16 +110,18 @@ async def test_added_field_is_extracted_only_where_it_is_missing(serve, clone):
 
 
 def fields_in(request) -> list[str]:
-    """The paths that the first message lists."""
+    """Return the paths that the first message lists."""
     said = "".join(block["text"] for block in request["messages"][0]["content"] if block["type"] == "text")
     (listed,) = re.findall(r"(?ms)^\[\w+ fields begins\]\n(.*?)^\[\w+ fields ends\]$", said)
     return [one["path"] for one in json.loads(listed)]
 
 
 async def test_any_member_can_request_single_fields(serve, clone):
-    script = Script([[save({"vendor": "X"}), save({"due_date": "2024-05-01"}), complete()], [complete()]] * 2)
-    async with kept(serve, script, NEW) as (server, _, revid):
-        document_id, one = await extraction(server, clone, revid, {"vendor": "Acme GmbH"})
+    script = Script(
+        [[save_call({"vendor": "X"}), save_call({"due_date": "2024-05-01"}), complete_call()], [complete_call()]] * 2
+    )
+    async with service_with_schema(serve, script, NEW) as (server, _, revid):
+        document_id, one = await create_extraction(server, clone, revid, {"vendor": "Acme GmbH"})
         asked = {"document_id": str(document_id), "extraction_id": str(one)}
         for wrong in ({"fields": []}, {"fields": ["a..b"]}, {"fields": ["a"] * 101}, {"fields": "a"}):
             assert (await server.http.post("/api/agent/extract", json={**asked, **wrong})).status_code == 422
@@ -128,26 +130,30 @@ async def test_any_member_can_request_single_fields(serve, clone):
         answer = await server.http.post("/api/agent/extract", json={**asked, "fields": ['["due_date"]']})
         assert answer.status_code == 200, answer.text
         assert answer.json()["extraction"]["extracted_fields"]["vendor"] == "Acme GmbH"
-        # A front end begins it by inserting a row, and has the same bound.
+        # Front ends insert a run directly and have the same limit.
         async with server.runtime.database.as_user(server.scope) as conn:
             await conn.execute(
                 """insert into public.runs (id, org_id, agent, task, input, document_id, extraction_id)
                    values (%s, %s, 'extraction', 'extract', %s, %s, %s)""",
                 (run_id := uuid4(), server.scope.org_id, Jsonb({"fields": ["due_date"]}), document_id, one),
             )
-        await ended(server, run_id)
+        await wait_for_run_end(server, run_id)
         after = await server.extraction(one)
         assert after["extracted_fields"]["vendor"] == "Acme GmbH"
 
 
 async def test_prompt_applies_to_the_added_fields(serve, clone):
-    async with kept(serve, Script([[save({"due_date": "2024-05-01"}), complete()]])) as (server, schema_id, revid):
-        _, one = await extraction(server, clone, revid, {"invoice_number": "1", "vendor": "Acme GmbH"})
+    async with service_with_schema(serve, Script([[save_call({"due_date": "2024-05-01"}), complete_call()]])) as (
+        server,
+        schema_id,
+        revid,
+    ):
+        _, one = await create_extraction(server, clone, revid, {"invoice_number": "1", "vendor": "Acme GmbH"})
         async with server.runtime.database.as_user(server.scope) as conn:
             prompt = await prompts.create(conn, server.scope.org_id, PromptText("American", "Dates are American."))
         change = "update public.extractions set prompt_revid = %s where id = %s"
         sql(clone.owner_url, change, prompt.prompt_revid, one)
-        await version(server, schema_id)
+        await create_version(server, schema_id)
         done = (await server.http.post(f"/api/schemas/{schema_id}/apply", json={})).json()
-        await ended(server, done["runs"][0])
+        await wait_for_run_end(server, done["runs"][0])
         assert "Dates are American." in json.dumps(server.model.requests[0]["messages"])

@@ -1,4 +1,4 @@
-"""A short run of tests/chaos.py, and that what it counts would be found."""
+"""A short run of tests/chaos.py, and that its checks detect faults."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ pytestmark = pytest.mark.anyio
 SHORT = ("--kills", "2", "--seconds", "5", "--every", "0.5", "--workers", "2", "--customers", "2", "--seed", "1")
 
 
-# As it may be started in the background: deaf to what should end it, which what it starts would inherit.
-DEAF = ("bash", "-c", 'trap "" INT TERM QUIT; exec "$@"', "bash")
+# Ignores signals, as a process started in the background may.
+IGNORE_SIGNALS = ("bash", "-c", 'trap "" INT TERM QUIT; exec "$@"', "bash")
 
 
 @pytest.mark.long
 async def test_nothing_is_lost_duplicated_stuck_or_orphaned():
-    # It ends with this process, however that ends.
+    # It ends together with this process.
     with_us = ("setpriv", "--pdeathsig", "TERM") if shutil.which("setpriv") else ()
-    command = [*with_us, *DEAF, sys.executable, chaos.__file__, *SHORT]
+    command = [*with_us, *IGNORE_SIGNALS, sys.executable, chaos.__file__, *SHORT]
     done = await asyncio.to_thread(subprocess.run, command, check=False, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "lost 0 duplicated 0 stuck 0 orphaned 0 failed 0" in done.stdout
@@ -40,8 +40,8 @@ async def test_nothing_is_lost_duplicated_stuck_or_orphaned():
 
 
 @pytest.fixture
-async def found(case) -> Callable[[], set[str]]:
-    """What chaos finds in a run that went well, as its customer knows it."""
+async def find_faults(case) -> Callable[[], set[str]]:
+    """Return a function that runs the checks of tests/chaos.py on a successful run and returns the faults found."""
     key = str(uuid4())
     run_id = await case.queue_run(idempotency_key=key)
     context = await case.context(run_id)
@@ -54,7 +54,7 @@ async def found(case) -> Callable[[], set[str]]:
         await runs.finish(conn, run_id, "completed", answer="Done.", error=None, error_code=None)
         ended = await runs.get(conn, run_id)
         await runs.append_event(conn, run_id, CompleteEvent(cost=ended.cost_usd, usage=ended.usage))
-    # The queue's own triggers find their types by the search path.
+    # The queue's triggers need its schema in the search path.
     with psycopg.connect(case.owner_url, options="-c search_path=queue", autocommit=True) as owner:
         owner.execute("delete from procrastinate_jobs")
     seen = {number: json.dumps(event) for number, event in enumerate(case.events(run_id), 1)}
@@ -76,7 +76,7 @@ async def found(case) -> Callable[[], set[str]]:
         ("update public.extraction_journal set path = '{items,0}'", "duplicated"),
     ],
 )
-async def test_chaos_checks_find_faults(case, found, tampering, fault):
-    assert found() == set()
+async def test_chaos_checks_find_faults(case, find_faults, tampering, fault):
+    assert find_faults() == set()
     case.sql(f"{tampering} returning 1")
-    assert fault in found()
+    assert fault in find_faults()

@@ -1,4 +1,4 @@
-"""A correction in words changes exactly the fields it names, and the journal shows who, what, when and from what."""
+"""A correction changes exactly the fields it names, and the journal records author, run, time and old value."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ REMOVE = call("remove_field", {"path": "discount", "reason": "asked for"})
 CORRECTING = Script([[call("get_current_extraction")], [UPDATE], [REMOVE], [text("Both done.")]])
 
 
-def scripted(body):
+def answer_by_script(body):
     return (CORRECTING if "<correction>" in str(body["messages"][0]) else EXTRACTING)(body)
 
 
-def first_scripted_then_by_rules(body):
+def extract_by_script_correct_by_rules(body):
     return by_rules(body) if "<correction>" in str(body["messages"][0]) else EXTRACTING(body)
 
 
 @pytest.mark.story
-@pytest.mark.parametrize("model", [scripted, first_scripted_then_by_rules], ids=["script", "rules"])
+@pytest.mark.parametrize("model", [answer_by_script, extract_by_script_correct_by_rules], ids=["script", "rules"])
 async def test_correction_changes_only_the_named_field(serve, clone, model):
     async with serve(model) as server:
         document_id = await server.upload_text(PRINTED)
@@ -54,7 +54,7 @@ async def test_correction_changes_only_the_named_field(serve, clone, model):
         corrected = {**FIELDS, "vendor": {**FIELDS["vendor"], "name": "Acme Ltd"}}
         del corrected["discount"]
         assert after["extraction"]["extracted_fields"] == corrected
-        # What the person says stands on no page, and needs no score.
+        # A value from the user's message has no location and no score.
         scores = after["extraction"]["confidence_scores"]
         assert scores.keys() == {"vendor.vat", "items[0].price", "items[1].price", "total"} and scores["total"] > 0.9
         assert after["extraction"]["evidence"]["vendor.name"]["state"] == "message"
@@ -73,5 +73,5 @@ async def test_correction_changes_only_the_named_field(serve, clone, model):
             assert (row["actor"], row["created_by"]) == ("agent", server.scope.user_id)
             assert str(row["run_id"]) == after["run_id"] != before["run_id"]
             assert row["created_at"] is not None
-        if model is scripted:
+        if model is answer_by_script:
             assert [row["call_id"] for row in rows] == [UPDATE.id, REMOVE.id]

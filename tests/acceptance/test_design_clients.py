@@ -1,4 +1,4 @@
-"""Front ends that were written from design 004 alone, against the service."""
+"""Front ends written only from design 004 work against the service."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ CORRECT = [[call("no_such_tool")], [call("update_field", UPDATE)], [text("Correc
 
 
 def model(body: Body) -> Any:
-    """What the model says: a correction's message is in all of its requests."""
+    """Answer as the model: corrects if the request contains the correction's message, else extracts."""
     return Script(CORRECT if "The total is 12." in json.dumps(body) else EXTRACT)(body)
 
 
-async def seen(program: list[str], url: str, token: str, body: object) -> list[list[object]]:
-    """What a client has shown: a list for each object of the stream that it knows."""
+async def run_client(program: list[str], url: str, token: str, body: object) -> list[list[object]]:
+    """Run a client and return what it shows for each event."""
     command = [*program, url, token, json.dumps(body)]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     out, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
@@ -48,7 +48,7 @@ async def test_client_written_from_the_design_works_unchanged(serve, language):
     async with serve(model, first_part_kb=0) as server:  # the agent reads the text by its tool
         document = await server.upload_text()
         token = server.http.headers["authorization"].removeprefix("Bearer ")
-        *steps, last = await seen(
+        *steps, last = await run_client(
             program, f"{server.base_url}/api/agent/extract", token, {"document_id": str(document)}
         )
         assert steps == [
@@ -64,7 +64,7 @@ async def test_client_written_from_the_design_works_unchanged(serve, language):
 
         body = {"extraction_id": extraction, "message": "The total is 12.", "auto_approve": True}
         url = f"{server.base_url}/api/agent/correct?deltas=true"
-        *steps, last = await seen(program, url, token, body)
+        *steps, last = await run_client(program, url, token, body)
         assert steps == [["tool", "no_such_tool", {}], ["tool", "update_field", UPDATE], ["text", "Corrected."]]
         assert last[:2] == ["complete", extraction]
         assert (await server.extraction(str(extraction)))["extracted_fields"] == {"total": 12}

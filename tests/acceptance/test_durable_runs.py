@@ -1,4 +1,4 @@
-"""Runs that outlive what works on them: cancelled, handed back, killed."""
+"""Runs survive their worker: cancelled, released and killed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def test_stopping_worker_releases_its_run(serve, clone):
     async with serve(Script([first, stall_connection(600)])) as server:
         body = {"document_id": str(await server.upload_text())}
         waiting = asyncio.create_task(server.http.post("/api/agent/extract", json=body))
-        # The CLI hands its conversation over a moment late.
+        # The CLI mirrors its transcript with a short delay.
         query = "select 1 from public.agent_sessions where entry::text like '%tool_result%'"
         await until(lambda: sql(clone.owner_url, query))
         waiting.cancel()
@@ -31,11 +31,11 @@ async def test_stopping_worker_releases_its_run(serve, clone):
         (run,) = sql(clone.owner_url, "select * from public.runs")
         return run if run["status"] in ("completed", "failed") else None
 
-    # The CLI puts words of its own where the answer broke off, so the next answer is the third.
+    # The CLI adds a message of its own where the answer broke off, so the next model message is the third.
     async with serve(Script([first, [text("")], then])) as server:
         run = await until(ended)
         assert run["error"] is None
         assert (run["status"], run["answer"], run["fencing_token"]) == ("completed", "Done after all.", 2)
         assert len(sql(clone.owner_url, "select 1 from public.extraction_journal")) == 1
-        # The conversation went on: the model was shown what it had done before, and wrote nothing again.
+        # The conversation continued: the model saw its earlier calls and repeated no write.
         assert "update_field" in str(server.model.requests[0]["messages"])

@@ -41,7 +41,7 @@ async def test_document_is_extracted_into_fields(serve):
         extraction = result["extraction"]
         assert extraction["document_type"] == "invoice" and extraction["status"] == "completed"
         assert extraction["extracted_fields"] == {"number": "1", "vendor": {"name": "Acme"}}
-        # What is shown is what was found on the page; what the agent says of it stands beside it.
+        # The location is the one found on the page; the agent's quote is stored next to it.
         assert extraction["confidence_scores"] == {"number": 1.0, "vendor.name": 0.0}
         found, missing = extraction["evidence"]["number"], extraction["evidence"]["vendor.name"]
         assert (found["state"], found["match"], found["page"], found["quote"]) == ("found", "exact", 1, "1")

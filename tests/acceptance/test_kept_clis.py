@@ -1,4 +1,4 @@
-"""The whole service with CLIs that live on: later runs get those of their organisation, and all else is as ever."""
+"""CLIs that stay alive between runs: reused within an organisation, with unchanged results."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FIELDS = {"fields": {"vendor": "Acme"}, "confidences": {"vendor": 0.9}}
 USED = {"input_tokens": 100, "output_tokens": 10, "cache_read_input_tokens": 4_000}
 
 
-def turns(*blocks) -> list[Turn]:
+def model_turns(*blocks) -> list[Turn]:
     return [Turn([block], usage=USED) for block in blocks]
 
 
 async def metrics(server, name: str) -> dict[str, float]:
-    """{label: value} of a metric."""
+    """Return the values of a metric by label."""
     families = text_string_to_metric_families((await server.http.get("/metrics", headers=SCRAPER)).text)
     return {
         next(iter(sample.labels.values())): sample.value
@@ -34,10 +34,12 @@ async def metrics(server, name: str) -> dict[str, float]:
 
 async def test_runs_share_clis_only_within_their_organisation(serve):
     script = Script(
-        turns(call("get_document_text"), call("extract_fields", FIELDS), call("complete_extraction"), text("Done."))
+        model_turns(
+            call("get_document_text"), call("extract_fields", FIELDS), call("complete_extraction"), text("Done.")
+        )
     )
     async with serve(script, max_live_agents=2, warm_spares=1) as server, server.client() as other:
-        assert (await server.http.get("/readyz")).status_code == 200  # with or without what is connected in advance
+        assert (await server.http.get("/readyz")).status_code == 200  # with or without spare CLIs
         await until(lambda: len(cli_processes()) == 1)
         spare = cli_processes()[0].pid
         runs = []
@@ -56,6 +58,9 @@ async def test_runs_share_clis_only_within_their_organisation(serve):
             shown = (await http.get(f"/api/runs/{run['run_id']}")).json()
             assert (shown["usage"]["turns"], shown["usage"]["cache_read_input_tokens"]) == (4, 16_000)
         for http, count in ((server.http, 2), (other, 1)):
-            (used,) = (await http.get("/api/usage")).json()["items"]
-            assert (used["messages"], used["cache_read_input_tokens"]) == (4 * count, 16_000 * count)
-    assert cli_processes() == []  # told to end, it leaves none
+            (acquired_by_source,) = (await http.get("/api/usage")).json()["items"]
+            assert (acquired_by_source["messages"], acquired_by_source["cache_read_input_tokens"]) == (
+                4 * count,
+                16_000 * count,
+            )
+    assert cli_processes() == []  # no CLI remains after the end

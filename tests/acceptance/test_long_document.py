@@ -1,4 +1,4 @@
-"""A hundred pages through the whole service, the wanted value on the last."""
+"""A document of a hundred pages with the value on the last page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_model_that_continues_reading_finds_the_last_page(serve):
         line = results[-1][0].splitlines()[-1]
         event = json.loads(line) if line.startswith("{") else {}
         if event.get("code") == "more":
-            # The sentence and the data say the same.
+            # The message and the data report the same pages.
             assert f'[more: call get_document_text with pages "{event["data"]["pages"]}"]' in results[-1][0]
             return [call("get_document_text", {"pages": event["data"]["pages"]})]
         if "stored" not in event.get("code", ""):

@@ -1,5 +1,4 @@
-"""An ordinary document takes one call of the model: its text stands in the first message, and the run ends with the
-call that completes it. The real CLI, a scripted model, a real Postgres."""
+"""An ordinary document needs one model message: its text is in the first message, and completion ends the run."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ IDENTIFY = {"document_type": "invoice", "confidence": 0.9}
 FIELDS = {"fields": {"number": "1", "total": 10.0}, "confidences": {"number": 0.9, "total": 0.8}}
 
 
-def whole(summary: str | None = "Two fields.", **fields) -> list[Call]:
-    """All that an extraction takes, as one message."""
+def extraction_calls(summary: str | None = "Two fields.", **fields) -> list[Call]:
+    """Return all calls of an extraction, as one message."""
     return [
         call("identify_document", IDENTIFY),
         call("extract_fields", FIELDS | fields),
@@ -34,20 +33,20 @@ def whole(summary: str | None = "Two fields.", **fields) -> list[Call]:
     ]
 
 
-def first(finished) -> str:
+def first_message_text(finished) -> str:
     return json.dumps(finished.requests[0]["messages"], ensure_ascii=False)
 
 
-def statuses(finished) -> dict[str, str]:
+def call_statuses(finished) -> dict[str, str]:
     return {entry["tool"]: entry["status"] for entry in finished.ledger}
 
 
 @pytest.mark.story
 async def test_run_needs_one_message_of_the_model(case):
-    finished = await case.execute_run(Script([whole()]))
-    assert len(finished.requests) == 1 and "Vendor: Acme GmbH" in first(finished)
+    finished = await case.execute_run(Script([extraction_calls()]))
+    assert len(finished.requests) == 1 and "Vendor: Acme GmbH" in first_message_text(finished)
     assert (finished.state["status"], finished.state["answer"]) == ("completed", "Two fields.")
-    assert set(statuses(finished).values()) == {"done"}
+    assert set(call_statuses(finished).values()) == {"done"}
     stored = case.extraction()
     assert (stored["status"], stored["extracted_fields"]) == ("completed", {"number": "1", "total": 10.0})
     ended = [(event.get("tool_result"), event.get("text"), event.get("complete")) for event in finished.events[-3:]]
@@ -55,24 +54,24 @@ async def test_run_needs_one_message_of_the_model(case):
 
 
 async def test_model_writes_the_answer_without_a_summary(case):
-    finished = await case.execute_run(Script([whole(None), [text("Done.")]]))
+    finished = await case.execute_run(Script([extraction_calls(None), [text("Done.")]]))
     assert len(finished.requests) == 2
     assert (finished.state["status"], finished.state["answer"]) == ("completed", "Done.")
 
 
 async def test_calls_after_a_refused_call_are_refused(case):
-    bad = call("extract_fields", {"fields": {"a": 1}, "confidences": {"b": 1.0}})
-    script = Script([[whole()[0], bad, whole()[2]], whole()[1:]])
+    failing_call = call("extract_fields", {"fields": {"a": 1}, "confidences": {"b": 1.0}})
+    script = Script([[extraction_calls()[0], failing_call, extraction_calls()[2]], extraction_calls()[1:]])
     finished = await case.execute_run(script)
     assert finished.state["status"] == "completed" and len(finished.requests) == 2
-    (_, first_failed), (why, second_failed), (behind, third_failed) = finished.results
+    (_, first_failed), (why, second_failed), (later_calls, third_failed) = finished.results
     assert (first_failed, second_failed, third_failed) == (False, True, True)
-    assert "holds no value there" in why and "behind_refused" in behind and "extract_fields" in behind
+    assert "holds no value there" in why and "behind_refused" in later_calls and "extract_fields" in later_calls
     assert [entry["status"] for entry in finished.ledger] == ["done", "failed", "refused", "done", "done"]
 
 
 @pytest.mark.parametrize(
-    "bad",
+    "failing_call",
     [
         raw_call("update_field", '{"path": "a", '),
         call("drop_table"),
@@ -81,15 +80,17 @@ async def test_calls_after_a_refused_call_are_refused(case):
     ],
     ids=["no JSON", "no tool", "no value", "no such page"],
 )
-async def test_completion_after_a_refused_call_is_refused(case, bad):
-    finished = await case.execute_run(Script([[bad, whole()[2]], [text("Stopped.")]]))
+async def test_completion_after_a_refused_call_is_refused(case, failing_call):
+    finished = await case.execute_run(Script([[failing_call, extraction_calls()[2]], [text("Stopped.")]]))
     assert finished.state["answer"] == "Stopped." and case.extraction()["status"] == "in_progress"
     assert "behind_refused" in finished.results[1][0]
 
 
 async def test_completion_after_an_unread_result_is_refused(case):
     await case.set_fields({"total": 1})
-    finished = await case.execute_run(Script([[call("search_document", {"query": "Acme"}), whole()[2]], [whole()[2]]]))
+    finished = await case.execute_run(
+        Script([[call("search_document", {"query": "Acme"}), extraction_calls()[2]], [extraction_calls()[2]]])
+    )
     assert "answer_unread" in finished.results[1][0]
     assert len(finished.requests) == 2 and finished.state["status"] == "completed"
 
@@ -105,7 +106,7 @@ async def test_write_after_a_refused_write_does_not_hit_another_row(case):
 
 async def test_calls_after_the_ending_call_are_refused(case):
     late = call("update_field", {"path": "late", "value": 1, "confidence": 1.0})
-    finished = await case.execute_run(Script([[*whole(), late, call("get_document_text")]]))
+    finished = await case.execute_run(Script([[*extraction_calls(), late, call("get_document_text")]]))
     assert finished.state["status"] == "completed" and "late" not in case.extraction()["extracted_fields"]
     assert late.id not in [entry["id"] for entry in finished.ledger]
 
@@ -123,7 +124,7 @@ async def test_refused_completion_lists_all_faults(database, clone, make_user):
         case.sql(
             "update public.extractions set schema = %s::json where id = %s", json.dumps(schema), case.extraction_id
         )
-        finished = await case.execute_run(Script([whole(), [text("Stopped.")]]))
+        finished = await case.execute_run(Script([extraction_calls(), [text("Stopped.")]]))
         text_sent, failed = finished.results[2]
         assert failed and "unread_pages" in text_sent and "vendor" in text_sent and "2" in text_sent
 
@@ -133,7 +134,7 @@ async def test_correction_does_not_end_after_a_write_became_a_proposal(case):
     async with case.database.as_user(case.scope) as conn:
         await extractions.update_field(conn, case.extraction_id, ["vendor"], "Acme Ltd", {}, {})
     change = call("update_field", {"path": "vendor", "value": "Acne", "confidence": 1.0})
-    script = Script([[change, whole("Set the vendor to Acne.")[2]], [text("The vendor stays.")]])
+    script = Script([[change, extraction_calls("Set the vendor to Acne.")[2]], [text("The vendor stays.")]])
     finished = await case.execute_run(script, task="correct", instructions="the total is 3")
     assert "not_stored" in finished.results[0][0] and "answer_unread" in finished.results[1][0]
     assert finished.state["answer"] == "The vendor stays."
@@ -142,14 +143,14 @@ async def test_correction_does_not_end_after_a_write_became_a_proposal(case):
 async def test_one_call_at_a_time_awaits_approval(case):
     finished = await case.execute_run(answer_by_rules, approval="ask")
     assert finished.state["status"] == "awaiting_approval"
-    assert statuses(finished) == {"identify_document": "done", "extract_fields": "pending"}
+    assert call_statuses(finished) == {"identify_document": "done", "extract_fields": "pending"}
     assert finished.requests[0]["tool_choice"]["disable_parallel_tool_use"] is True
 
 
 @pytest.mark.parametrize("approved", [True, False])
 async def test_completion_asks_unless_the_values_were_approved(case, approved):
     await case.set_fields({"note": "x"})
-    kind, save, done = call("identify_document", {"document_type": "invoice"}), *whole()[1:]
+    kind, save, done = call("identify_document", {"document_type": "invoice"}), *extraction_calls()[1:]
     script = Script([[kind], [save], [done]])
     waiting = await case.execute_run(script, approval="ask")
     await decide(case.database, case.scope, waiting.run_id, Decision(save.id, approved=approved))
@@ -165,12 +166,12 @@ async def test_changing_a_set_document_type_asks(case):
     finished = await case.execute_run(
         Script([[call("identify_document", {"document_type": "invoice"})]]), approval="ask"
     )
-    assert statuses(finished) == {"identify_document": "pending"}
+    assert call_statuses(finished) == {"identify_document": "pending"}
 
 
 async def test_an_approved_completion_ends_the_run_without_the_model(case):
     await case.set_fields({"total": 1})
-    script = Script([whole()[2:]])
+    script = Script([extraction_calls()[2:]])
     waiting = await case.execute_run(script, approval="ask")
     assert waiting.state["status"] == "awaiting_approval"
     seen = waiting.ledger[0]
@@ -183,8 +184,8 @@ async def test_an_approved_completion_ends_the_run_without_the_model(case):
 
 @pytest.mark.real_cli("it is killed")
 async def test_worker_death_between_two_calls_of_a_message_loses_nothing(case):
-    """The message's second call waits for a lock when the CLI is killed: the next attempt does what is left."""
-    calls = whole()
+    """The CLI is killed while the second call waits for a lock. The next attempt executes the remaining calls."""
+    calls = extraction_calls()
     with psycopg.connect(case.owner_url) as conn:
         conn.execute("lock table public.extraction_journal in exclusive mode")
         working = asyncio.create_task(case.execute_run(Script([calls])))
@@ -195,7 +196,7 @@ async def test_worker_death_between_two_calls_of_a_message_loses_nothing(case):
             cli.kill()
         with pytest.raises(Unavailable):
             await working
-    later = await case.execute_run(Script([calls, repeat_forever(lambda body: whole("Again."))]), run_id["id"])
+    later = await case.execute_run(Script([calls, repeat_forever(lambda body: extraction_calls("Again."))]), run_id["id"])
     assert later.state["status"] == "completed" and later.state["answer"] == "Again."
     assert case.extraction()["version"] == 1
     assert [row["path"] for row in case.journal()] == [["number"], ["total"]]
@@ -210,22 +211,23 @@ async def test_worker_death_after_the_completion_needs_no_model(case):
     assert (finished.state["status"], finished.state["answer"], finished.requests) == ("completed", "It was done.", [])
 
 
-def longest_common(one: str, other: str) -> str:
+def common_prefix(one: str, other: str) -> str:
     return one[: next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)]
 
 
-def as_cached(finished) -> str:
-    """A request in the order in which the model's service keeps it: tools, prompt, messages."""
+def cached_text(finished) -> str:
+    """Return a request in the order of prompt caching: tools, system prompt, messages."""
     (request,) = finished.requests
     return json.dumps([request["tools"], request["system"], request["messages"]], ensure_ascii=False)
 
 
 @pytest.mark.real_cli("what it caches")
 async def test_request_starts_with_the_shared_prefix(database, clone, make_user):
-    """Documents of one schema share all up to the document; those of two schemas all up to the schema."""
+    """Documents of one schema share everything up to the document; other documents share everything up to the
+    schema."""
     schemas = [{"type": "object", "title": title, "properties": {"number": {}}} for title in ("Bill", "Order")]
     sent = []
-    async with warm_pool(Script([whole()])) as warm:
+    async with warm_pool(Script([extraction_calls()])) as warm:
         scope = await make_user()
         for page, schema in (("One.", 0), ("Two.", 0), ("One.", 1), ("Three.", 0)):
             async with document_with_pages(database, clone.owner_url, scope, [page]) as case:
@@ -233,16 +235,16 @@ async def test_request_starts_with_the_shared_prefix(database, clone, make_user)
                 case.sql("update public.extractions set schema = %s::json where id = %s", text_sent, case.extraction_id)
                 finished = await warm.execute_run(case, instructions="Read it well.")
                 sent.append(finished)
-    # The first run's CLI was not cleared yet: its conversation begins without the notes of that.
-    _, two, three, four = map(as_cached, sent)
+    # The first run's CLI was not cleared before, so its conversation has no message about clearing.
+    _, two, three, four = map(cached_text, sent)
     assert two.index("Bill") < two.index("Read it well.") < two.index("Two.")
-    assert len(longest_common(two, four)) > two.index("Read it well.")
-    assert two.index("Bill") >= len(longest_common(two, three)) > two.index("Extract all fields")
+    assert len(common_prefix(two, four)) > two.index("Read it well.")
+    assert two.index("Bill") >= len(common_prefix(two, three)) > two.index("Extract all fields")
     for finished in sent:
         asked = finished.requests[0]
         assert (asked["output_config"]["effort"], asked["thinking"]["type"]) == ("medium", "disabled")
     marks = [json.dumps(finished.requests[0]).count("cache_control") for finished in sent]
-    assert max(marks) <= 4  # more are refused
+    assert max(marks) <= 4  # the API refuses more
     (block,) = [block for message in sent[1].requests[0]["messages"] for block in message["content"]
                 if isinstance(block, dict) and "Bill" in block["text"]]  # fmt: skip
     assert "cache_control" in block and "Read it well." not in block["text"]

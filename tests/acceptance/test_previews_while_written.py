@@ -1,4 +1,4 @@
-"""A person sees what the model writes as it is written: the real CLI, a model that writes slowly, over HTTP."""
+"""Previews of values while the model writes them: the real CLI, a slow model, over HTTP."""
 
 from __future__ import annotations
 
@@ -28,41 +28,41 @@ COMPLETE = call("complete_extraction", {"summary": "Two fields."})
 SSE = {"accept": "text/event-stream"}
 
 
-def saved(**fields: Any) -> Call:
+def extract_fields_call(**fields: Any) -> Call:
     return call("extract_fields", {"fields": fields, "confidences": dict.fromkeys(fields, 0.9)})
 
 
-class Pen:
-    """A model's hand: it writes on until it has written so far, and then waits."""
+class PausingWriter:
+    """Pauses the model's output after each of these texts until `go_on` is called."""
 
-    def __init__(self, *until_written: str) -> None:
-        self._stops = {words: asyncio.Event() for words in until_written}
+    def __init__(self, *pauses_after: str) -> None:
+        self._stops = {words: asyncio.Event() for words in pauses_after}
 
     async def __call__(self, written: str) -> None:
         for words, goes_on in self._stops.items():
             if words in written:
                 await goes_on.wait()
 
-    def go_on(self) -> None:
-        """Write on to the next place to stop."""
+    def continue_writing(self) -> None:
+        """Continue until the next pause."""
         next(one for one in self._stops.values() if not one.is_set()).set()
 
 
-class Watcher:
-    """Whoever reads a stream: what it was told, as it came."""
+class StreamReader:
+    """Collects the events of a stream."""
 
     def __init__(self) -> None:
         self.received: list[tuple[int | None, dict[str, Any]]] = []
 
-    def previews(self, **of: Any) -> list[dict[str, Any]]:
+    def previews(self, **wanted: Any) -> list[dict[str, Any]]:
         return [
             event
             for number, event in self.received
-            if number is None and event["type"].startswith("preview") and of.items() <= event.items()
+            if number is None and event["type"].startswith("preview") and wanted.items() <= event.items()
         ]
 
     @property
-    def kept(self) -> list[dict[str, Any]]:
+    def stored_events(self) -> list[dict[str, Any]]:
         return [event for number, event in self.received if number is not None]
 
     async def read(self, stream: httpx.Response) -> None:
@@ -76,11 +76,11 @@ class Watcher:
 
 
 @asynccontextmanager
-async def watching(
+async def reading_stream(
     http: httpx.AsyncClient, method: str, path: str, *, deltas: bool = True, **asked: Any
-) -> AsyncIterator[Watcher]:
-    """Reads a stream; whoever leaves this has read it to its end."""
-    watcher = Watcher()
+) -> AsyncIterator[StreamReader]:
+    """Read a stream in the background. The block's end waits for the end of the stream."""
+    watcher = StreamReader()
     async with (
         asyncio.timeout(PATIENCE),
         http.stream(method, path, params={"deltas": str(deltas).lower()}, headers=SSE, **asked) as stream,
@@ -96,40 +96,40 @@ async def watching(
 
 @pytest.mark.story
 async def test_each_field_is_previewed_and_replaced_by_its_stored_value(serve):
-    pen = Pen('"number": "1"', '"total": 10.0}')
-    fields = saved(number="1", total=10.0)
+    pen = PausingWriter('"number": "1"', '"total": 10.0}')
+    fields = extract_fields_call(number="1", total=10.0)
     async with serve(Script([stream_in_steps(pen, IDENTIFIED, fields, COMPLETE)])) as server:
         body = {"document_id": str(await server.upload_text())}
-        async with watching(server.http, "POST", "/api/agent/extract", json=body) as live:
+        async with reading_stream(server.http, "POST", "/api/agent/extract", json=body) as live:
             await until(live.previews)
             (number,) = live.previews()
             assert (number["call_id"], number["path"], number["value"]) == (fields.id, "number", "1")
-            # Another comes now, one who has not asked, and one of another organisation.
-            at = f"/api/runs/{live.kept[0]['run_id']}/events"
+            # More clients connect: one later, one without deltas, and one of another organisation.
+            at = f"/api/runs/{live.stored_events[0]['run_id']}/events"
             stranger = server.client()
             assert (await stranger.get(at, params={"deltas": "true"}, headers=SSE)).status_code == 404
             await stranger.aclose()
             async with (
-                watching(server.http, "GET", at) as late,
-                watching(server.http, "GET", at, deltas=False) as plain,
+                reading_stream(server.http, "GET", at) as late,
+                reading_stream(server.http, "GET", at, deltas=False) as plain,
             ):
-                await until(lambda: late.kept)
-                pen.go_on()
+                await until(lambda: late.stored_events)
+                pen.continue_writing()
                 await until(lambda: len(live.previews()) == 2 and late.previews())
-                assert late.previews() == live.previews()[1:] and not any(map(_changes, live.kept))
+                assert late.previews() == live.previews()[1:] and not any(map(_is_field_change, live.stored_events))
                 assert live.previews()[1]["path"] == "total"
-                pen.go_on()
-        assert live.kept == late.kept == plain.kept and not plain.previews()
-        (changed,) = [event for event in live.kept if event["type"] == "changed"]
+                pen.continue_writing()
+        assert live.stored_events == late.stored_events == plain.stored_events and not plain.previews()
+        (changed,) = [event for event in live.stored_events if event["type"] == "changed"]
         assert {one["path"]: one["value"] for one in changed["changed"]} == {"number": "1", "total": 10.0}
-        # No preview comes behind the event that it was the preview of, and none was taken back.
+        # No preview follows its stored value, and none was withdrawn.
         last = max(at for at, (_, event) in enumerate(live.received) if event["type"] == "preview")
-        assert last < next(at for at, (_, event) in enumerate(live.received) if _changes(event))
-        assert len(live.previews()) == 2 and live.kept[-1]["complete"]
+        assert last < next(at for at, (_, event) in enumerate(live.received) if _is_field_change(event))
+        assert len(live.previews()) == 2 and live.stored_events[-1]["complete"]
         assert "preview" not in (await server.http.get(at)).text
 
 
-def _changes(event: dict[str, Any]) -> bool:
+def _is_field_change(event: dict[str, Any]) -> bool:
     return event["type"] == "changed"
 
 

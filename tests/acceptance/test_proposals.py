@@ -1,4 +1,4 @@
-"""What a person set survives the next run: it proposes, and the person decides."""
+"""Values set by a user survive the next run: it proposes changes, and the user decides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fieldmark.testing.script import Script
 pytestmark = pytest.mark.anyio
 
 
-def extracting(total):
+def extraction_script(total):
     fields = {"vendor": {"name": "Acme GmbH"}, "total": total}
     return [
         [call("extract_fields", {"fields": fields, "confidences": {"vendor.name": 0.8, "total": 0.9}})],
@@ -20,7 +20,7 @@ def extracting(total):
 
 @pytest.mark.story
 async def test_second_run_proposes_changes_to_a_persons_values_and_writes_the_rest(serve):
-    first, second = Script(extracting(10.5)), Script(extracting(10))
+    first, second = Script(extraction_script(10.5)), Script(extraction_script(10))
     runs: list[Script] = [first]
     async with serve(lambda body: runs[-1](body)) as server:
         document_id = str(await server.upload_text())
@@ -39,7 +39,7 @@ async def test_second_run_proposes_changes_to_a_persons_values_and_writes_the_re
         (proposal,) = after["proposals"]
         assert (proposal["path"], proposal["old"], proposal["new"]) == ("total", 11, 10)
         assert proposal["run_id"] == run["run_id"] and proposal["confidence_scores"] == {"total": 0.98}
-        # The model was told, and nobody was told of a change.
+        # The model was informed of the proposals, and no change event was sent.
         events = (await server.http.get(f"/api/runs/{run['run_id']}/events")).text
         assert 'a person set the values at [\\"total\\"]' in events and '"changed"' not in events
         body = {"decisions": [{"id": proposal["id"], "accepted": True}]}

@@ -1,4 +1,4 @@
-"""Runs on one extraction take turns; the service that stops ends its runs and leaves no process."""
+"""Runs on one extraction are sequential. A stopping service ends its runs and leaves no process."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ async def test_runs_on_one_extraction_are_sequential_others_are_not(serve, clone
     go_on = asyncio.Event()
     extracting = Script([[update_call("first")], [text("Done.")]])
 
-    async def slow(body):
+    async def answer_slowly(body):
         await go_on.wait()
         return [text("Corrected.")]
 
     scripts = {
-        "slowly": Script([[update_call("second")], slow]),
+        "slowly": Script([[update_call("second")], answer_slowly]),
         "quickly": Script([[update_call("third")], [text("Corrected.")]]),
     }
 
@@ -32,7 +32,7 @@ async def test_runs_on_one_extraction_are_sequential_others_are_not(serve, clone
         chosen = next((script for word, script in scripts.items() if word in said), extracting)
         return await chosen(body)
 
-    def states():
+    def run_states():
         rows = sql(clone.owner_url, "select input, status from public.runs where task = 'correct'")
         return {row["input"]["message"]: row["status"] for row in rows}
 
@@ -46,13 +46,13 @@ async def test_runs_on_one_extraction_are_sequential_others_are_not(serve, clone
             return asyncio.create_task(server.http.post("/api/agent/correct", json=body))
 
         slowly = correct("slowly")
-        await until(lambda: states().get("slowly") == "running")
+        await until(lambda: run_states().get("slowly") == "running")
         quickly = correct("quickly")
-        await until(lambda: "quickly" in states())
-        # A run on another extraction of the same document passes both.
+        await until(lambda: "quickly" in run_states())
+        # A run on another extraction of the same document runs before both.
         other = await server.extract(document_id)
         assert other["status"] == "completed"
-        assert states() == {"slowly": "running", "quickly": "queued"}
+        assert run_states() == {"slowly": "running", "quickly": "queued"}
         go_on.set()
         results = [(await task).json() for task in (slowly, quickly)]
         assert [result["status"] for result in results] == ["completed", "completed"]

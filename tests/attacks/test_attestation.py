@@ -1,4 +1,5 @@
-"""The CLI has our eight tools and nothing else; with one thing more, or past the hook, a run ends."""
+"""The CLI offers exactly our eight tools. A run ends if it offers anything else, or if the permission hook does not
+run."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
 
-EIGHT = {
+OUR_TOOLS = {
     "get_document_text",
     "search_document",
     "get_current_extraction",
@@ -26,7 +27,7 @@ EIGHT = {
     "remove_field",
     "complete_extraction",
 }
-TOOLS = [f"mcp__fieldmark__{name}" for name in EIGHT]
+TOOLS = [f"mcp__fieldmark__{name}" for name in OUR_TOOLS]
 UPDATE = call("update_field", {"path": "total", "value": 1, "confidence": 1.0})
 FORTY = [call("update_field", {"path": f"f{n}", "value": n, "confidence": 1.0}) for n in range(40)]
 
@@ -44,7 +45,7 @@ async def test_cli_offers_exactly_our_tools(case):
         assert request["tool_choice"]["disable_parallel_tool_use"] is True
 
 
-CHANGES = {
+EXTRAS = {
     "its usual tools": lambda o: replace(o, tools=None),
     "another server": lambda o: replace(
         o, mcp_servers={**o.mcp_servers, "other": {"type": "stdio", "command": "/bin/false"}}
@@ -56,9 +57,9 @@ CHANGES = {
 
 
 @pytest.mark.real_cli("it says what it has")
-@pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.parametrize("what", EXTRAS)
 async def test_cli_with_anything_extra_is_rejected(case, what):
-    async with cli_conversation(case, Script([[UPDATE], [text("Done.")]]), change=CHANGES[what]) as talk:
+    async with cli_conversation(case, Script([[UPDATE], [text("Done.")]]), change=EXTRAS[what]) as talk:
         with pytest.raises(SandboxViolation):
             await talk.all()
 
@@ -80,9 +81,9 @@ HOSTILE = {
 
 @pytest.mark.real_cli("it says what it has")
 async def test_files_in_the_cli_folder_add_nothing(case):
-    """The folder is empty when a run begins; if ever it were not, what lies there would be of no use."""
+    """The folder is empty when a run starts. Should it ever contain files, they must have no effect."""
 
-    def furnished(options):
+    def add_files(options):
         for name, content in HOSTILE.items():
             path = Path(options.cwd) / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,8 +92,8 @@ async def test_files_in_the_cli_folder_add_nothing(case):
             path.chmod(0o777)
         return options
 
-    async with cli_conversation(case, Script([[text("Done.")]]), change=furnished) as talk:
-        assert "Done." in str(await talk.all())  # and not SandboxViolation
+    async with cli_conversation(case, Script([[text("Done.")]]), change=add_files) as talk:
+        assert "Done." in str(await talk.all())  # not a SandboxViolation
         assert "banana" not in talk.sent
 
 
@@ -167,7 +168,7 @@ async def test_cli_refuses_a_call_whose_hook_fails(case):
 
     script = Script([[call("get_document_text")], [UPDATE], [text("Done.")]])
     async with cli_conversation(case, script, change=with_broken_hook) as talk:
-        assert "Done." in str(await talk.all())  # it reaches no tool, which would be a violation
+        assert "Done." in str(await talk.all())  # a call that reached a tool would be a violation
         assert [is_error for _, is_error in tool_results(talk.model.requests[-1])] == [True, True]
         assert "10.00 EUR" not in talk.sent
     assert case.extraction()["version"] == 0

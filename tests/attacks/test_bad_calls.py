@@ -1,4 +1,4 @@
-"""Whatever the model sends as a call: an answer it can mend or a clear refusal, and the extraction as it was."""
+"""Any call the model sends: an error it can correct or a clear refusal, and the extraction unchanged."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def nested(depth: int) -> str:
     return '{"path": "total", "confidence": 1, "value": %s}' % ("[" * depth + "]" * depth)
 
 
-# (the call, what the model is told, how the ledger has it: None = it never came to the hook)
-BAD = {
+# (call, text in the model's result, recorded status; None if it never reached the hook)
+INVALID_CALLS = {
     "broken JSON": (raw('{"path": "total", "value": '), "could not be parsed as JSON", None),
     "NaN": (raw('{"path": "total", "value": NaN, "confidence": 1}'), "could not be parsed as JSON", None),
     "a list": (raw("[1, 2]"), "path: Field required.", "refused"),
@@ -47,7 +47,7 @@ BAD = {
     "an empty key": (update(value={"": 1}), "has 0 characters", "refused"),
     "a long key": (update(value={"k" * 201: 1}), "has 201 characters", "refused"),
     "300 KB": (update(value=LONG), "at most 262,144 are allowed", "refused"),
-    "a path that is none": (update(path="a..b"), "character 2", "failed"),
+    "an invalid path": (update(path="a..b"), "character 2", "failed"),
     "a path through a value": (update(path="total.net"), "already contains the value 10", "failed"),
     "past the end": (update(path="items[5]"), "past the end", "failed"),
     "nothing to remove": (call("remove_field", {"path": "vendor.phone"}), "There is no value at path", "failed"),
@@ -62,23 +62,23 @@ BAD = {
 async def test_invalid_calls_change_nothing_and_return_a_reason(case):
     await case.set_fields(FIELDS)
     before = case.extraction()
-    finished = await case.execute_run(Script([*[[bad] for bad, _, _ in BAD.values()], [text("Done.")]]))
+    finished = await case.execute_run(Script([*[[bad] for bad, _, _ in INVALID_CALLS.values()], [text("Done.")]]))
     assert finished.state["status"] == "completed"
-    answers = dict(zip(BAD, finished.results, strict=True))
-    for what, (_, reason, _) in BAD.items():
+    answers = dict(zip(INVALID_CALLS, finished.results, strict=True))
+    for what, (_, reason, _) in INVALID_CALLS.items():
         said, is_error = answers[what]
         assert is_error and reason in said, (what, said)
-    ledger = {entry["id"]: entry for entry in finished.ledger}
-    for what, (bad, reason, status) in BAD.items():
-        entry = ledger.pop(bad.id, None)
+    recorded_status = {entry["id"]: entry for entry in finished.ledger}
+    for what, (bad, reason, status) in INVALID_CALLS.items():
+        entry = recorded_status.pop(bad.id, None)
         assert (entry and entry["status"]) == status, what
         if entry:
             assert reason in (entry["reason"] or entry["result"]), what
-    assert not ledger
-    assert case.extraction() == before and len(case.journal()) == 3  # those of the beginning
-    # Whoever watches is told the same, without what the CLI wraps around it, and without the load.
+    assert not recorded_status
+    assert case.extraction() == before and len(case.journal()) == 3  # the events at the start
+    # Stream readers get the same message, without the CLI's markup and without the arguments.
     ended = [event for event in finished.events if event.get("status") == "error"]
-    assert len(ended) == len(BAD) and not [event for event in ended if "PreToolUse" in event["error"]]
+    assert len(ended) == len(INVALID_CALLS) and not [event for event in ended if "PreToolUse" in event["error"]]
     assert LONG[:10_000] not in json.dumps(finished.events)
 
 
@@ -86,7 +86,7 @@ async def test_invalid_calls_change_nothing_and_return_a_reason(case):
 async def test_invalid_calls_in_one_message_do_not_end_the_run(case):
     await case.set_fields(FIELDS)
     before = case.extraction()
-    at_once = [*(bad for bad, _, _ in BAD.values()), call("complete_extraction", {"summary": "Done."})]
+    at_once = [*(bad for bad, _, _ in INVALID_CALLS.values()), call("complete_extraction", {"summary": "Done."})]
     finished = await case.execute_run(Script([at_once, [text("Stopped.")]]))
     assert (finished.state["status"], finished.state["answer"]) == ("completed", "Stopped.")
     assert len(finished.results) == len(at_once) and all(failed for _, failed in finished.results)
@@ -94,13 +94,13 @@ async def test_invalid_calls_in_one_message_do_not_end_the_run(case):
     assert case.extraction() == before and len(case.journal()) == 3
 
 
-GOOD = {
+UNUSUAL_CALLS = {
     "a number": (update(value=12.5), 12.5),
     "32 levels at most": (raw(nested(31)), json.loads("[" * 31 + "]" * 31)),
     "a pair of surrogates": (raw('{"path": "total", "value": "\\ud83d\\ude00", "confidence": 1}'), "😀"),
-    # The CLI itself makes a number of it, as the tool's schema says.
+    # The CLI converts it to a number, as the tool's schema says.
     "a confidence as text": (update(value=3, confidence="0.9"), 3),
-    # Lost by the CLI before anybody of us could see it: the answer reads back what is stored.
+    # Changed by the CLI before it reaches us: the result returns the stored value.
     "a number beyond a double": (raw('{"path": "total", "value": 1e999, "confidence": 1}'), None),
     "the second of two equal keys": (raw('{"path": "total", "value": {"a": 1, "a": 2}, "confidence": 1}'), {"a": 2}),
     "more digits than a double has": (
@@ -113,20 +113,24 @@ GOOD = {
 async def test_unusual_but_valid_values_are_stored_exactly(case):
     stored = []
 
-    def look(then):
+    def read_back(then):
         async def step(body):
             stored.append((await asyncio.to_thread(case.extraction))["extracted_fields"].get("total"))
             return then
 
         return step
 
-    steps = [[good] for good, _ in GOOD.values()]
-    finished = await case.execute_run(Script([steps[0], *[look(step) for step in steps[1:]], look([text("Done.")])]))
-    assert stored == [value for _, value in GOOD.values()]
-    assert case.extraction()["version"] == len(GOOD)
-    for (what, (_, value)), (said, is_error) in zip(GOOD.items(), finished.results, strict=True):
-        shown = json.dumps({"total": value}, ensure_ascii=False)
-        assert not is_error and f"Stored, version {list(GOOD).index(what) + 1}: {shown[:20_000]}" in said, what
+    steps = [[good] for good, _ in UNUSUAL_CALLS.values()]
+    finished = await case.execute_run(
+        Script([steps[0], *[read_back(step) for step in steps[1:]], read_back([text("Done.")])])
+    )
+    assert stored == [value for _, value in UNUSUAL_CALLS.values()]
+    assert case.extraction()["version"] == len(UNUSUAL_CALLS)
+    for (what, (_, value)), (said, is_error) in zip(UNUSUAL_CALLS.items(), finished.results, strict=True):
+        result_text = json.dumps({"total": value}, ensure_ascii=False)
+        assert (
+            not is_error and f"Stored, version {list(UNUSUAL_CALLS).index(what) + 1}: {result_text[:20_000]}" in said
+        ), what
 
 
 async def test_writes_of_one_message_run_in_order_and_once(case):
@@ -138,7 +142,7 @@ async def test_writes_of_one_message_run_in_order_and_once(case):
     changed = [(row["version"], row["path"], row["call_id"]) for row in case.journal()]
     assert changed == [(n + 1, [name], calls[n].id) for n, name in enumerate("abcdef")]
     read = finished.results[3][0]
-    assert '"c": 2' in read and '"d"' not in read  # it stands between them
+    assert '"c": 2' in read and '"d"' not in read  # read between the two writes
     said = finished.events
     ended = [event["call_id"] for event in said if event.get("tool_result") == "update_field"]
     assert ended == [one.id for one in calls]

@@ -1,4 +1,4 @@
-"""What reads like a command or a file's name is text, wherever it stands: nothing is read, nothing is run."""
+"""Text that looks like a command or a file mention has no effect, wherever it appears."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECRETS = ["root:x:0:0", Path("/etc/os-release").read_text().splitlines()[0]]
 
 
 async def test_unconfined_cli_reads_a_mentioned_file(memory_path):
-    """The control: a CLI as it comes does what these tests say that ours does not."""
+    """Control: an unrestricted CLI does read the mentioned file."""
     async with OfflineModel(Script([[text("Done.")]])) as model:
         options = ClaudeAgentOptions(
             cwd=memory_path,
@@ -62,8 +62,14 @@ async def test_commands_and_mentions_in_any_input_stay_text(database, clone, mak
         read, found, _, _ = finished.results
         assert all(command in read[0] for command in COMMANDS) and "page 1: @/etc/passwd" in found[0]
         assert case.extraction()["extracted_fields"] == {"note": TEXT}
-        for whose in (case.scope.user_id, case.scope.org_id, case.document_id, case.extraction_id, finished.run_id):
-            assert str(whose) not in str(
+        for id_ in (
+            case.scope.user_id,
+            case.scope.org_id,
+            case.document_id,
+            case.extraction_id,
+            finished.run_id,
+        ):
+            assert str(id_) not in str(
                 [[request["system"], request["messages"], request["tools"]] for request in finished.requests]
             )
         assert str(Path.cwd()) not in finished.sent and "test-key" not in finished.sent

@@ -1,4 +1,4 @@
-"""A reader that its file took over, as the service forks it: what it cannot do, and what it can without each guard."""
+"""A compromised reader forked from the service's forkserver: what it cannot do, and what each guard alone prevents."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ scoped = pytest.mark.skipif(landlock.version() < landlock.SCOPES_SIGNALS, reason
 root = pytest.mark.skipif(not AS_ROOT, reason="only root has other users to give")
 
 SECRET = "tocsin of the first"
-# A reader tries everything after its job. Its file names another reader, or bids it stay where that one can find it.
-START = """
+# The reader attempts all attacks after its job. Its file contains the other reader's id, or asks it to stay alive.
+ATTACKS = """
 import sys; sys.path.insert(0, sys.argv.pop())
 import ctypes, json, os, re, socket, time
 from fieldmark.documents.reading import child, forkserver
@@ -81,15 +81,17 @@ forkserver.confine_early()
 child.load(ocr=False)
 forkserver.serve(work)
 """
-# What is taken away, to see that each guard is what holds.
+# Code that removes one guard each.
 WITHOUT_OWN_CONFINEMENT = "forkserver.confine_early, first = lambda: None, forkserver.confine_early; first()"
 WITHOUT_CLOSING = "os.closerange = lambda *_: None"
 WITHOUT_LOCKDOWN = "child.lock_down = lambda *_: None"
 
 
 @asynccontextmanager
-async def reader(server: Forkserver, folder: Path, text: str, user: int | None) -> AsyncGenerator[tuple[int, set[str]]]:
-    """The id of a reader that has done its job and tried everything, and what it could."""
+async def attacking_reader(
+    server: Forkserver, folder: Path, text: str, user: int | None
+) -> AsyncGenerator[tuple[int, set[str]]]:
+    """Start a reader, let it attempt all attacks, and yield its process id and the attacks that succeeded."""
     path = folder / "a.txt"
     path.write_text(text)
     job = job_to_json(ReadJob(f"{text[:30]}.txt"), Limits(), user)
@@ -104,40 +106,44 @@ async def reader(server: Forkserver, folder: Path, text: str, user: int | None) 
         os.close(file)
 
 
-async def deeds(folder: Path, *, user: int | None, gone: str = "", other_user: int | None = None) -> set[str]:
-    """What a reader can do beside another one, whose document was read just before."""
-    server = Forkserver("plain", START.replace("GONE", gone))
+async def successful_attacks(
+    folder: Path, *, user: int | None, removed_guards: str = "", other_user: int | None = None
+) -> set[str]:
+    """Return the attacks that succeed next to a reader of another document."""
+    server = Forkserver("plain", ATTACKS.replace("GONE", removed_guards))
     try:
-        async with reader(server, folder, f"stay, {SECRET}", other_user) as (other, first):
+        async with attacking_reader(server, folder, f"stay, {SECRET}", other_user) as (other, first):
             assert "knows it" in first and "knew it before" not in first
-            async with reader(server, folder, f"other {other}", user) as (_, said):
-                return said
+            async with attacking_reader(server, folder, f"other {other}", user) as (_, succeeded):
+                return succeeded
     finally:
         server.stop()
 
 
 async def test_forked_reader_has_no_other_document_or_descriptor(tmp_path: Path) -> None:
     user = 62_601 if AS_ROOT else None
-    said = await deeds(tmp_path, user=user, other_user=62_602 if AS_ROOT else None)
-    assert said == {"open []", "dumpable 0", f"user {user or os.geteuid()}"}
-    said = await deeds(tmp_path, user=user, gone=WITHOUT_CLOSING)
-    assert not said & {"open []", "knew it before", "knows it"}
+    succeeded = await successful_attacks(tmp_path, user=user, other_user=62_602 if AS_ROOT else None)
+    assert succeeded == {"open []", "dumpable 0", f"user {user or os.geteuid()}"}
+    succeeded = await successful_attacks(tmp_path, user=user, removed_guards=WITHOUT_CLOSING)
+    assert not succeeded & {"open []", "knew it before", "knows it"}
 
 
 @scoped
 async def test_landlock_alone_confines_a_forked_reader(tmp_path: Path) -> None:
-    said = await deeds(tmp_path, user=None)
-    assert not said & {"parent", "other"} and f"user {os.geteuid()}" in said
-    said = await deeds(tmp_path, user=None, gone=WITHOUT_OWN_CONFINEMENT)
-    assert said >= {"parent", "other"}, "those of one confinement reach each other"
+    succeeded = await successful_attacks(tmp_path, user=None)
+    assert not succeeded & {"parent", "other"} and f"user {os.geteuid()}" in succeeded
+    succeeded = await successful_attacks(tmp_path, user=None, removed_guards=WITHOUT_OWN_CONFINEMENT)
+    assert succeeded >= {"parent", "other"}, "those of one confinement reach each other"
 
 
 @root
 async def test_separate_user_alone_confines_a_forked_reader(tmp_path: Path) -> None:
-    said = await deeds(tmp_path, user=62_601, other_user=62_602, gone=WITHOUT_OWN_CONFINEMENT)
-    assert not said & {"parent", "other"} and "user 62601" in said
+    succeeded = await successful_attacks(
+        tmp_path, user=62_601, other_user=62_602, removed_guards=WITHOUT_OWN_CONFINEMENT
+    )
+    assert not succeeded & {"parent", "other"} and "user 62601" in succeeded
 
 
 async def test_unconfined_forked_reader_can_reach_other_files(tmp_path: Path) -> None:
-    said = await deeds(tmp_path, user=62_601, gone=WITHOUT_LOCKDOWN)
-    assert said >= {"socket", "file", "process", "dumpable 1", f"user {os.geteuid()}"}
+    succeeded = await successful_attacks(tmp_path, user=62_601, removed_guards=WITHOUT_LOCKDOWN)
+    assert succeeded >= {"socket", "file", "process", "dumpable 1", f"user {os.geteuid()}"}

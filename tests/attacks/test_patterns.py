@@ -1,5 +1,5 @@
-"""No regular expression of the package takes time that grows with the square of its input. Every pattern is found among
-the modules' attributes and in their source, and run over long texts that are made of its own characters."""
+"""No regular expression of the package takes quadratic time. All patterns are collected from module attributes and
+sources, and run on long texts built from their own characters."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ def is_pattern(value: Any) -> bool:
     return isinstance(value, re.Pattern | regex.Pattern)
 
 
-def held(value: Any) -> Iterator[Any]:
+def contained_values(value: Any) -> Iterator[Any]:
     if is_pattern(value):
         yield value
     elif isinstance(value, dict | list | tuple | set | frozenset):
         inner: Any = value  # pyright: ignore[reportUnknownVariableType]
         for one in inner.values() if isinstance(value, dict) else inner:
-            yield from held(one)
+            yield from contained_values(one)
 
 
 class Source:
-    """The calls of a module's source that name patterns."""
+    """The regular expression calls in a module's source."""
 
     def __init__(self, module: Any) -> None:
         self.module = module
@@ -78,7 +78,7 @@ class Source:
         }
 
     def literals(self, node: ast.AST | None = None, inside: Any = None) -> Iterator[tuple[str, Any]]:
-        """The method and the pattern of each call of `re` or `regex`."""
+        """Yield method and pattern of each call of `re` or `regex`."""
         for child in ast.iter_child_nodes(node or self.tree):
             function = child if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else inside
             if (
@@ -86,7 +86,7 @@ class Source:
                 and isinstance(child.func, ast.Attribute)
                 and getattr(child.func.value, "id", "") in ("re", "regex")
                 and child.func.attr in FLAGS_AT
-                and (function or child.func.attr != "compile")  # a module's pattern is an attribute of it
+                and (function or child.func.attr != "compile")  # compiled patterns are found as attributes
             ):
                 flags: Any = [one.value for one in child.keywords if one.arg == "flags"]
                 flags = self.evaluate((flags or child.args[FLAGS_AT[child.func.attr] :] or [ast.Constant(0)])[0])
@@ -99,7 +99,7 @@ class Source:
         return eval(ast.unparse(node), self.space)
 
     def texts(self, node: Any, function: Any) -> list[Any]:
-        """What an expression may be. Of a text that is built in parts, an unknown part is `x`."""
+        """Return the possible values of an expression. An unknown part of a concatenation is `x`."""
         if isinstance(node, ast.JoinedStr):
             parts = [self.texts(one, function) for one in node.values]
             return ["".join(map(str, one)) for one in itertools.product(*parts)]
@@ -114,7 +114,7 @@ class Source:
             return [*self.evaluate(node.value).values()]
         if isinstance(node, ast.Name) and function is not None:
             names = [one.arg for one in function.args.args]
-            given = [
+            run_arguments = [
                 one.value
                 for one in ast.walk(function)
                 if isinstance(one, ast.Assign) and any(getattr(to, "id", "") == node.id for to in one.targets)
@@ -123,13 +123,15 @@ class Source:
                 for one in ast.walk(self.tree)
                 if isinstance(one, ast.Call) and getattr(one.func, "id", "") == function.name and node.id in names
             ]
-            if given:
-                return [text for one in given for text in self.texts(one, None if node.id in names else function)]
+            if run_arguments:
+                return [
+                    text for one in run_arguments for text in self.texts(one, None if node.id in names else function)
+                ]
         return [self.evaluate(node)]
 
 
 def collect() -> dict[Any, tuple[str, set[str]]]:
-    """Every pattern, with a place of it and the methods that it is used by."""
+    """Return every pattern with a location and the methods it is used with."""
     found: dict[Any, tuple[str, set[str]]] = {}
 
     def add(pattern: Any, where: str, methods: set[str]) -> None:
@@ -142,8 +144,8 @@ def collect() -> dict[Any, tuple[str, set[str]]]:
         name = source.module.__name__
         for attribute, value in source.space.items():
             own = {method for one, method in used if one == attribute} if is_pattern(value) else set[str]()
-            # Patterns in a list are used by some other name; `split` is of texts.
-            for pattern in held(value):
+            # Patterns in a list are used by another name; `split` is usually a method of str.
+            for pattern in contained_values(value):
                 add(pattern, f"{name}.{attribute}", own or {method for _, method in source.used} - {"split"})
         try:
             for method, pattern in source.literals():
@@ -155,22 +157,22 @@ def collect() -> dict[Any, tuple[str, set[str]]]:
 
 
 def texts_for(pattern: Any) -> list[tuple[str, str]]:
-    """Beginnings, and what is repeated behind them: the signs that the pattern names, and what leads to each of its
+    """Return prefixes and the text to repeat after each: the pattern's characters, and what leads to each of its
     repetitions."""
     tries = dict.fromkeys(("", one) for one in SIGNS)
     tries |= dict.fromkeys(itertools.product(("1", "a", "1-"), " \n1a-"))
     text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
     own = [*dict.fromkeys(re.sub(r"\\.|[\[\](){}?*+|^$]", "", text))][:8]
     tries |= dict.fromkeys(("", one + two) for one in own for two in [*own, " ", "1", "a"])
-    # What a pattern demands before something is repeated: its words as they are.
+    # The literal text that the pattern needs before a repetition.
     words = re.findall(r"(?:[^\W\d_]|[ /<>!\"'(#-]){2,}", text)[:6]
     tries |= dict.fromkeys(("", one + two) for one, two in itertools.pairwise(["", *words, ""]) if words)
     tries |= dict.fromkeys(itertools.product(words, " 1a-"))
     return [*tries]
 
 
-def run(pattern: Any, method: str, begin: str, body: str, size: int) -> None:
-    text: Any = begin + body * (size // len(body)) + "\x00"
+def run(pattern: Any, method: str, prefix: str, repeated: str, size: int) -> None:
+    text: Any = prefix + repeated * (size // len(repeated)) + "\x00"
     text = text if isinstance(pattern.pattern, str) else text.encode("latin-1", "ignore")
     if method == "search":
         pattern.sub(text[:0], text)
@@ -178,23 +180,23 @@ def run(pattern: Any, method: str, begin: str, body: str, size: int) -> None:
         getattr(pattern, method)(text)
 
 
-def seconds_of(*given: Any) -> float:
+def cpu_seconds(*run_arguments: Any) -> float:
     began = time.thread_time()
-    run(*given)
+    run(*run_arguments)
     return time.thread_time() - began
 
 
-def slow_ones(patterns: list[tuple[Any, str]]) -> Iterator[tuple[Any, str, str, str]]:
-    """The patterns, each with its method, that need more than SECONDS of the processor, and the text with which."""
-    tries = [(*one, begin, body) for one in patterns for begin, body in texts_for(one[0])]
+def slow_patterns(patterns: list[tuple[Any, str]]) -> Iterator[tuple[Any, str, str, str]]:
+    """Yield the patterns that need more than SECONDS of CPU time, each with method, prefix and repeated text."""
+    tries = [(*one, prefix, repeated) for one in patterns for prefix, repeated in texts_for(one[0])]
     while tries:
         reader, writer = os.pipe()
         if (child := os.fork()) == 0:
             for one in tries:
                 os.write(writer, b".")
                 signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
-                # A square shows here already: most patterns need no long text.
-                short, longer = (seconds_of(*one, size) for size in SHORT)
+                # Quadratic time shows with a short text already; most patterns need no long one.
+                short, longer = (cpu_seconds(*one, size) for size in SHORT)
                 if longer > 0.001 and longer > 5 * short:
                     run(*one, LONG)
             os._exit(0)
@@ -211,13 +213,13 @@ def slow_ones(patterns: list[tuple[Any, str]]) -> Iterator[tuple[Any, str, str, 
 
 def main() -> None:
     found = collect()
-    for pattern, method, *text in slow_ones([(one, method) for one in found for method in sorted(found[one][1])]):
+    for pattern, method, *text in slow_patterns([(one, method) for one in found for method in sorted(found[one][1])]):
         print(f"SLOW {found[pattern][0]} {method} {text}: {pattern.pattern!r}"[:500])
     print("patterns", len(found))
 
 
 def test_no_pattern_takes_quadratic_time() -> None:
-    # A program of its own, since it forks.
+    # In its own process, since it forks.
     done = subprocess.run([sys.executable, __file__], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     *slow, (_, count) = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
@@ -228,7 +230,7 @@ def test_no_pattern_takes_quadratic_time() -> None:
 def test_slow_pattern_is_detected() -> None:
     slow = [(r"\d+x", "search"), (r"^\s*\d", "search"), (r"\s*(\d+)\s*-?\s*", "fullmatch"), (r"(?:a+)+b", "match")]
     patterns = [(re.compile(text, re.MULTILINE), method) for text, method in [*slow, (r"(?<!\d)\d+(?!\d)", "search")]]
-    assert [(pattern.pattern, method) for pattern, method, *_ in slow_ones(patterns)] == slow
+    assert [(pattern.pattern, method) for pattern, method, *_ in slow_patterns(patterns)] == slow
 
 
 if __name__ == "__main__":

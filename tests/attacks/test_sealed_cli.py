@@ -1,4 +1,4 @@
-"""What the CLI's process has: a short list of variables, no rights, limits, a folder of its own; and that it goes."""
+"""The CLI process: few variables, no privileges, resource limits, its own folder; and it ends with the service."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def sockets(pid: int) -> set[str]:
 
 
 @pytest.fixture
-def in_a_group():
-    """What the service belongs to beside its own group, where it may choose."""
+def supplementary_group():
+    """Give the service a supplementary group, where it may choose one."""
     if os.geteuid() != 0:
         yield
         return
@@ -76,11 +76,13 @@ def in_a_group():
     os.setgroups(before)
 
 
-async def test_cli_inherits_no_variables_privileges_connections_or_signals(case, monkeypatch, in_a_group):
+async def test_cli_inherits_no_variables_privileges_connections_or_signals(case, monkeypatch, supplementary_group):
     for name in ("FIELDMARK_CANARY", "DATABASE_URL", "SUPABASE_SECRET_KEY", "ANTHROPIC_AUTH_TOKEN", "NODE_OPTIONS"):
         monkeypatch.setenv(name, f"canary-{name}" if name != "NODE_OPTIONS" else "--canary-node")
     probe = [sys.executable, "-c", "import os; print(os.environ)"]
-    assert "canary-DATABASE_URL" in subprocess.check_output(probe, text=True)  # what any other child would get
+    assert "canary-DATABASE_URL" in subprocess.check_output(
+        probe, text=True
+    )  # variables that other child processes would inherit
     as_root = os.geteuid() == 0
     async with run_in_progress(case, seconds=77) as (_, cli):
         environment = cli.environ()
@@ -88,7 +90,7 @@ async def test_cli_inherits_no_variables_privileges_connections_or_signals(case,
         assert "canary" not in str(environment)
         assert environment["ANTHROPIC_API_KEY"] == "test-key"
         assert environment["CLAUDE_AGENT_SDK_CLIENT_APP"] == f"fieldmark/{__version__}"
-        assert environment["CLAUDE_CODE_MAX_RETRIES"] == "3"  # as the service says
+        assert environment["CLAUDE_CODE_MAX_RETRIES"] == "3"  # as configured
         assert "canary" not in str(cli.cmdline()) and "test-key" not in str(cli.cmdline())
 
         home, config = home_folder(cli), home_folder(cli) / "config"
@@ -110,11 +112,11 @@ async def test_cli_inherits_no_variables_privileges_connections_or_signals(case,
             assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0
         limits = Path(f"/proc/{cli.pid}/limits").read_text().splitlines()
         allowed = {line[:25].strip(): line[25:].split()[:2] for line in limits}
-        assert allowed["Max cpu time"] == ["77", "77"]  # the run's seconds
+        assert allowed["Max cpu time"] == ["77", "77"]  # the run's time limit
         assert allowed["Max core file size"] == ["0", "0"]
         assert allowed["Max open files"] == ["1024", "1024"]
 
-        assert sockets(os.getpid())  # to the database, among others
+        assert sockets(os.getpid())  # the service has connections, such as to the database
         assert not sockets(os.getpid()) & sockets(cli.pid)
         # Ctrl-C signals the group of the service, which ends its CLIs itself.
         assert int((home / "pid").read_text()) == cli.pid
@@ -128,16 +130,16 @@ async def test_runs_have_separate_folders(case):
     homes: list[set[Path]] = []
     owners: list[int] = []
 
-    async def look(body):
+    async def inspect_cli(body):
         await both.wait()
         homes.append({home_folder(cli) for cli in cli_processes()})
         owners.extend(home.stat().st_uid for home in homes[-1])
         await both.wait()
         return [text("Done.")]
 
-    await asyncio.gather(case.execute_run(look), (await case.another_extraction()).execute_run(look))
+    await asyncio.gather(case.execute_run(inspect_cli), (await case.another_extraction()).execute_run(inspect_cli))
     assert homes[0] == homes[1] and len(homes[0]) == 2
-    assert len(set(owners)) == (2 if os.geteuid() == 0 else 1)  # and no user, where there are others to be had
+    assert len(set(owners)) == (2 if os.geteuid() == 0 else 1)  # different users, if available
     assert not any(home.exists() for home in homes[0])
 
 
@@ -154,11 +156,11 @@ async def test_cli_cannot_read_files_outside_its_folder(case, monkeypatch, memor
     monkeypatch.setattr("tempfile.tempdir", str(memory_path))
     homes = []
 
-    async def look(body):
+    async def inspect_cli(body):
         homes.extend(home_folder(cli) for cli in cli_processes())
         return [text("Done.")]
 
-    finished = await case.execute_run(look)
+    finished = await case.execute_run(inspect_cli)
     assert homes[0].parent == memory_path and finished.state["status"] == "completed"
     assert "banana" not in finished.sent
 
@@ -225,7 +227,7 @@ asyncio.run(main())
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give rights up")
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv (util-linux) is not there")
 async def test_root_with_fewer_capabilities_can_end_its_cli():
-    rights = "-all,+chown,+dac_override,+fowner,+kill,+setgid,+setuid,+setpcap"  # in a container, or fewer
+    rights = "-all,+chown,+dac_override,+fowner,+kill,+setgid,+setuid,+setpcap"  # in a container
     service = await asyncio.create_subprocess_exec(
         "setpriv", "--bounding-set", rights, sys.executable, "-c", SERVICE_IN_A_CONTAINER, stdout=subprocess.PIPE
     )
@@ -243,14 +245,14 @@ async def test_killed_service_takes_its_cli_down():
                 assert line
         (cli,) = cli_processes()
         home = home_folder(cli)
-        cli.suspend()  # so that it cannot notice by itself
+        cli.suspend()  # so that the CLI cannot notice the end by itself
         service.kill()
         try:
             await until(lambda: not is_alive(cli))
         finally:
             with contextlib.suppress(psutil.NoSuchProcess):
                 cli.kill()
-            shutil.rmtree(home)  # nobody is left to do it
+            shutil.rmtree(home)  # the killed service cannot remove it
     finally:
         if service.returncode is None:
             service.kill()
@@ -278,7 +280,7 @@ time.sleep(600)
 @pytest.mark.parametrize("killed", [False, True])
 async def test_service_killed_while_its_cli_starts_leaves_no_process(memory_path, killed):
     launcher = Path(pool.__file__).with_name("sealed-cli.sh")
-    os.mkfifo(memory_path / "pid")  # the launcher stops here until somebody reads
+    os.mkfifo(memory_path / "pid")  # the launcher blocks here until the pipe is read
     service = await asyncio.create_subprocess_exec(sys.executable, "-c", LAUNCHED, str(launcher), str(memory_path))
     cli = None
     try:
@@ -288,7 +290,7 @@ async def test_service_killed_while_its_cli_starts_leaves_no_process(memory_path
             await service.wait()
         assert int((memory_path / "pid").read_text()) == cli.pid
 
-        # Neither may be concluded from the launcher, which is alive in both cases and ends by itself in one.
+        # The launcher does not show this: it is alive in both cases and ends by itself in one.
         await until(lambda: not is_alive(cli) or is_cli_itself(cli))
         assert is_cli_itself(cli) is not killed
     finally:

@@ -1,5 +1,5 @@
-"""A CLI or a reader that was taken over, beside Postgres and another CLI: what it cannot do to them, and what it could
-if it were not confined. Two guards hold, each alone: a user of its own (where the service is root), and Landlock."""
+"""A compromised CLI or file reader next to Postgres and another CLI: what it cannot do, and what an unconfined one can.
+Two guards each suffice: a separate user (if the service is root), and Landlock."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ scoped = pytest.mark.skipif(
 )
 root = pytest.mark.skipif(not AS_ROOT, reason="only root has other users to give")
 
-DEEDS = """
+ATTACKS = """
 kill -0 {pid} 2>/dev/null && echo signalled
 cat {folder}/secret 2>/dev/null
 tr '\\0' '\\n' < /proc/{pid}/environ 2>/dev/null | grep ^SECRET
@@ -105,7 +105,7 @@ time.sleep(600)
 
 @dataclass(frozen=True)
 class Victim:
-    """A process of one user, with something in its memory, its environment and its folder."""
+    """A process of a user, with a secret in its memory, environment and folder."""
 
     pid: int
     address: int
@@ -116,7 +116,7 @@ class Victim:
 
 @pytest.fixture
 def victim() -> Iterator[Victim]:
-    """It stands for Postgres and for another CLI: nothing of it is closed but by its user."""
+    """Start a process that represents Postgres and another CLI: only its user protects it."""
     user = 62_600 if AS_ROOT else os.geteuid()
     place = Path(tempfile.mkdtemp(prefix="fieldmark-separate-"))
     place.chmod(0o711)
@@ -142,8 +142,8 @@ def victim() -> Iterator[Victim]:
         shutil.rmtree(place)
 
 
-def as_cli(victim: Victim, user: int, confine: str) -> list[str]:
-    """What a CLI can say after it has tried everything."""
+def attacks_as_cli(victim: Victim, user: int, confine: str) -> list[str]:
+    """Attempt all attacks as a CLI and return those that succeed."""
     for path in (victim.home, victim.home / "config"):
         os.chown(path, user, -1)
     environment = {
@@ -166,56 +166,56 @@ def as_cli(victim: Victim, user: int, confine: str) -> list[str]:
         "CLAUDE_CODE_SDK_READS_SESSION_STATE": "",
         "ANTHROPIC_BASE_URL": "",
     }
-    deeds = DEEDS.format(pid=victim.pid, folder=victim.folder)
+    deeds = ATTACKS.format(pid=victim.pid, folder=victim.folder)
     done = subprocess.run([LAUNCHER, "-c", deeds], env=environment, capture_output=True, text=True, cwd=victim.home)
     return done.stdout.splitlines()
 
 
-def as_reader(victim: Victim, how: str, user: int) -> list[str]:
-    """What a reader can say after it has tried everything."""
-    arguments = map(str, (victim.pid, victim.folder, victim.address, how, user))
+def attacks_as_reader(victim: Victim, mode: str, user: int) -> list[str]:
+    """Attempt all attacks as a file reader and return those that succeed."""
+    arguments = map(str, (victim.pid, victim.folder, victim.address, mode, user))
     done = subprocess.run([sys.executable, "-I", "-c", READER, *arguments], capture_output=True, text=True, cwd="/")
     assert "Traceback" not in done.stderr, done.stderr
     return done.stdout.split()
 
 
 @pytest.fixture
-def unconfined(victim: Victim) -> str:
-    """What stands in for landlock.py where the other guard is to hold alone."""
+def no_landlock(victim: Victim) -> str:
+    """Return a replacement of landlock.py without confinement, to test the other guard alone."""
     path = victim.home.parent / "nothing.py"
     path.write_text("import os, sys; os.execv(sys.argv[4], sys.argv[4:])")
     return str(path)
 
 
-def test_unconfined_process_can_attack_processes_of_its_user(victim: Victim, unconfined: str) -> None:
-    said = as_cli(victim, victim.user, unconfined)
-    assert said == ["signalled", "secret of a file", "SECRET=of the environment", "mine"]
+def test_unconfined_process_can_attack_processes_of_its_user(victim: Victim, no_landlock: str) -> None:
+    succeeded = attacks_as_cli(victim, victim.user, no_landlock)
+    assert succeeded == ["signalled", "secret of a file", "SECRET=of the environment", "mine"]
     assert not (victim.folder / "doomed").exists() and (victim.folder / "planted").exists()
     (victim.folder / "doomed").touch()
-    assert as_reader(victim, "free", victim.user) == ["mine", "signalled", "secret", "memory", "unlinked"]
+    assert attacks_as_reader(victim, "free", victim.user) == ["mine", "signalled", "secret", "memory", "unlinked"]
 
 
 @scoped
 def test_landlock_alone_confines_a_cli(victim: Victim) -> None:
-    assert as_cli(victim, victim.user, landlock.__file__) == ["mine"]
+    assert attacks_as_cli(victim, victim.user, landlock.__file__) == ["mine"]
     assert (victim.folder / "doomed").exists() and not (victim.folder / "planted").exists()
 
 
 @root
-def test_separate_user_alone_confines_a_cli(victim: Victim, unconfined: str) -> None:
-    assert as_cli(victim, 62_601, unconfined) == ["mine"]
+def test_separate_user_alone_confines_a_cli(victim: Victim, no_landlock: str) -> None:
+    assert attacks_as_cli(victim, 62_601, no_landlock) == ["mine"]
     assert (victim.folder / "doomed").exists() and not (victim.folder / "planted").exists()
 
 
 @scoped
 def test_landlock_alone_confines_a_reader(victim: Victim) -> None:
-    assert as_reader(victim, "landlock", victim.user) == ["mine"]
+    assert attacks_as_reader(victim, "landlock", victim.user) == ["mine"]
     assert (victim.folder / "doomed").exists()
 
 
 @root
 def test_separate_user_alone_confines_a_reader(victim: Victim) -> None:
-    assert as_reader(victim, "user", 62_601) == ["mine"]
+    assert attacks_as_reader(victim, "user", 62_601) == ["mine"]
     assert (victim.folder / "doomed").exists()
 
 
@@ -285,9 +285,9 @@ for name, at in ("environ", 0), ("mem", address):
 """
 
 
-@pytest.mark.parametrize(("how", "seen"), [("closed", []), ("open", ["environ", "mem"])])
-def test_service_memory_is_closed_to_its_own_user(how: str, seen: list[str]) -> None:
-    arguments = ["-I", "-S", "-c", HOLDER, how, "62600", str(BACKEND)]
+@pytest.mark.parametrize(("mode", "seen"), [("closed", []), ("open", ["environ", "mem"])])
+def test_service_memory_is_closed_to_its_own_user(mode: str, seen: list[str]) -> None:
+    arguments = ["-I", "-S", "-c", HOLDER, mode, "62600", str(BACKEND)]
     with subprocess.Popen(
         [sys.executable, *arguments],
         stdin=subprocess.PIPE,
@@ -316,12 +316,12 @@ async def test_every_entry_point_disables_core_dumps(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_root", "version", "said"),
+    ("is_root", "version", "succeeded"),
     [(True, 0, ""), (False, 6, ""), (False, 5, "6.12"), (False, 0, "no Landlock")],
 )
-def test_weaker_isolation_is_logged(is_root: bool, version: int, said: str) -> None:
+def test_weaker_isolation_is_logged(is_root: bool, version: int, succeeded: str) -> None:
     warning = isolation_warning_for(is_root, version)
-    assert (warning is None) is (said == "") and said in (warning or "")
+    assert (warning is None) is (succeeded == "") and succeeded in (warning or "")
     assert isolation_warning() == isolation_warning_for(AS_ROOT, landlock.version())
 
 

@@ -1,4 +1,4 @@
-"""Runs `fieldmark` commands as their users do: processes with an environment, a standard input, a terminal."""
+"""Runs `fieldmark` commands as users do: as processes with an environment, standard input and a terminal."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ INVOICE = SAMPLES / "i2d_AzureInterior.pdf"
 SOURCE = str(Path(fieldmark.__file__).parents[1])
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
-# A suite that was started with nohup ignores SIGHUP, and so would every command that it starts.
+# Under nohup, this process and its children would ignore SIGHUP.
 _COMMAND = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); from fieldmark.cli import main; main()"
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a command ended."""
+class CompletedCommand:
+    """Exit code and output of a command that has ended."""
 
     code: int | None
     out: str
@@ -54,7 +54,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Terminal:
-    """A process at a terminal: what it shows, and the keys pressed."""
+    """A process on a terminal: the text it shows, and keys to type."""
 
     process: asyncio.subprocess.Process
     screen: bytearray
@@ -64,19 +64,19 @@ class Terminal:
     def shown(self) -> str:
         return _ESCAPES.sub("", self.screen.decode(errors="replace"))
 
-    async def sees(self, text: str) -> None:
-        given_up = time.monotonic() + PATIENCE
+    async def wait_for(self, text: str) -> None:
+        deadline = time.monotonic() + PATIENCE
         while text not in self.shown:
-            assert time.monotonic() < given_up, f"{text!r} was not shown:\n{self.shown}"
+            assert time.monotonic() < deadline, f"{text!r} was not shown:\n{self.shown}"
             await asyncio.sleep(0.05)
 
-    def types(self, keys: str) -> None:
+    def type_keys(self, keys: str) -> None:
         os.write(self.main, keys.encode())
 
 
 @dataclass
 class Serving:
-    """A running `fieldmark serve`: a client with a token of the local user, and the lines of its standard error."""
+    """A running `fieldmark serve`: an HTTP client of the local user, and the lines of its standard error."""
 
     process: asyncio.subprocess.Process
     http: httpx.AsyncClient
@@ -89,8 +89,8 @@ class Serving:
 
 @dataclass(frozen=True)
 class Commands:
-    """Commands in a folder, with nothing in their environment but `settings`. `server`: the service that they ask, if
-    it is the test's own. `owner_url`: their database, past all policies."""
+    """Runs commands in a folder, with only `settings` in their environment. `server` is the service they ask, if the
+    test runs it. `owner_url` is their database, bypassing row policies."""
 
     folder: Path
     settings: dict[str, str] = field(default_factory=dict)
@@ -114,41 +114,41 @@ class Commands:
         }
         return {name: value for name, value in given.items() if value}
 
-    def having(self, **settings: str) -> Commands:
-        """The same commands with other settings."""
+    def with_settings(self, **settings: str) -> Commands:
+        """Return commands with additional settings."""
         return replace(self, settings=self.settings | settings)
 
-    def by(self, user_id: UUID) -> Commands:
-        """The same commands as another user of the service."""
+    def as_user(self, user_id: UUID) -> Commands:
+        """Return commands of another user of the service."""
         assert self.server is not None
-        return self.having(FIELDMARK_KEY=LocalTokens(self.server.runtime.settings.home).sign(user_id))
+        return self.with_settings(FIELDMARK_KEY=LocalTokens(self.server.runtime.settings.home).sign(user_id))
 
     async def with_key(self, *scopes: str) -> Commands:
-        """The same commands with a key of the local user, of all scopes if none are named."""
+        """Return commands with an API key of the local user. Without arguments the key has all scopes."""
         assert self.server is not None
         async with self.server.client(LOCAL_USER) as http:
             made = await http.post("/api/keys", json={"name": "k", "scopes": list(scopes or Permission)})
         assert made.status_code == 201, made.text
-        return self.having(FIELDMARK_KEY=made.json()["key"])
+        return self.with_settings(FIELDMARK_KEY=made.json()["key"])
 
     def file(self, text: str | bytes = "Invoice number: 1\nTotal: 10.00 EUR\n", name: str | bytes = "a.txt") -> str:
-        """The name of a file in the folder."""
+        """Write a file to the folder and return its name."""
         path = self.folder / os.fsdecode(name)
         path.write_bytes(text.encode() if isinstance(text, str) else text)
         return path.name
 
     async def start(self, *arguments: str, is_fresh: bool = False, **streams: Any) -> asyncio.subprocess.Process:
-        """Start a command. `is_fresh`: in an interpreter of its own, instead of forked."""
+        """Start a command. With `is_fresh` in a new interpreter instead of a fork."""
         given = {"stdin": asyncio.subprocess.DEVNULL, "stdout": asyncio.subprocess.PIPE, "stderr": -1, **streams}
         given |= {"cwd": self.folder, "env": self.environment()}
         if is_fresh:
             return await asyncio.create_subprocess_exec(sys.executable, "-c", _COMMAND, *arguments, **given)
         return await zygote.start(*arguments, **given)
 
-    async def run(self, *arguments: str, stdin: str | None = None, is_fresh: bool = False) -> Ended:
-        """Run a command to its end. `stdin` is piped in; without it there is no input."""
+    async def run(self, *arguments: str, stdin: str | None = None, is_fresh: bool = False) -> CompletedCommand:
+        """Run a command to its end with `stdin` as its input."""
         source = asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE
-        return await ended(await self.start(*arguments, is_fresh=is_fresh, stdin=source), stdin)
+        return await wait_ended(await self.start(*arguments, is_fresh=is_fresh, stdin=source), stdin)
 
     @asynccontextmanager
     async def at_terminal(self, *arguments: str) -> AsyncIterator[Terminal]:
@@ -161,7 +161,7 @@ class Commands:
         def read() -> None:
             try:
                 data = os.read(main, 65_536)
-            except OSError:  # the other end is gone
+            except OSError:  # the process has ended
                 data = b""
             screen.extend(data)
             if not data:
@@ -181,7 +181,7 @@ class Commands:
 
     @asynccontextmanager
     async def serving(self, *arguments: str, is_fresh: bool = False) -> AsyncIterator[Serving]:
-        """`fieldmark serve` on a free port, from when it says where; ended with the block unless it has ended."""
+        """Run `fieldmark serve` on a free port until the block ends."""
         process = await self.start("serve", "--port", "0", *arguments, is_fresh=is_fresh)
         lines: list[str] = []
         said = await read_until(process, "is running at", lines)
@@ -198,7 +198,7 @@ class Commands:
             await process.wait()
 
     def sql(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
-        """Rows as the owner sees them."""
+        """Return rows, queried as the database owner."""
         return sql(self.owner_url, query, *parameters)
 
     def only_run(self) -> dict[str, Any]:
@@ -210,7 +210,7 @@ class Commands:
         return row["extracted_fields"]
 
     def is_stopped(self) -> bool:
-        """Whether no process of the home's embedded Postgres lives: they all hold its lock."""
+        """Return whether no process of the home's embedded Postgres runs."""
         if not (self.home / "postgres").exists():
             return True
         with (self.home / "postgres" / "server").open("r+b") as lock:
@@ -221,8 +221,8 @@ class Commands:
             return True
 
 
-async def ended(process: asyncio.subprocess.Process, stdin: str | None = None) -> Ended:
-    """Wait for a command's end."""
+async def wait_ended(process: asyncio.subprocess.Process, stdin: str | None = None) -> CompletedCommand:
+    """Wait until a command ends."""
     try:
         async with asyncio.timeout(PATIENCE):
             out, err = await process.communicate(None if stdin is None else stdin.encode())
@@ -230,11 +230,11 @@ async def ended(process: asyncio.subprocess.Process, stdin: str | None = None) -
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return Ended(process.returncode, (out or b"").decode(), err.decode())
+    return CompletedCommand(process.returncode, (out or b"").decode(), err.decode())
 
 
 async def read_until(process: asyncio.subprocess.Process, words: str, lines: list[str] | None = None) -> str:
-    """Read standard error up to the line with these words, and return that line."""
+    """Read standard error up to the line that contains these words and return that line."""
     lines = [] if lines is None else lines
     assert process.stderr is not None
     while line := (await process.stderr.readline()).decode():
@@ -250,8 +250,8 @@ async def _collect(process: asyncio.subprocess.Process, lines: list[str]) -> Non
         lines.append(line.decode())
 
 
-def family(process: asyncio.subprocess.Process) -> list[psutil.Process]:
-    """The process and all that it has started, as far as they are still its children."""
+def process_tree(process: asyncio.subprocess.Process) -> list[psutil.Process]:
+    """Return a process and its running descendants."""
     return [psutil.Process(process.pid), *children(process.pid)]
 
 
@@ -260,13 +260,13 @@ def interrupt(process: asyncio.subprocess.Process) -> None:
     os.killpg(process.pid, signal.SIGINT)
 
 
-def run_here(*arguments: str | Path) -> Ended:
-    """A command that ends before it starts anything, in this process: starting one takes longer."""
+def run_here(*arguments: str | Path) -> CompletedCommand:
+    """Run a command in this process, which is faster. Only for commands that end before they start anything."""
     logs, handlers, level = structlog.get_config(), logging.root.handlers[:], logging.root.level
     try:
         done = CliRunner().invoke(_app, [*map(str, arguments)])
-    finally:  # a command that read its settings logs to its own standard error, which is closed by now
+    finally:  # the command's log handler writes to its standard error, which is closed now
         structlog.configure(**logs)
         logging.basicConfig(level=level, handlers=handlers, force=True)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return Ended(done.exit_code, done.stdout, done.stderr)
+    return CompletedCommand(done.exit_code, done.stdout, done.stderr)

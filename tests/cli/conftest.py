@@ -1,4 +1,4 @@
-"""Gives the tests of the command line a home, and commands on a database of their own."""
+"""Fixtures of the command line tests: commands on their own database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from running_server import Clone, Serve
 
 @pytest.fixture(scope="module")
 def home(_home: Path, postgres_major: int) -> Iterator[Commands]:
-    """Commands with an embedded Postgres, one for a module: with a space in its path, in a folder closed to others."""
+    """Commands with one embedded Postgres per module, in a folder with a space in its name that is closed to other
+    users."""
     with tempfile.TemporaryDirectory(prefix="fieldmark cli ", dir=_home, ignore_cleanup_errors=True) as folder:
         work, closed = Path(folder) / "work", Path(folder) / "closed"
         work.mkdir()
@@ -32,27 +33,26 @@ def home(_home: Path, postgres_major: int) -> Iterator[Commands]:
 
 @pytest.fixture
 def commands(serve: Serve, clone: Clone, memory_path: Path) -> Callable[..., Any]:
-    """Commands that know the address and a token of a service in the test's own process, and nothing else:
-    `async with commands(Script([...]), max_live_agents=1) as fieldmark`. What answers for the model is a Script, or the
-    rules of the offline model."""
+    """Commands that know only the address and a token of a service in this process: `async with commands(Script([...]),
+    max_live_agents=1) as fieldmark`. A Script answers as the model, or the rules of the offline model."""
 
     @asynccontextmanager
     async def start(answer: Any = answer_by_rules, **settings: Any) -> AsyncIterator[Commands]:
         async with serve(answer, **settings) as server:
-            known = {"FIELDMARK_SERVER": server.base_url}
-            yield Commands(memory_path, known, clone.owner_url, server.model, server).by(LOCAL_USER)
+            known_settings = {"FIELDMARK_SERVER": server.base_url}
+            yield Commands(memory_path, known_settings, clone.owner_url, server.model, server).as_user(LOCAL_USER)
 
     return start
 
 
 @pytest.fixture
 def local_commands(clone: Clone, memory_path: Path) -> Callable[..., Any]:
-    """Commands that open the service in their own processes: `async with local_commands(Script([...]), EDITOR="…")`."""
+    """Commands that run the service in their own process: `async with local_commands(Script([...]), EDITOR="…")`."""
 
     @asynccontextmanager
     async def start(answer: Any, **settings: str) -> AsyncIterator[Commands]:
         async with OfflineModel(answer) as model:
-            own = {"ANTHROPIC_API_KEY": "test-key", "ANTHROPIC_BASE_URL": model.base_url, **settings}
-            yield Commands(memory_path, {"DATABASE_URL": clone.app_url, **own}, clone.owner_url, model)
+            own_settings = {"ANTHROPIC_API_KEY": "test-key", "ANTHROPIC_BASE_URL": model.base_url, **settings}
+            yield Commands(memory_path, {"DATABASE_URL": clone.app_url, **own_settings}, clone.owner_url, model)
 
     return start

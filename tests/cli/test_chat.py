@@ -1,4 +1,4 @@
-"""`fieldmark chat`: lines in, what the agent says and proposes out, decided on the way."""
+"""`fieldmark chat`: messages, replies and proposals, with decisions on the way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from two_agent_model import chat_script, extraction_call
 pytestmark = pytest.mark.anyio
 
 
-def the_thread(fieldmark) -> dict:
+def only_thread(fieldmark) -> dict:
     (thread,) = fieldmark.sql("select * from public.threads")
     return thread
 
@@ -37,12 +37,12 @@ async def test_piped_chat_is_one_conversation_and_output_is_escaped(commands):
         assert done.out.startswith("Hello.\n") and "[red]not[/red]" in done.out and "\\u001b]0;mine" in done.out
         assert not set("\x1b\u202e\x07") & set(done.out + done.err)
         assert "Good day" in json.dumps(fieldmark.model.requests[-1]["messages"])
-        thread = the_thread(fieldmark)
+        thread = only_thread(fieldmark)
         assert thread["title"] == "Good day" and not thread["shared"]
         assert f"chat {thread['document_id']} --thread {thread['id']}" in done.err
         assert done.err.count("you> What is the total?") == 2 and "I look." in done.err  # the history
         assert "No call is waiting" in done.err
-        # A turn that fails is said, and the conversation goes on.
+        # A failed turn is reported, and the conversation continues.
         go_on = ("chat", str(thread["document_id"]), "--thread", str(thread["id"]))
         failed = await fieldmark.run(*go_on, stdin="Again\n/quit\n")
         assert failed.code == 1 and statuses(fieldmark) == ["completed", "completed", "failed"]
@@ -65,7 +65,7 @@ async def test_edited_call_runs_and_its_child_run_is_followed(commands):
     async with commands(chat_script([extraction_call()], [text("Done.")])) as fieldmark:
         edits = '/edit {"prompt_revid": 1}', f'/edit {{"prompt_revid": "{uuid4()}"}}', "/edit {}"
         done = await fieldmark.run("chat", fieldmark.file(), stdin="\n".join(["extract", *edits, ""]))
-        assert done.code == 1 and done.out == "Done.\n", done.err  # two lines came to nothing
+        assert done.code == 1 and done.out == "Done.\n", done.err  # two answers had no effect
         assert done.err.count("[invalid]") == 2 and "run_extraction" in done.err and "/approve" in done.err
         assert done.err.count("✓") == 3  # two calls of the child run, then the call that started it
         assert fieldmark.fields() == {"total": 10}
@@ -77,7 +77,7 @@ async def test_waiting_call_is_decided_by_another_command(commands):
     async with commands(chat_script([extraction_call()], [text("Done.")])) as fieldmark:
         first = await fieldmark.run("chat", fieldmark.file(), "--message", "extract")
         assert first.code == 4 and "/approve" in first.err, first.err
-        thread = the_thread(fieldmark)
+        thread = only_thread(fieldmark)
         go_on = ["chat", str(thread["document_id"]), "--thread", str(thread["id"])]
         left = await fieldmark.run(*go_on, stdin="/quit\n/approve\n")
         assert left.code == 4 and "you> extract" in left.err and "Extracting the fields" in left.err
@@ -85,11 +85,11 @@ async def test_waiting_call_is_decided_by_another_command(commands):
         assert second.code == 0, second.err
         (reply,) = [json.loads(line) for line in second.out.splitlines()]
         assert (reply["status"], reply["answer"], reply["thread_id"]) == ("completed", "Done.", str(thread["id"]))
-        assert second.err.count("Extracting the fields") < 4  # what was told before is not told again
-        # What cannot be talked about: no such document, another's conversation.
-        absent = await fieldmark.run("chat", str(uuid4()), "-m", "Hello")
-        assert absent.code == 1 and "not_found" in absent.err
-        stranger = await fieldmark.by(uuid4()).run(*go_on)
+        assert second.err.count("Extracting the fields") < 4  # earlier events are not repeated
+        # An unknown document and another user's thread are rejected.
+        unknown_document = await fieldmark.run("chat", str(uuid4()), "-m", "Hello")
+        assert unknown_document.code == 1 and "not_found" in unknown_document.err
+        stranger = await fieldmark.as_user(uuid4()).run(*go_on)
         assert stranger.code == 1 and "not_found" in stranger.err
 
 
@@ -107,19 +107,19 @@ async def test_terminal_chat_streams_and_ctrl_c_cancels_the_turn_first(commands)
         )
 
     async with commands(answer) as fieldmark, fieldmark.at_terminal("chat", fieldmark.file()) as terminal:
-        await terminal.sees("you>")
-        terminal.types("First\n")
-        await terminal.sees("It says")
+        await terminal.wait_for("you>")
+        terminal.type_keys("First\n")
+        await terminal.wait_for("It says")
         assert "kestrel" not in terminal.shown
         goes_on.set()
-        await terminal.sees("heron and kestrel.")
-        terminal.types("Second\n")
+        await terminal.wait_for("heron and kestrel.")
+        terminal.type_keys("Second\n")
         await until(lambda: len(fieldmark.model.requests) >= 2, PATIENCE)
         terminal.process.send_signal(signal.SIGINT)
-        await terminal.sees("[cancelled]")
-        # What waits goes on waiting.
-        terminal.types("Third\n")
-        await terminal.sees("/approve, /reject")
+        await terminal.wait_for("[cancelled]")
+        # The waiting call keeps waiting.
+        terminal.type_keys("Third\n")
+        await terminal.wait_for("/approve, /reject")
         terminal.process.send_signal(signal.SIGINT)
     assert terminal.process.returncode == 130, terminal.shown
     assert terminal.shown.count("heron") == 1

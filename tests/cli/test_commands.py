@@ -1,4 +1,4 @@
-"""`fieldmark migrate`, `token`, `--help`, and what every command says of settings that cannot work."""
+"""`fieldmark migrate`, `token` and `--help`, and how every command reports invalid settings."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from uuid import uuid4
 import jwt
 import psycopg
 import pytest
-from commands import Commands, ended, run_here
+from commands import Commands, run_here, wait_ended
 from psycopg import sql
 
 pytestmark = pytest.mark.anyio
 
-AWAY = "postgresql://fieldmark_app:secret-word@127.0.0.1:1/postgres"
+UNREACHABLE = "postgresql://fieldmark_app:secret-word@127.0.0.1:1/postgres"
 
 
 @pytest.fixture
-def empty(postgres, clone) -> Iterator[dict[str, str]]:
-    """An empty database of another server, as settings name it: the owner's URL, and the service's own. (The clone
-    beside it sees to it that the server knows the service's role already, with its password.)"""
+def empty_database(postgres, clone) -> Iterator[dict[str, str]]:
+    """Return settings with the owner's and the service's URL of an empty database. The clone next to it makes sure that
+    the service's role exists with its password."""
     name = f"test_{uuid4().hex}"
     with psycopg.connect(postgres.owner_url, autocommit=True) as conn:
         conn.execute(sql.SQL("create database {} template template0").format(sql.Identifier(name)))
@@ -32,8 +32,8 @@ def empty(postgres, clone) -> Iterator[dict[str, str]]:
         conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
 
-async def test_external_postgres_is_migrated_by_its_owner_and_served_with_the_app_login(empty, memory_path):
-    fieldmark = Commands(memory_path, empty, empty["DATABASE_OWNER_URL"])
+async def test_external_postgres_is_migrated_by_its_owner_and_served_with_the_app_login(empty_database, memory_path):
+    fieldmark = Commands(memory_path, empty_database, empty_database["DATABASE_OWNER_URL"])
     early = await fieldmark.run("documents")
     assert early.code == 3 and "migrate" in early.err and "Traceback" not in early.err
 
@@ -46,16 +46,17 @@ async def test_external_postgres_is_migrated_by_its_owner_and_served_with_the_ap
 
     listed = await fieldmark.run("documents")
     assert listed.code == 0 and fieldmark.sql("select count(*) from public.memberships") == [{"count": 1}]
-    assert not (fieldmark.home / "postgres").exists()  # no database of our own was started for it
+    assert not (fieldmark.home / "postgres").exists()  # no embedded Postgres was started
 
-    owner = fieldmark.having(DATABASE_URL=empty["DATABASE_OWNER_URL"], DATABASE_OWNER_URL="")
+    owner = fieldmark.with_settings(DATABASE_URL=empty_database["DATABASE_OWNER_URL"], DATABASE_OWNER_URL="")
     refused = await owner.run("serve", "--port", "0")
     assert refused.code == 3 and "superuser" in refused.err and "fieldmark_app" in refused.err
-    assert "Traceback" not in refused.err and urlsplit(empty["DATABASE_OWNER_URL"]).password not in refused.err
+    assert "Traceback" not in refused.err and urlsplit(empty_database["DATABASE_OWNER_URL"]).password not in refused.err
 
 
 @pytest.mark.parametrize(
-    "settings", [{"DATABASE_URL": AWAY}, {"FIELDMARK_HOME": "a file/home"}, {"FIELDMARK_PORT": "secret-word"}, {}]
+    "settings",
+    [{"DATABASE_URL": UNREACHABLE}, {"FIELDMARK_HOME": "a file/home"}, {"FIELDMARK_PORT": "secret-word"}, {}],
 )
 def test_invalid_settings_exit_3(monkeypatch, tmp_path, settings):
     monkeypatch.chdir(tmp_path)
@@ -86,7 +87,7 @@ async def test_token_command_prints_only_the_token(monkeypatch, tmp_path):
     assert (refused.code, refused.out) == (3, "") and "Supabase" in refused.err
     full = os.open("/dev/full", os.O_WRONLY)
     try:
-        done = await ended(await Commands(tmp_path).start("token", stdout=full))
+        done = await wait_ended(await Commands(tmp_path).start("token", stdout=full))
     finally:
         os.close(full)
     assert done.code == 1 and "No space left on device" in done.err

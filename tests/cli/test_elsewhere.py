@@ -1,4 +1,4 @@
-"""Commands against a service: elsewhere with a key, and in their own process. They say the same."""
+"""Commands against a remote service with a key print the same as with the service in their own process."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ async def test_commands_print_the_same_against_a_remote_service(commands, clone)
         assert warning in " ".join(made.err.split())
         extraction = json.loads(made.out)
         assert extraction["extracted_fields"]["invoice_number"] == "4711"
-        assert not here.home.exists()  # nothing was begun on this machine
+        assert not here.home.exists()  # nothing was started on this machine
 
         identity = extraction["id"]
-        # Each way of asking: a list, a thing, a file.
+        # Each kind of response: a list, one item, a file.
         for arguments in (("documents",), ("show", identity), ("export", identity, "--format", "csv")):
             one, other = [await fieldmark.run(*arguments) for fieldmark in (here, there)]
             assert (one.code, one.out) == (0, other.out), (arguments, one.err)
@@ -50,9 +50,9 @@ async def test_commands_print_the_same_against_a_remote_service(commands, clone)
         ended = await there.run("cancel", json.loads((await there.run("runs", "--json")).out.splitlines()[0])["id"])
         assert ended.code == 0 and "completed" in ended.err
 
-        # What is deleted, and what is not there any more, is said for each by itself. Nothing goes unless one agrees.
+        # Each deleted or missing item is reported by itself. Nothing is deleted without confirmation.
         document = extraction["document_id"]
-        stranger = await there.by(uuid4()).run("delete", "document", document, "--yes")
+        stranger = await there.as_user(uuid4()).run("delete", "document", document, "--yes")
         assert stranger.code == 1 and "[not_found]" in stranger.err
         for answer in (None, "n\n"):
             assert (await there.run("delete", "document", document, stdin=answer)).code == 1
@@ -72,14 +72,14 @@ async def test_remote_commands_are_limited_to_the_keys_scopes(commands):
         assert refused.code == 1 and "[scope_missing]" in refused.err
         other = await reader.run("documents", "--org", str(uuid4()))
         assert other.code == 1 and "[not_found]" in other.err
-        nobody = fieldmark.having(FIELDMARK_KEY=f"fm_{'0' * 8}_{'0' * 64}")
-        refused = await nobody.run("documents")
+        with_unknown_key = fieldmark.with_settings(FIELDMARK_KEY=f"fm_{'0' * 8}_{'0' * 64}")
+        refused = await with_unknown_key.run("documents")
         assert refused.code == 3 and "[unauthenticated]" in refused.err
-        looked = await nobody.run("doctor", "--json")
-        checks = {one["name"]: one["state"] for one in json.loads(looked.out)["checks"]}
-        assert (looked.code, checks) == (3, {"settings": "ok", "service": "ok", "key": "failed"})
-        well = await reader.run("doctor", "--json")
-        assert well.code == 0 and json.loads(well.out)["ok"]
+        doctor_report = await with_unknown_key.run("doctor", "--json")
+        doctor_checks = {one["name"]: one["state"] for one in json.loads(doctor_report.out)["checks"]}
+        assert (doctor_report.code, doctor_checks) == (3, {"settings": "ok", "service": "ok", "key": "failed"})
+        valid = await reader.run("doctor", "--json")
+        assert valid.code == 0 and json.loads(valid.out)["ok"]
 
 
 async def test_doctor_reports_problems_and_fixes(local_commands):
@@ -105,15 +105,15 @@ async def test_doctor_reports_problems_and_fixes(local_commands):
                 {"disk", "model", "tokens", "files"},
             ),
         ):
-            done = await fieldmark.having(**settings).run("doctor", "--json")
+            done = await fieldmark.with_settings(**settings).run("doctor", "--json")
             failed = {one["name"]: one["fix"] for one in json.loads(done.out)["checks"] if one["state"] == "failed"}
             assert done.code == 3 and failed.keys() == names and all(failed.values()), (settings, done.out)
             assert "secret" not in done.out + done.err
 
 
 @contextmanager
-def answering(status: int, headers: dict[str, str], body: bytes = b"") -> Iterator[tuple[str, list[str]]]:
-    """A server that answers everything alike: its address, and the tokens that it was sent."""
+def serve_response(status: int, headers: dict[str, str], body: bytes = b"") -> Iterator[tuple[str, list[str]]]:
+    """Serve one response to every request. Yield the URL and the tokens received."""
     tokens: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -134,9 +134,12 @@ def answering(status: int, headers: dict[str, str], body: bytes = b"") -> Iterat
 
 def test_key_is_sent_only_to_the_named_server(monkeypatch):
     monkeypatch.setenv("FIELDMARK_KEY", "fm_secret_word")
-    with answering(200, {}, b"{}") as (other, sent_on), answering(307, {"Location": other}) as (server, sent):
+    with (
+        serve_response(200, {}, b"{}") as (other, forwarded_tokens),
+        serve_response(307, {"Location": other}) as (server, sent),
+    ):
         done = run_here("documents", "--server", server)
-    assert (done.code, sent, sent_on) == (3, ["Bearer fm_secret_word"], [])
+    assert (done.code, sent, forwarded_tokens) == (3, ["Bearer fm_secret_word"], [])
     assert "secret_word" not in done.out + done.err
     refused = run_here("documents", "--server", server, "--key", "secret\nword")
     assert refused.code == 2 and "secret" not in refused.err
@@ -148,7 +151,7 @@ def test_service_output_is_escaped_in_the_terminal():
     listed = {"items": [{"id": hostile, "prefix": "", "scopes": [], "name": hostile}], "next": None}
     listed["items"][0] |= dict.fromkeys(("revoked_at", "expires_at", "last_used_at"))
     for status, body in ((404, problem), (200, listed)):
-        with answering(status, {}, json.dumps(body).encode()) as (server, _):
+        with serve_response(status, {}, json.dumps(body).encode()) as (server, _):
             for options in ((), ("--json",)):
                 done = run_here("key", "list", "--server", server, "--key", "fm_x", *options)
                 assert not set("\x1b\x9b") & set(done.out + done.err)
@@ -158,7 +161,7 @@ def test_service_output_is_escaped_in_the_terminal():
 def test_server_that_is_not_fieldmark_exits_3():
     assert run_here("documents", "--server", "http://127.0.0.1:1", "--key", "fm_x").code == 3
     for body in (b"", b"[]", b"<html>", b'{"items": [{}], "next": null}', b"[" * 100_000):
-        with answering(200, {}, body) as (server, _):
+        with serve_response(200, {}, body) as (server, _):
             for arguments in (("documents",), ("show", str(uuid4()))):
                 done = run_here(*arguments, "--server", server, "--key", "fm_x")
                 assert (done.code, done.out) == (3, ""), (body[:50], arguments)
@@ -166,7 +169,7 @@ def test_server_that_is_not_fieldmark_exits_3():
 
 
 def test_failing_command_shows_details_with_debug(monkeypatch):
-    with answering(200, {"Content-Type": "application/json"}, b"{}") as (server, _):
+    with serve_response(200, {"Content-Type": "application/json"}, b"{}") as (server, _):
         arguments = ("documents", "--server", server, "--key", "fm_secret_word")
         done = run_here(*arguments)
         assert (

@@ -1,4 +1,4 @@
-"""`fieldmark eval`: what it scores, how it ends, and that it leaves nothing."""
+"""`fieldmark eval`: scores, exit codes, and that it leaves no documents."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ pytestmark = pytest.mark.anyio
 GOLD = {"invoice_number": "INV/2023/03/0008", "total": 279.84, "vendor": {"name": "Azure Interior"}}
 
 
-def case(folder: Path, name: str, gold: dict) -> None:
+def write_case(folder: Path, name: str, gold: dict) -> None:
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.gold.json").write_text(json.dumps(gold))
 
 
 async def test_a_folder_is_scored_compared_and_leaves_nothing(local_commands, memory_path):
     folder = memory_path / "cases"
-    case(folder, "azure", GOLD)
+    write_case(folder, "azure", GOLD)
     shutil.copy(INVOICE, folder / "azure.pdf")
     async with local_commands(Script([]), ANTHROPIC_API_KEY="") as fieldmark:
         done = await fieldmark.run("eval", "cases", "--save", "report.json")
@@ -38,12 +38,14 @@ async def test_a_folder_is_scored_compared_and_leaves_nothing(local_commands, me
         assert saved["documents"] == 1 and saved["failed"] == [] and saved["cost_usd"] == 0
         assert saved["fields"]["total"] == {"gold": 1, "exact": 1, "normalised": 1, "located": 1, "extra": 0}
         assert {"document": "azure.pdf", "path": "vendor.name", "gold": "Azure Interior"} in saved["faults"]
-        counted = "select (select count(*) from public.documents) + (select count(*) from public.extractions) as left"
-        assert fieldmark.sql(counted) == [{"left": 0}]
+        count_query = (
+            "select (select count(*) from public.documents) + (select count(*) from public.extractions) as left"
+        )
+        assert fieldmark.sql(count_query) == [{"left": 0}]
 
-        # What was right is wrong now: the gold has changed, as if the agent had. A broken file counts as nothing found.
-        case(folder, "azure", {"extracted_fields": {**GOLD, "total": 280}})
-        case(folder, "broken", GOLD)
+        # With changed gold values the score falls. An unreadable file counts as no values found.
+        write_case(folder, "azure", {"extracted_fields": {**GOLD, "total": 280}})
+        write_case(folder, "broken", GOLD)
         (folder / "broken.pdf").write_bytes(b"%PDF-1.7 no more")
         worse = await fieldmark.run("eval", "cases", "--baseline", "report.json", "--json")
         assert worse.code == 1 and "total: exact 100.0% before, 0.0% now" in worse.err
@@ -69,51 +71,51 @@ async def test_corrections_serve_as_expected_values(local_commands):
         assert scored.code == 0 and report["documents"] == 1
         assert report["fields"]["vendor.name"]["gold"] == 1 and report["fields"]["vendor.name"]["exact"] == 0
         assert report["fields"]["total"]["exact"] == 1
-        # The extraction that was corrected is there still, and the one that scored it is not.
+        # The corrected extraction still exists, and the one made for scoring does not.
         assert fieldmark.sql("select id::text from public.extractions") == [{"id": extraction["id"]}]
-        # Where a person approves each write it says so, and starts nothing.
+        # If writes need approval, eval reports that and starts no run.
         fieldmark.sql("update public.organisations set second_person = true returning id")
-        counted = "select count(*) from public.runs"
-        before = fieldmark.sql(counted)
+        count_query = "select count(*) from public.runs"
+        before = fieldmark.sql(count_query)
         refused = await fieldmark.run("eval", "--corrections")
-        assert refused.code == 1 and "second_person_needed" in refused.err and fieldmark.sql(counted) == before
+        assert refused.code == 1 and "second_person_needed" in refused.err and fieldmark.sql(count_query) == before
 
 
 async def test_examples_that_lower_the_score_are_dropped(local_commands, memory_path):
     folder, schema = memory_path / "cases", {"type": "object", "properties": {"number": {"type": "string"}}}
-    case(folder, "one", {"number": "1"})
+    write_case(folder, "one", {"number": "1"})
     (folder / "one.txt").write_text("Number: 1\n")
     (memory_path / "schema.json").write_text(json.dumps(schema))
 
-    async def led_astray(body):
-        shown = " examples begins]" in json.dumps(body["messages"])
-        fields = {"fields": {"number": "7" if shown else "1"}, "confidences": {"number": 0.9}}
+    async def misled_by_examples(body):
+        examples_shown = " examples begins]" in json.dumps(body["messages"])
+        fields = {"fields": {"number": "7" if examples_shown else "1"}, "confidences": {"number": 0.9}}
         return [call("extract_fields", fields), call("complete_extraction", {"summary": "Done."})]
 
-    async with local_commands(led_astray) as fieldmark:
-        asked = ("eval", "cases", "--schema", "schema.json", "--examples", "--json")
+    async with local_commands(misled_by_examples) as fieldmark:
+        command = ("eval", "cases", "--schema", "schema.json", "--examples", "--json")
         assert (await fieldmark.run("organisation", "--examples")).code == 0
-        # A correction of another document, and the organisation wants it shown.
+        # A correction of another document, and examples enabled for the organisation.
         (org,) = fieldmark.sql("select id from public.organisations")
-        corrected(fieldmark, org["id"], schema)
-        worse = await fieldmark.run(*asked)
+        create_corrected_document(fieldmark, org["id"], schema)
+        worse = await fieldmark.run(*command)
         assert worse.code == 1 and "no more" in worse.err
         examples = json.loads(worse.out)["examples"]
         assert examples["dropped"] and examples["worse"] and examples["total"]["exact"] == 1
         assert fieldmark.sql("select examples from public.organisations") == [{"examples": False}]
-        # Whoever may not switch them off is told all the same: what was scored is paid for.
+        # A member who may not disable examples still gets the report, since the scoring was paid for.
         (team,) = fieldmark.sql("insert into public.organisations (name, examples) values ('T', true) returning id")
         joining = "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'member') returning role"
         fieldmark.sql(joining, team["id"], LOCAL_USER)
-        corrected(fieldmark, team["id"], schema)
-        of_team = await fieldmark.run(*asked, "--org", str(team["id"]))
-        assert of_team.code == 1, of_team.err
-        examples = json.loads(of_team.out)["examples"]
+        create_corrected_document(fieldmark, team["id"], schema)
+        team_result = await fieldmark.run(*command, "--org", str(team["id"]))
+        assert team_result.code == 1, team_result.err
+        examples = json.loads(team_result.out)["examples"]
         assert examples["worse"] and not examples["dropped"]
 
 
-def corrected(fieldmark: Commands, org: UUID, schema: dict) -> None:
-    """A document in which a person has put right what an agent had read."""
+def create_corrected_document(fieldmark: Commands, org: UUID, schema: dict) -> None:
+    """Create a document in which a user corrected a value of the agent."""
     with psycopg.connect(fieldmark.owner_url) as conn:
         document, extraction = uuid4(), uuid4()
         conn.execute(

@@ -1,4 +1,4 @@
-"""`fieldmark extract`: what it prints where, how it ends, and what it leaves when it is interrupted."""
+"""`fieldmark extract`: its output and exit codes, and what it leaves when interrupted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import psycopg
 import pytest
-from commands import INVOICE, Commands, ended, family, interrupt, read_until
+from commands import INVOICE, Commands, interrupt, process_tree, read_until, wait_ended
 
 from child_processes import command_line, wait_all_ended
 from encrypted_files import NEW_PDF, PASSWORD
@@ -23,12 +23,12 @@ KEYS = list(Extraction.model_fields)  # what the API answers with
 SCHEMA = {"type": "object", "properties": {"invoice_number": {"type": "string"}}, "required": ["invoice_number"]}
 
 
-def controls(text: str) -> set[str]:
+def control_characters(text: str) -> set[str]:
     return {c for c in text if not c.isprintable()} - {"\n"}
 
 
 @pytest.mark.long
-@pytest.mark.xdist_group("cli-extract")  # one home, so one process
+@pytest.mark.xdist_group("cli-extract")  # one home, so one worker process
 async def test_extract_prints_a_table_and_search_finds_the_document(home: Commands):
     done = await home.run("extract", str(INVOICE), is_fresh=True)
     assert done.code == 0
@@ -36,20 +36,22 @@ async def test_extract_prints_a_table_and_search_finds_the_document(home: Comman
     heading = done.out.splitlines()[0]
     assert heading.startswith("invoice · extraction ") and heading.endswith(" · i2d_AzureInterior.pdf")
     assert "page 1" in done.out
-    # Each step on the other stream: a line each, and nothing that only a terminal understands.
+    # Progress goes to standard error, a line per step, without terminal control codes.
     for words in ("Starting…", "offline model", "Reading the document…", "✓ Saving invoice_number", "Completing"):
         assert words in done.err
-    assert controls(done.out) == controls(done.err) == set()
+    assert control_characters(done.out) == control_characters(done.err) == set()
     assert len(done.err.splitlines()) < 20
     assert home.is_stopped()
-    # Nobody else indexes it.
+    # No other process indexes the document.
     found = json.loads((await home.run("search", "Azure", "--json")).out)
     assert (found["not_indexed"], {hit["filename"] for hit in found["hits"]}) == (0, {INVOICE.name})
 
 
 async def test_json_output_is_clean_and_violations_exit_4(commands):
     async with commands() as fieldmark:
-        schema = fieldmark.file("\ufeff" + json.dumps(SCHEMA), "schema.json")  # as some editors save it
+        schema = fieldmark.file(
+            "\ufeff" + json.dumps(SCHEMA), "schema.json"
+        )  # with a byte order mark, as some editors save it
         done = await fieldmark.run("extract", str(INVOICE), "--json", "--schema", schema, "--out", "out.json")
         assert done.code == 0, done.err
         extraction = json.loads(done.out)
@@ -60,16 +62,16 @@ async def test_json_output_is_clean_and_violations_exit_4(commands):
 
         more = fieldmark.file(json.dumps({**SCHEMA, "required": ["invoice_number", "due_date"]}), "more.json")
         done = await fieldmark.run("extract", fieldmark.file(), "--schema", more)
-        # It does not follow its schema, and is not said to be complete.
+        # The fields violate the schema, so the extraction is not completed.
         assert done.code == 4 and "a.txt" in done.out and "due_date: " in done.err
 
 
 async def test_extract_handles_broken_and_protected_files(commands):
     async with commands() as fieldmark:
-        broken = fieldmark.file(b"%PDF-1.7 no more", "[bold]broken\x1b[31m.pdf")
-        odd = fieldmark.file("Invoice number: 9\nTotal: 11.00 EUR\n", b"odd \xff.txt")
+        damaged = fieldmark.file(b"%PDF-1.7 no more", "[bold]broken\x1b[31m.pdf")
+        unreadable = fieldmark.file("Invoice number: 9\nTotal: 11.00 EUR\n", b"odd \xff.txt")
         locked = fieldmark.file(NEW_PDF, "locked.pdf")
-        files = (fieldmark.file(), broken, odd, locked)
+        files = (fieldmark.file(), damaged, unreadable, locked)
         done = await fieldmark.run("extract", *files, "--json", "--password", stdin=f"{PASSWORD}\n")
         assert done.code == 1
         lines = [json.loads(line) for line in done.out.splitlines()]
@@ -80,37 +82,37 @@ async def test_extract_handles_broken_and_protected_files(commands):
         assert (lines[1]["status"], lines[1]["code"]) == ("failed", "damaged")
         assert lines[1]["error"].endswith(".") and "document_id" in lines[1]
         assert "[bold]broken\\u001b[31m.pdf" in done.err and "✗" in done.err
-        assert controls(done.err) == set() and PASSWORD not in done.out + done.err
+        assert control_characters(done.err) == set() and PASSWORD not in done.out + done.err
 
-        alone = await fieldmark.run("extract", locked, "--json", "--out", "none.json")
-        assert (alone.code, json.loads(alone.out)["code"]) == (1, "password")
+        single = await fieldmark.run("extract", locked, "--json", "--out", "none.json")
+        assert (single.code, json.loads(single.out)["code"]) == (1, "password")
         assert not (fieldmark.folder / "none.json").exists()
 
 
 @pytest.mark.long
 @pytest.mark.xdist_group("cli-extract")
 async def test_interrupted_command_leaves_nothing(home: Commands):
-    begun = datetime.now(UTC)
+    started_at = datetime.now(UTC)
     with socket.create_server(("127.0.0.1", 0)) as silent_model:
         silent_model.settimeout(PATIENCE)
-        silent = home.having(
+        silent = home.with_settings(
             ANTHROPIC_API_KEY="k",
             ANTHROPIC_BASE_URL=f"http://127.0.0.1:{silent_model.getsockname()[1]}",
             FIELDMARK_MAX_LIVE_AGENTS="1",
         )
         command = await silent.start("extract", *[str(INVOICE)] * 3, start_new_session=True)
         await read_until(command, "Reading the document")
-        connection, _ = silent_model.accept()  # the agent asks its model, and is never answered
+        connection, _ = silent_model.accept()  # the model never answers
         with connection:
-            relatives = family(command)
+            relatives = process_tree(command)
             assert any("claude" in command_line(relative) for relative in relatives)
             interrupt(command)
-            done = await ended(command)
-    assert done.code == 130  # it waited for no answer: there would never have been one
+            done = await wait_ended(command)
+    assert done.code == 130  # it did not wait for the model
     assert done.err.rstrip().endswith("Interrupted.") and "Traceback" not in done.err
     assert wait_all_ended(relatives) and home.is_stopped()
-    # What was not begun is not begun by the next command either: nobody would wait for it.
+    # The next command does not start the unstarted runs: no one waits for them.
     major = int(home.settings["FIELDMARK_POSTGRES_MAJOR"])
     with embedded_postgres(home.home, major) as server, psycopg.connect(server.owner_url) as conn:
-        rows = conn.execute("select distinct status from public.runs where created_at >= %s", [begun]).fetchall()
+        rows = conn.execute("select distinct status from public.runs where created_at >= %s", [started_at]).fetchall()
     assert rows == [("cancelled",)]

@@ -1,4 +1,4 @@
-"""A command that watches a run of a service elsewhere, while that service is not always there."""
+"""Following a run of a remote service that restarts or rejects requests."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ pytestmark = pytest.mark.anyio
 RUN = str(uuid4())
 FIRST = 'id: 1\ndata: {"type": "text", "text": "a"}\n\n'
 LAST = 'id: 2\ndata: {"type": "text", "text": "b"}\n\n'
-IS_DONE = {"id": RUN, "status": "completed", "extraction_id": None, "waits_for": None}
+COMPLETED = {"id": RUN, "status": "completed", "extraction_id": None, "waits_for": None}
 
 
 @contextlib.asynccontextmanager
-async def answering(*answers: httpx.Response | Exception) -> AsyncIterator[tuple[Client, list[str]]]:
-    """A client of a service that answers so, one after the other; and what it was asked."""
+async def client_with_responses(*answers: httpx.Response | Exception) -> AsyncIterator[tuple[Client, list[str]]]:
+    """Return a client whose requests get these responses in order, and the requests it made."""
     asked: list[str] = []
-    coming: Iterator[httpx.Response | Exception] = iter(answers)
+    responses: Iterator[httpx.Response | Exception] = iter(answers)
 
     def answer(request: httpx.Request) -> httpx.Response:
         asked.append(f"{request.url.path} {request.headers.get('Last-Event-ID', '')}".strip())
-        found = next(coming)
+        found = next(responses)
         if isinstance(found, Exception):
             raise found
         return found
@@ -50,24 +50,24 @@ def problem(status: int, code: str) -> httpx.Response:
 
 async def test_restarting_service_is_retried():
     answers = (
-        stream(FIRST),  # it ends, since the service does
+        stream(FIRST),  # the stream ends because the service stops
         httpx.ConnectError("refused"),
         httpx.Response(502, text="<html>Bad Gateway</html>"),
-        httpx.Response(200, json={**IS_DONE, "status": "running"}),
+        httpx.Response(200, json={**COMPLETED, "status": "running"}),
         problem(503, "unavailable"),
         stream(LAST),
-        httpx.Response(200, json=IS_DONE),
+        httpx.Response(200, json=COMPLETED),
     )
-    async with answering(*answers) as (client, asked):
+    async with client_with_responses(*answers) as (client, asked):
         seen = await Runs(client, Console(stderr=True).status("")).follow_to_end(RUN)
-    assert seen.run == IS_DONE
+    assert seen.run == COMPLETED
     run = f"/api/runs/{RUN}"
     assert asked == [f"{run}/events", run, run, run, f"{run}/events 1", f"{run}/events 1", run]
 
 
 @pytest.mark.parametrize(("status", "code"), [(404, "not_found"), (410, "events_forgotten"), (401, "key_revoked")])
 async def test_permanent_error_is_not_retried(status, code):
-    async with answering(problem(status, code)) as (client, asked):
+    async with client_with_responses(problem(status, code)) as (client, asked):
         with pytest.raises(Refused) as refused:
             await Runs(client, Console(stderr=True).status("")).follow_to_end(RUN)
     assert refused.value.reason == code and len(asked) == 1
@@ -75,7 +75,7 @@ async def test_permanent_error_is_not_retried(status, code):
 
 async def test_full_queue_is_retried_and_a_closed_one_is_not():
     answers = problem(429, "queue_full"), httpx.Response(202, json={"run_id": RUN}), problem(409, "queue_closed")
-    async with answering(*answers) as (client, asked):
+    async with client_with_responses(*answers) as (client, asked):
         runs = Runs(client, Console(stderr=True).status(""))
         assert await runs.start("extract", {}) == RUN
         with pytest.raises(Refused) as refused:
@@ -89,10 +89,10 @@ async def test_question_of_a_child_run_is_waited_for():
     event = {"type": "child", "run_id": child, "event": {"type": "approval", "approval": call}}
     answers = (
         stream(f"id: 1\ndata: {json.dumps(event)}\n\n"),
-        httpx.Response(200, json={**IS_DONE, "status": "awaiting_runs"}),
-        httpx.Response(200, json={**IS_DONE, "id": child, "status": "awaiting_approval", "waits_for": call}),
+        httpx.Response(200, json={**COMPLETED, "status": "awaiting_runs"}),
+        httpx.Response(200, json={**COMPLETED, "id": child, "status": "awaiting_approval", "waits_for": call}),
     )
-    async with answering(*answers) as (client, asked):
+    async with client_with_responses(*answers) as (client, asked):
         follower = Follower(client, Console(stderr=True).status(""), RUN)
         await follower.follow()
     assert follower.waiting is not None and follower.waiting.run_id == child

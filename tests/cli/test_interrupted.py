@@ -1,4 +1,4 @@
-"""Signals: a command that is told to end closes what it has opened."""
+"""Signals: a command that receives one closes its resources."""
 
 from __future__ import annotations
 

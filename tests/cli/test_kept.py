@@ -12,7 +12,7 @@ from fieldmark.testing.script import Script, repeat_forever
 pytestmark = pytest.mark.anyio
 
 SCHEMA = {"type": "object", "properties": {"total": {"type": "number"}}}
-LONGER = {"type": "object", "properties": {"total": {"type": "number"}, "number": {"type": "string"}}}
+EXTENDED_SCHEMA = {"type": "object", "properties": {"total": {"type": "number"}, "number": {"type": "string"}}}
 HOSTILE = "[bold red]<b>x"
 
 
@@ -22,23 +22,23 @@ async def test_schema_is_pushed_listed_and_shown_by_version(commands):
         first = await fieldmark.run("schema", "push", file)
         assert first.code == 0, first.err
         assert (await fieldmark.run("schema", "push", file)).out == first.out
-        longer = fieldmark.file(json.dumps(LONGER), "longer.json")
-        second = await fieldmark.run("schema", "push", longer, "--name", "invoice")
+        extended = fieldmark.file(json.dumps(EXTENDED_SCHEMA), "longer.json")
+        second = await fieldmark.run("schema", "push", extended, "--name", "invoice")
         rows = fieldmark.sql("select id::text, number, schema from public.schema_versions order by number")
         assert [row["id"] for row in rows] == [first.out.strip(), second.out.strip()]
-        assert [row["schema"] for row in rows] == [SCHEMA, LONGER]
-        # What is shown can be edited, and pushed again.
-        assert json.loads((await fieldmark.run("schema", "show", "INVOICE")).out) == LONGER
+        assert [row["schema"] for row in rows] == [SCHEMA, EXTENDED_SCHEMA]
+        # The output can be edited and pushed again.
+        assert json.loads((await fieldmark.run("schema", "show", "INVOICE")).out) == EXTENDED_SCHEMA
         shown = await fieldmark.run("schema", "show", "Invoice", "--version", "1")
         assert json.loads(shown.out) == SCHEMA and "version 1" in shown.err
         for arguments, said in (
             (("show", "Receipt"), "Receipt"),
             (("show", "Invoice", "--version", "3"), "version 3"),
-            (("push", longer, "--name", "two\nlines"), "[invalid]"),
+            (("push", extended, "--name", "two\nlines"), "[invalid]"),
         ):
             refused = await fieldmark.run("schema", *arguments)
             assert refused.code == 1 and said in refused.err, refused.err
-        # Names reach the terminal as letters.
+        # Control characters in names are escaped.
         assert (await fieldmark.run("schema", "push", file, "--name", HOSTILE)).code == 0
         listed = (await fieldmark.run("schema", "list")).out
         assert HOSTILE in listed and "version 2" in listed
@@ -59,7 +59,7 @@ async def test_extract_uses_stored_items_by_name(commands):
         for kind in ("schema", "prompt"):
             refused = await fieldmark.run("extract", document, f"--{kind}", "Receipt")
             assert refused.code == 1 and "Receipt" in refused.err
-        # Nothing was uploaded for what was refused.
+        # Rejected commands uploaded nothing.
         assert fieldmark.sql("select id from public.documents") == []
         named = json.loads((await fieldmark.run("extract", document, "--json", "--schema", "invoice")).out)
         assert (named["schema_revid"], named["prompt_revid"]) == (revid, None)

@@ -1,4 +1,4 @@
-"""The log of a whole service: every line bears its ids, and none a word of what went through it."""
+"""Logs of a whole service: every line has its ids, and no line contains document content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 CANARY = "zanzibar"
 
 
-def hostile() -> Script:
+def hostile_script() -> Script:
     update = {"path": CANARY, "value": f"{CANARY} 1", "confidence": 0.9}
     return Script(
         [
@@ -29,7 +29,7 @@ def hostile() -> Script:
             [call("update_field", {**update, "confidence": CANARY})],
             [call("remove_field", {"path": f"{CANARY}.nothing"})],
             [call(CANARY, {CANARY: CANARY})],
-            # Breaks a constraint below, and Postgres quotes the whole row.
+            # Violates a constraint, so that Postgres quotes the whole row.
             [call("identify_document", {"document_type": CANARY, "confidence": 1.0})],
             [text(f"Done with {CANARY}.")],
         ]
@@ -37,7 +37,7 @@ def hostile() -> Script:
 
 
 async def test_run_logs_have_ids_and_no_content(local_commands):
-    async with local_commands(hostile(), FIELDMARK_LOG_LEVEL="debug") as fieldmark:
+    async with local_commands(hostile_script(), FIELDMARK_LOG_LEVEL="debug") as fieldmark:
         fieldmark.sql("alter table public.extractions add check (document_type <> 'zanzibar')")
         async with fieldmark.serving() as server:
             http = server.http
@@ -50,7 +50,7 @@ async def test_run_logs_have_ids_and_no_content(local_commands):
             result = (await http.post("/api/agent/extract", json=options)).json()
             fields = result["extraction"]["extracted_fields"]
             assert (result["status"], fields) == ("completed", {CANARY: f"{CANARY} 1"})
-            # What comes from outside, well and badly meant.
+            # Requests from outside, valid and hostile.
             for method, path in (
                 ("GET", f"/api/{CANARY}"),
                 ("GET", f"/api/runs?before={CANARY}"),
@@ -62,10 +62,10 @@ async def test_run_logs_have_ids_and_no_content(local_commands):
             await http.get(f"/api/runs/{(unknown := uuid4())}")
             token = http.headers["authorization"].removeprefix("Bearer ")
         log_text = "".join(server.lines)
-        assert CANARY in json.dumps(fieldmark.model.requests)  # it was everywhere else
+        assert CANARY in json.dumps(fieldmark.model.requests)  # the model saw it
         assert CANARY not in log_text.lower()
         assert token not in log_text and token.split(".")[1] not in log_text and "test-key" not in log_text
-        assert "CheckViolation 23514" in log_text and "Failing row" not in log_text  # what failed is said all the same
+        assert "CheckViolation 23514" in log_text and "Failing row" not in log_text
 
         log = [json.loads(line) for line in server.lines if line.startswith("{")]
         (run,) = fieldmark.sql("select * from public.runs")
@@ -81,10 +81,10 @@ async def test_run_logs_have_ids_and_no_content(local_commands):
         ]
         assert all(ids.items() <= line.items() and line["call_id"].startswith("toolu_") for line in calls)
         assert len({line["call_id"] for line in calls}) == len(calls)
-        course = [line for line in log if line["event"] in ("run claimed", "run ended")]
-        assert [line["event"] for line in course] == ["run claimed", "run ended"]
-        assert all(ids.items() <= line.items() and "call_id" not in line for line in course)
-        assert course[1]["status"] == "completed" and course[1]["duration_ms"] > 0
+        run_lines = [line for line in log if line["event"] in ("run claimed", "run ended")]
+        assert [line["event"] for line in run_lines] == ["run claimed", "run ended"]
+        assert all(ids.items() <= line.items() and "call_id" not in line for line in run_lines)
+        assert run_lines[1]["status"] == "completed" and run_lines[1]["duration_ms"] > 0
 
         requests = {(line["route"], line["status"]): line for line in log if line["event"] == "request"}
         started = requests["/api/agent/extract", 200]
@@ -93,12 +93,12 @@ async def test_run_logs_have_ids_and_no_content(local_commands):
         assert ("/api/runs/{run_id}", 404) in requests and str(unknown) not in log_text
 
 
-UNREAD = """
+WRITER_WITHOUT_READER = """
 import structlog
 from fieldmark.telemetry.logs import set_up_logs
 set_up_logs("info")
 for _ in range(3):
-    structlog.get_logger().warning("nobody reads this")
+    structlog.get_logger().warning("a line")
 print("goes on", flush=True)
 """
 
@@ -108,7 +108,11 @@ def test_service_continues_if_its_log_is_not_read():
     os.close(reader)
     try:
         done = subprocess.run(
-            [sys.executable, "-c", UNREAD], env={"PYTHONPATH": SOURCE}, stdout=-1, stderr=writer, text=True
+            [sys.executable, "-c", WRITER_WITHOUT_READER],
+            env={"PYTHONPATH": SOURCE},
+            stdout=-1,
+            stderr=writer,
+            text=True,
         )
     finally:
         os.close(writer)
@@ -134,7 +138,7 @@ def test_library_logs_contain_no_content():
     done = subprocess.run(code, env={"PYTHONPATH": SOURCE}, capture_output=True, text=True, check=True)
     sdk, mcp, queue, web, loop = (json.loads(line) for line in done.stderr.splitlines())
     assert sdk["logger"] == "claude_agent_sdk._internal.query" and sdk["event"] == mcp["event"] == "<string>:6"
-    assert queue["event"] == "Fatal error: zanzibar in procrastinate.worker"  # it says ids and states only
+    assert queue["event"] == "Fatal error: zanzibar in procrastinate.worker"  # this library logs ids and states only
     assert web["event"] == "Exception in ASGI application" and "ValueError" in web["exception"]
     assert "ValueError" in loop["exception"]
     assert "zanzibar" not in str((sdk, mcp, web, loop))

@@ -1,4 +1,4 @@
-"""What is proposed for a document, on the command line."""
+"""Suggestions for a document on the command line."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fieldmark.testing.script import Script
 pytestmark = pytest.mark.anyio
 
 SCHEMA = {"type": "object", "properties": {"total": {"type": "number"}}}
-MADE = Script(
+CREATED = Script(
     [
         [call("create_schema", {"name": "Invoices", "schema": SCHEMA})],
         [call("run_extraction")],
         [text("I propose a schema.")],
     ]
 )
-READ = Script(
+EXTRACTED = Script(
     [
         [
             call("extract_fields", {"fields": {"total": 10.0}, "confidences": {"total": 0.9}}),
@@ -32,7 +32,7 @@ READ = Script(
 
 async def model(body: Body) -> Any:
     names = {str(tool.get("name")).rsplit("__", 1)[-1] for tool in objects_in(body, "tools")}
-    return await (MADE if "create_schema" in names else READ)(body)
+    return await (CREATED if "create_schema" in names else EXTRACTED)(body)
 
 
 async def test_suggestion_is_rejected_repeated_and_accepted(commands):

@@ -21,7 +21,7 @@ async def test_schema_change_is_previewed_and_applied(commands):
     async with commands(Script([[]])) as fieldmark:
         pushed = await fieldmark.run("schema", "push", fieldmark.file(json.dumps(OLD), "Invoices.json"))
         read = await fieldmark.run("extract", fieldmark.file(), "--schema", "Invoices")
-        assert read.code == 4, read.err  # the agent completes nothing
+        assert read.code == 4, read.err  # the agent does not complete the extraction
         (row,) = fieldmark.sql("select id from public.extractions")
         fields = {"number": "1", "total": "x"}
         fieldmark.sql("select public.save_extraction_fields(%s, %s)", row["id"], Jsonb(fields))

@@ -1,4 +1,4 @@
-"""`fieldmark serve`: what it prints, how it ends, and what survives when it is killed."""
+"""`fieldmark serve`: its output and exit code, and that data survives a kill."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from commands import INVOICE, Commands, family
+from commands import INVOICE, Commands, process_tree
 
 from child_processes import command_line, wait_all_ended
 from extraction_case import until
@@ -34,7 +34,7 @@ async def test_serve_prints_its_address_and_answers(home: Commands):
         http = server.http
         assert (await http.get("/readyz")).json() == {"status": "ready", "model": "offline"}
         document = (await http.post("/api/documents", files={"file": (INVOICE.name, INVOICE.read_bytes())})).json()
-        # Whichever model is asked for: what answers bears its own name.
+        # The offline model reports its own name, whichever model is requested.
         asked = {"document_id": document["id"], "model": "claude-opus-5"}
         result = (await http.post("/api/agent/extract", json=asked)).json()
         (used,) = (await http.get("/api/usage")).json()["items"]
@@ -42,23 +42,23 @@ async def test_serve_prints_its_address_and_answers(home: Commands):
         assert result["status"] == "completed" and result["cost_usd"] == 0
         assert result["extraction"]["extracted_fields"]["invoice_number"] == "INV/2023/03/0008"
 
-        # A token alone on standard output, for any user; another user sees nothing of this.
+        # `token` prints a token for any user. Another user sees none of the data.
         for user, seen in (("00000000-0000-4000-8000-000000000001", 1), (str(uuid4()), 0)):
             token = await home.run("token", "--user", user)
             assert (token.code, token.err, token.out.count("\n")) == (0, "", 1)
             headers = {"authorization": f"Bearer {token.out.strip()}"}
             assert len((await http.get("/api/documents", headers=headers)).json()["items"]) == seen
 
-        # A command beside the server shares its database: what it prints is what the API gives.
+        # A local command uses the same database: it prints what the API returns.
         printed = json.loads((await home.run("show", result["extraction"]["id"], "--json")).out)
         assert (await http.get(f"/api/extractions/{printed['id']}")).json() == printed
         assert (await http.get("/readyz")).status_code == 200
 
-        taken = await home.run("serve", "--port", server.url.rsplit(":", 1)[1])
-        assert taken.code == 3 and "Address already in use" in taken.err and "Traceback" not in taken.err
+        port_taken = await home.run("serve", "--port", server.url.rsplit(":", 1)[1])
+        assert port_taken.code == 3 and "Address already in use" in port_taken.err and "Traceback" not in port_taken.err
         server.process.send_signal(signal.SIGINT)
         assert await server.process.wait() == 0
-    # No token: this is no terminal, and what is written here may lie in a log.
+    # No token without a terminal: the output may be stored in a log.
     said = "".join(server.lines)
     assert "eyJ" not in said and "Traceback" not in said
     assert home.is_stopped()
@@ -69,7 +69,7 @@ async def test_serve_prints_a_valid_sign_in_link_on_a_terminal(local_commands):
         local_commands(Script([])) as fieldmark,
         fieldmark.at_terminal("serve", "--no-worker", "--port=0") as terminal,
     ):
-        # The page's link, above it, bears a token of its own.
+        # The link to the web UI above it has its own token.
         shown = await until(lambda: re.search(r"valid for 12 hours:\s+(eyJ[\w.-]+)\s", terminal.shown), PATIENCE)
         url = terminal.shown.split("is running at ")[1].split()[0]
         async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as http:
@@ -79,42 +79,42 @@ async def test_serve_prints_a_valid_sign_in_link_on_a_terminal(local_commands):
 
 
 async def test_killed_service_restarts_with_its_data(home: Commands):
-    async def document_of(http: httpx.AsyncClient) -> dict[str, object]:
+    async def fetch_document(http: httpx.AsyncClient) -> dict[str, object]:
         (found,) = (await http.get("/api/documents")).json()["items"]
         return found
 
     with socket.create_server(("127.0.0.1", 0)) as silent_model:
         silent_model.settimeout(PATIENCE)
         address = f"http://127.0.0.1:{silent_model.getsockname()[1]}"
-        silent = home.having(ANTHROPIC_API_KEY="k", ANTHROPIC_BASE_URL=address)
+        silent = home.with_settings(ANTHROPIC_API_KEY="k", ANTHROPIC_BASE_URL=address)
         user = {"authorization": f"Bearer {(await home.run('token', '--user', str(uuid4()))).out.strip()}"}
         async with silent.serving() as server:
             server.http.headers.update(user)
             await server.http.post("/api/documents", files={"file": ("kept.txt", b"Total: 1")})
 
             async def is_read() -> bool:
-                return (await document_of(server.http))["status"] == "ready"
+                return (await fetch_document(server.http))["status"] == "ready"
 
             await until(is_read)
-            kept = await document_of(server.http)
-            relatives = family(server.process)
+            kept = await fetch_document(server.http)
+            relatives = process_tree(server.process)
             server.process.kill()
         assert wait_all_ended(relatives)
         async with silent.serving() as server:
-            server.http.headers.update(user)  # the key is the home's, not the process's
-            assert await document_of(server.http) == kept
+            server.http.headers.update(user)  # the signing key is stored in the home
+            assert await fetch_document(server.http) == kept
             text = (await server.http.get(f"/api/documents/{kept['id']}/text")).json()
             assert "Total: 1" in text[0]["text"]
             body, stream = {"document_id": kept["id"]}, {"Accept": "text/event-stream"}
             async with server.http.stream("POST", "/api/agent/extract", json=body, headers=stream) as events:
                 await anext(events.aiter_lines())
-                # The agent asks its model, and is never answered.
+                # The model never answers.
                 connection, _ = await asyncio.to_thread(silent_model.accept)
                 with connection:
-                    relatives = family(server.process)
+                    relatives = process_tree(server.process)
                     assert any("claude" in command_line(one) for one in relatives)
                     server.process.terminate()
-                    # Neither the run nor its reader would ever have ended.
+                    # Otherwise the run and its reader would never end.
                     assert await asyncio.wait_for(server.process.wait(), PATIENCE) == 0
         said = "".join(server.lines)
         assert "Traceback" not in said and said.rstrip().endswith("Ended.")

@@ -1,4 +1,4 @@
-"""Spans, as a collector gets them: what took how long in which run, and nothing that went through it."""
+"""Traces: spans for runs, model requests, tools and transactions, without document content."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CANARY = "zanzibar"
 
 @asynccontextmanager
 async def collector(received: list[bytes]) -> AsyncIterator[str]:
-    """Something that speaks OTLP over HTTP; keeps what it is sent."""
+    """Serve an OTLP over HTTP endpoint that stores the bodies it receives."""
 
     async def app(scope, receive, send) -> None:
         body, more = b"", True
@@ -98,15 +98,15 @@ async def test_trace_has_spans_for_run_model_calls_tools_and_transactions(local_
     inside = [span for span in of_run if span.name == "transaction" and by_id[span.parent_span_id].name == "tool call"]
     assert len(inside) >= 3
 
-    # The SDK hands the trace on in the environment of what it starts: not past our launcher.
+    # The SDK sets trace variables in the environment of the CLI. Our launcher removes them.
     assert environments and all(environment["HOME"] for environment in environments)
     names = {name for environment in environments for name in environment}
     assert not [name for name in names if "TRACE" in name.upper() or name.startswith("OTEL")]
 
 
 async def test_unreachable_trace_collector_delays_nothing(local_commands):
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # bound and not listening: refuses
-        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+    with socket.socket() as closed_port:
+        closed_port.bind(("127.0.0.1", 0))  # bound but not listening, so it refuses connections
+        url = f"http://127.0.0.1:{closed_port.getsockname()[1]}"
         async with local_commands(Script([]), OTEL_EXPORTER_OTLP_ENDPOINT=url) as fieldmark:
             assert (await fieldmark.run("documents")).code == 0

@@ -1,4 +1,4 @@
-"""clients/typescript: generated from the running service's own description, type-checked, and used from Node."""
+"""clients/typescript: generated from the OpenAPI of the running service, type-checked, and used from Node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 @pytest.fixture
 def client(tmp_path: Path) -> Path:
-    """A copy of the client, with its locked packages and without anything generated."""
+    """Copy the client with its locked packages and without generated files."""
     folder = tmp_path / "client"
     shutil.copytree(CLIENT, folder, ignore=shutil.ignore_patterns("node_modules", "dist", "generated", "openapi.json"))
     (folder / "node_modules").symlink_to(install_packages(CLIENT))
@@ -44,11 +44,11 @@ async def test_generated_typescript_client_works(client: Path, serve):
         assert said.splitlines()[0] == "signed in with the key story"
         result = json.loads(said.strip().splitlines()[-1])
         async with server.client_with_token(made["key"]) as http:
-            (story,) = (await http.get("/api/runs")).json()["items"]
-        # Its events once more, by a line that is lost again and again.
-        again = json.loads(await node("node", "dist/tests/lost.js", story["id"]))
-        # Another person decides the same calls, and is faster.
-        together = json.loads(await node("node", "dist/tests/together.js", str(INVOICE)))
+            (example_run,) = (await http.get("/api/runs")).json()["items"]
+        # The same events over a connection that breaks repeatedly.
+        again = json.loads(await node("node", "dist/tests/lost.js", example_run["id"]))
+        # Another user decides the same calls first.
+        concurrent_result = json.loads(await node("node", "dist/tests/together.js", str(INVOICE)))
     assert result["version"] == 2 and result["events"] > 6
     assert result["fields"]["invoice_number"] == "INV/2023/03/0008"
     assert (result["fields"]["reviewed_by"], result["fields"]["note"]) == ("Grace", "paid")
@@ -59,4 +59,8 @@ async def test_generated_typescript_client_works(client: Path, serve):
         "refusal": "404 not_found",
     }
     assert "INV/2023/03/0008" in (client / "extraction.csv").read_text()
-    assert together["answers"] and set(together["answers"]) == {409} and together["last"] == "complete"
+    assert (
+        concurrent_result["answers"]
+        and set(concurrent_result["answers"]) == {409}
+        and concurrent_result["last"] == "complete"
+    )

@@ -1,4 +1,4 @@
-"""The lines about a document's reading warnings on the command line."""
+"""Lines about a document's reading warnings on the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 class OneDocument:
-    """A service that has one document with warnings of these severities."""
+    """A service with one document that has warnings of these severities."""
 
     def __init__(self, severities: list[str]) -> None:
         self.warnings = [{"severity": one, "message": "Page 1.", "excerpt": ""} for one in severities]

@@ -1,4 +1,4 @@
-"""`fieldmark worker --port`: what a worker answers."""
+"""The health endpoint of `fieldmark worker --port`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 
 import httpx
 import pytest
-from commands import ended, read_until
+from commands import read_until, wait_ended
 
 from fieldmark.testing.script import Script
 from running_server import PATIENCE
@@ -27,5 +27,5 @@ async def test_worker_health_endpoint_reports_only_health(local_commands):
                     assert (await http.get(path)).status_code == 404
         finally:
             process.send_signal(signal.SIGTERM)
-            await ended(process)
+            await wait_ended(process)
         assert process.returncode == 0

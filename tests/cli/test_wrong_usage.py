@@ -1,5 +1,5 @@
-"""Wrong usage: said on standard error with exit code 2, before anything is started. And what the page on commands
-says of them."""
+"""Usage errors: reported on standard error with exit code 2, before anything starts. And the docs page of the commands
+is complete."""
 
 from __future__ import annotations
 
@@ -20,26 +20,25 @@ from fieldmark.settings import Settings
 ROOT = Path(__file__).parents[2]
 INVOICE = str(SAMPLE)
 ID = str(uuid4())
-ELSEWHERE = ("--server", "https://a.example")
+REMOTE = ("--server", "https://a.example")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files that the table names."""
-    folder = tmp_path_factory.mktemp("usage")
-    (folder / "cases").mkdir()
+def input_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    input_folder = tmp_path_factory.mktemp("usage")
+    (input_folder / "cases").mkdir()
     for name, content in {
         "fields.json": {"total": "number"},
         "remote.json": {"$ref": "https://example.com/a.json"},
         "cases/alone.gold.json": {},
     }.items():
-        (folder / name).write_text(json.dumps(content))
-    (folder / "no-json.json").write_text("{")
-    return folder
+        (input_folder / name).write_text(json.dumps(content))
+    (input_folder / "no-json.json").write_text("{")
+    return input_folder
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected_message"),
     [
         (("nothing",), "nothing"),
         (("extract",), "argument"),
@@ -64,26 +63,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("eval",), "--corrections"),
         (("eval", "@/cases"), "alone.gold.json"),
         (("eval", "@/cases", "--baseline", "@/cases/alone.gold.json"), "report"),
-        (("documents", *ELSEWHERE), "--key"),
+        (("documents", *REMOTE), "--key"),
         (("documents", "--key", "fm_x"), "--server"),
-        (("documents", *ELSEWHERE, "--key", "fm_x", "--user", ID), "--user"),
+        (("documents", *REMOTE, "--key", "fm_x", "--user", ID), "--user"),
         (("documents", "--server", "https://[", "--key", "fm_x"), "https://["),
         (("documents", "--server", "https://me:word@a.example", "--key", "fm_x"), "FIELDMARK_KEY"),
         (("show", ID, "--history", "--version", "1"), "--history"),
     ],
 )
-def test_usage_error_exits_2(folder: Path, arguments: tuple[str, ...], said: str):
-    done = run_here(*(one.replace("@", str(folder)) if one.startswith("@") else one for one in arguments))
+def test_usage_error_exits_2(input_folder: Path, arguments: tuple[str, ...], expected_message: str):
+    done = run_here(*(one.replace("@", str(input_folder)) if one.startswith("@") else one for one in arguments))
     assert (done.code, done.out) == (2, ""), done.err
-    assert said in done.err.replace("│\n│ ", "") and "Starting" not in done.err
+    assert expected_message in done.err.replace("│\n│ ", "") and "Starting" not in done.err
 
 
 def test_cli_page_lists_every_command_and_common_option():
     page = (ROOT / "docs/commands.md").read_text("utf-8")
     top = run_here("--help").out
     listed = set(re.findall(r"`([a-z]+)", " ".join(re.findall(r"^\| (`.*?) \|", page.split("## Options")[0], re.M))))
-    shown = set(re.findall(r"^│ ([a-z]+) ", top, re.M))
-    assert shown == listed
+    help_text = set(re.findall(r"^│ ([a-z]+) ", top, re.M))
+    assert help_text == listed
     for name in listed - {"serve", "worker", "migrate", "token", "key", "schema"}:
         options = run_here(name, "--help").out
         for option in ("--json", "--quiet", "--org", "--user", *(() if name == "eval" else ("--server", "--key"))):
@@ -91,7 +90,7 @@ def test_cli_page_lists_every_command_and_common_option():
 
 
 def test_version_is_the_same_everywhere():
-    said = run_here("--version")
-    assert (said.code, said.out) == (0, f"fieldmark {__version__}\n")
+    done = run_here("--version")
+    assert (done.code, done.out) == (0, f"fieldmark {__version__}\n")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert project["version"] == __version__ == create_app(Settings(_env_file=None)).version

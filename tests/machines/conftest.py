@@ -1,4 +1,4 @@
-"""Gives these tests their machines."""
+"""The `on_hosts` fixture."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hosts import Hosts, standing
+from hosts import Hosts, run_hosts
 
 from running_server import Clone
 
@@ -17,5 +17,5 @@ OnHosts = Callable[[Any], AbstractAsyncContextManager[Hosts]]
 
 @pytest.fixture
 def on_hosts(clone: Clone, tmp_path: Path) -> OnHosts:
-    """Processes around a clone of the database: `async with on_hosts(Script([...])) as hosts`."""
-    return lambda answer: standing(clone, tmp_path, answer)
+    """Start processes around a clone of the database: `async with on_hosts(Script([...])) as hosts`."""
+    return lambda answer: run_hosts(clone, tmp_path, answer)

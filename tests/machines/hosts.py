@@ -1,4 +1,4 @@
-"""Processes of Fieldmark as they stand on several machines: APIs and workers of their own, one Postgres, one model."""
+"""Fieldmark processes as on several machines: API and worker processes that share one Postgres and one model."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ _BACKEND = str(Path(fieldmark.__file__).parents[1])
 
 
 class Process:
-    """A `fieldmark` of its own, told what to do by its settings alone."""
+    """A `fieldmark` process that is configured by environment variables only."""
 
-    def __init__(self, folder: Path, arguments: Sequence[str], settings: dict[str, str], before: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Path, arguments: Sequence[str], settings: dict[str, str], command_prefix: Sequence[str]
+    ) -> None:
         self._log = folder / f"{arguments[0]}-{uuid4().hex[:6]}.log"
         with self._log.open("wb") as log:
             given: dict[str, Any] = {
@@ -43,37 +45,39 @@ class Process:
                 "stderr": log,
             }
             self.popen: subprocess.Popen[Any] = (
-                subprocess.Popen([*before, *_COMMAND, *arguments], **given) if before else Command(arguments, **given)
+                subprocess.Popen([*command_prefix, *_COMMAND, *arguments], **given)
+                if command_prefix
+                else Command(arguments, **given)
             )
 
     @property
-    def says(self) -> str:
+    def log_text(self) -> str:
         return self._log.read_text(errors="replace")
 
-    async def said(self, pattern: str) -> str:
-        """The first group of the pattern, as soon as the process has said it."""
+    async def wait_for_log(self, pattern: str) -> str:
+        """Wait until the log matches the pattern and return its first group."""
 
-        def found() -> str | None:
-            assert self.popen.poll() is None, self.says
-            match = re.search(pattern, self.says)
+        def group_in_log() -> str | None:
+            assert self.popen.poll() is None, self.log_text
+            match = re.search(pattern, self.log_text)
             return match and match[1]
 
-        return await until(found, PATIENCE, lambda: self.says)
+        return await until(group_in_log, PATIENCE, lambda: self.log_text)
 
     def cli_processes(self) -> list[psutil.Process]:
-        """The agents' CLIs that this process has started and that still live."""
+        """Return the running CLIs that this process started."""
         return cli_processes(self.popen.pid)
 
-    async def ended(self) -> int:
-        """Its exit code."""
-        await until(lambda: self.popen.poll() is not None, describe=lambda: self.says)
+    async def wait_ended(self) -> int:
+        """Wait for the process to end and return its exit code."""
+        await until(lambda: self.popen.poll() is not None, describe=lambda: self.log_text)
         return self.popen.returncode
 
     async def stop(self) -> None:
-        """SIGTERM, and what it does then."""
+        """Send SIGTERM and wait for the process to end."""
         if self.popen.poll() is None:
             self.popen.terminate()
-        await self.ended()
+        await self.wait_ended()
 
     def kill(self) -> None:
         if self.popen.poll() is None:
@@ -83,7 +87,7 @@ class Process:
 
 @dataclass
 class Hosts:
-    """Machines around one Postgres and one model. Settings given to a process go before those that all have."""
+    """Processes that share one Postgres and one model. Settings of a process override those of the clone."""
 
     clone: Clone
     folder: Path
@@ -96,9 +100,8 @@ class Hosts:
     def home(self) -> Path:
         return self.folder / "home"
 
-    def start(self, *arguments: str, before: Sequence[str] = (), **settings: str) -> Process:
-        """A `fieldmark` with these arguments, not waited for."""
-        chosen = {
+    def start(self, *arguments: str, command_prefix: Sequence[str] = (), **settings: str) -> Process:
+        process_settings = {
             "DATABASE_URL": self.clone.app_url,
             "FIELDMARK_HOME": str(self.home),
             "FIELDMARK_WARM_SPARES": "0",
@@ -107,47 +110,47 @@ class Hosts:
             "ANTHROPIC_BASE_URL": self.model.base_url,
             **settings,
         }
-        process = Process(self.folder, arguments, chosen, before)
+        process = Process(self.folder, arguments, process_settings, command_prefix)
         self._processes.append(process)
         return process
 
     async def api(self, **settings: str) -> Api:
-        """An API process without a worker."""
+        """Start an API process without a worker and wait until it serves."""
         process = self.start("serve", "--no-worker", "--port", "0", **settings)
-        url = await process.said(r"is running at (http://\S+)")
+        url = await process.wait_for_log(r"is running at (http://\S+)")
         token = LocalTokens(self.home).sign(self.user_id)
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         http = httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE)
         self._clients.append(http)
         return Api(process, http)
 
-    async def worker(self, *arguments: str, before: Sequence[str] = (), **settings: str) -> Process:
-        """A worker process that works."""
-        process = self.start("worker", *arguments, before=before, **settings)
-        await process.said(r"(Worker started)")
+    async def worker(self, *arguments: str, command_prefix: Sequence[str] = (), **settings: str) -> Process:
+        """Start a worker process and wait until it works."""
+        process = self.start("worker", *arguments, command_prefix=command_prefix, **settings)
+        await process.wait_for_log(r"(Worker started)")
         return process
 
     def sql(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
-        """Rows as the owner of the database sees them."""
+        """Return rows, queried as the database owner."""
         return sql(self.clone.owner_url, query, *parameters)
 
     def run(self, run_id: str) -> dict[str, Any]:
         return self.sql("select * from public.runs where id = %s", run_id)[0]
 
-    async def run_at(self, run_id: str, status: str, seconds: float = 60) -> dict[str, Any]:
-        """The run's row, once it has this status."""
+    async def wait_for_run(self, run_id: str, status: str, seconds: float = 60) -> dict[str, Any]:
+        """Wait until a run has this status and return its row."""
         await until(
-            lambda: self.run(run_id)["status"] == status, seconds, lambda: f"{self.run(run_id)}\n{self._all_said()}"
+            lambda: self.run(run_id)["status"] == status, seconds, lambda: f"{self.run(run_id)}\n{self._all_logs()}"
         )
         return self.run(run_id)
 
     def events(self, run_id: str) -> list[dict[str, Any]]:
         return events(self.clone.owner_url, run_id)
 
-    def _all_said(self) -> str:
-        return "\n".join(f"--- {process.popen.args}\n{process.says}" for process in self._processes)
+    def _all_logs(self) -> str:
+        return "\n".join(f"--- {process.popen.args}\n{process.log_text}" for process in self._processes)
 
-    async def clear(self) -> None:
+    async def kill_all(self) -> None:
         for process in self._processes:
             process.kill()
         for client in self._clients:
@@ -156,13 +159,13 @@ class Hosts:
 
 @dataclass
 class Api:
-    """An API process, as one user meets it."""
+    """An API process, used by one user."""
 
     process: Process
     http: httpx.AsyncClient
 
     async def document(self, text: str = "Invoice number: 1\nTotal: 10.00 EUR\n") -> dict[str, Any]:
-        """A document that has been read, or could not be."""
+        """Upload a document and wait until it is ready or has failed."""
         answer = await self.http.post("/api/documents", files={"file": ("a.txt", text.encode())})
         assert answer.status_code == 201, answer.text
 
@@ -172,8 +175,8 @@ class Api:
 
         return await until(read)
 
-    async def begin(self, document_id: str, **options: Any) -> str:
-        """Start an extraction and go away as soon as its number is known: its events are for others to read."""
+    async def start_extraction(self, document_id: str, **options: Any) -> str:
+        """Start an extraction, disconnect once its run id is known, and return that id."""
         body = {"document_id": document_id, **options}
         headers = {"Accept": "text/event-stream"}
         async with self.http.stream("POST", "/api/agent/extract", json=body, headers=headers) as response:
@@ -186,7 +189,7 @@ class Api:
     async def stream(
         self, path: str, body: dict[str, Any] | None = None, after: int | None = None
     ) -> AsyncIterator[AsyncIterator[tuple[int, dict[str, Any]]]]:
-        """(number, flat object) of an event stream, as they come; a delta has the number 0."""
+        """Yield (number, event) of an event stream as they arrive. Deltas have the number 0."""
         headers = {"Accept": "text/event-stream", **({} if after is None else {"Last-Event-ID": str(after)})}
         method = "GET" if body is None else "POST"
         async with self.http.stream(method, path, json=body, headers=headers) as response:
@@ -200,7 +203,7 @@ async def _events(response: httpx.Response) -> AsyncIterator[tuple[int, dict[str
         if line.startswith("id: "):
             number = int(line[4:])
         elif line.startswith("data: "):
-            # The data comes before or after its id: both belong to the block that an empty line ends.
+            # The id may come before or after the data. An empty line ends the event.
             data = json.loads(line[6:])
         elif not line and data is not None:
             yield number, data
@@ -208,11 +211,11 @@ async def _events(response: httpx.Response) -> AsyncIterator[tuple[int, dict[str
 
 
 @asynccontextmanager
-async def standing(clone: Clone, folder: Path, answer: Any) -> AsyncIterator[Hosts]:
-    """Hosts around a clone, with `answer` speaking for the model. Whatever was started is gone afterwards."""
+async def run_hosts(clone: Clone, folder: Path, answer: Any) -> AsyncIterator[Hosts]:
+    """Run the processes a test starts, with `answer` as the model, and kill them at the end."""
     async with OfflineModel(answer) as model:
         hosts = Hosts(clone, folder, model)
         try:
             yield hosts
         finally:
-            await hosts.clear()
+            await hosts.kill_all()

@@ -1,4 +1,4 @@
-"""Jobs of workers that were taken for dead: whoever takes one up keeps it, whoever comes back late changes nothing."""
+"""Jobs of workers counted as dead: another worker takes the job once, and the first worker can no longer change it."""
 
 from __future__ import annotations
 
@@ -23,97 +23,97 @@ pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def queue_of(case: Any, clone: Clone) -> AsyncIterator[App]:
-    """A queue in which the case's run waits."""
+async def queue_with_run(case: Any, clone: Clone) -> AsyncIterator[App]:
+    """Open a queue with one waiting run."""
     await case.queue_run()
     async with open_queue(case.database, clone.app_url, {RUNS: 4}) as queue:
         yield queue
 
 
-async def take(queue: App) -> Job | None:
-    """The next job of the runs, as a worker that has just begun."""
+async def claim_job(queue: App) -> Job | None:
+    """Claim the next run job, as a newly started worker."""
     return await queue.job_manager.fetch_job([RUNS], await queue.job_manager.register_worker())
 
 
-async def bury(case: Any, queue: App) -> list[Job]:
-    """All workers fall silent; the jobs they leave, as a sweep finds them."""
+async def expire_workers(case: Any, queue: App) -> list[Job]:
+    """Make all workers miss their heartbeats and return their jobs, as the sweep finds them."""
     case.sql("update queue.procrastinate_workers set last_heartbeat = last_heartbeat - %s", timedelta(hours=1))
     await queue.job_manager.prune_stalled_workers(60)
     return list(await queue.job_manager.get_stalled_jobs(seconds_since_heartbeat=60))
 
 
-def jobs(case: Any) -> list[str]:
+def job_statuses(case: Any) -> list[str]:
     rows = case.sql("select status from queue.procrastinate_jobs where task_name = 'execute_run'")
     return [row["status"] for row in rows]
 
 
 async def test_worker_can_retry_and_finish_its_own_job(case, clone):
-    async with queue_of(case, clone) as queue:
-        await queue.job_manager.retry_job(await take(queue))
-        assert jobs(case) == ["todo"]
-        job = await take(queue)
+    async with queue_with_run(case, clone) as queue:
+        await queue.job_manager.retry_job(await claim_job(queue))
+        assert job_statuses(case) == ["todo"]
+        job = await claim_job(queue)
         assert job.attempts == 1
         await queue.job_manager.finish_job(job, Status.SUCCEEDED, delete_job=True)
-        assert jobs(case) == []
+        assert job_statuses(case) == []
 
 
-@pytest.mark.parametrize("late", ["ends it", "puts it back"])
-async def test_worker_counted_as_dead_cannot_finish_its_job(case, clone, late):
-    async with queue_of(case, clone) as queue:
-        first = await take(queue)
-        (left,) = await bury(case, queue)
-        await queue.job_manager.retry_job(left)
-        second = await take(queue)
-        if late == "ends it":
+@pytest.mark.parametrize("late_action", ["ends it", "puts it back"])
+async def test_worker_counted_as_dead_cannot_finish_its_job(case, clone, late_action):
+    async with queue_with_run(case, clone) as queue:
+        first = await claim_job(queue)
+        (expired_jobs,) = await expire_workers(case, queue)
+        await queue.job_manager.retry_job(expired_jobs)
+        second = await claim_job(queue)
+        if late_action == "ends it":
             await queue.job_manager.finish_job(first, Status.SUCCEEDED, delete_job=True)
         else:
             await queue.job_manager.retry_job(first)
-        assert jobs(case) == ["doing"]
+        assert job_statuses(case) == ["doing"]
         await queue.job_manager.finish_job(second, Status.SUCCEEDED, delete_job=True)
-        assert jobs(case) == []
+        assert job_statuses(case) == []
 
 
 async def test_two_sweeps_requeue_a_job_once(case, clone):
-    async with queue_of(case, clone) as queue:
-        await take(queue)
-        one, other = [await bury(case, queue) for _ in range(2)]
+    async with queue_with_run(case, clone) as queue:
+        await claim_job(queue)
+        one, other = [await expire_workers(case, queue) for _ in range(2)]
         await queue.job_manager.retry_job(one[0])
-        assert await take(queue) is not None
+        assert await claim_job(queue) is not None
         await queue.job_manager.retry_job(other[0])
-        assert jobs(case) == ["doing"]
+        assert job_statuses(case) == ["doing"]
 
 
 async def test_paused_process_does_not_count_its_own_workers_as_dead(case, clone):
-    async with queue_of(case, clone) as queue:
-        await take(queue)
-        await bury(case, queue)
+    async with queue_with_run(case, clone) as queue:
+        await claim_job(queue)
+        await expire_workers(case, queue)
         sweep = Sweep(queue, iter([0, 20, 25]).__next__)
         await sweep()  # after twenty seconds
-        assert jobs(case) == ["doing"]
+        assert job_statuses(case) == ["doing"]
         await sweep()  # five seconds later
-        assert jobs(case) == ["todo"]
+        assert job_statuses(case) == ["todo"]
 
 
 async def test_job_end_is_recorded_despite_a_lost_connection(case, clone):
-    async with queue_of(case, clone) as queue:
-        job = await take(queue)
+    async with queue_with_run(case, clone) as queue:
+        job = await claim_job(queue)
         with psycopg.connect(clone.owner_url) as other:
             other.execute("select from queue.procrastinate_jobs where id = %s for update", [job.id])
-            ending = asyncio.create_task(queue.job_manager.finish_job(job, Status.SUCCEEDED, delete_job=True))
-            waits = "wait_event_type = 'Lock' and datname = current_database()"
-            cut = f"select pg_terminate_backend(pid, 5000) from pg_stat_activity where {waits}"
-            await until(lambda: case.sql(cut))
-            assert jobs(case) == ["doing"] and not ending.done()
-        await ending
-        assert jobs(case) == []
+            ending_task = asyncio.create_task(queue.job_manager.finish_job(job, Status.SUCCEEDED, delete_job=True))
+            waiting_job = "wait_event_type = 'Lock' and datname = current_database()"
+            cut_connection = f"select pg_terminate_backend(pid, 5000) from pg_stat_activity where {waiting_job}"
+            await until(lambda: case.sql(cut_connection))
+            assert job_statuses(case) == ["doing"] and not ending_task.done()
+        await ending_task
+        assert job_statuses(case) == []
 
 
 @pytest.mark.parametrize(
-    ("deaths", "reason"),
+    ("attempts", "reason"),
     [(MAX_TRIES - 1, "original"), (MAX_TRIES, "reading it failed")],
 )
-async def test_document_fails_after_too_many_reading_attempts(serve, clone, deaths, reason):
-    """One time fewer it is read, and then it shows that there is nothing to read here."""
+async def test_document_fails_after_too_many_reading_attempts(serve, clone, attempts, reason):
+    """With one attempt fewer, the document is read."""
     async with serve() as server:
         document_id, org_id = uuid4(), server.scope.org_id
         with psycopg.connect(clone.owner_url, options="-c search_path=queue") as owner:
@@ -123,7 +123,7 @@ async def test_document_fails_after_too_many_reading_attempts(serve, clone, deat
                      concat(%(org)s::uuid, '/', %(id)s::uuid, '/a.txt'), 1)""",
                 {"id": document_id, "org": org_id, "user": server.scope.user_id},
             )
-            owner.execute("update procrastinate_jobs set attempts = %s", [deaths])
+            owner.execute("update procrastinate_jobs set attempts = %s", [attempts])
         await server.wait_until_read(document_id)
         document = (await server.http.get(f"/api/documents/{document_id}")).json()
         assert document["status"] == "failed" and reason in document["error"]

@@ -1,4 +1,4 @@
-"""Workers that are killed, for real, while the library agent is at work: another brings the run to its end, once."""
+"""Workers killed while the library agent runs: another worker completes the run, with one answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from test_killed_workers import count, killed
+from test_killed_workers import count_rows, kill_worker
 
 from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit
 from extraction_case import until
@@ -19,8 +19,8 @@ from fieldmark.testing.script import Script, repeat_forever
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 
-class Falls:
-    """A step at which the model keeps silent the first time that it is asked, and answers from then on."""
+class HangsOnce:
+    """A model step that hangs at its first request and answers all later ones."""
 
     def __init__(self, step: Any) -> None:
         self.step = step
@@ -33,7 +33,7 @@ class Falls:
         return self.step(body) if callable(self.step) else self.step
 
 
-async def survey(api: Any) -> None:
+async def upload_survey(api: Any) -> None:
     file = {"file": ("survey.txt", SURVEY.encode())}
     assert (await api.http.post("/api/documents", files=file)).status_code == 201
 
@@ -43,19 +43,20 @@ async def survey(api: Any) -> None:
     await until(is_found)
 
 
-async def begin(api: Any, message: str) -> dict[str, Any]:
+async def ask(api: Any, message: str) -> dict[str, Any]:
     answer = await api.http.post("/api/agent/ask", json={"message": message, "wait": False})
     assert answer.status_code == 202, answer.text
     return answer.json()
 
 
-async def told_once(hosts: Any, api: Any, begun: dict[str, Any]) -> dict[str, Any]:
-    """The result of a run that somebody else has brought to its end: it is said, kept and remembered once."""
-    run = await hosts.run_at(begun["run_id"], "completed")
+async def result_reported_once(hosts: Any, api: Any, started: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of a run that another worker completed. Its answer is once in the events, the thread and the
+    thread's state."""
+    run = await hosts.wait_for_run(started["run_id"], "completed")
     assert run["fencing_token"] > 1
-    said = [event["text"] for event in hosts.events(begun["run_id"]) if event["type"] == "text"]
-    assert said.count(run["answer"]) == 1 and said[-1] == run["answer"]
-    thread = (await api.http.get(f"/api/threads/{begun['thread_id']}")).json()
+    texts = [event["text"] for event in hosts.events(started["run_id"]) if event["type"] == "text"]
+    assert texts.count(run["answer"]) == 1 and texts[-1] == run["answer"]
+    thread = (await api.http.get(f"/api/threads/{started['thread_id']}")).json()
     assert [turn["answer"] for turn in thread["turns"]] == [run["answer"]]
     state = thread["working_state"]
     assert state["turns"] == 1
@@ -65,24 +66,24 @@ async def told_once(hosts: Any, api: Any, begun: dict[str, Any]) -> dict[str, An
 
 
 async def test_run_continues_after_its_recorded_citations(on_hosts):
-    end = Falls([submit("It leaks [1].")])
+    end = HangsOnce([submit("It leaks [1].")])
     async with on_hosts(Script([[INTENT, READ], cite(1, "The roof leaks"), repeat_forever(end)])) as hosts:
         api, worker = await asyncio.gather(hosts.api(), hosts.worker())
-        await survey(api)
-        begun = await begin(api, "Does the roof leak?")
+        await upload_survey(api)
+        started = await ask(api, "Does the roof leak?")
         await until(end.reached.is_set)
-        await until(lambda: count(hosts, "agent_sessions where entry::text like '%tool_result%'") == 3)
-        await killed(hosts, worker)
-        result = await told_once(hosts, api, begun)
+        await until(lambda: count_rows(hosts, "agent_sessions where entry::text like '%tool_result%'") == 3)
+        await kill_worker(hosts, worker)
+        result = await result_reported_once(hosts, api, started)
         assert result["fallback"] is None and [one["quote"] for one in result["sources"]] == ["The roof leaks"]
         tools = ("read_document", "cite_source", "submit_answer")
-        done = {tool: count(hosts, f"tool_calls where tool = '{tool}' and status = 'done'") for tool in tools}
+        done = {tool: count_rows(hosts, f"tool_calls where tool = '{tool}' and status = 'done'") for tool in tools}
         assert done == dict.fromkeys(tools, 1)
 
 
 @contextmanager
-def nothing_completes(hosts: Any) -> Iterator[None]:
-    """Until its end, whoever writes down that a run is completed waits in the middle of it."""
+def block_completion(hosts: Any) -> Iterator[None]:
+    """Make every transaction that completes a run wait until the block ends."""
     hosts.sql(
         """create function public.waits() returns trigger language plpgsql security definer as
            $$ begin perform pg_advisory_xact_lock(77); return new; end $$"""
@@ -96,8 +97,8 @@ def nothing_completes(hosts: Any) -> Iterator[None]:
         yield
 
 
-def is_waited(hosts: Any) -> bool:
-    # Of this database: others are tried beside it.
+def is_blocked(hosts: Any) -> bool:
+    # Only in this database: other tests run on the same server.
     return bool(
         hosts.sql(
             """select 1 from pg_locks where locktype = 'advisory' and objid = 77 and not granted
@@ -106,22 +107,22 @@ def is_waited(hosts: Any) -> bool:
     )
 
 
-NOTHING = submit("No dragons.", nothing_found=True)
-SEARCHED = [INTENT, call("search_documents", {"query": "dragons"})]
+NO_HITS_ANSWER = submit("No dragons.", nothing_found=True)
+SEARCH_STEP = [INTENT, call("search_documents", {"query": "dragons"})]
 
 
 async def test_answer_stored_before_a_crash_is_the_only_answer(on_hosts):
-    async with on_hosts(Script([SEARCHED, [NOTHING]])) as hosts:
+    async with on_hosts(Script([SEARCH_STEP, [NO_HITS_ANSWER]])) as hosts:
         api, worker = await asyncio.gather(hosts.api(), hosts.worker())
-        await survey(api)
-        with nothing_completes(hosts):
-            begun = await begin(api, "Does the roof leak?")
-            await until(lambda: is_waited(hosts), 60, lambda: str(hosts.run(begun["run_id"])))
+        await upload_survey(api)
+        with block_completion(hosts):
+            started = await ask(api, "Does the roof leak?")
+            await until(lambda: is_blocked(hosts), 60, lambda: str(hosts.run(started["run_id"])))
             cli_processes = worker.cli_processes()
             worker.kill()
             await until(lambda: not any(cli.is_running() for cli in cli_processes))
         asked = len(hosts.model.requests)
-        await killed(hosts, worker)
-        result = await told_once(hosts, api, begun)
-        # What a call has ended needs no model any more.
+        await kill_worker(hosts, worker)
+        result = await result_reported_once(hosts, api, started)
+        # A run that its last call ended needs no further model request.
         assert result["fallback"] is None and (asked, len(hosts.model.requests)) == (2, 2)

@@ -1,10 +1,11 @@
-"""Behind a real pgbouncer in transaction mode: all works, and nothing of one user is left for the next."""
+"""Behind pgbouncer in transaction mode: everything works, and no session state reaches the next user."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
+import pwd
 import random
 import shutil
 import socket
@@ -33,12 +34,13 @@ pytestmark = [
 
 TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
 
+_UNPRIVILEGED_USER = pwd.getpwuid(65534).pw_name
 _SETTINGS = """
 [databases]
 {database} = host={host} port={port} dbname={database} user={user} password={password}
 [pgbouncer]
 listen_addr = 127.0.0.1
-listen_port = {own_port}
+listen_port = {listen_port}
 unix_socket_dir =
 auth_type = any
 pool_mode = transaction
@@ -49,9 +51,9 @@ logfile = {log}
 
 @asynccontextmanager
 async def pgbouncer(clone: Clone, size: int) -> AsyncIterator[str]:
-    """A URL that leads through `size` connections to the clone."""
+    """Run pgbouncer with `size` connections to the clone and return its URL."""
     to = urlsplit(clone.app_url)
-    own_port = _free_port()
+    port = _free_port()
     with tempfile.TemporaryDirectory() as folder:
         settings, log = Path(folder) / "pgbouncer.ini", Path(folder) / "log"
         settings.write_text(
@@ -61,42 +63,44 @@ async def pgbouncer(clone: Clone, size: int) -> AsyncIterator[str]:
                 port=to.port,
                 user=to.username,
                 password=to.password,
-                own_port=own_port,
+                listen_port=port,
                 size=size,
                 log=log,
             )
         )
-        as_root = os.geteuid() == 0  # which it refuses to be
+        as_root = os.geteuid() == 0  # pgbouncer refuses to run as root
         if as_root:
-            shutil.chown(folder, "nobody")
-        process = subprocess.Popen(["pgbouncer", "-q", *(["-u", "nobody"] if as_root else []), str(settings)])
+            shutil.chown(folder, _UNPRIVILEGED_USER)
+        process = subprocess.Popen(["pgbouncer", "-q", *(["-u", _UNPRIVILEGED_USER] if as_root else []), str(settings)])
         try:
-            await until(lambda: _answers(own_port), describe=log.read_text)
-            yield f"postgresql://{to.username}:none@127.0.0.1:{own_port}{to.path}?pgbouncer=true"
+            await until(lambda: _accepts_connections(port), describe=log.read_text)
+            yield f"postgresql://{to.username}:none@127.0.0.1:{port}{to.path}?pgbouncer=true"
         finally:
-            process.kill()  # told to end, it would wait for its clients
+            process.kill()  # after SIGTERM it would wait for its clients
             process.wait()
 
 
 def _free_port() -> int:
-    """One that the system gives to nobody who asks for any, so that nobody takes it meanwhile."""
+    """Return a port outside the range the system assigns by itself, so that no other process takes it meanwhile."""
     while True:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", random.randint(20_000, 32_000)))
             return probe.getsockname()[1]
 
 
-def _answers(port: int) -> bool:
+def _accepts_connections(port: int) -> bool:
     with socket.socket() as attempt:
         return attempt.connect_ex(("127.0.0.1", port)) == 0
 
 
 async def test_extraction_stream_and_approval_go_through_a_pooler(on_hosts, clone):
     script = Script([[call("get_document_text")], [call("update_field", TOTAL)], [text("Done.")]])
-    # Two connections for all processes together: whoever held one while asking for another would wait for ever.
+    # Two connections for all processes: a process that holds one while it needs another would wait forever.
     async with pgbouncer(clone, size=2) as url, on_hosts(script) as hosts:
-        through = {"DATABASE_URL": url, "DATABASE_DIRECT_URL": clone.app_url}
-        first, second, _ = await asyncio.gather(hosts.api(**through), hosts.api(**through), hosts.worker(**through))
+        via_pooler = {"DATABASE_URL": url, "DATABASE_DIRECT_URL": clone.app_url}
+        first, second, _ = await asyncio.gather(
+            hosts.api(**via_pooler), hosts.api(**via_pooler), hosts.worker(**via_pooler)
+        )
         document = await first.document()
         assert document["status"] == "ready", document
         async with first.stream("/api/agent/extract", {"document_id": document["id"], "approval": "ask"}) as events:
@@ -116,49 +120,49 @@ async def test_two_users_on_a_pooled_connection_see_only_their_own_rows(
 ):
     users = [await make_user(), await make_user()]
     async with pgbouncer(clone, size=1) as url, Database(url, clone.app_url, size=4) as database:
-        pids = set()
+        backend_pids = set()
 
-        async def look(user: Scope) -> None:
+        async def read_own_rows(user: Scope) -> None:
             async with database.as_user(user) as connection:
                 cursor = await connection.execute(
                     "select pg_backend_pid() as pid, array(select id from public.organisations) as mine, "
                     "auth.uid() as who, (select count(*) from pg_prepared_statements) as prepared"
                 )
                 row = await cursor.fetchone()
-            pids.add(row.pop("pid"))
+            backend_pids.add(row.pop("pid"))
             assert row == {"mine": [user.org_id], "who": user.user_id, "prepared": 0}
 
-        async def look_as_the_service() -> None:
+        async def read_without_user() -> None:
             async with database.as_service() as connection:
-                row = await (await connection.execute(_LEFT)).fetchone()
+                row = await (await connection.execute(_LEAKED_SETTINGS_QUERY)).fetchone()
             assert row == {"role": "fieldmark_app", "claims": None, "patience": "15s"}
 
-        # Often enough that psycopg would have begun to prepare, beside each other and in turn.
-        await asyncio.gather(*[look(user) for _ in range(20) for user in users])
+        # More executions than psycopg needs to prepare a statement, concurrently and one after the other.
+        await asyncio.gather(*[read_own_rows(user) for _ in range(20) for user in users])
         for user in users * 3:
-            await look(user)
-            await look_as_the_service()
-        assert len(pids) == 1
-        assert await _left_over(url) == {"role": "fieldmark_app", "claims": None, "patience": "0"}
+            await read_own_rows(user)
+            await read_without_user()
+        assert len(backend_pids) == 1
+        assert await _leaked_settings(url) == {"role": "fieldmark_app", "claims": None, "patience": "0"}
 
 
 async def test_session_settings_would_leak_through_the_pooler(clone: Clone):
-    """The control: through the same pooler a session's setting does reach the next one."""
+    """Control: a session setting does reach the next client of the same pooler."""
     async with pgbouncer(clone, size=1) as url:
-        async with await _session(url) as careless:
-            await careless.execute("select set_config('request.jwt.claims', 'mine', false)")
-        assert (await _left_over(url))["claims"] == "mine"
+        async with await _session(url) as session:
+            await session.execute("select set_config('request.jwt.claims', 'mine', false)")
+        assert (await _leaked_settings(url))["claims"] == "mine"
 
 
-_LEFT = (
+_LEAKED_SETTINGS_QUERY = (
     "select current_user::text as role, nullif(current_setting('request.jwt.claims', true), '') as claims, "
     "current_setting('idle_in_transaction_session_timeout') as patience"
 )
 
 
-async def _left_over(url: str) -> dict[str, Any]:
+async def _leaked_settings(url: str) -> dict[str, Any]:
     async with await _session(url) as session:
-        return await (await session.execute(_LEFT)).fetchone()
+        return await (await session.execute(_LEAKED_SETTINGS_QUERY)).fetchone()
 
 
 async def _session(url: str) -> psycopg.AsyncConnection[Any]:

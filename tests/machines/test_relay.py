@@ -1,4 +1,5 @@
-"""Many processes, one Postgres: started by one, streamed by another, decided at a third, finished by a fourth."""
+"""One run handled by several processes: one starts it, another streams it, a third takes the decision, a fourth
+finishes it."""
 
 from __future__ import annotations
 
@@ -18,18 +19,18 @@ TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
 
 
 async def test_run_is_executed_by_four_processes(on_hosts):
-    goes_on, half_was_read = asyncio.Event(), asyncio.Event()
+    may_continue, half_read = asyncio.Event(), asyncio.Event()
 
-    async def proposes(body):
-        await goes_on.wait()
+    async def propose_total(body):
+        await may_continue.wait()
         return [call("update_field", TOTAL)]
 
-    words, gathered = "I read, and ask for all pages.", ""
-    reads = pause_midway(half_was_read.wait, text(words), call("get_document_text"))
-    script = Script([reads, proposes, [text("Done.")]])
+    words, collected = "I read, and ask for all pages.", ""
+    reads = pause_midway(half_read.wait, text(words), call("get_document_text"))
+    script = Script([reads, propose_total, [text("Done.")]])
     async with on_hosts(script) as hosts:
         first, second, worker = await asyncio.gather(hosts.api(), hosts.api(), hosts.worker())
-        document = await second.document()  # uploaded here, read by the worker
+        document = await second.document()  # uploaded to this process, read by the worker
         assert document["status"] == "ready", document
 
         seen = []
@@ -37,19 +38,19 @@ async def test_run_is_executed_by_four_processes(on_hosts):
         async with asyncio.timeout(60), first.stream("/api/agent/extract?deltas=true", body) as events:
             async for number, event in events:
                 if number == 0:
-                    gathered += event["text_delta"]
-                    assert words.startswith(gathered)
-                    half_was_read.set()
+                    collected += event["text_delta"]
+                    assert words.startswith(collected)
+                    half_read.set()
                     continue
                 seen.append((number, event))
                 if event.get("status") == "complete":
                     break
-        assert gathered
+        assert collected
         run_id, last = seen[0][1]["run_id"], seen[-1][0]
 
-        # The reader goes on at another replica, while nothing happens yet, from where it was.
+        # The client reconnects to another replica and continues after its last event.
         async with second.stream(f"/api/runs/{run_id}/events", after=last) as events:
-            goes_on.set()
+            may_continue.set()
             seen += [event async for event in events]
         assert [number for number, _ in seen] == list(range(1, len(seen) + 1))
         call_id = seen[-1][1]["approval"]["call_id"]
@@ -64,8 +65,8 @@ async def test_run_is_executed_by_four_processes(on_hosts):
         async with third.stream("/api/agent/approve", decision) as events:
             after = [event async for event in events]
         assert after[0][0] == seen[-1][0] + 1 and after[-1][1]["complete"] is True
-        again = await first.http.post("/api/agent/approve", json=decision)
-        assert again.status_code == 409, again.text
+        reconnected = await first.http.post("/api/agent/approve", json=decision)
+        assert reconnected.status_code == 409, reconnected.text
 
         run = (await second.http.get(f"/api/runs/{run_id}")).json()
         assert (run["status"], run["answer"], run["attempt"]) == ("completed", "Done.", 2)
