@@ -49,6 +49,7 @@ CLEAN = (
     "supabase",
     "frontend",
     "tests/attacks",
+    "tests/browser",
     "tests/cli",
     "tests/machines",
     "tests/sql",

@@ -196,7 +196,9 @@ async def test_worker_death_between_two_calls_of_a_message_loses_nothing(case):
             cli.kill()
         with pytest.raises(Unavailable):
             await working
-    later = await case.execute_run(Script([calls, repeat_forever(lambda body: extraction_calls("Again."))]), run_id["id"])
+    later = await case.execute_run(
+        Script([calls, repeat_forever(lambda body: extraction_calls("Again."))]), run_id["id"]
+    )
     assert later.state["status"] == "completed" and later.state["answer"] == "Again."
     assert case.extraction()["version"] == 1
     assert [row["path"] for row in case.journal()] == [["number"], ["total"]]

@@ -62,13 +62,7 @@ async def test_commands_and_mentions_in_any_input_stay_text(database, clone, mak
         read, found, _, _ = finished.results
         assert all(command in read[0] for command in COMMANDS) and "page 1: @/etc/passwd" in found[0]
         assert case.extraction()["extracted_fields"] == {"note": TEXT}
-        for id_ in (
-            case.scope.user_id,
-            case.scope.org_id,
-            case.document_id,
-            case.extraction_id,
-            finished.run_id,
-        ):
+        for id_ in (case.scope.user_id, case.scope.org_id, case.document_id, case.extraction_id, finished.run_id):
             assert str(id_) not in str(
                 [[request["system"], request["messages"], request["tools"]] for request in finished.requests]
             )

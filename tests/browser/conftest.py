@@ -1,4 +1,4 @@
-"""One Chromium for all tests of the web UI in a worker."""
+"""One Chromium per worker for all tests of the web UI."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ async def _chromium(anyio_backend: Any, built_page: None) -> AsyncIterator[Any]:
 
 @pytest.fixture
 def browsing(_chromium: Any) -> Browsing:
-    """`async with browsing(server) as window`: a window that shares no cookies, storage or cache with any other, and
-    fails at its end if the page met an error. Options are those of a Playwright context, such as `viewport`."""
+    """Open a window: `async with browsing(server) as window`. It shares no cookies, storage or cache with other
+    windows, and the test fails if its page reports an error. Options are those of a Playwright context, such as
+    `viewport`."""
 
     @asynccontextmanager
     async def open_window(server: RunningServer, **options: Any) -> AsyncIterator[Window]:
-        usual = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
-        context = await _chromium.new_context(**usual | options)
+        default_options = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
+        context = await _chromium.new_context(**default_options | options)
         try:
             context.set_default_timeout(PATIENCE * 1000 / 4)
             window = Window(server, await context.new_page())

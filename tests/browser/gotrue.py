@@ -1,4 +1,4 @@
-"""Supabase Auth as far as the page speaks to it, on loopback: passwords, refreshed tokens, links by email, keys."""
+"""A fake Supabase Auth on loopback: passwords, token refresh, links by email, signing keys."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ PUBLISHABLE_KEY = "sb_publishable_test"
 
 @dataclass
 class SupabaseAuth:
-    """One user. `lasts`: how long a token holds, in seconds; `calls`: what was asked, in order."""
+    """An auth server with one user. `token_seconds` is the lifetime of a token; `calls` are the requests it
+    received."""
 
     url: str = ""
     key: Key = field(default_factory=lambda: es256("page"))
     user_id: str = field(default_factory=lambda: str(uuid4()))
-    lasts: int = 3600
+    token_seconds: int = 3600
     calls: list[str] = field(default_factory=list)
 
     def session(self) -> dict[str, Any]:
@@ -37,7 +38,7 @@ class SupabaseAuth:
             "aud": "authenticated",
             "role": "authenticated",
             "iat": now,
-            "exp": now + self.lasts,
+            "exp": now + self.token_seconds,
             "email": EMAIL,
             "is_anonymous": False,
             "session_id": str(uuid4()),
@@ -45,7 +46,7 @@ class SupabaseAuth:
         user = {"id": self.user_id, "aud": "authenticated", "role": "authenticated", "email": EMAIL}
         user |= {"app_metadata": {}, "user_metadata": {}, "created_at": "2026-01-01T00:00:00Z"}
         token = {"access_token": self.key.sign(claims), "token_type": "bearer", "refresh_token": str(uuid4())}
-        return {**token, "expires_in": self.lasts, "expires_at": now + self.lasts, "user": user}
+        return {**token, "expires_in": self.token_seconds, "expires_at": now + self.token_seconds, "user": user}
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: dict[str, Any]) -> tuple[int, Any]:
         match method, path:
@@ -74,12 +75,12 @@ def supabase_auth() -> Iterator[SupabaseAuth]:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length) or b"{}") if length else {}
             parts = urlsplit(self.path)
-            status, said = (204, None)
+            status, content_json = (204, None)
             if self.command != "OPTIONS":
                 query = parse_qs(parts.query)
                 auth.calls.append(" ".join([self.command, parts.path, *query.get("grant_type", [])]))
-                status, said = auth.answer(self.command, parts.path, query, body)
-            content = b"" if said is None else json.dumps(said).encode()
+                status, content_json = auth.answer(self.command, parts.path, query, body)
+            content = b"" if content_json is None else json.dumps(content_json).encode()
             self.send_response(status)
             self.send_header("Access-Control-Allow-Origin", "*")
             self.send_header("Access-Control-Allow-Headers", "*, authorization")

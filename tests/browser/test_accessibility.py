@@ -1,4 +1,4 @@
-"""Each area of the page meets WCAG 2.2 A and AA, in light and dark mode, by axe."""
+"""Each area of the page meets WCAG 2.2 A and AA, in light and dark mode, checked by axe."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit
-from browser.scripts import ask_before_writes, extracted, reading
+from browser.scripts import extract_until_approval, extraction_script, new_extraction
 from browser.window import label
 from fieldmark.testing.script import Script
 from node import install_packages
@@ -42,7 +42,7 @@ async def violations(page, axe: str) -> list[str]:
 
 async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, axe):
     asked = Script([[INTENT, READ], cite(1, "The roof leaks at the chimney."), [submit("It leaks [1].")]])
-    read = reading(number="17", total=99.5)
+    read = extraction_script(number="17", total=99.5)
 
     async def model(body):
         return await (asked if "a person's questions about an organisation" in str(body["system"]) else read)(body)
@@ -53,25 +53,25 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, axe):
         await page.get_by_label("Link or token").wait_for()
         wrong = {"sign-in": await violations(page, axe)}
 
-        document, _ = await extracted(server, INVOICE, "invoice.txt")
-        await ask_before_writes(server, await server.upload_text(INVOICE, "other.txt"))
+        document, _ = await new_extraction(server, INVOICE, "invoice.txt")
+        await extract_until_approval(server, await server.upload_text(INVOICE, "other.txt"))
         await server.upload_text(SURVEY, "survey.txt")
         await server.wait_until_indexed()
 
-        async def look(name: str, address: str, seen) -> None:
+        async def check_area(name: str, address: str, seen) -> None:
             await page.goto("about:blank")
-            await window.enter(address)
+            await window.open(address)
             await seen.wait_for()
             wrong[name] = await violations(page, axe)
 
-        await look("documents", "/documents", page.get_by_role("link", name="survey.txt"))
-        await look("approvals", "/approvals", page.get_by_role("button", name="Approve", exact=True))
+        await check_area("documents", "/documents", page.get_by_role("link", name="survey.txt"))
+        await check_area("approvals", "/approvals", page.get_by_role("button", name="Approve", exact=True))
         await page.get_by_role("button", name="Edit").click()
         wrong["approval, edited"] = await violations(page, axe)
-        await look("a document", f"/documents/{document}", page.locator('[role=treeitem][data-path="total"]'))
+        await check_area("a document", f"/documents/{document}", page.locator('[role=treeitem][data-path="total"]'))
         await page.locator('[role=treeitem][data-path="total"]').click()
         wrong["a field"] = await violations(page, axe)
-        await look(
+        await check_area(
             "unmapped",
             f"/documents/{document}?unmapped=true",
             page.get_by_role("tree", name=label("document.unmapped")),
@@ -79,29 +79,29 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, axe):
         await page.keyboard.press("Enter")
         await page.get_by_label("Field", exact=True).wait_for()
         wrong["adding a field"] = await violations(page, axe)
-        await look("a conversation", f"/documents/{document}?chat=new", page.get_by_label("Your message"))
+        await check_area("a conversation", f"/documents/{document}?chat=new", page.get_by_label("Your message"))
         assert (await server.http.post("/api/tags", json={"name": "paid"})).status_code == 201
         await page.get_by_label("Your message").press_sequentially("tag it @pa")
         await page.get_by_role("listbox", name="Mention").get_by_role("option").first.wait_for()
         wrong["a mention"] = await violations(page, axe)
-        await look("review", "/review", page.get_by_label("Value of total"))
-        await look(
+        await check_area("review", "/review", page.get_by_label("Value of total"))
+        await check_area(
             "one field", "/review/by-field?path=total&document_type=invoice", page.get_by_label("Value in invoice.txt")
         )
-        await look(
+        await check_area(
             "search",
             "/search?q=roof",
             page.get_by_role("list", name=label("search.results")).get_by_role("button").first,
         )
-        await look("ask", "/ask", page.get_by_role("heading", name="Ask your documents"))
+        await check_area("ask", "/ask", page.get_by_role("heading", name="Ask your documents"))
         await page.get_by_label("Your question").fill("Does the roof leak?")
         await page.keyboard.press("Enter")
         source = page.get_by_role("button", name="Source 1: survey.txt, page 1")
         await source.click()
         await page.get_by_role("complementary", name="Source").locator("rect").first.wait_for(state="attached")
         wrong["an answer"] = await violations(page, axe)
-        await look("settings", "/settings", page.get_by_role("row").filter(has_text="library").first)
-        assert {name: those for name, those in wrong.items() if those} == {}
+        await check_area("settings", "/settings", page.get_by_role("row").filter(has_text="library").first)
+        assert {name: elements for name, elements in wrong.items() if elements} == {}
         # Control: axe finds a violation.
         await page.evaluate(
             "() => { const one = document.createElement('input'); document.querySelector('main').append(one); }"

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from acceptance.test_decisions_take_effect import put
-from browser.scripts import COMPLETE, IDENTIFIED, ask_before_writes, extracted, saves
+from acceptance.test_decisions_take_effect import set_fields
+from browser.scripts import COMPLETE, IDENTIFY, extract_until_approval, new_extraction, save_fields
 from browser.window import label
 from extraction_case import tool_results
 from fieldmark.testing.script import Script
@@ -19,16 +19,18 @@ TEXT = "Invoice number: 17\nTotal: 12.50 EUR\nVAT: 2.00 EUR\n"
 
 
 async def test_calls_are_approved_edited_and_rejected(serve, browsing):
-    script = Script([[IDENTIFIED], [saves(number="17")], [saves(total=12.5, vat=2)], [saves(note="x")], [COMPLETE]])
+    script = Script(
+        [[IDENTIFY], [save_fields(number="17")], [save_fields(total=12.5, vat=2)], [save_fields(note="x")], [COMPLETE]]
+    )
     async with serve(script) as server, browsing(server) as window:
         page = window.page
         document = await server.upload_text(TEXT)
-        run_id = await ask_before_writes(server, document, "complete_extraction")
-        await window.enter(f"/documents/{document}")
+        run_id = await extract_until_approval(server, document, "complete_extraction")
+        await window.open(f"/documents/{document}")
         card = page.get_by_role("region", name=label("approvals.card"))
 
         await card.get_by_text("Number", exact=True).wait_for()
-        # What is asked for is on the page and among the fields, with its box and a picture of it, before it is decided.
+        # Before the decision, the proposed value is shown among the fields, with its box and a picture of it.
         await page.locator('rect[data-path="number"]').wait_for(state="attached")
         await card.get_by_role("figure").locator("img").wait_for()
         row = page.locator('[role=treeitem][data-path="number"]')
@@ -55,15 +57,15 @@ async def test_calls_are_approved_edited_and_rejected(serve, browsing):
 
 
 async def test_changed_target_is_reported_when_approving(serve, browsing, clone):
-    script = Script([[IDENTIFIED], [saves(total=12.5)], [COMPLETE]])
+    script = Script([[IDENTIFY], [save_fields(total=12.5)], [COMPLETE]])
     async with serve(script) as server, browsing(server) as window:
         page = window.page
-        await ask_before_writes(server, await server.upload_text(TEXT), "complete_extraction")
-        await window.enter("/approvals")
+        await extract_until_approval(server, await server.upload_text(TEXT), "complete_extraction")
+        await window.open("/approvals")
         await page.get_by_role("button", name="Approve", exact=True).wait_for()
         (extraction,) = (await server.get("extractions"))["items"]
-        # In a thread: the service, in this one, may hold the row's lock.
-        await asyncio.to_thread(put, clone, {"extraction": extraction}, {"total": 99})
+        # In a thread, since the service in this event loop may hold the row's lock.
+        await asyncio.to_thread(set_fields, clone, {"extraction": extraction}, {"total": 99})
         await page.get_by_role("button", name="Approve", exact=True).click()
         await page.get_by_text(label("approvals.moved", field="Total", value="99", before="nothing")).wait_for()
         stored = await server.extraction(extraction["id"])
@@ -71,15 +73,17 @@ async def test_changed_target_is_reported_when_approving(serve, browsing, clone)
 
 
 async def test_extract_with_approval_can_always_allow_a_tool(serve, browsing):
-    script = Script([[IDENTIFIED], [saves(number="17")], [saves(total=12.5)], [saves(vat=2)], [COMPLETE]])
+    script = Script(
+        [[IDENTIFY], [save_fields(number="17")], [save_fields(total=12.5)], [save_fields(vat=2)], [COMPLETE]]
+    )
     async with serve(script) as server, browsing(server) as window:
         page = window.page
         document = await server.upload_text(TEXT)
-        await window.enter(f"/documents/{document}")
+        await window.open(f"/documents/{document}")
         await page.get_by_role("button", name="Extract").click()
         await page.get_by_role("menuitem", name="Extract with approval").click()
         card = page.get_by_role("region", name=label("approvals.card"))
-        # The type before and the completion behind ask for nothing of their own.
+        # The document type before and the completion after need no approval of their own.
         await card.get_by_text("Number", exact=True).wait_for()
         await card.get_by_role("button", name="More options").click()
         await page.get_by_role("menuitem", name="always allow “extract_fields”").click()
@@ -90,26 +94,29 @@ async def test_extract_with_approval_can_always_allow_a_tool(serve, browsing):
 
 
 async def test_cancelled_run_needs_no_approval_and_second_person_is_named(serve, browsing):
-    async with serve(Script([[IDENTIFIED], [saves(number="17")], [COMPLETE]])) as server, browsing(server) as window:
+    async with (
+        serve(Script([[IDENTIFY], [save_fields(number="17")], [COMPLETE]])) as server,
+        browsing(server) as window,
+    ):
         page = window.page
-        document, good = await extracted(server, TEXT)
-        await ask_before_writes(server, document, "complete_extraction")
-        await window.enter(f"/documents/{document}")
+        document, good = await new_extraction(server, TEXT)
+        await extract_until_approval(server, document, "complete_extraction")
+        await window.open(f"/documents/{document}")
         card = page.get_by_role("region", name=label("approvals.card"))
         row = page.locator('[role=treeitem][data-path="number"]')
         await card.wait_for()
         await row.get_by_text("needs approval").first.wait_for()
-        # Beside the values of another extraction nothing waits.
+        # With another extraction selected, no approval is shown.
         picker = page.get_by_label("Extraction", exact=True)
-        asking = await picker.input_value()
+        waiting_run = await picker.input_value()
         await picker.select_option(good)
         await row.get_by_text("Matched").first.wait_for(state="attached")
-        await picker.select_option(asking)
+        await picker.select_option(waiting_run)
         await row.get_by_text("needs approval").first.wait_for()
         await page.get_by_role("button", name="Cancel").click()
         await card.wait_for(state="detached")
         await page.locator("[data-phase=failed]").wait_for()
-        # What was extracted before is shown, here and in the list; the other one is a choice away.
+        # The earlier extraction is shown, here and in the list; the other one can be selected.
         await row.get_by_text("Matched").first.wait_for(state="attached")
         await page.get_by_text("Extracted", exact=True).wait_for()
         assert await picker.input_value() == good
@@ -119,13 +126,13 @@ async def test_cancelled_run_needs_no_approval_and_second_person_is_named(serve,
         await picker.select_option(good)
         await row.wait_for()
 
-        # Who started the next one may not decide it, and is not offered to. Cancelled elsewhere, it asks no more here.
+        # The user who started a run that needs a second approver gets no buttons. A cancelled run asks no more.
         switched = await server.http.patch(f"/api/organisations/{server.scope.org_id}", json={"second_person": True})
         assert switched.status_code == 200, switched.text
         other = await server.upload_text(TEXT, "b.txt")
-        run_id = await ask_before_writes(server, other)
+        run_id = await extract_until_approval(server, other)
         assert (await server.get(f"runs/{run_id}"))["decision_refusal"] == "second_person_needed"
-        await window.enter(f"/documents/{other}")
+        await window.open(f"/documents/{other}")
         await card.get_by_text(label("approvals.refusals.second_person_needed")).wait_for()
         assert await card.get_by_role("button", name="Approve", exact=True).is_disabled()
         cancelled = await server.http.post(f"/api/runs/{run_id}/cancel")

@@ -1,4 +1,4 @@
-"""Questions about all documents: the answer is shown while it is written, and its sources open on their pages."""
+"""Questions about all documents: the answer streams in, and its sources open on their pages."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ async def ask(page, question: str) -> None:
     await box.press("Enter")
 
 
-def box_of(source: dict) -> list[float]:
+def box_edges(source: dict) -> list[float]:
     return [round(edge, 3) for edge in source["boxes"][0]]
 
 
 async def shown_box(page) -> list[float]:
-    """The box that stands out on the page beside, in parts of the page."""
+    """Return the highlighted box in fractions of the page."""
     rect = page.get_by_role("complementary", name="Source").locator("rect[class*=chosen]")
     await rect.first.wait_for(state="attached")
-    # The page is as wide as there is room.
+    # The page fills the width.
     (shown, room) = [
         await page.get_by_role("complementary", name="Source").locator(one).first.bounding_box()
         for one in ("[data-page]", "[role=region]")
@@ -43,27 +43,27 @@ async def shown_box(page) -> list[float]:
 
 
 async def test_sources_of_an_answer_open_on_the_page(serve, browsing):
-    goes_on = asyncio.Event()
+    may_continue = asyncio.Event()
 
-    async def submits(body):
-        await goes_on.wait()
+    async def submit_answer(body):
+        await may_continue.wait()
         return [submit(f"It leaks [1]; the gutters are sound [2]. {HOSTILE}")]
 
-    script = Script([CITED, cite(1, ROOF), cite(2, GUTTERS), submits])
+    script = Script([CITED, cite(1, ROOF), cite(2, GUTTERS), submit_answer])
     async with serve(script) as server, browsing(server) as window:
         page = window.page
         await server.upload_text(SURVEY, "survey.txt")
         await server.wait_until_indexed()
-        await window.enter("/ask")
+        await window.open("/ask")
         await ask(page, "Does the roof leak?")
         try:
-            # What it does is told as people read it; a reload in the middle goes on.
+            # The steps are shown in plain words; after a reload the answer continues.
             for _ in range(2):
                 await page.get_by_text("Read survey.txt").first.wait_for()
                 assert await page.get_by_role("button", name="Cancel").is_enabled()
                 await page.reload()
         finally:
-            goes_on.set()
+            may_continue.set()
         sources = page.get_by_role("list", name="Sources").get_by_role("button")
         await sources.first.wait_for()
         assert await sources.count() == 2
@@ -71,7 +71,7 @@ async def test_sources_of_an_answer_open_on_the_page(serve, browsing):
         (turn,) = (await server.get(f"threads/{thread['id']}"))["turns"]
         for number in (2, 1):
             await page.get_by_role("button", name=f"Source {number}: survey.txt, page 1").click()
-            assert await shown_box(page) == box_of(turn["result"]["sources"][number - 1])
+            assert await shown_box(page) == box_edges(turn["result"]["sources"][number - 1])
         assert await page.evaluate("window.hacked") is None
         assert await page.locator("main img[src=x], main a[href^=javascript]").count() == 0
         await page.get_by_text(label("runs.showSteps")).click()
@@ -81,13 +81,13 @@ async def test_sources_of_an_answer_open_on_the_page(serve, browsing):
 async def test_follow_ups_stay_in_one_conversation_that_can_be_deleted(serve, browsing):
     nothing = [INTENT, call("search_documents", {"query": "dragons"})], [submit("Nothing.", nothing_found=True)]
 
-    async def never(body):
+    async def never_answer(body):
         await asyncio.Event().wait()
 
-    script = Script([*nothing, *nothing, *nothing, repeat_forever(never)])
+    script = Script([*nothing, *nothing, *nothing, repeat_forever(never_answer)])
     async with serve(script) as server, browsing(server) as window:
         page = window.page
-        await window.enter("/ask")
+        await window.open("/ask")
         for number in range(1, 4):
             await ask(page, f"Who feeds dragon {number}?")
             await (
@@ -100,7 +100,7 @@ async def test_follow_ups_stay_in_one_conversation_that_can_be_deleted(serve, br
         (thread,) = (await server.get("threads?agent=library"))["items"]
         turns = (await server.get(f"threads/{thread['id']}"))["turns"]
         assert [turn["message"] for turn in turns] == [f"Who feeds dragon {number}?" for number in (3, 2, 1)]
-        # One that is cancelled ends at once.
+        # A cancelled turn ends at once.
         await ask(page, "Does the roof leak?")
         await page.get_by_role("button", name="Cancel").click()
         await page.get_by_text("cancelled").first.wait_for()
@@ -116,7 +116,7 @@ async def test_search_hit_opens_on_its_page(serve, browsing):
         page = window.page
         await server.upload_text(SURVEY, "survey.txt")
         await server.wait_until_indexed()
-        await window.enter("/search")
+        await window.open("/search")
         await page.get_by_role("searchbox").fill("leaking roof")
         await page.get_by_role("searchbox").press("Enter")
         hit = page.get_by_role("list", name=label("search.results")).get_by_role("button").first

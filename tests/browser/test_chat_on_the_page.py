@@ -1,4 +1,4 @@
-"""The chat about a document: mentions, approvals in a row, and suggestions."""
+"""The chat about a document: mentions, several approvals in a row, and suggestions."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ pytestmark = pytest.mark.anyio
 HOSTILE = "<img src=x onerror=alert(1)> ![](http://evil.invalid/x.png)"
 
 
-def card_of(page):
+def approval_card(page):
     return page.get_by_role("region", name=label("approvals.card"))
 
 
-async def say(page, message: str) -> None:
+async def send_message(page, message: str) -> None:
     box = page.get_by_label("Your message")
     await box.fill(message)
     await box.press("Enter")
@@ -41,7 +41,7 @@ async def test_chat_creates_a_schema_and_extracts_with_three_approvals(serve, br
     async with serve(script) as server, browsing(server) as window:
         page = window.page
         document = await server.upload_text(PRINTED)
-        await window.enter(f"/documents/{document}")
+        await window.open(f"/documents/{document}")
         await page.get_by_role("tab", name="Chat").wait_for()
         await page.keyboard.press("c")
         box = page.get_by_label("Your message")
@@ -49,13 +49,13 @@ async def test_chat_creates_a_schema_and_extracts_with_three_approvals(serve, br
         async with page.expect_response("**/api/schemas?*name_contains=Inv*"):
             await box.press_sequentially("@Inv")
         assert await mentions.count() == 0
-        await say(page, "make a schema and read by it")
+        await send_message(page, "make a schema and read by it")
 
-        await card_of(page).get_by_role("heading", name="Making the schema").wait_for()
-        # A schema is a table of its fields. What decides is in sight, and nothing else can be sent meanwhile.
-        table = card_of(page).get_by_role("table", name="Fields of the schema")
+        await approval_card(page).get_by_role("heading", name="Making the schema").wait_for()
+        # A schema is shown as a table of its fields. The buttons are visible, and no message can be sent meanwhile.
+        table = approval_card(page).get_by_role("table", name="Fields of the schema")
         await table.get_by_role("row", name="vendor string new").wait_for()
-        approve = await card_of(page).get_by_role("button", name="Approve", exact=True).bounding_box()
+        approve = await approval_card(page).get_by_role("button", name="Approve", exact=True).bounding_box()
         assert approve["y"] + approve["height"] < (await box.bounding_box())["y"]
         await page.get_by_text(label("chat.decideFirst")).wait_for()
         await box.fill("and then?")
@@ -63,24 +63,24 @@ async def test_chat_creates_a_schema_and_extracts_with_three_approvals(serve, br
         await box.fill("")
         await page.get_by_text("What needs approval").click()
         await page.get_by_text("create schema").first.wait_for()
-        await card_of(page).get_by_role("button", name="Approve", exact=True).click()
-        # A reload in the middle goes on where it was.
-        await card_of(page).get_by_text("Invoices (version 1)").wait_for()
+        await approval_card(page).get_by_role("button", name="Approve", exact=True).click()
+        # After a reload the conversation continues.
+        await approval_card(page).get_by_text("Invoices (version 1)").wait_for()
         await page.reload()
-        await card_of(page).get_by_text("Invoices (version 1)").wait_for()
-        await card_of(page).get_by_role("button", name="Approve", exact=True).click()
-        await card_of(page).get_by_text("Acme Ltd").wait_for()
-        await card_of(page).get_by_role("button", name="Edit").click()
-        await card_of(page).get_by_label("New value of vendor").fill("Acme AG")
-        await card_of(page).get_by_role("button", name="Approve with edits").click()
+        await approval_card(page).get_by_text("Invoices (version 1)").wait_for()
+        await approval_card(page).get_by_role("button", name="Approve", exact=True).click()
+        await approval_card(page).get_by_text("Acme Ltd").wait_for()
+        await approval_card(page).get_by_role("button", name="Edit").click()
+        await approval_card(page).get_by_label("New value of vendor").fill("Acme AG")
+        await approval_card(page).get_by_role("button", name="Approve with edits").click()
 
         said = page.get_by_role("log", name="Conversation")
         await said.get_by_text("Done.", exact=True).wait_for()
         await page.reload()
         await said.get_by_text("First a schema.").wait_for()
-        # What the agent has made can be mentioned at once, and the fields are beside the conversation.
+        # Items that the agent created can be mentioned at once, and the fields are next to the conversation.
         await box.press_sequentially("@Inv")
-        await until(lambda: _is(mentions, ["schema Invoices v1"]))
+        await until(lambda: has_options(mentions, ["schema Invoices v1"]))
         await box.fill("")
         await page.locator("summary", has_text="Fields").click()
         await page.get_by_role("treeitem").get_by_text("Acme AG").wait_for()
@@ -90,7 +90,7 @@ async def test_chat_creates_a_schema_and_extracts_with_three_approvals(serve, br
         stored = await server.get(f"extractions/{row['id']}")
         assert stored["extracted_fields"] == {**FIELDS, "vendor": "Acme AG"}
 
-        # What was written stands among the fields, without loading anything anew.
+        # The written values appear among the fields without a reload.
         await page.get_by_role("tab", name="Fields").click()
         await page.get_by_text("Acme AG").first.wait_for()
 
@@ -103,19 +103,19 @@ async def test_mention_is_chosen_by_keyboard_and_sent(serve, browsing):
             assert made.status_code == 201, made.text
         assert (await server.http.post("/api/tags", json={"name": "Invoices to pay"})).status_code == 201
         document = await server.upload_text(PRINTED)
-        await window.enter(f"/documents/{document}?chat=new")
+        await window.open(f"/documents/{document}?chat=new")
         box = page.get_by_label("Your message")
         await box.press_sequentially("what is @Inv")
         options = page.get_by_role("listbox", name="Mention").get_by_role("option")
-        await until(lambda: _is(options, ["schema Invoices v1", "tag Invoices to pay"]))
+        await until(lambda: has_options(options, ["schema Invoices v1", "tag Invoices to pay"]))
         await page.keyboard.press("ArrowDown")
         await page.keyboard.press("ArrowUp")
         await page.keyboard.press("Enter")
         assert await box.input_value() == "what is @Invoices "
         await box.press_sequentially("and @to")
-        await until(lambda: _is(options, ["tag Invoices to pay"]))
+        await until(lambda: has_options(options, ["tag Invoices to pay"]))
         await page.keyboard.press("Tab")
-        # A name that is taken out of the message is mentioned no more.
+        # A name that is removed from the message is no longer mentioned.
         await box.fill("what is @Invoices for?")
         await page.keyboard.press("Enter")
         await page.get_by_text("It is about invoices.").wait_for()
@@ -127,26 +127,26 @@ async def test_mention_is_chosen_by_keyboard_and_sent(serve, browsing):
         assert turn["message"] == "what is @Invoices for?"
 
 
-async def _is(options, wanted: list[str]) -> bool:
+async def has_options(options, wanted: list[str]) -> bool:
     return [" ".join(one.split()) for one in await options.all_inner_texts()] == wanted
 
 
 async def test_conversation_is_continued_shared_and_deleted(serve, browsing):
-    holds = asyncio.Event()
+    first_answer = asyncio.Event()
 
-    async def late(_body):
-        await holds.wait()
+    async def answer_late(_body):
+        await first_answer.wait()
         return [text("The second.")]
 
-    async with serve(model([text("The first.")], late)) as server, browsing(server) as window:
+    async with serve(model([text("The first.")], answer_late)) as server, browsing(server) as window:
         page = window.page
         document = await server.upload_text(PRINTED)
-        await window.enter(f"/documents/{document}?chat=new")
-        await say(page, "first?")
+        await window.open(f"/documents/{document}?chat=new")
+        await send_message(page, "first?")
         await page.get_by_text("The first.").wait_for()
-        await say(page, "second?")
+        await send_message(page, "second?")
         await page.get_by_role("button", name="Cancel").wait_for()
-        holds.set()
+        first_answer.set()
         await page.get_by_text("The second.").wait_for()
         await page.get_by_text("The first.").wait_for()
         await page.get_by_role("button", name="Share").click()
@@ -161,15 +161,15 @@ async def test_conversation_is_continued_shared_and_deleted(serve, browsing):
 
 async def test_suggestion_is_rejected_or_accepted_as_a_whole(serve, browsing):
     refined = {"type": "object", "properties": {"total": {"type": "number"}, "due": {"type": "string"}}}
-    made, refines = Script(MADE), Script([[call("update_schema", {"schema": refined})], [text("I have added it.")]])
+    made, refines = (Script(MADE), Script([[call("update_schema", {"schema": refined})], [text("I have added it.")]]))
 
-    async def talk(body):
+    async def chat_model(body):
         return await (refines if "add the due date" in str(body["messages"]) else made)(body)
 
-    async with serve(proposing(talk)) as server, browsing(server) as window:
+    async with serve(proposing(chat_model)) as server, browsing(server) as window:
         page = window.page
         document = await upload(server)
-        await window.enter(f"/documents/{document['id']}")
+        await window.open(f"/documents/{document['id']}")
         banner = page.get_by_role("region", name=label("document.suggestion.title"))
         await banner.get_by_role("button", name="Reject").wait_for()
         await banner.get_by_text("“Invoices” (1 field)").wait_for()
@@ -194,20 +194,20 @@ async def test_suggestion_is_rejected_or_accepted_as_a_whole(serve, browsing):
         await options.first.wait_for(state="hidden")
         assert (await server.get("schemas"))["items"] == (await server.get("extractions"))["items"] == []
 
-        # Another one, asked for with its upload, is accepted with a tag.
+        # A suggestion requested with the upload is accepted with a tag.
         tag = (await server.http.post("/api/tags", json={"name": "to pay"})).json()["id"]
-        await window.enter("/documents")
+        await window.open("/documents")
         await page.get_by_label(label("documents.suggestOnUpload")).check()
         file = {"name": "other.txt", "mimeType": "text/plain", "buffer": PRINTED.encode()}
         await page.set_input_files("input[type=file]", file)
         await page.get_by_role("link", name="other.txt").click()
         await banner.get_by_text("(1 field)").wait_for()
-        # A conversation changes what is proposed: that is what would be kept.
+        # The chat changes the suggestion; the changed one would be saved.
         await page.get_by_role("tab", name="Chat").click()
-        ask_first = page.get_by_label(label("chat.askFirst"))
-        await ask_first.uncheck()
+        approve_first = page.get_by_label(label("chat.askFirst"))
+        await approve_first.uncheck()
         await page.get_by_text(label("chat.nothingNeedsApproval")).wait_for()
-        await say(page, "add the due date")
+        await send_message(page, "add the due date")
         await page.get_by_text("I have added it.").wait_for()
         await banner.get_by_text("(2 fields)").wait_for()
         await banner.get_by_label(label("document.suggestion.tag")).select_option(tag)
@@ -216,16 +216,16 @@ async def test_suggestion_is_rejected_or_accepted_as_a_whole(serve, browsing):
         other = (await server.get("documents?filename=other"))["items"][0]
         assert [one["name"] for one in other["tags"]] == ["to pay"]
         assert other["auto_create"]["status"] == "accepted"
-        # How it was suggested can be seen afterwards.
+        # The run that created it can be opened afterwards.
         await page.get_by_role("button", name="History").click()
         await page.get_by_text(label("runs.howSuggested")).click()
         await page.get_by_role("dialog").get_by_text("Making the schema").first.wait_for()
 
-        # Where a second person decides, nothing runs at once.
+        # If a second approver is required, no extraction starts at once.
         switched = await server.http.patch(f"/api/organisations/{server.scope.org_id}", json={"second_person": True})
         assert switched.status_code == 200, switched.text
-        await window.enter(f"/documents/{other['id']}?chat=new")
+        await window.open(f"/documents/{other['id']}?chat=new")
         await page.get_by_text(label("chat.alwaysAsks")).wait_for()
-        assert await ask_first.is_checked() and await ask_first.is_disabled()
+        assert await approve_first.is_checked() and await approve_first.is_disabled()
         await page.get_by_text("What needs approval").click()
         await page.locator("p", has_text="Needs approval:").filter(has_text="create schema").wait_for()

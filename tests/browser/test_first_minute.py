@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from browser import scripts
-from browser.window import SAMPLES, Window, held, label
+from browser.window import SAMPLES, Window, delayed_response, label
 from documents.reading.generated_files import make_pdf, text_at
 from extraction_case import until
 
@@ -20,15 +20,15 @@ PHONE = {"width": 390, "height": 740}
 INVOICE = SAMPLES / "i2d_AzureInterior.pdf"
 
 
-async def uploaded(window: Window, path: Path = INVOICE) -> None:
+async def upload(window: Window, path: Path = INVOICE) -> None:
     """Upload a file and open its document."""
     await window.page.set_input_files("input[type=file]", path)
     await window.page.get_by_role("link", name=path.name).click()
     await window.page.get_by_role("region", name="Document").wait_for()
 
 
-async def extracted(window: Window) -> dict[str, Any]:
-    """Let all fields be extracted, and answer the extraction as the API has it."""
+async def extract_all(window: Window) -> dict[str, Any]:
+    """Extract all fields and return the extraction as the API shows it."""
     page = window.page
     await page.get_by_role("button", name="Extract").click()
     await page.get_by_role("menuitem", name="Extract all fields").click()
@@ -39,8 +39,8 @@ async def extracted(window: Window) -> dict[str, Any]:
     return extraction
 
 
-async def order(page: Any) -> list[str]:
-    """The paths of the fields, from above."""
+async def field_order(page: Any) -> list[str]:
+    """Return the paths of the shown fields from top to bottom."""
     rows = await page.get_by_role("treeitem").evaluate_all(
         "rows => rows.map((one) => [one.getBoundingClientRect().y, one.dataset.path])"
     )
@@ -48,7 +48,7 @@ async def order(page: Any) -> list[str]:
 
 
 async def shown_box(page: Any, selector: str) -> tuple[int, list[float]]:
-    """On which page a box is drawn, and where there: in parts of that page's picture."""
+    """Return the page number of a box, and the box in fractions of that page's picture."""
     rect = page.locator(selector).first
     await rect.wait_for(state="attached")
     sheet = page.locator("[data-page]").filter(has=rect)
@@ -58,17 +58,17 @@ async def shown_box(page: Any, selector: str) -> tuple[int, list[float]]:
     return number, [x0, y0, x0 + inner["width"] / outer["width"], y0 + inner["height"] / outer["height"]]
 
 
-def near(box: list[float], other: list[float]) -> bool:
+def is_near(box: list[float], other: list[float]) -> bool:
     return all(abs(a - b) < 0.005 for a, b in zip(box, other, strict=True))
 
 
 async def test_from_the_link_to_the_export(serve, browsing):
     async with serve() as server, browsing(server) as window:
         page = window.page
-        await window.enter()
+        await window.open()
         assert "#" not in page.url and "token" not in page.url
-        await uploaded(window)
-        # The text of a page can be marked. It lies over the printed word, as wide as that (and the space behind it).
+        await upload(window)
+        # The page text can be selected. It covers the printed word and the space after it.
         words = page.locator("[data-page='1'] span", has_text=re.compile(r"^INV/2023/03/0008 $"))
         await words.first.dblclick()
         marked = await page.evaluate("getSelection().toString()")
@@ -81,18 +81,18 @@ async def test_from_the_link_to_the_export(serve, browsing):
         assert abs((shown["y"] - sheet["y"]) / sheet["height"] - word["y0"]) < 0.005
         assert 0 < shown["width"] / sheet["width"] - (word["x1"] - word["x0"]) < 0.03
 
-        extraction = await extracted(window)
+        extraction = await extract_all(window)
 
-        # A field shows its box, where the API says that it stands.
+        # Selecting a field shows its box at the location from the API.
         found = {path: one for path, one in extraction["evidence"].items() if one["state"] == "found"}
         assert len(found) >= 6
         for path in list(found)[:6]:
             await page.locator(f'[role=treeitem][data-path="{path}"]').click()
             number, box = await shown_box(page, f'rect[class*=chosen][data-path="{path}"]')
-            assert number == found[path]["page"] and near(box, found[path]["boxes"][0]), path
+            assert number == found[path]["page"] and is_near(box, found[path]["boxes"][0]), path
             assert await page.locator("rect[class*=chosen]").count() == len(found[path]["boxes"])
 
-        # A box shows its field.
+        # Clicking a box selects its field.
         there = found["invoice_number"]["boxes"][0]
         sheet = page.locator("[data-page='1']")
         await sheet.scroll_into_view_if_needed()
@@ -101,8 +101,8 @@ async def test_from_the_link_to_the_export(serve, browsing):
         await sheet.click(position=at)
         await page.locator('[role=treeitem][data-path="invoice_number"][aria-selected=true]').wait_for()
 
-        # What a person writes stands, and says whose it is.
-        rows = await order(page)
+        # A value the user enters is kept and marked as entered by the user.
+        rows = await field_order(page)
         await page.get_by_role("tree", name="Fields").press("Enter")
         await page.get_by_label("Value of Invoice number").fill("INV-7")
         await page.keyboard.press("Enter")
@@ -111,14 +111,14 @@ async def test_from_the_link_to_the_export(serve, browsing):
         assert stored["extracted_fields"]["invoice_number"] == "INV-7" and "invoice_number" in stored["locks"]
         assert stored["version"] == extraction["version"] + 1
 
-        # It is still there after a reload, at the field that the address names; the row is where it was, though no
-        # page prints its value.
+        # After a reload the value is shown for the field in the address, in the same row, although no page
+        # prints it.
         await page.wait_for_url("**field=invoice_number")
-        assert await order(page) == rows
+        assert await field_order(page) == rows
         await page.reload()
         row = page.locator('[role=treeitem][data-path="invoice_number"][aria-selected=true]')
         await row.get_by_text("INV-7").wait_for()
-        assert await order(page) == rows
+        assert await field_order(page) == rows
 
         await page.get_by_role("button", name="Export").click()
         async with page.expect_download() as download:
@@ -131,7 +131,7 @@ async def test_deletion_can_be_undone(serve, browsing):
     async with serve() as server, browsing(server) as window:
         page = window.page
         kept, gone = await server.upload_text(name="kept.txt"), await server.upload_text(name="gone.txt")
-        await window.enter("/documents")
+        await window.open("/documents")
         for name in ("kept.txt", "gone.txt"):
             await page.get_by_role("button", name=f"Actions for {name}").click()
             await page.get_by_role("menuitem", name="Delete").click()
@@ -139,7 +139,7 @@ async def test_deletion_can_be_undone(serve, browsing):
             if name == "kept.txt":
                 await page.get_by_role("button", name="Undo").click()
                 await page.get_by_role("link", name=name).wait_for()
-        # Whoever goes away meanwhile means it.
+        # Leaving the page confirms the deletion.
         await page.goto("about:blank")
 
         async def is_gone() -> bool:
@@ -149,7 +149,7 @@ async def test_deletion_can_be_undone(serve, browsing):
         assert (await server.http.get(f"/api/documents/{kept}")).status_code == 200
 
 
-async def is_in_sight(page: Any, box: Any) -> bool:
+async def is_visible_in(page: Any, box: Any) -> bool:
     room, seen = await page.get_by_role("region", name="Document").bounding_box(), await box.bounding_box()
     return (
         seen is not None
@@ -160,14 +160,14 @@ async def is_in_sight(page: Any, box: Any) -> bool:
 
 
 def wide_pages() -> bytes:
-    """Eight pages, half as high as wide: before they are seen they are taken for letters."""
+    """Return a PDF with eight landscape pages, whose size the UI does not know before they load."""
     lines = [f"Line {number}" for number in range(8)]
     lines[5] = "Total: 12.50 EUR"
     return make_pdf([text_at(line, 72, 200) for line in lines], media_box="[0 0 842 421]")
 
 
 async def test_link_to_a_field_scrolls_to_its_box(serve, browsing):
-    """Also where that is far down, and whatever comes last of what the page asks for."""
+    """Also on a page far down, and if page pictures load last."""
     async with serve() as server, browsing(server, viewport={"width": 1000, "height": 500}) as window:
         page = window.page
         document = await server.upload("wide.pdf", wide_pages())
@@ -175,12 +175,12 @@ async def test_link_to_a_field_scrolls_to_its_box(serve, browsing):
         assert extraction["extracted_fields"]["total"] == 12.5, extraction
         number = extraction["evidence"]["total"]["page"]
         box = page.locator('rect[class*=chosen][data-path="total"]')
-        async with held(page, f"**/api/documents/{document}/pages/{number}"):
-            await window.enter(f"/documents/{document}?field=total")
-            await page.wait_for_timeout(500)  # whatever else there is has come
+        async with delayed_response(page, f"**/api/documents/{document}/pages/{number}"):
+            await window.open(f"/documents/{document}?field=total")
+            await page.wait_for_timeout(500)  # all other responses have arrived
         await box.wait_for(state="attached")
-        await until(lambda: is_in_sight(page, box))
-        # Somebody who scrolls away stays there.
+        await until(lambda: is_visible_in(page, box))
+        # After scrolling away, the position is kept.
         await page.get_by_role("region", name="Document").hover()
         await page.mouse.wheel(0, -10_000)
         await until(lambda: is_at_the_top(page))
@@ -193,18 +193,21 @@ async def is_at_the_top(page: Any) -> bool:
 
 
 async def test_small_window_shows_every_area_and_the_way_back_keeps_the_list(serve, browsing):
-    async with serve(scripts.reading(number="17", total=12.5)) as server, browsing(server, viewport=PHONE) as window:
+    async with (
+        serve(scripts.extraction_script(number="17", total=12.5)) as server,
+        browsing(server, viewport=PHONE) as window,
+    ):
         page = window.page
         for name in ("a.txt", "b.txt", "c.txt"):
-            await scripts.extracted(server, "Invoice number: 17\nTotal: 12.50 EUR\n", name)
-        # What of an address means nothing is left out.
-        await window.enter("/documents?status=bogus&tag=&name=.txt")
+            await scripts.new_extraction(server, "Invoice number: 17\nTotal: 12.50 EUR\n", name)
+        # Unknown parts of an address are removed.
+        await window.open("/documents?status=bogus&tag=&name=.txt")
         await page.get_by_role("link", name="c.txt").wait_for()
         assert page.url.endswith("/documents?name=.txt")
         for link in await page.get_by_role("navigation", name=label("areas.main")).get_by_role("link").all():
             box = await link.bounding_box()
             assert box["x"] >= 0 and box["x"] + box["width"] <= PHONE["width"], await link.inner_text()
-        async with held(page, re.compile(r"/api/documents/[0-9a-f-]{36}$")):
+        async with delayed_response(page, re.compile(r"/api/documents/[0-9a-f-]{36}$")):
             await page.get_by_role("link", name="c.txt").click()
             await page.get_by_role("status", name="Loading").first.wait_for()
         tree = page.get_by_role("tree", name="Fields")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from browser.scripts import COMPLETE, extracted, reading
+from browser.scripts import COMPLETE, extraction_script, new_extraction
 from browser.window import label
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script
@@ -16,10 +16,10 @@ FIELDS = {"number": "17", "total": 12.5}
 
 
 async def test_restoring_a_version_updates_the_fields(serve, browsing):
-    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
+    async with serve(extraction_script(**FIELDS)) as server, browsing(server) as window:
         page = window.page
-        document, extraction = await extracted(server, TEXT)
-        await window.enter(f"/documents/{document}")
+        document, extraction = await new_extraction(server, TEXT)
+        await window.open(f"/documents/{document}")
         row = page.locator('[role=treeitem][data-path="total"]')
         for value in ("13", "14"):
             await row.dblclick()
@@ -40,17 +40,17 @@ async def test_restoring_a_version_updates_the_fields(serve, browsing):
 
 
 async def test_correction_in_words_and_accepted_suggestion(serve, browsing):
-    first, again = reading(**FIELDS), reading(total=12.5)
-    corrects = Script([[call("update_field", {"path": "number", "value": "18", "confidence": 0.9})], [COMPLETE]])
+    first, again = extraction_script(**FIELDS), extraction_script(total=12.5)
+    correct_total = Script([[call("update_field", {"path": "number", "value": "18", "confidence": 0.9})], [COMPLETE]])
 
     async def model(body):
         said = str(body["messages"])
-        return await (corrects if "the number is 18" in said else again if "once more" in said else first)(body)
+        return await (correct_total if "the number is 18" in said else again if "once more" in said else first)(body)
 
     async with serve(model) as server, browsing(server) as window:
         page = window.page
-        document, extraction = await extracted(server, TEXT)
-        await window.enter(f"/documents/{document}")
+        document, extraction = await new_extraction(server, TEXT)
+        await window.open(f"/documents/{document}")
         total, number = (page.locator(f'[role=treeitem][data-path="{path}"]') for path in ("total", "number"))
         await total.dblclick()
         await page.get_by_label("Value of total").fill("13")
@@ -61,7 +61,7 @@ async def test_correction_in_words_and_accepted_suggestion(serve, browsing):
         await number.get_by_text("18", exact=True).wait_for()
         await page.locator("[data-phase=complete]").wait_for()
 
-        # What an agent finds otherwise than a person has set it, it proposes.
+        # Where the agent finds another value than the user set, it proposes it.
         result = await server.extract(document, extraction_id=extraction, instructions="Read it once more.")
         assert result["status"] == "completed", result
         await page.reload()

@@ -24,10 +24,10 @@ async def test_hostile_text_is_shown_and_does_nothing(serve, browsing):
     async with serve(Script([[one] for one in said])) as server, browsing(server) as window:
         page = window.page
         await server.upload_text(f"Note: {LINK}\n{TAG}\n", name=NAME)
-        await window.enter()
+        await window.open()
         link = page.get_by_role("link", name="<img src=x")
         await link.wait_for()
-        # It does not read as if it ended in .pdf.
+        # The name does not appear to end in .pdf.
         shown = await link.inner_text()
         assert "fdp.exe.txt" in shown and "\u202e" not in shown
         await link.click()
@@ -40,8 +40,8 @@ async def test_hostile_text_is_shown_and_does_nothing(serve, browsing):
         await page.get_by_role("log").get_by_text(TAG).first.wait_for()
         assert await page.evaluate("window.hacked") is None
         assert await page.locator("img[src=x], a[href^=javascript], b[onclick]").count() == 0
-        # Control: a request elsewhere is detected.
+        # Control: a request to another host is detected.
         with pytest.raises(AssertionError, match=r"evil\.invalid"):
             async with browsing(server) as other:
-                await other.enter()
+                await other.open()
                 await other.page.evaluate("fetch('http://evil.invalid/').catch(() => 0)")

@@ -1,10 +1,10 @@
-"""The page speaks the browser's language, or the one chosen in the account menu."""
+"""The page uses the browser's language, or the one chosen in the account menu."""
 
 from __future__ import annotations
 
 import pytest
 
-from browser.scripts import extracted, reading
+from browser.scripts import extraction_script, new_extraction
 from browser.window import label
 
 pytestmark = pytest.mark.anyio
@@ -13,10 +13,10 @@ TEXT = "Invoice number: 17\nTotal: 1312.50 EUR\nDue date: 2023-03-20\n"
 
 
 async def test_language_of_the_browser_is_used_and_another_one_can_be_chosen(serve, browsing):
-    model = reading(total=1312.5, due_date="2023-03-20", paid=True)
+    model = extraction_script(total=1312.5, due_date="2023-03-20", paid=True)
     async with serve(model) as server, browsing(server, locale="de-AT") as window:
         page = window.page
-        document, _ = await extracted(server, TEXT)
+        document, _ = await new_extraction(server, TEXT)
         await page.goto(window.link(f"/documents/{document}"))
         await page.get_by_role("button", name=label("signIn.submit", "de")).click()
         values = {

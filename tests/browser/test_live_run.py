@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from browser.scripts import COMPLETE, IDENTIFIED, saves
+from browser.scripts import COMPLETE, IDENTIFY, save_fields
 from browser.window import label
 from fieldmark.offline_model.messages import text, thinking
 from fieldmark.testing.script import Script, pause_midway, stream_in_steps
@@ -14,22 +14,22 @@ from two_agent_model import chat_script, extraction_call
 
 pytestmark = pytest.mark.anyio
 
-SAVED = saves(number="17", total=12.5)
+SAVED = save_fields(number="17", total=12.5)
 TEXT = "Invoice number: 17\nTotal: 12.50 EUR\n"
 
 
 async def test_values_are_shown_while_written_and_after_a_reload(serve, browsing):
-    goes_on = asyncio.Event()
+    may_continue = asyncio.Event()
 
-    async def pen(written: str) -> None:
-        if "12.5" in written:  # the first field is whole by then
-            await goes_on.wait()
+    async def pause_writing(written: str) -> None:
+        if "12.5" in written:  # the first field is complete then
+            await may_continue.wait()
 
-    script = Script([[IDENTIFIED], stream_in_steps(pen, SAVED), [COMPLETE]])
+    script = Script([[IDENTIFY], stream_in_steps(pause_writing, SAVED), [COMPLETE]])
     async with serve(script) as server, browsing(server) as window:
         page = window.page
         document = await server.upload_text(TEXT)
-        await window.enter(f"/documents/{document}")
+        await window.open(f"/documents/{document}")
         await page.get_by_role("button", name="Extract").click()
         await page.get_by_role("menuitem", name="Extract all fields").click()
         row = page.locator('[role=treeitem][data-path="number"]')
@@ -41,26 +41,26 @@ async def test_values_are_shown_while_written_and_after_a_reload(serve, browsing
             assert whole["extracted_fields"] == {}
             await page.reload()
         finally:
-            goes_on.set()
+            may_continue.set()
         await page.locator("[data-phase=complete]").wait_for()
         await row.get_by_text("17", exact=True).wait_for()
         await page.get_by_text("Writing…").first.wait_for(state="detached")
 
 
 async def test_reasoning_is_collapsed_with_a_timer_and_child_run_is_shown(serve, browsing):
-    is_open, goes_on, extracts_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    is_open, may_continue, extracts_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
-    async def pen(written: str) -> None:
+    async def pause_writing(written: str) -> None:
         if "12.5" in written:
             await extracts_on.wait()
 
-    reasons = pause_midway(goes_on.wait, thinking("It has no fields yet, so I have it read."), extraction_call())
+    reasons = pause_midway(may_continue.wait, thinking("It has no fields yet, so I have it read."), extraction_call())
     talk_model = chat_script(
-        reasons, [text("Done.")], extracts=Script([[IDENTIFIED], stream_in_steps(pen, SAVED), [COMPLETE]])
+        reasons, [text("Done.")], extracts=Script([[IDENTIFY], stream_in_steps(pause_writing, SAVED), [COMPLETE]])
     )
 
     async def model(body):
-        await is_open.wait()  # who comes later is told nothing of a block that has begun
+        await is_open.wait()  # a client that connects later gets no events of a started block
         return await talk_model(body)
 
     async with serve(model) as server, browsing(server) as window:
@@ -68,27 +68,27 @@ async def test_reasoning_is_collapsed_with_a_timer_and_child_run_is_shown(serve,
         document = await server.upload_text(TEXT)
         talk = (await server.chat(document, "extract", approval="auto", wait=False))["run_id"]
         try:
-            await window.enter(f"/documents/{document}")
+            await window.open(f"/documents/{document}")
             async with page.expect_response(f"**/api/runs/{talk}/events*"):
                 await page.get_by_role("tab", name="Chat").click()
             steps = page.get_by_role("log", name="Conversation")
             await steps.wait_for()
-            await page.wait_for_timeout(500)  # it follows by now
+            await page.wait_for_timeout(500)  # the page is following by then
             is_open.set()
             reasoning = steps.locator("details").filter(has_text="Reasoning")
             await reasoning.get_by_role("timer").filter(has_text="1s").wait_for()
             assert await reasoning.get_attribute("open") is None
-            goes_on.set()
+            may_continue.set()
             await reasoning.get_by_text("Reasoning", exact=True).wait_for()
             assert await reasoning.get_by_role("timer").count() == 0
-            # What the part writes stands on the page while it is being written, and among the fields.
-            # It has cost something already, though no event has said so.
+            # Values of the child run are shown while it writes them, in the chat and among the fields.
+            # The cost is shown already, although no event has reported it.
             cost = steps.get_by_title(label("runs.cost"))
             await cost.wait_for()
             before = float((await cost.inner_text()).removeprefix("$"))
             assert before > 0
             assert await steps.get_by_role("group", name=label("runs.subtask")).count() == 0
-            # (Closed: no role is seen.)
+            # (A closed element has no role.)
             call_of_the_run = steps.locator("details").filter(has=page.locator("[role=group]"))
             await call_of_the_run.first.locator("summary").first.click()
             await steps.get_by_role("group", name=label("runs.subtask")).wait_for()
@@ -96,7 +96,7 @@ async def test_reasoning_is_collapsed_with_a_timer_and_child_run_is_shown(serve,
             number = page.locator('[role=treeitem][data-path="number"]')
             await number.get_by_text("Writing…").first.wait_for(state="attached")
         finally:
-            for event in (is_open, goes_on, extracts_on):
+            for event in (is_open, may_continue, extracts_on):
                 event.set()
         await page.locator("[data-phase=complete]").wait_for()
         await page.locator('[role=treeitem][data-path="total"]').get_by_text("12.5").wait_for()

@@ -1,5 +1,5 @@
-"""The code of the web UI: how large its first load is, and what it must not contain. `frontend/check.py` runs its types
-and its own tests."""
+"""The code of the web UI: the size of its first load, and forbidden constructs. `frontend/check.py` runs its type
+checks and own tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIRST_LOAD = 210_000
 
 def test_first_load_is_small_and_has_no_inline_script(built_page):
     page = (UI_FOLDER / "index.html").read_text()
-    # What the list of documents loads: the page's own files, and the chunk of that area.
+    # The first load of the document list: the page's own files, and the chunk of that area.
     first = re.findall(r'(?:src|href)="/(assets/[^"]+)"', page)
     area = [path.relative_to(UI_FOLDER).as_posix() for path in UI_FOLDER.glob("assets/DocumentsPage-*")]
     assert len(first) >= 3 and len(area) == 2
@@ -36,7 +36,7 @@ def test_no_html_is_made_from_text():
     written = [
         path
         for path in FRONTEND.glob("src/**/*.ts*")
-        if path.name != "description.d.ts" and ".test." not in path.name  # tests look at what was drawn
+        if path.name != "description.d.ts" and ".test." not in path.name  # tests may read rendered HTML
     ]
     assert len(written) > 30
     assert not [path for path in written if re.search(r"innerHTML|outerHTML|dangerously|eval\(", path.read_text())]

@@ -1,11 +1,11 @@
-"""Uncertain values are reviewed with the keyboard, one after the other, across documents."""
+"""Uncertain values are reviewed by keyboard, one after the other, across documents."""
 
 from __future__ import annotations
 
 import pytest
 
-from browser.scripts import extracted, reading
-from browser.window import held, label
+from browser.scripts import extraction_script, new_extraction
+from browser.window import delayed_response, label
 from extraction_case import sql, until
 from fieldmark.stores import extractions
 
@@ -15,15 +15,15 @@ TEXT = "Invoice number: 17\nTotal: 12.50 EUR\nVAT: 2.00 EUR\nNet: 10.50 EUR\n"
 FIELDS = {"number": "17", "total": 99.25, "vat": 2, "net": 10.5}
 
 
-async def unsettled(server, clone, name: str) -> str:
-    """An extraction with a total that no page prints, and a VAT that was hard to read."""
-    _, extraction_id = await extracted(server, TEXT, name)
+async def uncertain_extraction(server, clone, name: str) -> str:
+    """Create an extraction with a total that no page contains and a VAT with low confidence. Return its id."""
+    _, extraction_id = await new_extraction(server, TEXT, name)
     hard = "update extractions set confidence_scores = confidence_scores || '{\"vat\": 0.3}' where id = %s returning id"
     sql(clone.owner_url, hard, extraction_id)
     return extraction_id
 
 
-async def nothing_to_check(server) -> bool:
+async def nothing_to_review(server) -> bool:
     return (await server.get("extractions?to_check=true"))["items"] == []
 
 
@@ -32,11 +32,14 @@ async def is_at(server, document: str, stage: str) -> bool:
 
 
 async def test_review_by_keyboard_across_documents(serve, browsing, clone):
-    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
+    async with serve(extraction_script(**FIELDS)) as server, browsing(server) as window:
         page = window.page
-        first, second = await unsettled(server, clone, "a.txt"), await unsettled(server, clone, "b.txt")
+        first, second = (
+            await uncertain_extraction(server, clone, "a.txt"),
+            await uncertain_extraction(server, clone, "b.txt"),
+        )
         documents = {one["filename"]: one["id"] for one in (await server.get("documents"))["items"]}
-        await window.enter("/review")
+        await window.open("/review")
         card = page.get_by_role("region", name="Review")
         pressed = 0
 
@@ -48,7 +51,7 @@ async def test_review_by_keyboard_across_documents(serve, browsing, clone):
 
         for name in ("b.txt", "a.txt"):  # the newest first
             await page.get_by_role("link", name=name).wait_for()
-            # What no page prints comes first. It is corrected: written over, and kept.
+            # The value that no page contains comes first. It is overwritten and saved.
             field = page.get_by_label("Value of total")
             await field.wait_for()
             assert (
@@ -56,7 +59,7 @@ async def test_review_by_keyboard_across_documents(serve, browsing, clone):
             )
             if name == "b.txt":
                 await page.keyboard.type("12.5")
-            else:  # A word of the page is clicked in its place.
+            else:  # A click on a word of the page replaces the value.
                 box = await page.locator("[data-page='1']").bounding_box()
                 words = (await server.get(f"documents/{documents[name]}/pages/1"))["words"]
                 word = next(one for one in words if one["text"] == "12.50")
@@ -64,14 +67,14 @@ async def test_review_by_keyboard_across_documents(serve, browsing, clone):
                 await page.mouse.click(box["x"] + x * box["width"], box["y"] + y * box["height"])
                 assert await field.input_value() == "12.50"
             await press("Enter")
-            # What was hard to read is seen beside its picture, and confirmed.
+            # The value with low confidence is shown next to its picture and confirmed.
             await page.get_by_label("Value of vat").wait_for()
             await card.get_by_role("figure").locator("img").wait_for()
             await press("Enter")
         await page.get_by_role("heading", name=label("review.done")).wait_for()
-        assert pressed == 4  # one key for each
-        # (The page goes on at once, and writes meanwhile.)
-        await until(lambda: nothing_to_check(server))
+        assert pressed == 4  # one key per value
+        # (The page moves on at once and saves in the background.)
+        await until(lambda: nothing_to_review(server))
         for extraction_id in (first, second):
             now = await server.extraction(extraction_id)
             assert now["extracted_fields"] == {**FIELDS, "total": 12.5}
@@ -80,7 +83,7 @@ async def test_review_by_keyboard_across_documents(serve, browsing, clone):
         for document in documents.values():
             await until(lambda at=document: is_at(server, at, "reviewed"))
 
-        # Taken back, one after the other: confirmed, corrected, and in the document before.
+        # Undo, one after the other: a confirmation, a correction, and a decision in the document before.
         await page.keyboard.press("Control+z")
         await page.get_by_label("Value of vat").wait_for()
         now = await server.extraction(first)
@@ -100,18 +103,18 @@ async def test_review_by_keyboard_across_documents(serve, browsing, clone):
 
 
 async def test_closing_the_window_asks_while_a_decision_is_unsaved(serve, browsing, clone):
-    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
+    async with serve(extraction_script(**FIELDS)) as server, browsing(server) as window:
         page = window.page
-        extraction_id = await unsettled(server, clone, "a.txt")
-        await window.enter("/review")
-        # What is left for later stays to be checked.
+        extraction_id = await uncertain_extraction(server, clone, "a.txt")
+        await window.open("/review")
+        # A postponed value stays to be reviewed.
         for path in ("total", "vat"):
             await page.get_by_label(f"Value of {path}").wait_for()
             await page.keyboard.press("Escape")
         await page.get_by_role("heading", name=label("review.done")).wait_for()
         await page.reload()
         await page.get_by_label("Value of total").wait_for()
-        async with held(page, "**/fields"):
+        async with delayed_response(page, "**/fields"):
             await page.keyboard.type("12.5")
             await page.keyboard.press("Enter")
             await page.get_by_label("Value of vat").wait_for()
@@ -126,17 +129,17 @@ async def test_closing_the_window_asks_while_a_decision_is_unsaved(serve, browsi
 
         await until(is_written)
         await page.get_by_role("button", name="Undo").wait_for()
-        # Nothing is on its way now.
+        # Nothing is unsaved now.
         async with page.expect_event("close"):
             await page.close(run_before_unload=True)
         assert window.faults.pop() == f"a dialog: {dialog.message}"
 
 
 async def test_failed_decision_is_asked_again(serve, browsing, clone):
-    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
+    async with serve(extraction_script(**FIELDS)) as server, browsing(server) as window:
         page = window.page
-        extraction_id = await unsettled(server, clone, "a.txt")
-        await window.enter("/review")
+        extraction_id = await uncertain_extraction(server, clone, "a.txt")
+        await window.open("/review")
         await page.get_by_label("Value of total").wait_for()
         version = (await server.extraction(extraction_id))["version"]
         changed = await server.http.patch(
@@ -147,7 +150,7 @@ async def test_failed_decision_is_asked_again(serve, browsing, clone):
         assert changed.status_code == 200, changed.text
         await page.keyboard.type("0.5")
         await page.keyboard.press("Enter")
-        # Refused, since somebody was there meanwhile; nothing was overwritten, and it is asked for again.
+        # Rejected because of a concurrent change: nothing was overwritten, and the value is asked for again.
         await page.get_by_text("changed").first.wait_for()
         await page.get_by_label("Value of total").wait_for()
         assert (await server.extraction(extraction_id))["extracted_fields"] == {**FIELDS, "number": "18"}
@@ -156,17 +159,17 @@ async def test_failed_decision_is_asked_again(serve, browsing, clone):
         await page.get_by_label("Value of vat").wait_for()
         await page.keyboard.press("Enter")
         await page.get_by_role("heading", name=label("review.done")).wait_for()
-        await until(lambda: nothing_to_check(server))
+        await until(lambda: nothing_to_review(server))
         assert (await server.extraction(extraction_id))["extracted_fields"]["total"] == 0.5
 
 
-MISREAD = "Net 100.00\nTax 19.00\nTotal 119.00\nCustomer number 191\nTotal 119.00\n"
+MISREAD_TEXT = "Net 100.00\nTax 19.00\nTotal 119.00\nCustomer number 191\nTotal 119.00\n"
 RULE = {"type": "object", "x-fieldmark": {"rules": [{"sum": ["net", "tax"], "equals": "total"}]}}
 
 
-async def misread(server) -> str:
-    """An extraction whose total is printed, but is not the total."""
-    document = await server.upload_text(MISREAD, "misread.txt")
+async def misread_extraction(server) -> str:
+    """Create an extraction whose total appears on the page but is not the total. Return the document's id."""
+    document = await server.upload_text(MISREAD_TEXT, "misread.txt")
     async with server.runtime.database.as_user(server.scope) as conn:
         given = {**RULE, "properties": {name: {"type": "number"} for name in ("net", "tax", "total")}}
         made = await extractions.add(conn, org_id=server.scope.org_id, document_id=document, schema=given)
@@ -181,50 +184,50 @@ async def misread(server) -> str:
 async def test_failed_rule_offers_fixes(serve, browsing):
     async with serve() as server, browsing(server) as window:
         page = window.page
-        made = await misread(server)
+        made = await misread_extraction(server)
         document = (await server.extraction(made))["document_id"]
-        await window.enter(f"/documents/{document}")
+        await window.open(f"/documents/{document}")
         await page.get_by_role("link", name=label("document.reviewValues", count=1)).click()
         await page.get_by_label("Value of total").wait_for()
         await page.get_by_role("button", name="Use 119").click()
         await page.get_by_role("button", name="Mark as reviewed").click()
         await page.get_by_role("heading", name=label("review.done")).wait_for()
-        mended = {"net": 100, "tax": 19, "total": 119}
+        fixed_fields = {"net": 100, "tax": 19, "total": 119}
 
-        async def is_mended() -> bool:
+        async def is_fixed() -> bool:
             now = await server.extraction(made)
-            return now["extracted_fields"] == mended and now["valid"] and "total" in now["locks"]
+            return now["extracted_fields"] == fixed_fields and now["valid"] and "total" in now["locks"]
 
-        await until(is_mended)
+        await until(is_fixed)
 
-        # On its own page, beside every place where a value could stand.
+        # On the document page, next to every possible value.
         await page.keyboard.press("Control+z")
         await page.get_by_label("Value of total").wait_for()
         await page.get_by_role("link", name="misread.txt").click()
         about = page.get_by_role("region", name=label("fields.details", field="Total"))
         await about.get_by_role("button", name="Use 119").click()
         await about.get_by_text("Match 1 of 2").wait_for()
-        before = await shown_at(page, "total")
+        before = await box_position(page, "total")
         await page.keyboard.press("p")
         await about.get_by_text("Match 2 of 2").wait_for()
-        assert await shown_at(page, "total") > before
+        assert await box_position(page, "total") > before
         await page.keyboard.press("p")
         await about.get_by_text("Match 1 of 2").wait_for()
-        assert await shown_at(page, "total") == before
+        assert await box_position(page, "total") == before
 
 
-LACKING = {
+INCOMPLETE_SCHEMA = {
     "type": "object",
     "required": ["vendor", "reference"],
     "properties": {"vendor": {"type": "string"}, "reference": {"type": "string"}, "total": {"type": "number"}},
 }
 
 
-async def lacking(server, name: str) -> tuple[str, str]:
-    """The ids of a document and of its extraction, which lacks two fields that its schema requires."""
-    document = await server.upload_text(MISREAD, name)
+async def incomplete_extraction(server, name: str) -> tuple[str, str]:
+    """Create an extraction without two fields that its schema requires. Return the document and extraction ids."""
+    document = await server.upload_text(MISREAD_TEXT, name)
     async with server.runtime.database.as_user(server.scope) as conn:
-        made = await extractions.add(conn, org_id=server.scope.org_id, document_id=document, schema=LACKING)
+        made = await extractions.add(conn, org_id=server.scope.org_id, document_id=document, schema=INCOMPLETE_SCHEMA)
     answer = await server.http.patch(f"/api/extractions/{made}/fields", json=[{"path": "total", "value": 119}])
     assert answer.status_code == 200, answer.text
     return str(document), str(made)
@@ -233,13 +236,16 @@ async def lacking(server, name: str) -> tuple[str, str]:
 async def test_document_with_missing_fields_can_be_marked_reviewed(serve, browsing):
     async with serve() as server, browsing(server) as window:
         page = window.page
-        (first, in_review), (second, by_hand) = await lacking(server, "a.txt"), await lacking(server, "b.txt")
+        (first, in_review), (second, by_hand) = (
+            await incomplete_extraction(server, "a.txt"),
+            await incomplete_extraction(server, "b.txt"),
+        )
         areas = page.get_by_role("navigation", name=label("areas.main"))
-        await window.enter("/documents")
+        await window.open("/documents")
         await page.get_by_text("Needs review (2)").nth(1).wait_for()
         await areas.get_by_role("link", name="Review 2").wait_for()
 
-        # On its own page: a missing field is a row; another is added from the page; then it is reviewed.
+        # On the document page: a missing field is a row, another one is added from the page, then it is reviewed.
         await page.get_by_role("link", name="b.txt").click()
         row = page.locator('[role=treeitem][data-path="vendor"]')
         await row.get_by_text("missing").first.wait_for()
@@ -267,7 +273,7 @@ async def test_document_with_missing_fields_can_be_marked_reviewed(serve, browsi
         assert stored["extracted_fields"] == {"vendor": "Acme", "reference": "17", "total": 119, "net": 100}
         assert (stored["status"], stored["valid"]) == ("completed", True)
 
-        # In the review, at once: one is typed, the other is not in the document; then it is reviewed in spite of that.
+        # In the review: one field is typed, the other is not in the document; it can still be marked reviewed.
         await areas.get_by_role("link", name="Review 1").click()
         await page.get_by_label("Value of vendor").or_(page.get_by_label("Value of reference")).wait_for()
         await page.keyboard.type("Acme")
@@ -284,20 +290,20 @@ async def test_document_with_missing_fields_can_be_marked_reviewed(serve, browsi
         await page.get_by_role("heading", name=label("documents.noMatches")).wait_for()
 
 
-async def shown_at(page, path: str) -> float:
-    """How far down the page the box of a field is."""
+async def box_position(page, path: str) -> float:
+    """Return the vertical position of a field's box on its page."""
     box = page.locator(f'rect[class*=chosen][data-path="{path}"]')
     await box.wait_for(state="attached")
     return float(await box.get_attribute("y"))
 
 
 async def test_drawn_box_fills_the_field(serve, browsing, clone):
-    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
+    async with serve(extraction_script(**FIELDS)) as server, browsing(server) as window:
         page = window.page
-        extraction_id = await unsettled(server, clone, "a.txt")
+        extraction_id = await uncertain_extraction(server, clone, "a.txt")
         document = (await server.extraction(extraction_id))["document_id"]
         words = {one["text"]: one for one in (await server.get(f"documents/{document}/pages/1"))["words"]}
-        await window.enter(f"/documents/{document}?field=number")
+        await window.open(f"/documents/{document}?field=number")
         row = page.locator('[role=treeitem][data-path="number"]')
         await row.dblclick()
         field = page.get_by_label("Value of number")
@@ -324,7 +330,7 @@ async def test_drawn_box_fills_the_field(serve, browsing, clone):
             return (await server.extraction(extraction_id))["extracted_fields"]["number"] == "Total: 12.50 EUR 17"
 
         await until(is_written)
-        # Where no field is written, a click on the page chooses one, and text can be marked.
+        # Without a field being edited, a click on the page selects a field, and text can be selected.
         net = words["10.50"]
         await page.mouse.click(*at((net["x0"] + net["x1"]) / 2, (net["y0"] + net["y1"]) / 2))
         await page.get_by_role("region", name=label("fields.details", field="Net")).wait_for()

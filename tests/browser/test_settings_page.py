@@ -16,12 +16,12 @@ async def test_member_is_invited_and_removed(serve, browsing):
     async with serve() as server, browsing(server) as window, browsing(server) as other:
         page, stranger = window.page, uuid4()
         await scope_of_user(server.runtime.database, stranger)
-        await window.enter("/settings")
+        await window.open("/settings")
         await page.get_by_label(label("settings.organisation.create")).fill("Acme")
         await page.get_by_role("button", name="Create", exact=True).click()
         await page.get_by_role("button", name="Account: Acme").wait_for()
         await page.get_by_role("checkbox", name=label("settings.organisation.second_person")).click()
-        # What a component says of its looks counts more than what all buttons have, however this page was come to.
+        # Styles of a component override the general button style, whichever page was open before.
         make = page.get_by_role("button", name=label("settings.invitations.create"))
         assert await make.evaluate("one => getComputedStyle(one).color") == "rgb(255, 255, 255)"
         await page.get_by_role("button", name=label("settings.invitations.create")).click()
@@ -29,13 +29,13 @@ async def test_member_is_invited_and_removed(serve, browsing):
         assert link.startswith(f"{server.base_url}/invitation#fmi_")
         await page.get_by_role("button", name="Done").click()
 
-        # Somebody who is not signed in yet is asked, and comes back to it.
+        # A signed-out user is asked to sign in and returns to the invitation.
         await other.page.goto(link)
         await other.page.get_by_label("Link or token").fill(other.link(user_id=stranger))
         await other.page.get_by_role("button", name="Sign in").click()
         await other.page.get_by_role("button", name="Accept").click()
         await other.page.get_by_role("button", name="Account: Acme").wait_for()
-        await other.enter("/settings", user_id=stranger)
+        await other.open("/settings", user_id=stranger)
         await other.page.get_by_text(label("settings.members.onlyOwners")).wait_for()
         assert await other.page.get_by_role("checkbox", name=label("settings.organisation.second_person")).is_disabled()
         assert await other.page.get_by_role("heading", name="Invitations").count() == 0
@@ -47,7 +47,7 @@ async def test_member_is_invited_and_removed(serve, browsing):
         await other.page.reload()
         await other.page.get_by_text(label("settings.members.onlyOwners")).wait_for()
         assert await other.page.get_by_role("button", name=label("settings.keys.create")).count() == 0
-        # Who only reads is offered nothing that writes.
+        # A viewer gets no controls that write.
         await other.page.get_by_role("link", name="Documents", exact=True).click()
         await other.page.get_by_role("heading", name=label("documents.none")).wait_for()
         assert await other.page.get_by_role("button", name="Upload").count() == 0
@@ -57,7 +57,7 @@ async def test_member_is_invited_and_removed(serve, browsing):
         await row.get_by_role("button", name="Remove").click()
         await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
         await row.wait_for(state="detached")
-        # Whoever is removed is told, and comes to their own.
+        # A removed member is informed and switched to their own organisation.
         await other.page.reload()
         await other.page.get_by_text(label("account.removed")).wait_for()
         await other.page.get_by_role("link", name="Documents", exact=True).click()
@@ -71,7 +71,7 @@ async def test_member_is_invited_and_removed(serve, browsing):
 async def test_api_key_is_shown_once_and_revoked(serve, browsing):
     async with serve() as server, browsing(server, viewport={"width": 360, "height": 740}) as window:
         page = window.page
-        await window.enter("/settings")
+        await window.open("/settings")
         await page.get_by_role("region", name="API keys").get_by_label("Name").fill("nightly import")
         await page.get_by_role("checkbox", name="documents:write").uncheck()
         await page.get_by_role("button", name=label("settings.keys.create")).click()
@@ -79,9 +79,9 @@ async def test_api_key_is_shown_once_and_revoked(serve, browsing):
         key = {"Authorization": f"Bearer {await shown.input_value()}"}
         assert (await server.http.get("/api/documents", headers=key)).status_code == 200
         assert (await server.http.get("/api/extractions", headers=key)).status_code == 200
-        adopted = await server.http.post("/api/documents/adopt", json={"storage_path": "a/b"}, headers=key)
-        assert adopted.status_code == 403
-        # Nothing is wider than the page.
+        stored_key = await server.http.post("/api/documents/adopt", json={"storage_path": "a/b"}, headers=key)
+        assert stored_key.status_code == 403
+        # No element is wider than the page.
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360
         await page.get_by_role("button", name="Done").click()
         assert await shown.count() == 0

@@ -20,9 +20,9 @@ async def test_sign_in_is_required_and_wrong_token_refused(serve, browsing):
         field = page.get_by_label("Link or token")
         await field.fill("no.token.atall")
         await page.get_by_role("button", name="Sign in").click()
-        # Refused, with the reason; the page asks again.
+        # Rejected with the reason; the page asks again.
         await page.get_by_text("not a signed token").wait_for()
-        # Nor does a link sign in whoever opens it: it asks, and says as whom.
+        # A link does not sign in by itself: the page asks first and names the user.
         await page.goto("about:blank")
         await page.goto(window.link("/documents", user_id=uuid4()))
         await page.get_by_text("This link signs you in as user").wait_for()
@@ -32,7 +32,7 @@ async def test_sign_in_is_required_and_wrong_token_refused(serve, browsing):
         await field.fill(window.link())
         await page.get_by_role("button", name="Sign in").click()
         await page.get_by_role("heading", name="Documents", exact=True).wait_for()
-        # It holds in another tab, and a token ends with signing out.
+        # The session is valid in another tab, and signing out ends it.
         other = await page.context.new_page()
         await other.goto(f"{server.base_url}/documents/{document}")
         await other.get_by_text("secret.txt").first.wait_for()
@@ -41,7 +41,7 @@ async def test_sign_in_is_required_and_wrong_token_refused(serve, browsing):
         await field.wait_for()
         await other.get_by_label("Link or token").wait_for()
         assert "eyJ" not in await page.evaluate("JSON.stringify({...localStorage})")
-        # Nothing is left in either.
+        # No session is left in either tab.
         for one in (page, other):
             assert "secret" not in await one.content() and "secret" not in await one.title()
 
@@ -51,10 +51,10 @@ async def test_link_of_another_account_asks_before_switching(serve, browsing):
         page, stranger = window.page, uuid4()
         await scope_of_user(server.runtime.database, stranger)
         await server.upload_text(name="mine.txt")
-        await window.enter("/documents")
+        await window.open("/documents")
         await page.get_by_role("link", name="mine.txt").wait_for()
         await page.goto("about:blank")
-        await window.enter("/documents", user_id=stranger)
+        await window.open("/documents", user_id=stranger)
         await page.get_by_role("button", name=label("signIn.switchAccount")).wait_for()
         await page.get_by_role("link", name="mine.txt").wait_for()
         await page.get_by_role("button", name=label("signIn.switchAccount")).click()

@@ -1,4 +1,4 @@
-"""Signing in with Supabase Auth: a password, a link by email, refreshed tokens, signing out in all tabs."""
+"""Signing in with Supabase Auth: password, link by email, token refresh, signing out in all tabs."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ async def test_password_sign_in_refreshes_tokens(serve, browsing):
             await page.get_by_label("Password").fill("wrong")
             await page.get_by_role("button", name="Sign in").click()
             await page.get_by_text("Invalid login credentials").wait_for()
-            # Without a password a link is sent.
+            # Without a password, a link is sent by email.
             await page.get_by_label("Password").fill("")
             await page.get_by_role("button", name=label("signIn.emailLink")).click()
             await page.get_by_text(label("signIn.linkSent", email=EMAIL)).wait_for()
             assert "POST /auth/v1/otp" in auth.calls
 
-            auth.lasts = 100  # less than what the library refreshes ahead of
+            auth.token_seconds = 100  # shorter than the time before expiry at which the library refreshes
             await page.get_by_label("Password").fill(PASSWORD)
             await page.get_by_role("button", name="Sign in").click()
             await page.get_by_role("heading", name=label("documents.dropHere")).wait_for()
             me = [one for one in auth.calls if one == "POST /auth/v1/token password"]
             assert len(me) == 2
-            auth.lasts = 3600
+            auth.token_seconds = 3600
             before = len(auth.calls)
             await page.reload()
             await page.get_by_role("heading", name=label("documents.dropHere")).wait_for()
             await until(lambda: "POST /auth/v1/token refresh_token" in auth.calls[before:])
 
-            # Signed out in one tab, and in the other.
+            # Signing out in one tab signs out the other.
             other = await page.context.new_page()
             await other.goto(f"{server.base_url}/documents")
             await other.get_by_role("heading", name=label("documents.dropHere")).wait_for()
@@ -50,6 +50,6 @@ async def test_password_sign_in_refreshes_tokens(serve, browsing):
             assert "POST /auth/v1/logout" in auth.calls
             stored = await page.evaluate("JSON.stringify({...localStorage})")
             assert "eyJ" not in stored
-            # Nothing but the service and Supabase Auth was asked, and nothing was refused by the page's policy.
+            # Only the service and Supabase Auth received requests, and the content security policy blocked nothing.
             asked = f"asked for {auth.url}/auth/v1/"
             window.faults[:] = [one for one in window.faults if not one.startswith(asked)]

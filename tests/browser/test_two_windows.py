@@ -1,4 +1,4 @@
-"""Two tabs of one person see each other's changes; two tenants see nothing of each other."""
+"""Two tabs of one user see each other's changes; two organisations see nothing of each other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from agents.library.test_asking import INTENT, submit
-from browser.scripts import COMPLETE, IDENTIFIED, ask_before_writes, extracted, reading, saves
+from browser.scripts import COMPLETE, IDENTIFY, extract_until_approval, extraction_script, new_extraction, save_fields
 from browser.window import Window, label
 from fieldmark.services.organisations import scope_of_user
 from fieldmark.testing.script import Script
@@ -18,16 +18,16 @@ TEXT = "Invoice number: 17\nTotal: 12.50 EUR\n"
 FIELDS = {"number": "17", "total": 12.5}
 
 
-async def beside(window: Window, address: str) -> Window:
-    """Another tab of the same browser."""
+async def open_tab(window: Window, address: str) -> Window:
+    """Open another tab of the same browser."""
     other = Window(window.server, await window.page.context.new_page())
     other.faults = window.faults
     await other.page.goto(f"{window.server.base_url}{address}")
     return other
 
 
-async def put(server, extraction_id: str, path: str, value) -> None:
-    """From elsewhere: no tab is told."""
+async def update_field(server, extraction_id: str, path: str, value) -> None:
+    """Change a field through the API, without notifying a tab."""
     version = (await server.extraction(extraction_id))["version"]
     changed = await server.http.patch(
         f"/api/extractions/{extraction_id}/fields",
@@ -49,16 +49,16 @@ async def write(window: Window, path: str, text: str, *, keep: bool = True) -> N
 
 
 async def test_edit_conflict_offers_both_values_and_an_editor_left_open_writes_nothing_back(serve, browsing):
-    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
-        document, extraction_id = await extracted(server, TEXT)
-        await window.enter(f"/documents/{document}")
+    async with serve(extraction_script(**FIELDS)) as server, browsing(server) as window:
+        document, extraction_id = await new_extraction(server, TEXT)
+        await window.open(f"/documents/{document}")
         await write(window, "total", "14", keep=False)
-        await put(server, extraction_id, "number", "18")
+        await update_field(server, extraction_id, "number", "18")
         await window.page.keyboard.press("Enter")
         await row_of(window, "number").get_by_text("18", exact=True).wait_for()
         await row_of(window, "total").get_by_text("14", exact=True).wait_for()
         await write(window, "total", "15", keep=False)
-        await put(server, extraction_id, "total", 13)
+        await update_field(server, extraction_id, "total", 13)
         await window.page.keyboard.press("Enter")
         await window.page.get_by_text(label("fields.changedBySomeone", field="Total", value="13")).first.wait_for()
         assert (await server.extraction(extraction_id))["extracted_fields"] == {"number": "18", "total": 13}
@@ -66,11 +66,11 @@ async def test_edit_conflict_offers_both_values_and_an_editor_left_open_writes_n
         await row_of(window, "total").get_by_text("15", exact=True).wait_for()
         assert (await server.extraction(extraction_id))["extracted_fields"] == {"number": "18", "total": 15}
 
-        # What another tab changes is seen here, below an open editor, which writes nothing back.
+        # A change in another tab appears here, below an open editor, which does not overwrite it.
         await row_of(window, "total").dblclick()
         editor = window.page.get_by_label("Value of total")
         await editor.wait_for()
-        other = await beside(window, f"/documents/{document}")
+        other = await open_tab(window, f"/documents/{document}")
         await write(other, "number", "19")
         await write(other, "total", "16")
         await row_of(other, "total").get_by_text("16", exact=True).wait_for()
@@ -82,11 +82,11 @@ async def test_edit_conflict_offers_both_values_and_an_editor_left_open_writes_n
 
 
 async def test_decision_disappears_in_other_tabs(serve, browsing):
-    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
+    async with serve(extraction_script(**FIELDS)) as server, browsing(server) as window:
         document = await server.upload_text(TEXT)
-        await ask_before_writes(server, document, "complete_extraction")
-        await window.enter(f"/documents/{document}")
-        inbox = await beside(window, "/approvals")
+        await extract_until_approval(server, document, "complete_extraction")
+        await window.open(f"/documents/{document}")
+        inbox = await open_tab(window, "/approvals")
         approve = {one: one.page.get_by_role("button", name="Approve", exact=True) for one in (window, inbox)}
         for button in approve.values():
             await button.wait_for()
@@ -97,14 +97,14 @@ async def test_decision_disappears_in_other_tabs(serve, browsing):
 
 
 async def test_other_tenant_sees_nothing_at_any_address(serve, browsing):
-    steps = [[IDENTIFIED], [saves(**FIELDS)], [COMPLETE]]
+    steps = [[IDENTIFY], [save_fields(**FIELDS)], [COMPLETE]]
     script = Script([*steps, [INTENT], [submit("It is secretly 12.5.")], *steps])
     async with serve(script) as server, browsing(server) as window, browsing(server) as foreign:
-        document, extraction_id = await extracted(server, TEXT, "secret.txt")
-        await put(server, extraction_id, "total", 99.25)  # no page prints it
+        document, extraction_id = await new_extraction(server, TEXT, "secret.txt")
+        await update_field(server, extraction_id, "total", 99.25)  # not on any page
         await server.ask("What is secret?")
         (thread,) = [one["id"] for one in (await server.get("threads?agent=library"))["items"]]
-        await ask_before_writes(server, document)
+        await extract_until_approval(server, document)
         stranger = uuid4()
         await scope_of_user(server.runtime.database, stranger)
         async with server.client(stranger) as http:
@@ -118,48 +118,48 @@ async def test_other_tenant_sees_nothing_at_any_address(serve, browsing):
             "/documents?name=secret": label("documents.noMatches"),
             "/approvals": label("approvals.none"),
         }
-        # Can: whose it is sees it at the same addresses.
-        await window.enter(f"/documents/{document}?extraction={extraction_id}&field=total")
+        # Control: the owner sees the content at the same addresses.
+        await window.open(f"/documents/{document}?extraction={extraction_id}&field=total")
         await window.page.get_by_label(label("fields.details", field="Total")).wait_for()
         await window.page.goto(f"{server.base_url}/ask?thread={thread}")
         await window.page.get_by_text("What is secret?").first.wait_for()
         await window.page.goto(f"{server.base_url}/approvals")
         await window.page.get_by_role("link", name="Approvals 1").wait_for()
-        # Cannot.
-        await foreign.enter("/documents", user_id=stranger)
-        heard: list[str] = []
+        # The other user does not.
+        await foreign.open("/documents", user_id=stranger)
+        responses: list[str] = []
 
-        async def hear(route) -> None:
+        async def record_response(route) -> None:
             answer = await route.fetch()
-            heard.append(await answer.text() if "json" in answer.headers.get("content-type", "") else "")
+            responses.append(await answer.text() if "json" in answer.headers.get("content-type", "") else "")
             await route.fulfill(response=answer)
 
-        await foreign.page.route("**/api/**", hear)
+        await foreign.page.route("**/api/**", record_response)
         for address, says in addresses.items():
             await foreign.page.goto(f"{server.base_url}{address}")
             await foreign.page.get_by_text(says).first.wait_for()
             await foreign.page.wait_for_load_state("networkidle")
-            # (What they asked for themselves stands in their own address, and in their own search.)
+            # (Text that the user typed is in the address and the search field.)
             said = await foreign.page.locator("main").inner_text()
             assert "secret.txt" not in said and "99.25" not in said and "secretly" not in said, address
             if address.startswith(f"/documents/{document}"):
                 assert await foreign.page.locator("[data-page]").count() == 0
         await foreign.page.unroute_all(behavior="wait")
-        assert len(heard) > len(addresses)
-        assert not any("secret.txt" in one or "99.25" in one or "secretly" in one for one in heard)
+        assert len(responses) > len(addresses)
+        assert not any("secret.txt" in one or "99.25" in one or "secretly" in one for one in responses)
 
 
 async def test_switching_organisation_hides_the_one_before_and_keeps_uploads_apart(serve, browsing):
-    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
+    async with serve(extraction_script(**FIELDS)) as server, browsing(server) as window:
         page = window.page
-        document, _ = await extracted(server, TEXT, "personal.txt")
+        document, _ = await new_extraction(server, TEXT, "personal.txt")
         made = (await server.http.post("/api/organisations", json={"name": "Acme"})).json()["id"]
         async with server.client(server.scope.user_id) as http:
             http.headers["x-org-id"] = made
             assert (await http.post("/api/documents", files={"file": ("acme.txt", b"Total: 3")})).status_code == 201
-        await window.enter("/documents")
+        await window.open("/documents")
         await page.get_by_role("link", name="personal.txt").wait_for()
-        other = await beside(window, f"/documents/{document}")
+        other = await open_tab(window, f"/documents/{document}")
         await row_of(other, "total").wait_for()
         dropped = page.get_by_label("Files to upload")
         await dropped.set_input_files([{"name": "dropped.txt", "mimeType": "text/plain", "buffer": b"Total: 4"}])
@@ -169,7 +169,7 @@ async def test_switching_organisation_hides_the_one_before_and_keeps_uploads_apa
         await page.get_by_role("link", name="acme.txt").wait_for()
         assert await page.get_by_text("personal.txt").count() == 0
         assert await page.get_by_text("dropped.txt").count() == 0
-        # The other tab acts there, too.
+        # The other tab switches, too.
         await other.page.get_by_text(label("errors.not_found")).wait_for()
         assert "12.5" not in await other.page.content()
 
@@ -180,8 +180,8 @@ async def test_switching_organisation_hides_the_one_before_and_keeps_uploads_apa
 
 
 async def test_revoked_session_ends_in_every_tab(serve, browsing):
-    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
-        await extracted(server, TEXT, "secret.txt")
+    async with serve(extraction_script(**FIELDS)) as server, browsing(server) as window:
+        await new_extraction(server, TEXT, "secret.txt")
         made = await server.http.post("/api/keys", json={"name": "a tab", "scopes": ["documents:read"]})
         assert made.status_code == 201, made.text
         page = window.page
@@ -189,7 +189,7 @@ async def test_revoked_session_ends_in_every_tab(serve, browsing):
         await page.get_by_label("Link or token").fill(made.json()["key"])
         await page.get_by_role("button", name="Sign in").click()
         await page.get_by_role("link", name="secret.txt").wait_for()
-        other = await beside(window, "/documents")
+        other = await open_tab(window, "/documents")
         await other.page.get_by_role("link", name="secret.txt").wait_for()
         revoked = await server.http.delete(f"/api/keys/{made.json()['id']}")
         assert revoked.status_code in (200, 204), revoked.text

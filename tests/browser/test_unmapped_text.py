@@ -1,10 +1,10 @@
-"""Numbers and dates that the model missed are listed, and added as fields with the keyboard."""
+"""Numbers and dates that the model missed are listed, and added as fields by keyboard."""
 
 from __future__ import annotations
 
 import pytest
 
-from browser.scripts import extracted, reading
+from browser.scripts import extraction_script, new_extraction
 from browser.window import label
 from extraction_case import until
 
@@ -21,15 +21,15 @@ FIELDS = {"number": "17", "total": 1312.5}
 MISSED = ["12 March 2024", "250.00", "KW-204"]
 
 
-async def unmapped(server, extraction_id: str) -> list[dict]:
+async def unmapped_items(server, extraction_id: str) -> list[dict]:
     return (await server.get(f"extractions/{extraction_id}/unmapped"))["items"]
 
 
 async def test_unmapped_values_are_added_by_keyboard(serve, browsing):
-    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
+    async with serve(extraction_script(**FIELDS)) as server, browsing(server) as window:
         page = window.page
-        document_id, extraction_id = await extracted(server, TEXT)
-        await window.enter(f"/documents/{document_id}")
+        document_id, extraction_id = await new_extraction(server, TEXT)
+        await window.open(f"/documents/{document_id}")
         await page.locator('[role=treeitem][data-path="total"]').wait_for()
         assert await page.locator("rect[data-unmapped]").count() == 0
         await page.keyboard.press("u")
@@ -40,41 +40,41 @@ async def test_unmapped_values_are_added_by_keyboard(serve, browsing):
         assert label("unmapped.values", count=3) in await tree.locator("[aria-level='1']").inner_text()
         await page.get_by_role("tab", name="Unmapped 3").wait_for()
 
-        # Each has its dashed box on the page, where the service says that it is printed.
-        page_items = await unmapped(server, extraction_id)
+        # Each has a dashed box on the page at its location.
+        page_items = await unmapped_items(server, extraction_id)
         boxes = page.locator("rect[data-unmapped]")
         await boxes.nth(2).wait_for(state="attached")
         drawn = [[float(await one.get_attribute(side) or 0) for side in ("x", "y")] for one in await boxes.all()]
         assert drawn == [pytest.approx(one["boxes"][0][:2], abs=1e-4) for one in page_items]
         assert await boxes.first.evaluate("one => getComputedStyle(one).strokeDasharray") != "none"
 
-        # The date, by the name of a field of one's own.
+        # The date is added with a new field name.
         await page.keyboard.press("Enter")
         await page.get_by_label("Field", exact=True).wait_for()
         await page.keyboard.type("due_date")
         assert await page.get_by_label("Value").input_value() == "2024-03-12"
         await page.keyboard.press("Enter")
         await rows.nth(2).wait_for(state="detached")
-        # The next is in focus: down to the one behind it, and taken. The arrow passes no page's row.
+        # The next item has the focus. The arrow key moves to the one after it and skips page rows.
         await tree.locator("[aria-selected=true]", has_text="250.00").wait_for()
         await page.keyboard.press("ArrowDown")
         await tree.locator("[aria-selected=true]", has_text="KW-204").wait_for()
         await page.keyboard.press("t")
         await page.get_by_label("Field", exact=True).wait_for()
         await page.keyboard.type("receipt.code")
-        # Nobody waits until it is written: the next is typed at once. A number is written as a number.
+        # The next one is typed before the first is saved. A number is stored as a number.
         await page.keyboard.press("Enter")
         await page.keyboard.press("Enter")
         await page.keyboard.type("deposit")
         await page.keyboard.press("Enter")
         await page.get_by_role("heading", name=label("unmapped.none")).wait_for()
-        await until(lambda: len_is(server, extraction_id, 0))
+        await until(lambda: has_unmapped_count(server, extraction_id, 0))
         now = await server.extraction(extraction_id)
         taken = {"due_date": "2024-03-12", "receipt": {"code": "KW-204"}, "deposit": 250}
         assert now["extracted_fields"] == {**FIELDS, **taken}
         assert now["evidence"]["receipt.code"]["state"] == "found" and "receipt.code" in now["locks"]
 
-        # Taken back.
+        # Undo.
         await page.keyboard.press("Control+z")
         await rows.first.wait_for()
         now = await server.extraction(extraction_id)
@@ -82,5 +82,5 @@ async def test_unmapped_values_are_added_by_keyboard(serve, browsing):
         assert set(now["locks"]) == {"due_date", "receipt.code"}
 
 
-async def len_is(server, extraction_id: str, many: int) -> bool:
-    return len(await unmapped(server, extraction_id)) == many
+async def has_unmapped_count(server, extraction_id: str, count: int) -> bool:
+    return len(await unmapped_items(server, extraction_id)) == count

@@ -1,4 +1,4 @@
-"""The machine's own Chromium, and a window of it on one running service."""
+"""Chromium, and a window that shows one running service."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 CATALOGUES = ROOT / "frontend" / "src" / "locales"
 SAMPLES = ROOT / "docs" / "samples"
 
-# It must reach nobody: neither Google's hosts at its start, nor what a page would have it fetch.
+# Without any requests to Google at the start.
 _FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 _FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
@@ -36,40 +36,41 @@ def _catalogue(language: str) -> dict[str, Any]:
 
 
 def label(key: str, language: str = "en", **values: object) -> str:
-    """Return a text of the page by its key in the catalogue, with its placeholders filled in."""
-    found: Any = _catalogue(language)
+    """Return a text of the web UI by its key in the catalogue, with placeholders filled in."""
+    text: Any = _catalogue(language)
     if "count" in values:
         key += "_one" if values["count"] == 1 else "_other"
     for part in key.split("."):
-        found = found[part]
-    return re.sub(r"{{(\w+)[^}]*}}", lambda match: str(values[match[1]]), found)
+        text = text[part]
+    return re.sub(r"{{(\w+)[^}]*}}", lambda match: str(values[match[1]]), text)
 
 
 class Window:
-    """One browser window of one person. What it was refused, or would have sent elsewhere, is kept in `faults`."""
+    """A browser window of one user. Page errors, CSP violations and requests to other hosts are collected in
+    `faults`."""
 
     def __init__(self, server: RunningServer, page: Any) -> None:
         self.server, self.page = server, page
         self.faults: list[str] = []
         page.on("pageerror", lambda error: self.faults.append(str(error)))
         page.on("dialog", lambda dialog: self.faults.append(f"a dialog: {dialog.message}"))
-        page.on("request", self._watch)
-        page.on("console", self._hear)
+        page.on("request", self._check_request)
+        page.on("console", self._check_console_message)
 
-    def _watch(self, request: Any) -> None:
+    def _check_request(self, request: Any) -> None:
         if not request.url.startswith((self.server.base_url, "blob:", "data:")):
             self.faults.append(f"asked for {request.url}")
 
-    def _hear(self, message: Any) -> None:
+    def _check_console_message(self, message: Any) -> None:
         if "Content Security Policy" in message.text or "TrustedHTML" in message.text:
             self.faults.append(message.text)
 
     def link(self, address: str = "/", user_id: UUID | None = None) -> str:
-        """A link that signs in, as `fieldmark serve` prints it."""
+        """Return a link that signs in, as `fieldmark serve` prints it."""
         token = LocalTokens(self.server.runtime.settings.home).sign(user_id or self.server.scope.user_id)
         return f"{self.server.base_url}{address}#token={token}"
 
-    async def enter(self, address: str = "/", user_id: UUID | None = None) -> None:
+    async def open(self, address: str = "/", user_id: UUID | None = None) -> None:
         """Open an address, signed in."""
         await self.page.goto(self.link(address, user_id))
         areas, sign_in = (
@@ -83,15 +84,15 @@ class Window:
 
 
 def find_chromium() -> str:
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
+    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if executable is None:
         pytest.skip("There is no Chromium here: apt-get install chromium.")
-    return found
+    return executable
 
 
 @asynccontextmanager
 async def launch(executable: str) -> AsyncIterator[Any]:
-    """A Playwright driver and the browser it runs."""
+    """Yield a browser started by Playwright."""
     async with playwright.async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=executable, args=_FLAGS)
         try:
@@ -101,12 +102,12 @@ async def launch(executable: str) -> AsyncIterator[Any]:
 
 
 @asynccontextmanager
-async def held(page: Any, pattern: str) -> AsyncIterator[None]:
-    """What is asked for by such an address has no answer before the end."""
-    goes_on = asyncio.Event()
+async def delayed_response(page: Any, pattern: str) -> AsyncIterator[None]:
+    """Delay the response to requests that match the pattern until the block ends."""
+    may_continue = asyncio.Event()
 
     async def hold(route: Any) -> None:
-        await goes_on.wait()
+        await may_continue.wait()
         await route.continue_()
 
     await page.route(pattern, hold)
@@ -114,11 +115,11 @@ async def held(page: Any, pattern: str) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            goes_on.set()
+            may_continue.set()
 
 
 def build_page() -> None:
-    """Let the page be there as it is written now. Where Fieldmark is installed, it was built with it."""
+    """Build the web UI if it is out of date. An installed package already contains it."""
     from fieldmark.api.web_ui import UI_FOLDER
 
     sys.path.insert(0, str(ROOT / "frontend"))

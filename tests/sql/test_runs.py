@@ -175,8 +175,7 @@ def test_child_runs_are_visible_to_readers_of_the_thread(roles: Roles, sample: S
 def insert_session(connection: psycopg.Connection, org: UUID) -> UUID:
     session = uuid4()
     connection.execute(
-        "insert into agent_sessions (org_id, session_id, entry) values (%s, %s, '{}')",
-        [org, str(session)],
+        "insert into agent_sessions (org_id, session_id, entry) values (%s, %s, '{}')", [org, str(session)]
     )
     return session
 
