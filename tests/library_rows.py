@@ -46,10 +46,11 @@ class LibraryDocument:
 
 
 def insert_documents(owner_url: str, scope: Scope, documents: Iterable[LibraryDocument]) -> None:
-    """Insert documents as the database owner, without triggers or row policies."""
+    """Insert documents as the database owner, without row policies, and of the triggers only that of `field_values`."""
     documents = list(documents)
     with psycopg.connect(owner_url) as conn, conn.cursor() as cursor:
         cursor.execute("set session_replication_role = replica")
+        cursor.execute("alter table public.extractions enable always trigger write_field_values_of_insert")
         cursor.executemany(
             """insert into public.documents
                  (id, org_id, created_by, filename, storage_path, status, media_type, page_count, error, created_at,
@@ -77,6 +78,7 @@ def insert_documents(owner_url: str, scope: Scope, documents: Iterable[LibraryDo
                 if one.fields is not None
             ],
         )
+        cursor.execute("alter table public.extractions enable trigger write_field_values_of_insert")
         names = sorted({tag for one in documents for tag in one.tags})
         ids = {name: uuid4() for name in names}
         cursor.executemany(

@@ -62,7 +62,7 @@ async def test_which_fields_there_are_is_told_of_each_type(serve, clone):
             ("invoice", "currency"): (3, ["text"]),
             ("invoice", 'items[]["a.b"]'): (1, ["number", "text"]),
             ("invoice", "items[].day"): (1, ["day"]),
-            ("survey", "roof"): (1, ["text"]),
+            ("survey", "roof"): (1, ["boolean"]),
         }
         assert [one["path"] for one in response["fields"]][:3] == ["total", "currency", "vendor.name"]
         # Each can be asked for as it is told.

@@ -60,6 +60,7 @@ public.documents | filename = '' | storage_path = 'a.pdf' | media_type = '' | by
     storage_path | content_sha256 = 'x' | pages_read = -1 | pages_read = 2, pages_to_read = 1
 public.document_pages | number = 0 | width = 'NaN' | height = 'Infinity' | words = '{}'
 public.extraction_journal | steps = 'x' | actor = $ODD
+public.field_values | kind = $ODD, number = null | number = null | kind = 'day', number = null
 public.extraction_proposals | status = $ODD
 public.withdrawn_examples | name = ''
 public.schemas | name = ''
@@ -128,6 +129,7 @@ private.agent_tasks | agent
 public.documents | org_id | parent_document_id org_id
 public.document_pages | document_id org_id
 public.extraction_journal | extraction_id org_id
+public.field_values | extraction_id document_id org_id
 public.extraction_proposals | extraction_id org_id
 public.withdrawn_examples | extraction_id org_id
 public.extractions | document_id org_id | schema_revid org_id | prompt_revid org_id

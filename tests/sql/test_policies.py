@@ -246,6 +246,7 @@ PRIVILEGES = {
     },
     "current_extractions": {"select": True},
     "extraction_journal": {"select": True},
+    "field_values": {"select": True},
     "extraction_proposals": {"select": True},
     "schemas": {"select": True},
     "schema_versions": {"select": True},

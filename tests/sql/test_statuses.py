@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from role_connections import Roles
 
+from fieldmark.domain.field_query import ValueKind
 from fieldmark.domain.statuses import (
     Actor,
     Approval,
@@ -28,6 +29,7 @@ ENUMS: dict[tuple[str, str], type[StrEnum]] = {
     ("extractions", "status"): ExtractionStatus,
     ("extraction_proposals", "status"): ProposalStatus,
     ("extraction_journal", "actor"): Actor,
+    ("field_values", "kind"): ValueKind,
     ("runs", "status"): RunStatus,
     ("runs", "approval"): Approval,
     ("tool_calls", "status"): CallStatus,

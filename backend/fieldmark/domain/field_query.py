@@ -23,27 +23,6 @@ MAX_DUPLICATES: Final = 20
 MAX_SAMPLED_DOCUMENTS: Final = 200
 """Number of recent documents that are searched for the fields in use."""
 
-CURRENCY_KEYS: Final = ("currency", "currency_code", "currencyCode")
-"""Keys that hold the currency of a number, in the same object or in an object around it. For `total`, the key
-`total_currency` of the same object is tried first."""
-
-CURRENCIES: Final = {
-    "€": "EUR",
-    "EURO": "EUR",
-    "EUROS": "EUR",
-    "US$": "USD",
-    "A$": "AUD",
-    "C$": "CAD",
-    "NZ$": "NZD",
-    "S$": "SGD",
-    "HK$": "HKD",
-    "R$": "BRL",
-    "RMB": "CNY",
-    "₹": "INR",
-    "SFR": "CHF",
-}
-"""Currency signs that belong to one currency only, with its code. (`$`, `£` and `kr` are ambiguous.)"""
-
 _STRICT: Final = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -58,11 +37,12 @@ class AggregateOp(StrEnum):
 
 
 class ValueKind(StrEnum):
-    """The kind of a JSON value: a number, a text that is a date, any other text or boolean, an object or list."""
+    """The kind of a JSON value: a number, a text that is a date, any other text, true or false, an object or list."""
 
     NUMBER = "number"
     DAY = "day"
     TEXT = "text"
+    BOOLEAN = "boolean"
     CONTAINER = "container"
 
 

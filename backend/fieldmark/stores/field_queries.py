@@ -17,8 +17,6 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.document_filters import FilterOp
 from fieldmark.domain.field_query import (
-    CURRENCIES,
-    CURRENCY_KEYS,
     MAX_DUPLICATES,
     MAX_ROWS,
     AggregateOp,
@@ -32,13 +30,11 @@ from fieldmark.domain.field_query import (
     Role,
     ValueKind,
 )
-from fieldmark.domain.paths import Each
 from fieldmark.stores.document_filters import (
     SOURCE,
     FieldComparison,
     Parameters,
     document_conditions,
-    is_day,
     type_conditions,
     values_at,
 )
@@ -47,7 +43,7 @@ from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 ALL_KINDS: Final = tuple(ValueKind)
 _NUMBERS: Final = (ValueKind.NUMBER,)
 _ORDERED: Final = (ValueKind.NUMBER, ValueKind.DAY)
-_SCALARS: Final = (ValueKind.NUMBER, ValueKind.DAY, ValueKind.TEXT)
+_SCALARS: Final = (ValueKind.NUMBER, ValueKind.DAY, ValueKind.TEXT, ValueKind.BOOLEAN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +90,6 @@ class _QueriedPath:
     path: str
     kinds: Sequence[ValueKind]
     role: Role
-
-
-_EXTRACTION: Final[LiteralString] = (
-    "cross join lateral (select * from public.extractions where id = m.extraction_id offset 0) as e"
-)
 
 
 def aggregated_paths(query: FieldQuery) -> dict[str, Sequence[ValueKind]]:
@@ -234,18 +225,19 @@ def _statement(org_id: UUID, query: FieldQuery) -> tuple[Composed, dict[str, Any
            from ranked) as groups,
           (select coalesce(jsonb_agg(jsonb_build_object(
              'key', c.key, 'number', c.number, 'kind', c.kind, 'currency', c.currency, 'values', c.n,
-             'total', c.total::text, 'minimum', coalesce(trim_scale(c.least)::text, c.first),
-             'maximum', coalesce(trim_scale(c.most)::text, c.last))
+             'total', c.total::text, 'minimum', coalesce(trim_scale(c.least)::text, to_char(c.first, 'YYYY-MM-DD')),
+             'maximum', coalesce(trim_scale(c.most)::text, to_char(c.last, 'YYYY-MM-DD')))
              order by c.number, c.kind, c.n desc, c.currency), '[]')
            from cells as c join ranked as r on r.key is not distinct from c.key) as cells,
           (select coalesce(jsonb_agg(to_jsonb(t) - 'position' order by position), '[]') from (
              select t.position, t.document_id, t.filename, t.extraction_id, t.name as path, t.text as value, t.kind,
                t.currency, t.is_verified, e.evidence -> t.name -> 'page' as page,
                e.evidence -> t.name -> 'boxes' as boxes
-             from shown as t {extraction}) as t) as rows,
+             from shown as t
+             cross join lateral (select evidence from public.extractions where id = t.extraction_id offset 0) as e
+             ) as t) as rows,
           ({rows_total}) as rows_total"""
     ).format(
-        extraction=SQL(_EXTRACTION.replace("m.", "t.")),
         docs=_documents(org_id, query, parameters),
         matches=_matches(query),
         found=_found(query, queried, parameters),
@@ -338,38 +330,23 @@ def _found(query: FieldQuery, queried: Sequence[_QueriedPath], parameters: Param
     """Select every value at the queried paths in the matching documents."""
     parts = [
         SQL(
-            """select m.id as document_id, {number} as number, v.name, v.at, v.is_verified, v.currency, k.kind,
-                 case k.kind when 'number' then v.value::numeric end as amount,
-                 case k.kind when 'day' then left(v.value #>> '{{}}', 10) end as day,
-                 case k.kind when 'number' then trim_scale(v.value::numeric)::text else left(v.value #>> '{{}}', 500)
-                   end as text,
-                 {counted} as is_counted, {counted} and k.kind = any ({kinds}) as is_usable
-               from matched as m {extraction}
-               cross join lateral {values} as v
-               cross join lateral (select case
-                 when jsonb_typeof(v.value) = 'number' then 'number'
-                 when {is_day} then 'day'
-                 when jsonb_typeof(v.value) in ('object', 'array') then 'container'
-                 else 'text' end as kind offset 0) as k"""
+            """select m.id as document_id, {number} as number, v.path as name, v.indexes as at, v.is_verified,
+                 v.currency, v.kind, v.number as amount, v.day, {text} as text,
+                 {counted} as is_counted, {counted} and v.kind = any ({kinds}) as is_usable
+               from matched as m cross join lateral {values} as v"""
         ).format(
             number=parameters.add(one.number, "integer"),
-            extraction=SQL(_EXTRACTION),
+            text=SQL(_SHOWN_TEXT),
             counted=SQL("true") if query.include_unverified else SQL("v.is_verified"),
             kinds=parameters.add([str(kind) for kind in one.kinds], "text[]"),
-            is_day=SQL(is_day("v.value")),
-            values=values_at(
-                paths.parse_pattern(one.path),
-                parameters,
-                currency_keys=CURRENCY_KEYS if ValueKind.NUMBER in one.kinds and one.role == "aggregate" else (),
-                symbols=CURRENCIES,
-            ),
+            values=values_at(paths.parse_pattern(one.path), parameters, "m.extraction_id"),
         )
         for one in queried
     ]
     nothing = SQL(
-        """select null::uuid as document_id, null::integer as number, null::text as name, null::bigint[] as at,
+        """select null::uuid as document_id, null::integer as number, null::text as name, null::integer[] as at,
              null::boolean as is_verified, null::text as currency, null::text as kind, null::numeric as amount,
-             null::text as day, null::text as text, null::boolean as is_counted, null::boolean as is_usable
+             null::date as day, null::text as text, null::boolean as is_counted, null::boolean as is_usable
            where false"""
     )
     return SQL(" union all ").join(parts) if parts else Composed([nothing])
@@ -391,16 +368,16 @@ def _keyed(group_by: GroupBy | None, queried: Sequence[_QueriedPath]) -> Compose
 
 _KEYS: Final[Mapping[GroupKind, LiteralString]] = {
     GroupKind.FIELD: "text",
-    GroupKind.MONTH: "left(day, 7)",
-    GroupKind.YEAR: "left(day, 4)",
+    GroupKind.MONTH: "to_char(day, 'YYYY-MM')",
+    GroupKind.YEAR: "to_char(day, 'YYYY')",
 }
 _NO_KEYS: Final[LiteralString] = """
-  select null::uuid as document_id, null::bigint[] as at, null::text as key, null::text as shown where false"""
+  select null::uuid as document_id, null::integer[] as at, null::text as key, null::text as shown where false"""
 _BY_TYPE: Final[LiteralString] = """
-  select id as document_id, '{}'::bigint[] as at, private.folded(document_type) as key, document_type as shown
+  select id as document_id, '{}'::integer[] as at, private.folded(document_type) as key, document_type as shown
   from matched where document_type is not null"""
 _BY_TAG: Final[LiteralString] = """
-  select m.id as document_id, '{}'::bigint[] as at, private.folded(t.name) as key, t.name as shown
+  select m.id as document_id, '{}'::integer[] as at, private.folded(t.name) as key, t.name as shown
   from matched as m join public.document_tags as has on has.document_id = m.id
   join public.tags as t on t.id = has.tag_id and t.deleted_at is null"""
 
@@ -412,8 +389,7 @@ def _cells(query: FieldQuery, aggregated: Sequence[_QueriedPath]) -> Composed:
     parts = [
         SQL(
             """select k.key, f.number, f.kind, f.currency, count(*) as n, sum(f.amount) as total,
-                 min(f.amount) as least, max(f.amount) as most, min(f.day collate "C") as first,
-                 max(f.day collate "C") as last
+                 min(f.amount) as least, max(f.amount) as most, min(f.day) as first, max(f.day) as last
                from (select *, at[:{shared}] as of_items from found where number = {number} and is_usable) as f
                left join (select distinct document_id, at[:{shared}] as of_items, key from keyed) as k
                  on k.document_id = f.document_id and k.of_items = f.of_items
@@ -424,7 +400,7 @@ def _cells(query: FieldQuery, aggregated: Sequence[_QueriedPath]) -> Composed:
     nothing = SQL(
         """select null::text as key, null::integer as number, null::text as kind, null::text as currency,
              null::bigint as n, null::numeric as total, null::numeric as least, null::numeric as most,
-             null::text as first, null::text as last where false"""
+             null::date as first, null::date as last where false"""
     )
     return SQL(" union all ").join(parts) if parts else Composed([nothing])
 
@@ -435,7 +411,7 @@ def _shared_lists(path: str, other: str | None) -> int:
     for step, other_step in zip(paths.parse_pattern(path), paths.parse_pattern(other) if other else (), strict=False):
         if step != other_step:
             break
-        shared += isinstance(step, Each)
+        shared += not isinstance(step, str)
     return shared
 
 
@@ -491,42 +467,33 @@ def _shown(query: FieldQuery, aggregated: Sequence[_QueriedPath], parameters: Pa
     shown = [condition for condition in query.where.fields if condition.op is not FilterOp.MISSING]
     counted = SQL("true") if query.include_unverified else SQL("v.is_verified")
     parts = [
-        SQL("select {}::integer as number, v.* from {} as v where {} and {} and {}").format(
+        SQL("select {}::integer as condition, v.* from {} as v where {} and {} and {}").format(
             number,
-            values_at(condition.pattern, parameters),
+            values_at(condition.pattern, parameters, "m.extraction_id"),
             counted,
             (comparison := FieldComparison(condition, parameters)).is_comparable,
             SQL("not {}").format(comparison.holds) if condition.op is FilterOp.NE else comparison.holds,
         )
         for number, condition in enumerate(shown)
     ]
-    values = (
-        SQL("left join lateral ({}) as v on true").format(SQL(" union all ").join(parts))
-        if parts
-        else SQL(
-            "left join (select null::integer as number, null::text as name, null::bigint[] as at, null::jsonb as value,"
-            " null::text as currency, null::boolean as is_verified where false) as v on true"
-        )
+    values = SQL(" union all ").join(
+        parts or [SQL("select 0 as condition, v.* from public.field_values as v where false")]
     )
     return SQL(
         """select row_number() over (order by {order}) as position, m.id as document_id, m.filename, m.extraction_id,
-             v.name, left(v.value #>> '{{}}', 500) as text, case
-               when v.value is null then null
-               when jsonb_typeof(v.value) = 'number' then 'number'
-               when {is_day} then 'day'
-               when jsonb_typeof(v.value) in ('object', 'array') then 'container'
-               else 'text' end as kind, v.currency, v.is_verified
+             v.path as name, {text} as text, v.kind, v.currency, v.is_verified
            from (select * from matched order by created_at desc, id limit {most}) as m
-           {extraction}
-           {values}
+           left join lateral ({values}) as v on true
            order by {order} limit {most}"""
     ).format(
-        extraction=SQL(_EXTRACTION),
-        order=SQL("m.created_at desc, m.id, v.number, v.at"),
-        is_day=SQL(is_day("v.value")),
+        text=SQL(_SHOWN_TEXT),
+        order=SQL("m.created_at desc, m.id, v.condition, v.indexes"),
         most=most,
         values=values,
     )
+
+
+_SHOWN_TEXT: Final[LiteralString] = "coalesce(trim_scale(v.number)::text, left(v.text, 500))"
 
 
 def _condition_coverage(query: FieldQuery) -> Composed:

@@ -65,10 +65,12 @@ async def list_values(
     at = parameters.add(name(path), "text")
     statement = SQL(
         """with found as (
-             select d.id, d.created_at, d.filename, e.id as extraction_id, e.version, v.value,
-               e.confidence_scores -> {at} as confidence, e.evidence -> {at} as evidence, e.locks -> {at} as lock
+             select d.id, d.created_at, d.filename, e.id as extraction_id, e.version,
+               case v.kind when 'number' then to_jsonb(v.number) when 'boolean' then to_jsonb(v.text::boolean)
+                 else to_jsonb(v.text) end as value,
+               v.confidence, e.evidence -> {at} as evidence, e.locks -> {at} as lock
              from {source} cross join lateral {values} as v
-             where {where} and jsonb_typeof(v.value) not in ('object', 'array')
+             where {where} and v.kind <> 'container'
              order by d.created_at desc, d.id desc limit {limit}
            ), sized as (
              select found.*, count(*) over () as fetched, row_number() over newest as nth,

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, LiteralString
 from uuid import UUID
 
 from psycopg.sql import SQL
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain import paths
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.field_query import MAX_SAMPLED_DOCUMENTS, KnownField, KnownFields, ValueKind
-from fieldmark.domain.paths import EACH
-from fieldmark.stores.document_filters import SOURCE, Parameters, document_conditions, is_day, type_conditions
+from fieldmark.stores.document_filters import SOURCE, Parameters, document_conditions, type_conditions
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
-
-_PATTERN_STEPS: Final[LiteralString] = """array(
-  select case substr(n.steps, s.n::integer, 1) when 'k' then s.step end
-  from unnest(n.path) with ordinality as s (step, n) order by s.n)"""
 
 
 async def list_known_fields(
@@ -33,23 +26,20 @@ async def list_known_fields(
     ]
     statement = SQL(
         """with newest as materialized (
-          select e.id, e.document_type, e.extracted_fields from {source} where {where}
-          order by d.created_at desc, d.id limit {most}
+          select e.id, e.document_type from {source} where {where} order by d.created_at desc, d.id limit {most}
         )
-        select (select count(*) from newest) as looked_at, f.document_type, f.form, f.documents, f.kinds
+        select (select count(*) from newest) as looked_at, f.document_type, f.pattern, f.documents, f.kinds
         from (select) as one left join (
-          select e.document_type, {form} as form, count(distinct e.id) as documents, array_agg(distinct case
-            when jsonb_typeof(n.value) = 'number' then 'number' when {is_day} then 'day' else 'text' end) as kinds
-          from newest as e cross join lateral private.nodes(e.extracted_fields) as n
-          where jsonb_typeof(n.value) not in ('object', 'array') and not private.is_blank(n.value)
-          group by 1, 2
+          select e.document_type, v.pattern, count(distinct e.id) as documents,
+            array_agg(distinct v.kind) as kinds
+          from newest as e
+          cross join lateral (select * from public.field_values where extraction_id = e.id offset 0) as v
+          where v.kind <> 'container' group by 1, 2
         ) as f on true"""
     ).format(
         source=SQL(SOURCE),
         where=SQL(" and ").join(conditions),
         most=parameters.add(MAX_SAMPLED_DOCUMENTS, "bigint"),
-        form=SQL(_PATTERN_STEPS),
-        is_day=SQL(is_day("n.value")),
     )
     async with query_timeout(conn, seconds):
         cursor = await conn.execute(statement, parameters.values)
@@ -57,12 +47,12 @@ async def list_known_fields(
     found = [
         KnownField(
             row["document_type"],
-            paths.name([EACH if step is None else step for step in row["form"]]),
+            row["pattern"],
             row["documents"],
             [ValueKind(kind) for kind in row["kinds"]],
         )
         for row in rows
-        if row["form"] is not None
+        if row["pattern"] is not None
     ]
     found.sort(key=lambda one: (one.document_type or "", -one.documents, one.path))
     return KnownFields(found, rows[0]["looked_at"])

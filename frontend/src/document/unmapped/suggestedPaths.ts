@@ -4,7 +4,7 @@ import type { SchemaField } from '../schemaFields';
 import { childName, pathSteps, valueAt } from '../fields/paths';
 import type { Unmapped } from './unmappedItems';
 
-export type ValueType = 'number' | 'day' | 'text' | null;
+export type ValueType = 'number' | 'day' | 'text' | 'boolean' | null;
 
 export interface Suggestion {
   path: string;
