@@ -71,8 +71,11 @@ CLEAN = (
     "backend/fieldmark/errors.py",
     "backend/fieldmark/runtime.py",
     "tests/documents",
+    "tests/domain",
     "tests/evaluation",
+    "tests/files",
     "tests/grounding",
+    "tests/identity",
     "tests/offline_model",
     "backend/fieldmark/settings.py",
 )

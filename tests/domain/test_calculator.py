@@ -1,5 +1,3 @@
-"""The calculator: exact results, and what it refuses."""
-
 from __future__ import annotations
 
 from decimal import Decimal
@@ -39,7 +37,7 @@ def test_result_is_exact(expression, result):
     assert (calculation.text, calculation.is_rounded) == (result, False)
 
 
-def test_endless_fraction_is_rounded_and_marked():
+def test_repeating_decimal_is_rounded_and_marked():
     third = calculate("2 / 3")
     assert third == Calculation(Decimal("0." + "6" * (DIGITS - 1) + "7"), "0." + "6" * 49 + "7", True, "2 / 3")
     assert not calculate("2 / 3 * 3").is_rounded
@@ -73,7 +71,7 @@ def test_invalid_or_ambiguous_expression_is_refused(expression):
         calculate(expression)
 
 
-_NINES = "9" * 40
+FORTY_NINES = "9" * 40
 
 
 @pytest.mark.parametrize(
@@ -84,19 +82,19 @@ _NINES = "9" * 40
         "(" * 4_000,
         "sum(" * 1_500,
         "+".join(f"1/{number}" for number in range(900, 1_700)),
-        f"(1/{_NINES})^-999",
-        "*".join([f"({_NINES}^12)"] * 150),
-        "(9^520)^0 + " + "%".join([f"{_NINES}"] * 180) + "(",
+        f"(1/{FORTY_NINES})^-999",
+        "*".join([f"({FORTY_NINES}^12)"] * 150),
+        "(9^520)^0 + " + "%".join([f"{FORTY_NINES}"] * 180) + "(",
         "sum(" + ", ".join(f"1/{'7' * 30}{number}" for number in range(100, 250)) + ")",
     ],
 )
-def test_expression_that_would_compute_for_hours_is_refused(bomb):
+def test_expensive_expression_is_refused(bomb):
     with pytest.raises(InvalidExpression):
         calculate(bomb)
 
 
 @given(draw.text(alphabet="0123456789.,+-*/%^() sumaxroundé", max_size=60))
-def test_any_text_has_a_result_or_is_refused(text):
+def test_any_text_is_calculated_or_refused(text):
     try:
         calculation = calculate(text)
     except InvalidExpression:

@@ -1,5 +1,3 @@
-"""Filters of documents: what may be asked, and the text that says it."""
-
 from __future__ import annotations
 
 import json
@@ -33,7 +31,7 @@ from fieldmark.errors import Invalid
         ("total = 100000000000000000000000000000.01", "total", "=", Decimal("100000000000000000000000000000.01")),
     ],
 )
-def test_a_condition_is_read_from_a_text(text, path, op, value):
+def test_condition_is_parsed(text, path, op, value):
     condition = FieldCondition.parse(text)
     assert (condition.path, condition.op, condition.value) == (path, FilterOp(op), value)
 
@@ -58,14 +56,14 @@ def test_a_condition_is_read_from_a_text(text, path, op, value):
         "x" * 5000 + " = 1",
     ],
 )
-def test_what_is_no_condition_is_refused(text):
+def test_invalid_condition_is_refused(text):
     with pytest.raises(Invalid) as refused:
         FieldCondition.parse(text)
     assert str(refused.value)
 
 
 @given(draw.text(max_size=80))
-def test_any_text_is_a_condition_or_is_refused(text):
+def test_any_text_is_parsed_or_refused(text):
     try:
         condition = FieldCondition.parse(text)
     except Invalid:
@@ -77,7 +75,7 @@ def test_any_text_is_a_condition_or_is_refused(text):
     draw.lists(draw.one_of(draw.text(min_size=1, max_size=8), draw.integers(0, 99), draw.just(EACH)), max_size=6),
     draw.one_of(draw.decimals(allow_nan=False, allow_infinity=False, places=3), draw.text(min_size=1, max_size=20)),
 )
-def test_a_condition_that_is_written_down_reads_back(steps, value):
+def test_formatted_condition_parses_to_the_same_condition(steps, value):
     path = paths.name(("a", *steps))
     try:
         given = FieldCondition(path=path, op=FilterOp.EQ, value=value)
@@ -104,6 +102,6 @@ def test_filters_are_bounded_and_strict(values):
         DocumentFilters.model_validate(values)
 
 
-def test_number_is_exact_and_text_stays_text():
+def test_numbers_are_exact_and_texts_stay_texts():
     given = '{"fields": [{"path": "a", "op": ">", "value": 0.1}, {"path": "a", "op": "=", "value": "12.30"}]}'
     assert [one.value for one in DocumentFilters.model_validate_json(given).fields] == [Decimal("0.1"), "12.30"]

@@ -1,5 +1,3 @@
-"""New ids are in the order of time, made here or in SQL."""
-
 from __future__ import annotations
 
 import time
@@ -11,22 +9,22 @@ from fieldmark.domain.ids import new_id
 from running_server import Clone
 
 
-def made_at(id: UUID) -> float:
+def time_of(id: UUID) -> float:
     return (id.int >> 80) / 1000
 
 
-def check(ids: list[UUID], before: float, after: float) -> None:
+def check_order(ids: list[UUID], before: float, after: float) -> None:
     assert len(set(ids)) == len(ids)
     assert {(one.version, one.variant) for one in ids} == {(7, RFC_4122)}
-    times = [made_at(one) for one in ids]
+    times = [time_of(one) for one in ids]
     assert times == sorted(times)
     assert before - 0.01 <= times[0] and times[-1] <= after + 0.01
 
 
-def test_new_ids_are_in_the_order_of_time(clone: Clone) -> None:
+def test_ids_from_python_and_sql_are_ordered_by_time(clone: Clone) -> None:
     before = time.time()
-    check([new_id() for _ in range(1000)], before, time.time())
+    check_order([new_id() for _ in range(1000)], before, time.time())
     before = time.time()
     with psycopg.connect(clone.owner_url) as connection:
         rows = connection.execute("select private.new_id() from generate_series(1, 1000)").fetchall()
-    check([row[0] for row in rows], before, time.time())
+    check_order([row[0] for row in rows], before, time.time())

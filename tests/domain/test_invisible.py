@@ -1,5 +1,3 @@
-"""Characters that nobody sees: none in a key, none in a value but where a script needs it."""
-
 from __future__ import annotations
 
 import pytest
@@ -10,21 +8,21 @@ from fieldmark.domain.invisible import find_invisible
 from fieldmark.domain.values import invisible_problem
 from fieldmark.errors import InvalidPath
 
-UNSEEN = (
+INVISIBLE_CHARACTERS = (
     "\u00ad \u061c \u180e \u200b \u200e \u200f \u202a \u202e \u2060 \u2066 \u2069 \ufeff \ufe00 \U000e0041 \U000e0100"
 )
 
 
-@pytest.mark.parametrize("unseen", UNSEEN.split(), ids=ascii)
-def test_it_is_found_wherever_it_stands(unseen: str) -> None:
-    for text in (unseen, f"a{unseen}", f"{unseen}a", f"1{unseen}0", f"合{unseen}計"):
+@pytest.mark.parametrize("character", INVISIBLE_CHARACTERS.split(), ids=ascii)
+def test_invisible_character_is_found_at_any_position(character: str) -> None:
+    for text in (character, f"a{character}", f"{character}a", f"1{character}0", f"合{character}計"):
         assert find_invisible(text) and find_invisible(text, key=True)
         for value in (text, [1, text], {"a": {"b": text}}, {"a": {text: 1}}):
             assert invisible_problem(value)
         with pytest.raises(InvalidPath):
-            paths.parse(f"a.b{unseen}")
-    # A page that prints it is read all the same.
-    assert fold(f"to{unseen}tal") == "total"
+            paths.parse(f"a.b{character}")
+    # A page with this text is still read.
+    assert fold(f"to{character}tal") == "total"
 
 
 @pytest.mark.parametrize(
@@ -32,7 +30,7 @@ def test_it_is_found_wherever_it_stands(unseen: str) -> None:
     ["Müller & Söhne", "合計", "می\u200cخواهم", "क्\u200dष", "👨\u200d👩\u200d👧", "❤\ufe0f", "a\u0301", "1\u00a0250"],
     ids=ascii,
 )
-def test_what_is_seen_may_be_stored(text: str) -> None:
+def test_visible_text_is_accepted(text: str) -> None:
     assert find_invisible(text) is None and invisible_problem({"a": [text]}) is None
 
 

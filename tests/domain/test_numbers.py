@@ -1,5 +1,3 @@
-"""Which values are numbers, and how two spellings of one number become one."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -15,7 +13,7 @@ def test_only_finite_numbers_are_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "spelling"),
+    ("value", "canonical"),
     [
         (1250, "1250"),
         ("01250.50", "1250.5"),
@@ -29,5 +27,5 @@ def test_only_finite_numbers_are_numbers() -> None:
         ("12,50", None),
     ],
 )
-def test_a_number_has_one_spelling(value: Any, spelling: str | None) -> None:
-    assert canonical_decimal(value) == spelling
+def test_number_has_one_canonical_text(value: Any, canonical: str | None) -> None:
+    assert canonical_decimal(value) == canonical

@@ -1,5 +1,3 @@
-"""JSON that is still being written: the beginning of the same leaves as when it is whole."""
-
 from __future__ import annotations
 
 import json
@@ -22,7 +20,7 @@ ARGUMENTS = some.dictionaries(TEXTS, VALUES, min_size=1, max_size=4)
 
 
 @given(ARGUMENTS, some.booleans())
-def test_wherever_it_is_cut_the_leaves_are_the_first_of_the_whole(value, in_ascii):
+def test_truncated_json_has_the_first_leaves_of_the_complete_json(value, in_ascii):
     text, whole = json.dumps(value, ensure_ascii=in_ascii), list(walk(value))
     for end in range(len(text) + 1):
         found = finished_leaves(text[:end])
@@ -31,5 +29,5 @@ def test_wherever_it_is_cut_the_leaves_are_the_first_of_the_whole(value, in_asci
 
 
 @pytest.mark.parametrize("text", ["", "]", "{1: 2}", '{"a" 1}', "nothing at all", "[" * 100_000])
-def test_of_what_is_no_json_there_are_no_leaves(text):
+def test_invalid_json_has_no_leaves(text):
     assert finished_leaves(text) == []

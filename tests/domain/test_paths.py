@@ -1,5 +1,3 @@
-"""Paths of fields: what is read, what is refused and with which words, and that the canonical text reads back."""
-
 from __future__ import annotations
 
 import pytest
@@ -10,7 +8,7 @@ from fieldmark.domain.invisible import find_invisible
 from fieldmark.domain.paths import MAX_CHARACTERS, MAX_INDEX, MAX_STEPS, name, parse
 from fieldmark.errors import InvalidPath
 
-READ = [
+PARSED = [
     ("total", ("total",)),
     ("vendor.name", ("vendor", "name")),
     ("items[2].price", ("items", 2, "price")),
@@ -24,7 +22,7 @@ READ = [
     ('a["0"]', ("a", "0")),
 ]
 
-REFUSED = [  # and the character that is wrong, counted from 1; 0 if none is named
+REFUSED_AT = [  # (text, number of the first wrong character; 0 if none is named)
     ("", 0),
     ("a..b", 2),
     ("[0].a", 1),
@@ -44,21 +42,21 @@ REFUSED = [  # and the character that is wrong, counted from 1; 0 if none is nam
 ]
 
 
-@pytest.mark.parametrize(("text", "steps"), READ)
-def test_reads_a_path(text: str, steps: tuple[str | int, ...]) -> None:
+@pytest.mark.parametrize(("text", "steps"), PARSED)
+def test_path_is_parsed(text: str, steps: tuple[str | int, ...]) -> None:
     assert parse(text) == steps
 
 
-@pytest.mark.parametrize(("text", "character"), REFUSED)
+@pytest.mark.parametrize(("text", "character"), REFUSED_AT)
 def test_invalid_path_is_refused_at_its_first_wrong_character(text: str, character: int) -> None:
     with pytest.raises(InvalidPath) as refused:
         parse(text)
-    # The sentence goes into answers and logs: it must be encodable, whatever was refused.
+    # The message goes into responses and logs, so it must be encodable.
     sentence = str(refused.value).encode().decode()
     assert (f"character {character}:" in sentence) == (character > 0)
 
 
-def test_bounds_the_number_of_steps_and_of_characters() -> None:
+def test_steps_and_characters_are_limited() -> None:
     assert len(parse(".".join("a" * MAX_STEPS))) == MAX_STEPS
     with pytest.raises(InvalidPath, match="more than 32 steps"):
         parse(".".join("a" * (MAX_STEPS + 1)))
@@ -73,12 +71,12 @@ PATH = st.tuples(KEY, st.lists(KEY | st.integers(0, MAX_INDEX), max_size=8)).map
 
 
 @given(PATH)
-def test_the_canonical_text_reads_back(path: tuple[str | int, ...]) -> None:
+def test_canonical_text_parses_to_the_same_path(path: tuple[str | int, ...]) -> None:
     assert parse(name(path)) == path
 
 
 @given(st.text(max_size=30) | st.text('ab.[]"\\ 019-\n', max_size=12))
-def test_any_text_is_read_or_refused_and_what_is_read_has_one_canonical_text(text: str) -> None:
+def test_any_text_is_refused_or_has_one_canonical_text(text: str) -> None:
     try:
         path = parse(text)
     except InvalidPath:

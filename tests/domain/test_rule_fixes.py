@@ -1,5 +1,3 @@
-"""Which value, in place of another, would make a broken rule hold."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -10,7 +8,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.rule_fixes import possible_fixes, would_fix
 
 
-def said(*rules: Any) -> dict[str, Any]:
+def with_rules(*rules: Any) -> dict[str, Any]:
     return {"x-fieldmark": {"rules": list(rules)}}
 
 
@@ -20,7 +18,6 @@ ROWS = {"product": ["quantity", "price"], "equals": "total", "each": "items[*]"}
 
 
 def fixes_by_path(schema: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
-    """path → the values that mend a rule there."""
     found: dict[str, Any] = {}
     for one in possible_fixes(schema, fields):
         if would_fix(schema, fields, one):
@@ -29,7 +26,7 @@ def fixes_by_path(schema: dict[str, Any], fields: dict[str, Any]) -> dict[str, A
 
 
 @pytest.mark.parametrize(
-    ("rules", "fields", "wanted"),
+    ("rules", "fields", "expected"),
     [
         ([TAXED], {"subtotal": 100, "tax": 19, "total": 191}, {"total": [119], "subtotal": [172], "tax": [91]}),
         ([TAXED], {"subtotal": 100, "tax": 19, "total": 119}, {}),
@@ -49,7 +46,7 @@ def fixes_by_path(schema: dict[str, Any], fields: dict[str, Any]) -> dict[str, A
         ([{"equals": ["total", "paid"]}], {"total": 12, "paid": 21}, {"total": [21], "paid": [12]}),
         ([{"sum": ["a", "b"], "equals": 100}], {"a": 60, "b": 30}, {"a": [70], "b": [40]}),
         ([{"date_order": ["a", "b"]}], {"a": "2024-02-01", "b": "2024-01-01"}, {}),
-        # Only what breaks no other rule instead: the total stands in two.
+        # Fixes that break no other rule: the total is in two rules.
         (
             [TAXED, {"equals": ["total", "paid"]}],
             {"subtotal": 100, "tax": 19, "total": 191, "paid": 191},
@@ -57,18 +54,18 @@ def fixes_by_path(schema: dict[str, Any], fields: dict[str, Any]) -> dict[str, A
         ),
     ],
 )
-def test_what_would_make_it_hold(rules: list[Any], fields: dict[str, Any], wanted: dict[str, Any]):
-    assert fixes_by_path(said(*rules), fields) == wanted
+def test_possible_fixes_satisfy_the_rule(rules: list[Any], fields: dict[str, Any], expected: dict[str, Any]):
+    assert fixes_by_path(with_rules(*rules), fields) == expected
 
 
-def test_what_would_fix_two_and_breaks_a_third_is_none():
+def test_value_that_breaks_another_rule_is_not_a_fix():
     rules = [TAXED, {"sum": ["a", "b"], "equals": "total"}, {"equals": ["total", "paid"]}]
     fields = {"subtotal": 100, "tax": 19, "a": 60, "b": 59, "total": 191, "paid": 191}
-    assert fixes_by_path(said(*rules), fields) == {"subtotal": [172], "tax": [91], "a": [132], "b": [131]}
+    assert fixes_by_path(with_rules(*rules), fields) == {"subtotal": [172], "tax": [91], "a": [132], "b": [131]}
     # With the third broken as well, one value fixes all three.
-    assert fixes_by_path(said(*rules), {**fields, "paid": 119})["total"] == [119]
+    assert fixes_by_path(with_rules(*rules), {**fields, "paid": 119})["total"] == [119]
 
 
-def test_number_of_readings_is_bounded():
+def test_number_of_fixes_is_limited():
     fields = {"items": [{"total": 1}] * 1_000, "subtotal": 999}
-    assert len(possible_fixes(said(ITEMS), fields)) == 200
+    assert len(possible_fixes(with_rules(ITEMS), fields)) == 200

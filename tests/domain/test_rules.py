@@ -1,5 +1,3 @@
-"""Rules over several fields: what holds, what is broken and by exactly how much, and what is no rule."""
-
 from __future__ import annotations
 
 import pytest
@@ -8,7 +6,7 @@ from fieldmark.domain.rules import MAX_RULES, check_rules, rule_violations
 from fieldmark.errors import Invalid
 
 
-def said(*rules) -> dict:
+def with_rules(*rules) -> dict:
     return {"x-fieldmark": {"rules": list(rules)}}
 
 
@@ -20,15 +18,15 @@ DAYS = {"date_order": ["issued", "delivered", "due"]}
 VAT = {"required_if": {"path": "vat_id", "if": {"path": "country", "equals": "DE"}}}
 
 
-def items(*totals) -> list:
+def fields_with_totals(*totals) -> list:
     return [{"total": total} for total in totals]
 
 
 @pytest.mark.parametrize(
     ("rule", "fields"),
     [
-        (ITEMS, {"items": items(1000.0, 190.0), "subtotal": 1190.0}),
-        (ITEMS, {"items": items(0.1, 0.2), "subtotal": 0.3}),
+        (ITEMS, {"items": fields_with_totals(1000.0, 190.0), "subtotal": 1190.0}),
+        (ITEMS, {"items": fields_with_totals(0.1, 0.2), "subtotal": 0.3}),
         (TAXED, {"subtotal": 100, "tax": 19.0, "total": 119}),
         (
             ROWS,
@@ -46,8 +44,8 @@ def items(*totals) -> list:
         ),
     ],
 )
-def test_a_rule_that_holds(rule, fields):
-    assert rule_violations(said(rule), fields) == []
+def test_satisfied_rule_has_no_violation(rule, fields):
+    assert rule_violations(with_rules(rule), fields) == []
 
 
 @pytest.mark.parametrize(
@@ -55,13 +53,13 @@ def test_a_rule_that_holds(rule, fields):
     [
         (
             ITEMS,
-            {"items": items(1000.0, 190.0), "subtotal": 1191.0},
+            {"items": fields_with_totals(1000.0, 190.0), "subtotal": 1191.0},
             ("items[*].total", "1,190.00", "subtotal", "1,191.00", "1.00 more"),
         ),
-        (ITEMS, {"items": items(1, 2), "subtotal": 1}, ("items[*].total", " 3 ", "subtotal", "2 less")),
+        (ITEMS, {"items": fields_with_totals(1, 2), "subtotal": 1}, ("items[*].total", " 3 ", "subtotal", "2 less")),
         (
             ITEMS,
-            {"items": items(10**39, 0.001), "subtotal": 10**39},
+            {"items": fields_with_totals(10**39, 0.001), "subtotal": 10**39},
             ("items[*].total", f"{10**39:,}.001", "subtotal", f"{10**39:,}.000", "0.001 less"),
         ),
         (
@@ -91,16 +89,18 @@ def test_a_rule_that_holds(rule, fields):
         (VAT, {"country": "DE"}, ("vat_id", "country", '"DE"')),
     ],
 )
-def test_a_violation_has_the_compared_paths_and_the_difference(rule, fields, parts):
-    (one,) = rule_violations(said(rule), fields)
+def test_violation_has_the_compared_paths_and_the_difference(rule, fields, parts):
+    (one,) = rule_violations(with_rules(rule), fields)
     assert all(part in one.message for part in parts) and one.code in rule
 
 
-@pytest.mark.parametrize(("total", "faults"), [(1.01, 0), (0.99, 0), (1.0100001, 1), (0.98, 1), (1, 0)])
-def test_the_tolerance_itself_is_still_within(total, faults):
+@pytest.mark.parametrize(("total", "violations"), [(1.01, 0), (0.99, 0), (1.0100001, 1), (0.98, 1), (1, 0)])
+def test_difference_equal_to_the_tolerance_is_accepted(total, violations):
     rule = {"sum": ["a", "b"], "equals": "c", "tolerance": 0.01}
-    assert len(rule_violations(said(rule), {"a": 0.7, "b": 0.3, "c": total})) == faults
-    assert len(rule_violations(said({"equals": ["a", "c"], "tolerance": 0.01}), {"a": 1, "c": total})) == faults
+    assert len(rule_violations(with_rules(rule), {"a": 0.7, "b": 0.3, "c": total})) == violations
+    assert (
+        len(rule_violations(with_rules({"equals": ["a", "c"], "tolerance": 0.01}), {"a": 1, "c": total})) == violations
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_the_tolerance_itself_is_still_within(total, faults):
         (DAYS, {"issued": "2024-03-12"}),
     ],
 )
-def test_absent_values_break_no_rule(rule, fields):
-    assert rule_violations(said(rule), fields) == []
+def test_absent_values_violate_no_rule(rule, fields):
+    assert rule_violations(with_rules(rule), fields) == []
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_absent_values_break_no_rule(rule, fields):
         (DAYS, {"issued": "2023-02-29", "due": "2024-03-12"}, ("issued", '"2023-02-29"')),
     ],
 )
-def test_a_value_of_the_wrong_type_is_a_violation(rule, fields, parts):
-    (one,) = rule_violations(said(rule), fields)
+def test_value_of_the_wrong_type_is_a_violation(rule, fields, parts):
+    (one,) = rule_violations(with_rules(rule), fields)
     assert all(part in one.message for part in parts) and one.code in rule
 
 
@@ -151,12 +151,12 @@ def test_a_value_of_the_wrong_type_is_a_violation(rule, fields, parts):
         ({"required_if": {"path": "a", "if": {"path": "b", "equals": 1}, "else": 1}}, "required_if is"),
     ],
 )
-def test_an_invalid_rule_is_refused_with_its_index(rule, why):
+def test_invalid_rule_is_refused_with_its_index(rule, why):
     with pytest.raises(Invalid, match=rf"x-fieldmark\.rules\[1\] cannot be used: .*{why}.*(?<!\.)\.$"):
-        check_rules(said(ITEMS, rule))
+        check_rules(with_rules(ITEMS, rule))
 
 
-def test_a_rule_about_a_field_that_the_schema_does_not_have_is_refused():
+def test_rule_about_an_unknown_field_is_refused():
     fields = {
         "items": {"type": "array", "items": {"$ref": "#/$defs/row"}},
         "subtotal": {"type": "number"},
@@ -170,7 +170,7 @@ def test_a_rule_about_a_field_that_the_schema_does_not_have_is_refused():
         {"equals": ["one.b", "subtotal"]},
         {"sum": ["total"], "equals": "total", "each": "items[*]"},
     ):
-        check_rules({**schema, **said(good)})
+        check_rules({**schema, **with_rules(good)})
     for bad, name in (
         ({"sum": "items[*].totl", "equals": "subtotal"}, r"items\[\*\]\.totl"),
         ({"sum": "items[*].total", "equals": "sub_total"}, "sub_total"),
@@ -178,18 +178,18 @@ def test_a_rule_about_a_field_that_the_schema_does_not_have_is_refused():
         (VAT, "vat_id"),
     ):
         with pytest.raises(Invalid, match=f"the schema has no field {name}"):
-            check_rules({**schema, **said(bad)})
+            check_rules({**schema, **with_rules(bad)})
 
 
-def test_rules_are_limited_in_number_and_in_values_read():
+def test_number_of_rules_and_values_is_limited():
     with pytest.raises(Invalid, match="51 rules"):
-        check_rules(said(*[ITEMS] * (MAX_RULES + 1)))
-    fields = {"items": items(*range(30_000)), "subtotal": sum(range(30_000))}
-    assert rule_violations(said(*[ITEMS] * 3), fields) == []
+        check_rules(with_rules(*[ITEMS] * (MAX_RULES + 1)))
+    fields = {"items": fields_with_totals(*range(30_000)), "subtotal": sum(range(30_000))}
+    assert rule_violations(with_rules(*[ITEMS] * 3), fields) == []
     with pytest.raises(Invalid, match="500,000 values"):
-        rule_violations(said(*[ITEMS] * MAX_RULES), fields)
+        rule_violations(with_rules(*[ITEMS] * MAX_RULES), fields)
 
 
-def test_no_more_faults_are_told_than_are_read():
+def test_number_of_violations_is_limited():
     wrong = [{"quantity": 2, "unit_price": 2, "total": 5}] * 1000
-    assert len(rule_violations(said(ROWS), {"items": wrong})) == 20
+    assert len(rule_violations(with_rules(ROWS), {"items": wrong})) == 20

@@ -1,4 +1,4 @@
-"""Schemas that list fields in place of keywords are refused. Pairs: the schema that came, the suggested one."""
+"""Schemas that list fields instead of keywords: each with the suggested schema."""
 
 from __future__ import annotations
 
@@ -12,51 +12,54 @@ from fieldmark.errors import InvalidSchema
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}
 
 
-def of(**properties: Any) -> dict[str, Any]:
+def schema_of(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties}
 
 
-MEANT: list[tuple[Any, Any]] = [
-    ({"total": "number"}, of(total=NUMBER)),
-    ({"name": "str", "paid": "bool", "n": "int"}, of(name=TEXT, paid={"type": "boolean"}, n={"type": "integer"})),
-    ({"due": "date"}, of(due={"type": "string", "format": "date"})),
-    ({"number": "The invoice's number"}, of(number={"type": "string", "description": "The invoice's number"})),
-    ({"vendor": {"name": "string"}}, of(vendor=of(name=TEXT))),
-    ({"type": "object", "title": "An invoice", "total": NUMBER}, {"title": "An invoice", **of(total=NUMBER)}),
+SUGGESTIONS: list[tuple[Any, Any]] = [
+    ({"total": "number"}, schema_of(total=NUMBER)),
+    (
+        {"name": "str", "paid": "bool", "n": "int"},
+        schema_of(name=TEXT, paid={"type": "boolean"}, n={"type": "integer"}),
+    ),
+    ({"due": "date"}, schema_of(due={"type": "string", "format": "date"})),
+    ({"number": "The invoice's number"}, schema_of(number={"type": "string", "description": "The invoice's number"})),
+    ({"vendor": {"name": "string"}}, schema_of(vendor=schema_of(name=TEXT))),
+    ({"type": "object", "title": "An invoice", "total": NUMBER}, {"title": "An invoice", **schema_of(total=NUMBER)}),
 ]
 
 
-@pytest.mark.parametrize(("came", "meant"), MEANT, ids=[str(came) for came, _ in MEANT])
-def test_field_names_at_the_root_are_suggested_as_properties(came: Any, meant: Any) -> None:
-    check_schema(meant)
+@pytest.mark.parametrize(("schema", "suggestion"), SUGGESTIONS, ids=[str(schema) for schema, _ in SUGGESTIONS])
+def test_field_names_at_the_root_are_suggested_as_properties(schema: Any, suggestion: Any) -> None:
+    check_schema(suggestion)
     with pytest.raises(InvalidSchema) as refused:
-        check_schema(came)
-    assert refused.value.details["suggestion"] == meant
+        check_schema(schema)
+    assert refused.value.details["suggestion"] == suggestion
     assert all(one["path"] and one["code"] and one["message"] for one in refused.value.details["errors"])
 
 
 @pytest.mark.parametrize(
-    "came",
+    "schema",
     [
         {},
-        of(a={}, b=True, c={"description": "anything"}),
-        of(a={"type": "string", "x-ours": 1, "example": "x", "nullable": True, "hint": "top right"}),
-        of(required=TEXT, total=NUMBER, type=TEXT, properties=of(a=TEXT)),
-        of(a={"default": {"total": "number"}, "const": {"b": "string"}, "enum": [{"c": "string"}]}),
+        schema_of(a={}, b=True, c={"description": "anything"}),
+        schema_of(a={"type": "string", "x-ours": 1, "example": "x", "nullable": True, "hint": "top right"}),
+        schema_of(required=TEXT, total=NUMBER, type=TEXT, properties=schema_of(a=TEXT)),
+        schema_of(a={"default": {"total": "number"}, "const": {"b": "string"}, "enum": [{"c": "string"}]}),
     ],
 )
-def test_what_is_a_schema_is_taken(came: Any) -> None:
-    check_schema(came)
+def test_valid_schema_is_accepted(schema: Any) -> None:
+    check_schema(schema)
 
 
 @pytest.mark.parametrize(
-    "came",
+    "schema",
     [
-        *({"type": "munber"}, of(total="number"), of(vendor={"name": TEXT}), {"x" * 30_000: "string"}),
-        of(lines={"type": "array", "items": {"price": "number"}}),
+        *({"type": "munber"}, schema_of(total="number"), schema_of(vendor={"name": TEXT}), {"x" * 30_000: "string"}),
+        schema_of(lines={"type": "array", "items": {"price": "number"}}),
     ],
 )
-def test_every_other_unusable_schema_is_refused_without_a_suggestion(came: Any) -> None:
+def test_other_unusable_schema_is_refused_without_a_suggestion(schema: Any) -> None:
     with pytest.raises(InvalidSchema) as refused:
-        check_schema(came)
+        check_schema(schema)
     assert "suggestion" not in refused.value.details

@@ -1,5 +1,3 @@
-"""Scoring: what counts as right, how items of lists find each other, and what is found on the page."""
-
 from __future__ import annotations
 
 import pytest
@@ -30,7 +28,7 @@ FOUND = {"state": "found", "page": 1, "boxes": [[0.1, 0.1, 0.2, 0.2]]}
         ([], "x", False, False),
     ],
 )
-def test_what_is_right(gold, got, exact, normalised):
+def test_exact_and_normalised_matches(gold, got, exact, normalised):
     leaf = ComparedValue(("a",), ("a",), gold, got)
     assert (leaf.exact, leaf.normalised) == (exact, normalised)
 
@@ -39,7 +37,7 @@ def item(name, price):
     return {"name": name, "price": price}
 
 
-def test_items_of_a_list_find_each_other_whatever_their_order():
+def test_list_items_are_matched_in_any_order():
     gold = {"items": [item("Chair", 70), item("ExtractionCase", 420), item("Lamp", 12)]}
     got = {"items": [item("Lamp", 12), item("Carpet", 5), item("chair", 70), item("ExtractionCase", 400)]}
     result = score(gold, got)
@@ -54,7 +52,7 @@ def test_items_of_a_list_find_each_other_whatever_their_order():
     ]
 
 
-def test_what_is_missing_extra_or_of_another_kind_is_counted_once():
+def test_missing_extra_or_mistyped_value_is_counted_once():
     result = score({"a": {"b": 1, "c": 2}, "d": [1, 2], "e": 5}, {"a": 7, "d": {"x": 1}, "f": 1})
     whole = total(result.fields.values())
     assert (whole.gold, whole.exact, whole.extra) == (5, 0, 3)
@@ -72,10 +70,10 @@ def test_what_is_missing_extra_or_of_another_kind_is_counted_once():
         ({"a": {**FOUND, "boxes": [[0.5, 0.5, 0.6, 0.6], [0.15, 0.15, 0.3, 0.3]]}}, {"a": FOUND}, True),
     ],
 )
-def test_located_is_found_where_the_gold_stands(evidence, gold_evidence, located):
+def test_located_value_overlaps_the_gold_location(evidence, gold_evidence, located):
     tally = score({"a": 1}, {"a": 1}, gold_evidence=gold_evidence, evidence=evidence).fields["a"]
     assert tally.located == located
-    # What is not right is not located, wherever it stands.
+    # A wrong value is not located, wherever it is.
     assert score({"a": 1}, {"a": 2}, gold_evidence=gold_evidence, evidence=evidence).fields["a"].located == 0
 
 
@@ -84,7 +82,7 @@ def test_blank_is_located_unless_evidence_was_found():
     assert score({"a": None}, {"a": None}, evidence={"a": FOUND}).fields["a"].located == 0
 
 
-def test_evidence_is_looked_up_where_the_item_really_stands():
+def test_evidence_is_looked_up_at_the_index_of_the_item():
     gold = {"items": [item("Chair", 70)]}
     got = {"items": [item("Lamp", 12), item("Chair", 70)]}
     evidence = {"items[1].name": FOUND, "items[1].price": FOUND, "items[0].name": {"state": "not_found"}}
@@ -100,7 +98,7 @@ documents = st.dictionaries(st.text(max_size=5), values, max_size=5)
 
 
 @given(documents, documents)
-def test_every_gold_value_is_counted_once_and_a_document_agrees_with_itself(gold, got):
+def test_every_gold_value_is_counted_once_and_equal_documents_score_fully(gold, got):
     result = score(gold, gold)
     whole = total(result.fields.values())
     assert whole.gold == whole.exact == whole.normalised and whole.extra == 0 and not result.faults

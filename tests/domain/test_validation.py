@@ -1,5 +1,3 @@
-"""Validation of fields: whole as the library has it, so far without ever refusing what can still become valid."""
-
 from __future__ import annotations
 
 import pytest
@@ -11,13 +9,13 @@ from fieldmark.domain.validation import grounded, validate, validate_partial
 from fieldmark.errors import InvalidSchema
 
 
-def of(**properties) -> dict:
+def schema_of(**properties) -> dict:
     return {"type": "object", "properties": properties}
 
 
 NUMBER, TEXT = {"type": "number"}, {"type": "string"}
 
-# Small on purpose: few names and values, so that what is drawn often meets what is asked.
+# Few names and values, so that drawn fields often match the schema.
 NAMES = st.sampled_from(["a", "b", "c"])
 SCALARS = st.sampled_from([None, True, False, 0, 1, 1.0, 2.5, "", "x", "xy"])
 VALUES = st.recursive(
@@ -88,7 +86,7 @@ ROOTS = st.builds(_with_definition, SCHEMAS, st.builds(lambda kind: {"type": kin
 
 @st.composite
 def pruned(draw, value):
-    """`value` at an earlier time: with fewer properties at any depth, and lists without their last items."""
+    """Draw an earlier state of `value`: with fewer properties at any depth, and lists without their last items."""
     if isinstance(value, dict):
         return {key: draw(pruned(item)) for key, item in value.items() if draw(st.booleans())}
     if isinstance(value, list):
@@ -96,32 +94,36 @@ def pruned(draw, value):
     return value
 
 
-MANY = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+MANY_EXAMPLES = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-@MANY
+@MANY_EXAMPLES
 @given(schema=ROOTS, value=OBJECTS)
-def test_whole_finds_a_fault_exactly_where_the_library_does(schema, value):
+def test_validate_reports_violations_exactly_where_the_library_does(schema, value):
     assert (validate(schema, value) == []) == Draft202012Validator(schema).is_valid(value)
 
 
-@MANY
+@MANY_EXAMPLES
 @given(data=st.data(), schema=ROOTS, value=OBJECTS)
-def test_nothing_is_refused_that_can_still_become_valid(data, schema, value):
+def test_partial_validation_accepts_what_can_become_valid(data, schema, value):
     assume(validate(schema, value) == [])
     assert validate_partial(schema, data.draw(pruned(value))) == []
 
 
-INVOICE = of(
+INVOICE = schema_of(
     number={"type": "string", "pattern": "^RE"},
     currency={"enum": ["EUR", "USD"]},
     party={
         "oneOf": [
-            {**of(kind={"const": "person"}, name=TEXT), "required": ["kind", "name"], "additionalProperties": False},
-            {**of(kind={"const": "firm"}, vat=TEXT), "required": ["kind", "vat"], "additionalProperties": False},
+            {
+                **schema_of(kind={"const": "person"}, name=TEXT),
+                "required": ["kind", "name"],
+                "additionalProperties": False,
+            },
+            {**schema_of(kind={"const": "firm"}, vat=TEXT), "required": ["kind", "vat"], "additionalProperties": False},
         ]
     },
-    items={"type": "array", "items": {**of(total=NUMBER), "required": ["text"], "additionalProperties": False}},
+    items={"type": "array", "items": {**schema_of(total=NUMBER), "required": ["text"], "additionalProperties": False}},
 )
 
 
@@ -137,7 +139,7 @@ INVOICE = of(
         ({"party": {"kind": "firm", "vat": 1}}, ("party", "kind"), "const"),
     ],
 )
-def test_violation_that_no_growth_removes_is_reported_at_once(value, path, code):
+def test_permanent_violation_is_reported_while_fields_are_written(value, path, code):
     (found,) = validate_partial(INVOICE, value)
     assert (found.path, found.code) == (path, code)
     assert any(one.path == path for one in validate(INVOICE, value))
@@ -157,34 +159,36 @@ def test_violation_that_no_growth_removes_is_reported_at_once(value, path, code)
     ],
 )
 def test_value_is_validated_while_fields_are_written(schema, good, bad, code):
-    assert validate_partial(of(a=schema), {"a": good}) == []
-    (found,) = validate_partial(of(a=schema), {"a": bad})
+    assert validate_partial(schema_of(a=schema), {"a": good}) == []
+    (found,) = validate_partial(schema_of(a=schema), {"a": bad})
     assert (found.path, found.code) == (("a",), code)
 
 
 def test_false_schema_allows_no_value():
-    assert [one.code for one in validate(of(a=False), {"a": 1})] == ["false"]
-    assert validate(of(a=False), {}) == [] and validate(of(a={"format": "email"}), {"a": "no mail"}) == []
+    assert [one.code for one in validate(schema_of(a=False), {"a": 1})] == ["false"]
+    assert validate(schema_of(a=False), {}) == [] and validate(schema_of(a={"format": "email"}), {"a": "no mail"}) == []
 
 
 @pytest.mark.parametrize(
     ("schema", "value"),
     [
-        # What is evaluated by a branch that only the whole chooses.
-        ({"if": {"required": ["z"]}, "else": of(x=TEXT), "unevaluatedProperties": False}, {"x": "1"}),
-        ({"oneOf": [of(x=TEXT), {**of(x=TEXT), "required": ["y"]}]}, {"x": "1"}),
+        # Properties evaluated by a branch that only complete fields choose.
+        ({"if": {"required": ["z"]}, "else": schema_of(x=TEXT), "unevaluatedProperties": False}, {"x": "1"}),
+        ({"oneOf": [schema_of(x=TEXT), {**schema_of(x=TEXT), "required": ["y"]}]}, {"x": "1"}),
         ({"not": {"required": ["x"]}}, {"y": 1}),
-        (of(a={"maxContains": 1, "contains": {"required": ["x"]}}), {"a": [{"x": 1}, {}]}),
-        (of(a={"unevaluatedItems": False, "if": {"minItems": 2}, "else": {"items": NUMBER}}), {"a": [1]}),
+        (schema_of(a={"maxContains": 1, "contains": {"required": ["x"]}}), {"a": [{"x": 1}, {}]}),
+        (schema_of(a={"unevaluatedItems": False, "if": {"minItems": 2}, "else": {"items": NUMBER}}), {"a": [1]}),
     ],
 )
-def test_what_only_the_whole_can_tell_is_no_fault_yet(schema, value):
+def test_partial_validation_skips_what_only_complete_fields_can_violate(schema, value):
     assert validate(schema, value) == [] and validate_partial(schema, value) == []
 
 
-def test_what_only_lacks_is_a_fault_at_the_end():
+def test_missing_field_is_a_violation_of_complete_fields():
     schema = {
-        **of(a={**of(b=TEXT), "required": ["b"]}, c={"type": "array", "minItems": 2, "contains": TEXT}, e=TEXT),
+        **schema_of(
+            a={**schema_of(b=TEXT), "required": ["b"]}, c={"type": "array", "minItems": 2, "contains": TEXT}, e=TEXT
+        ),
         "required": ["d"],
         "dependentRequired": {"c": ["e"]},
     }
@@ -193,18 +197,18 @@ def test_what_only_lacks_is_a_fault_at_the_end():
     assert [fault.path for fault in validate(schema, value)] == [("a", "b"), ("c",), ("c",), ("d",), ("e",)]
 
 
-def test_grounded_holds_for_what_stands_there_through_every_kind_of_branch():
+def test_grounded_applies_through_every_kind_of_branch():
     said = {"x-fieldmark": {"grounded": True}}
     schema = {
-        **of(
+        **schema_of(
             total=said,
             tax={"x-fieldmark": {"grounded": False}},
             vendor={"$ref": "#/$defs/vendor"},
-            items={"items": of(price={"anyOf": [{**NUMBER, **said}, {"type": "null"}]})},
+            items={"items": schema_of(price={"anyOf": [{**NUMBER, **said}, {"type": "null"}]})},
         ),
         "$defs": {"vendor": said},
         "if": {"required": ["total"]},
-        "then": of(date=said),
+        "then": schema_of(date=said),
         "additionalProperties": said,
     }
     fields = {"total": 1, "tax": 2, "vendor": {"name": "A"}, "items": [{"price": 1}, {"other": 1}], "date": 1, "z": 1}
@@ -220,21 +224,21 @@ BRANCHING = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in ra
     ("schema", "fields"),
     [
         ({"$ref": "#/$defs/a0", "$defs": {**BRANCHING, "a40": {}}}, {}),
-        (of(a={"allOf": [{"uniqueItems": True}] * 2000}), {"a": [[n] for n in range(2000)]}),
-        (of(a={"items": {"enum": list(range(3000))}}), {"a": [2999] * 3000}),
-        (of(a={"items": {"pattern": "^(a|a)*$"}}), {"a": ["a" * 60 + "b"] * 100}),
+        (schema_of(a={"allOf": [{"uniqueItems": True}] * 2000}), {"a": [[n] for n in range(2000)]}),
+        (schema_of(a={"items": {"enum": list(range(3000))}}), {"a": [2999] * 3000}),
+        (schema_of(a={"items": {"pattern": "^(a|a)*$"}}), {"a": ["a" * 60 + "b"] * 100}),
     ],
 )
-def test_a_schema_that_would_take_ages_is_given_up(schema, fields):
+def test_expensive_schema_is_refused(schema, fields):
     for check in (validate, validate_partial):
         with pytest.raises(InvalidSchema):
             check(schema, fields)
 
 
-def test_a_reference_to_the_root_does_not_lead_to_patterns_without_end():
+def test_reference_to_the_root_ends():
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **of(a={"$ref": "#"}, b={"pattern": "^(a|a)*$"}),
+        **schema_of(a={"$ref": "#"}, b={"pattern": "^(a|a)*$"}),
     }
     (fault,) = validate(schema, {"a": {"b": "a" * 60 + "b"}})
     assert (fault.path, fault.code) == (("a", "b"), "pattern")

@@ -21,17 +21,17 @@ API = "/storage/v1/object/"
 
 @dataclass
 class Storage:
-    """What lies in the bucket `documents`, what was asked, and how to answer instead of properly."""
+    """The bucket `documents` in memory, the received requests, and how to answer wrongly."""
 
     url: str = ""
     objects: dict[str, bytes] = field(default_factory=dict)
-    asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
-    # (status, headers, body) for every request, whatever it asks.
-    answer: tuple[int, dict[str, str], bytes] | None = None
-    # Errors as the older releases send them: HTTP 400, the meaning in the body.
-    wrapped: bool = True
-    # Only so many bytes of an object are sent before the connection drops.
-    drops_after: int | None = None
+    requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
+    # (status, headers, body) for every request.
+    fixed_response: tuple[int, dict[str, str], bytes] | None = None
+    # Errors of older releases: HTTP 400, with the status in the body.
+    has_old_error_format: bool = True
+    # The connection drops after this many bytes of an object.
+    drop_after_bytes: int | None = None
 
 
 @contextmanager
@@ -58,7 +58,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self._body()
-        if self._odd():
+        if self._sent_fixed_response():
             return
         name = self._name(API + "documents/")
         if name in self.storage.objects:
@@ -70,7 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._json(200, {"Id": "1", "Key": f"documents/{name}"})
 
     def do_GET(self) -> None:
-        if self._odd():
+        if self._sent_fixed_response():
             return
         info = self.path.startswith(API + "info/")
         name = self._name(API + ("info/documents/" if info else "documents/"))
@@ -83,11 +83,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_response(200)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(content[: self.storage.drops_after])
+            self.wfile.write(content[: self.storage.drop_after_bytes])
 
     def do_DELETE(self) -> None:
         body = self._body()
-        if self._odd():
+        if self._sent_fixed_response():
             return
         gone = [name for name in json.loads(body)["prefixes"] if self.storage.objects.pop(name, None) is not None]
         self._json(200, [{"name": name} for name in gone])
@@ -97,10 +97,10 @@ class _Handler(BaseHTTPRequestHandler):
             return self.rfile.read(int(self.headers.get("Content-Length", 0)))
         raise AssertionError("an upload names its length")
 
-    def _odd(self) -> bool:
-        self.storage.asked.append((self.command, self.path, dict(self.headers)))
-        if self.storage.answer is not None:
-            status, headers, body = self.storage.answer
+    def _sent_fixed_response(self) -> bool:
+        self.storage.requests.append((self.command, self.path, dict(self.headers)))
+        if self.storage.fixed_response is not None:
+            status, headers, body = self.storage.fixed_response
             self.send_response(status)
             for header in headers.items():
                 self.send_header(*header)
@@ -118,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _error(self, status: int, error: str, code: str, message: str) -> None:
         body = {"statusCode": str(status), "error": error, "code": code, "message": message}
-        self._json(400 if self.storage.wrapped else status, body)
+        self._json(400 if self.storage.has_old_error_format else status, body)
 
     def _json(self, status: int, body: object) -> None:
         content = json.dumps(body).encode()

@@ -1,5 +1,3 @@
-"""Originals on disk: links lead nowhere, nothing is half written, nobody else may read."""
-
 from __future__ import annotations
 
 import asyncio
@@ -44,7 +42,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
 
 
-async def test_only_the_owner_may_look_and_what_is_removed_takes_its_folder_along(
+async def test_files_are_private_and_removal_deletes_the_empty_folder(
     files: LocalFiles, root: Path, source: Path
 ) -> None:
     before = os.umask(0)
@@ -62,7 +60,7 @@ async def test_only_the_owner_may_look_and_what_is_removed_takes_its_folder_alon
 
 
 @pytest.mark.parametrize("planted", [ORG, f"{ORG}/{DOCUMENT}"])
-async def test_a_planted_folder_link_leads_nowhere(
+async def test_planted_folder_link_is_not_followed(
     files: LocalFiles, root: Path, source: Path, tmp_path: Path, planted: str
 ) -> None:
     outside = tmp_path / "outside"
@@ -71,7 +69,7 @@ async def test_a_planted_folder_link_leads_nowhere(
     target.parent.mkdir(parents=True)
     target.write_bytes(b"not theirs")
     (root / planted).symlink_to(outside)
-    assert (root / PATH).read_bytes() == b"not theirs"  # the link itself works
+    assert (root / PATH).read_bytes() == b"not theirs"  # the link itself is valid
 
     assert await files.size(PATH) is None
     with pytest.raises(NotFound):
@@ -87,7 +85,9 @@ async def test_a_planted_folder_link_leads_nowhere(
     assert await files.size(PATH) == 7
 
 
-async def test_a_planted_file_link_is_no_original(files: LocalFiles, root: Path, source: Path, tmp_path: Path) -> None:
+async def test_planted_file_link_is_not_an_original(
+    files: LocalFiles, root: Path, source: Path, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside"
     outside.write_bytes(b"not theirs")
     (root / PATH).parent.mkdir(parents=True)
@@ -102,12 +102,12 @@ async def test_a_planted_file_link_is_no_original(files: LocalFiles, root: Path,
     assert outside.read_bytes() == b"not theirs"
     await files.put(PATH, source)
     assert await files.size(PATH) == 7
-    # Nor is what is no plain file.
+    # Nor is anything but a regular file.
     os.mkfifo((root / PATH).with_name("pipe"))
     assert await files.size(PATH.replace("a.pdf", "pipe")) is None
 
 
-async def test_of_several_at_once_one_is_stored_whole(files: LocalFiles, tmp_path: Path) -> None:
+async def test_one_of_several_concurrent_puts_is_stored_completely(files: LocalFiles, tmp_path: Path) -> None:
     contents = [bytes([n]) * 1_000_000 for n in range(6)]
     for n, content in enumerate(contents):
         (tmp_path / str(n)).write_bytes(content)
@@ -117,36 +117,36 @@ async def test_of_several_at_once_one_is_stored_whole(files: LocalFiles, tmp_pat
         assert original.read_bytes() == contents[results.index(None)]
 
 
-def killed_while_it_puts(root: Path, pipe: Path) -> None:
+def put_until_killed(root: Path, pipe: Path) -> None:
     os.mkfifo(pipe)
     code = (
         "import asyncio, sys; from pathlib import Path; from fieldmark.files import LocalFiles;"
         "asyncio.run(LocalFiles(Path(sys.argv[1])).put(sys.argv[2], Path(sys.argv[3])))"
     )
     writer = subprocess.Popen([sys.executable, "-c", code, root, PATH, pipe], env={"PYTHONPATH": ":".join(sys.path)})
-    with pipe.open("wb", buffering=0) as feed:  # opens when the writer reads
+    with pipe.open("wb", buffering=0) as feed:  # blocks until the writer reads
         feed.write(b"half")
         writer.send_signal(signal.SIGKILL)
         assert writer.wait() == -signal.SIGKILL
 
 
-async def test_a_process_killed_while_it_writes_leaves_no_original(
+async def test_process_killed_while_writing_leaves_no_original(
     files: LocalFiles, root: Path, source: Path, tmp_path: Path
 ) -> None:
-    killed_while_it_puts(root, tmp_path / "pipe")
+    put_until_killed(root, tmp_path / "pipe")
     [left] = (root / ".incoming").iterdir()
     assert await files.size(PATH) is None
 
     await files.put(PATH, source)
     assert (root / PATH).read_bytes() == b"content"
-    assert left.exists()  # it could still be somebody's who is slow
+    assert left.exists()  # a slow writer may still be using it
     long_ago = time.time() - 2 * 24 * 3600
     os.utime(left, (long_ago, long_ago))
     await files.put(PATH.replace("a.pdf", "b.pdf"), source)
     assert not left.exists()
 
 
-async def test_a_folder_that_cannot_be_used_is_said(source: Path, tmp_path: Path) -> None:
+async def test_unusable_folder_is_unavailable(source: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(Unavailable, match="folder for originals"):
         await LocalFiles(tmp_path / "file").put(PATH, source)

@@ -1,4 +1,4 @@
-"""What both places for originals promise, the local folder and Supabase Storage (an imitation of it)."""
+"""Rules that hold for both stores of originals: the local folder and Supabase Storage (an imitation)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def read(files: Files, path: str) -> bytes:
         return await asyncio.to_thread(original.read_bytes)
 
 
-async def test_an_original_comes_back_as_it_was_put(files: Files, path: str, source: Path, tmp_path: Path) -> None:
+async def test_original_is_returned_unchanged(files: Files, path: str, source: Path, tmp_path: Path) -> None:
     await files.put(path, source)
     assert await files.size(path) == len(CONTENT)
     assert await read(files, path) == CONTENT
@@ -66,7 +66,7 @@ async def test_an_original_comes_back_as_it_was_put(files: Files, path: str, sou
             await read(files, absent)
 
 
-async def test_a_removed_original_is_gone_and_can_be_removed_again(files: Files, path: str, source: Path) -> None:
+async def test_removed_original_is_gone_and_can_be_removed_again(files: Files, path: str, source: Path) -> None:
     await files.put(path, source)
     beside = path.replace("(1)", "(2)")
     await files.put(beside, source)
@@ -81,7 +81,7 @@ async def test_a_removed_original_is_gone_and_can_be_removed_again(files: Files,
 
 
 @pytest.mark.parametrize("bad", ["a.pdf", "../a/b", f"{FOLDER}/..", f"{FOLDER}/a%2Fb", "/etc/passwd"])
-async def test_no_other_path_is_touched(files: Files, source: Path, bad: str) -> None:
+async def test_invalid_path_is_refused(files: Files, source: Path, bad: str) -> None:
     with pytest.raises(Invalid):
         await files.put(bad, source)
     with pytest.raises(Invalid):
@@ -92,7 +92,7 @@ async def test_no_other_path_is_touched(files: Files, source: Path, bad: str) ->
         await read(files, bad)
 
 
-def test_settings_say_where_originals_lie(tmp_path: Path) -> None:
+def test_settings_choose_the_store(tmp_path: Path) -> None:
     here = {"_env_file": None, "home": tmp_path}
     assert isinstance(files_for(Settings(**here)), LocalFiles)
     assert isinstance(files_for(Settings(**here, supabase_url="https://a.supabase.co")), LocalFiles)

@@ -1,5 +1,3 @@
-"""Stored paths: what may stand in one, and what becomes of the names that users give their files."""
-
 from __future__ import annotations
 
 from uuid import UUID
@@ -18,7 +16,7 @@ DOCUMENT = UUID("7f1f8a52-64de-4f6b-8d3c-5f1f5f0f2a22")
 @pytest.mark.parametrize(
     "name", ["a", "invoice.pdf", "März 1.pdf", "..a", ".a", "a:b?c*(1)=+,;@$&'!.pdf", "請求書", "é" * 127]
 )
-def test_a_plain_name_below_two_ids_is_a_stored_path(name: str) -> None:
+def test_plain_name_below_two_ids_is_a_stored_path(name: str) -> None:
     parsed = parse_stored_path(f"{ORG}/{DOCUMENT}/{name}")
     assert (parsed.org_id, parsed.document_id, parsed.name) == (ORG, DOCUMENT, name)
     assert str(parsed) == f"{ORG}/{DOCUMENT}/{name}"
@@ -42,16 +40,16 @@ def test_a_plain_name_below_two_ids_is_a_stored_path(name: str) -> None:
         f"{ORG.hex}/{DOCUMENT}/a",
     ],
 )
-def test_anything_else_is_not(path: str) -> None:
+def test_other_path_is_refused(path: str) -> None:
     with pytest.raises(Invalid):
         parse_stored_path(path)
 
 
 @pytest.mark.parametrize(
-    ("filename", "kept"),
+    ("filename", "expected"),
     [
         ("Rechnung März.pdf", "Rechnung März.pdf"),
-        ("می‌خواهم.pdf", "می‌خواهم.pdf"),  # the joiner inside the word belongs to its spelling
+        ("می‌خواهم.pdf", "می‌خواهم.pdf"),  # the joiner is part of the spelling
         ("../../etc/passwd", ".._.._etc_passwd"),
         ("a\0b\r\n.pdf", "a_b__.pdf"),
         ("invoice\u202efdp.exe", "invoice_fdp.exe"),
@@ -60,8 +58,8 @@ def test_anything_else_is_not(path: str) -> None:
         ("é" * 300 + ".pdf", "é" * 125 + ".pdf"),
     ],
 )
-def test_a_filename_keeps_its_letters_and_loses_what_could_do_harm(filename: str, kept: str) -> None:
-    assert safe_name(filename) == kept
+def test_safe_name_replaces_only_harmful_characters(filename: str, expected: str) -> None:
+    assert safe_name(filename) == expected
 
 
 @pytest.mark.parametrize(
@@ -73,16 +71,16 @@ def test_a_filename_keeps_its_letters_and_loses_what_could_do_harm(filename: str
         ("a" * 300 + ".pdf", "a" * 116 + ".pdf"),
     ],
 )
-def test_a_new_original_is_stored_under_a_name_that_disk_and_storage_both_take(filename: str, stored: str) -> None:
+def test_stored_name_is_valid_on_disk_and_in_supabase_storage(filename: str, stored: str) -> None:
     assert stored_path(ORG, DOCUMENT, filename).name == stored
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=400))
-def test_whatever_a_file_is_called_its_path_can_be_parsed_and_its_name_kept(filename: str) -> None:
+def test_any_filename_gives_a_valid_path_and_name(filename: str) -> None:
     path = stored_path(ORG, DOCUMENT, filename)
     assert parse_stored_path(str(path)) == path
-    # The characters that supabase/storage accepts, and fewer.
+    # A subset of the characters that Supabase Storage accepts.
     assert path.name.isascii() and all(c.isalnum() or c in "_-.()" for c in path.name)
-    kept = safe_name(filename)
-    assert 1 <= len(kept.encode()) <= 255
-    assert kept.strip(".") and not set(kept) & set("/\\\0\r\n")
+    expected = safe_name(filename)
+    assert 1 <= len(expected.encode()) <= 255
+    assert expected.strip(".") and not set(expected) & set("/\\\0\r\n")

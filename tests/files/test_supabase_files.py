@@ -1,5 +1,3 @@
-"""Originals in Supabase Storage: what its answers mean here. Against an imitation of its REST API."""
-
 from __future__ import annotations
 
 import asyncio
@@ -46,7 +44,7 @@ async def read(files: SupabaseFiles) -> bytes:
         return original.read_bytes()
 
 
-async def every_failure(files: SupabaseFiles, source: Path) -> list[FieldmarkError]:
+async def errors_of_all_operations(files: SupabaseFiles, source: Path) -> list[FieldmarkError]:
     failures: list[FieldmarkError] = []
     for call in (files.put(PATH, source), files.size(PATH), files.remove(PATH), read(files)):
         with pytest.raises(FieldmarkError) as caught:
@@ -65,34 +63,34 @@ async def every_failure(files: SupabaseFiles, source: Path) -> list[FieldmarkErr
         (302, None, "status 302"),
     ],
 )
-async def test_what_only_the_operator_can_mend_is_unavailable(
+async def test_configuration_error_is_unavailable(
     bucket: Storage, files: SupabaseFiles, source: Path, status: int, body: object, says: str
 ) -> None:
     content = b"<html>no</html>" if body is None else json.dumps(body).encode()
-    bucket.answer = (status, {"Content-Length": str(len(content)), "Location": bucket.url}, content)
-    failures = await every_failure(files, source)
+    bucket.fixed_response = (status, {"Content-Length": str(len(content)), "Location": bucket.url}, content)
+    failures = await errors_of_all_operations(files, source)
     assert {type(failure) for failure in failures} == {Unavailable}
     assert all(says in str(failure) and SECRET_KEY not in str(failure) for failure in failures)
-    assert len(bucket.asked) == 4  # a redirect is not followed: the key stays here
-    bucket.answer = None
+    assert len(bucket.requests) == 4  # a redirect is not followed, so the key is not sent elsewhere
+    bucket.fixed_response = None
     await files.put(PATH, source)
     assert await read(files) == b"content"
 
 
-async def test_nobody_listening_is_unavailable(source: Path) -> None:
+async def test_refused_connection_is_unavailable(source: Path) -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound and not listening: refuses
+        taken.bind(("127.0.0.1", 0))  # bound but not listening: refuses connections
         files = SupabaseFiles(f"http://127.0.0.1:{taken.getsockname()[1]}", SECRET_KEY, max_bytes=LIMIT)
-        failures = await every_failure(files, source)
+        failures = await errors_of_all_operations(files, source)
     assert {type(failure) for failure in failures} == {Unavailable}
     assert all("does not answer (ConnectError)" in str(failure) for failure in failures)
 
 
-@pytest.mark.parametrize("wrapped", [True, False])
-async def test_missing_existing_and_too_large_are_told_apart_in_both_shapes_of_error(
-    bucket: Storage, files: SupabaseFiles, source: Path, wrapped: bool
+@pytest.mark.parametrize("has_old_error_format", [True, False])
+async def test_missing_existing_and_too_large_are_distinguished_in_both_error_formats(
+    bucket: Storage, files: SupabaseFiles, source: Path, has_old_error_format: bool
 ) -> None:
-    bucket.wrapped = wrapped
+    bucket.has_old_error_format = has_old_error_format
     assert await files.size(PATH) is None
     with pytest.raises(NotFound):
         await read(files)
@@ -101,45 +99,45 @@ async def test_missing_existing_and_too_large_are_told_apart_in_both_shapes_of_e
         await files.put(PATH, source)
     assert await files.size(PATH) == 7
     body = json.dumps({"statusCode": "413", "error": "Payload too large", "message": "exceeded"}).encode()
-    bucket.answer = (400, {"Content-Length": str(len(body))}, body)
+    bucket.fixed_response = (400, {"Content-Length": str(len(body))}, body)
     with pytest.raises(TooLarge):
         await files.put(PATH, source)
 
 
-async def test_a_download_ends_at_the_limit(bucket: Storage, files: SupabaseFiles) -> None:
+async def test_download_over_the_limit_is_refused(bucket: Storage, files: SupabaseFiles) -> None:
     bucket.objects[PATH] = b"x" * (LIMIT + 1)
     with pytest.raises(TooLarge, match="100,000 bytes"):
         await read(files)
-    bucket.answer = (200, {}, b"x" * (LIMIT + 1))  # no length told beforehand
+    bucket.fixed_response = (200, {}, b"x" * (LIMIT + 1))  # without Content-Length
     with pytest.raises(TooLarge):
         await read(files)
-    bucket.answer = None
+    bucket.fixed_response = None
     bucket.objects[PATH] = b"x" * LIMIT
     assert len(await read(files)) == LIMIT
 
 
-async def test_a_body_in_another_encoding_is_not_taken(bucket: Storage, files: SupabaseFiles) -> None:
+async def test_response_in_another_encoding_is_refused(bucket: Storage, files: SupabaseFiles) -> None:
     small = gzip.compress(b"x" * 10_000_000)
-    bucket.answer = (200, {"Content-Encoding": "gzip", "Content-Length": str(len(small))}, small)
+    bucket.fixed_response = (200, {"Content-Encoding": "gzip", "Content-Length": str(len(small))}, small)
     with pytest.raises(Unavailable, match="encoding"):
         await read(files)
-    assert bucket.asked[-1][2]["Accept-Encoding"] == "identity"
+    assert bucket.requests[-1][2]["Accept-Encoding"] == "identity"
 
 
-async def test_a_download_cut_short_is_no_original(bucket: Storage, files: SupabaseFiles) -> None:
+async def test_truncated_download_is_refused(bucket: Storage, files: SupabaseFiles) -> None:
     bucket.objects[PATH] = b"x" * 1000
-    bucket.drops_after = 500
+    bucket.drop_after_bytes = 500
     with pytest.raises(Unavailable, match="does not answer"):
         await read(files)
-    bucket.drops_after = None
+    bucket.drop_after_bytes = None
     assert len(await read(files)) == 1000
 
 
-async def test_an_original_is_downloaded_once_for_all_who_read_it(bucket: Storage, files: SupabaseFiles) -> None:
+async def test_concurrent_readers_share_one_download(bucket: Storage, files: SupabaseFiles) -> None:
     bucket.objects[PATH] = b"x" * 1000
     assert await asyncio.gather(read(files), read(files)) == [b"x" * 1000] * 2
     assert await read(files) == b"x" * 1000
-    assert [method for method, *_ in bucket.asked] == ["GET"]
+    assert [method for method, *_ in bucket.requests] == ["GET"]
     async with files.local(PATH) as original:
         await files.remove(PATH)
         assert original.read_bytes() == b"x" * 1000
@@ -148,7 +146,7 @@ async def test_an_original_is_downloaded_once_for_all_who_read_it(bucket: Storag
         await read(files)
 
 
-async def test_copies_go_beyond_the_limit_and_after_a_while_but_not_while_they_are_read() -> None:
+async def test_old_copies_are_deleted_unless_being_read() -> None:
     async def download(target: Path) -> None:
         downloads.append(target)
         target.write_bytes(b"x" * 40)
@@ -168,19 +166,19 @@ async def test_copies_go_beyond_the_limit_and_after_a_while_but_not_while_they_a
     assert not file.exists()
 
 
-async def test_the_key_is_sent_once_as_a_key_and_as_a_token(
+async def test_secret_key_is_sent_as_api_key_and_bearer_token(
     bucket: Storage, files: SupabaseFiles, source: Path
 ) -> None:
     await files.put(PATH, source)
     await read(files)
-    assert bucket.asked[0][2]["x-upsert"] == "false"
-    for _, _, headers in bucket.asked:
+    assert bucket.requests[0][2]["x-upsert"] == "false"
+    for _, _, headers in bucket.requests:
         sent = sorted((name.lower(), value) for name, value in headers.items() if SECRET_KEY in value)
         assert sent == [("apikey", SECRET_KEY), ("authorization", f"Bearer {SECRET_KEY}")]
 
 
 @pytest.mark.parametrize("key", ["sb_secret_a\n", "sb secret", "sb_secret_ü", "a\0"])
-def test_a_key_that_is_none_is_refused_and_not_repeated(key: str) -> None:
+def test_malformed_key_is_refused_and_not_in_the_message(key: str) -> None:
     with pytest.raises(Misconfigured) as caught:
         SupabaseFiles("http://127.0.0.1", key, max_bytes=LIMIT)
     assert key not in str(caught.value)

@@ -1,5 +1,3 @@
-"""Tokens: the right ones name their user, every other is refused with its reason. Keys and the key server are real."""
-
 from __future__ import annotations
 
 import asyncio
@@ -34,14 +32,12 @@ from running_server import PATIENCE
 pytestmark = pytest.mark.anyio
 
 USER = uuid4()
-SHARED = b"a-shared-secret-of-at-least-32-characters"
+SHARED_SECRET = b"a-shared-secret-of-at-least-32-characters"
 ABSENT = object()
 
 
 @dataclass
 class Key:
-    """A key pair as Auth holds it, and the public half as it publishes it."""
-
     kid: str
     algorithm: str
     private: Any
@@ -56,40 +52,38 @@ class Key:
         return jwt.encode(claims, self.private, algorithm=self.algorithm, headers={"kid": self.kid} | header)
 
 
-def es256(kid: str) -> Key:
+def make_es256_key(kid: str) -> Key:
     return Key(kid, "ES256", ec.generate_private_key(ec.SECP256R1()))
 
 
-def rs256(kid: str) -> Key:
+def make_rs256_key(kid: str) -> Key:
     return Key(kid, "RS256", rsa.generate_private_key(65537, 2048))
 
 
 @dataclass
 class Auth:
-    """A server of public keys on loopback: what it publishes, how often it was asked, and how it misbehaves."""
-
     url: str = ""
     keys: list[dict[str, Any]] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
-    called: threading.Event = field(default_factory=threading.Event)
+    requested_paths: list[str] = field(default_factory=list)
+    was_requested: threading.Event = field(default_factory=threading.Event)
     # Status, headers and body instead of the keys.
-    answer: tuple[int, dict[str, str], bytes] | None = None
-    # Cleared: nobody is answered until it is set.
-    open: threading.Event = field(default_factory=threading.Event)
+    fixed_response: tuple[int, dict[str, str], bytes] | None = None
+    # While cleared, requests wait.
+    may_respond: threading.Event = field(default_factory=threading.Event)
 
 
 @contextmanager
 def auth_server() -> Iterator[Auth]:
     auth = Auth()
-    auth.open.set()
+    auth.may_respond.set()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            auth.asked.append(self.path)
-            auth.called.set()
-            auth.open.wait()
-            status, headers, body = auth.answer or (200, {}, json.dumps({"keys": auth.keys}).encode())
-            if auth.answer is None and self.path != "/auth/v1/.well-known/jwks.json":
+            auth.requested_paths.append(self.path)
+            auth.was_requested.set()
+            auth.may_respond.wait()
+            status, headers, body = auth.fixed_response or (200, {}, json.dumps({"keys": auth.keys}).encode())
+            if auth.fixed_response is None and self.path != "/auth/v1/.well-known/jwks.json":
                 status = 404
             self.send_response(status)
             for header in {"Content-Length": str(len(body)), **headers}.items():
@@ -104,17 +98,17 @@ def auth_server() -> Iterator[Auth]:
         try:
             yield auth
         finally:
-            auth.open.set()
+            auth.may_respond.set()
 
 
 @pytest.fixture(scope="module")
 def ec_key() -> Key:
-    return es256("ec-1")
+    return make_es256_key("ec-1")
 
 
 @pytest.fixture(scope="module")
 def rsa_key() -> Key:
-    return rs256("rsa-1")
+    return make_rs256_key("rsa-1")
 
 
 @pytest.fixture
@@ -143,7 +137,7 @@ def supabase_claims(auth: Auth, **changed: Any) -> dict[str, Any]:
     return {claim: value for claim, value in claims.items() if value is not ABSENT}
 
 
-def part(content: object) -> str:
+def base64_part(content: object) -> str:
     return (
         base64.urlsafe_b64encode(content if isinstance(content, bytes) else json.dumps(content).encode())
         .decode()
@@ -151,24 +145,22 @@ def part(content: object) -> str:
     )
 
 
-def hmac_signed(header: dict[str, Any], claims: dict[str, Any], secret: bytes) -> str:
-    """Made by hand: PyJWT does not lend itself to signing with a public key as the secret."""
-    signed = f"{part(header)}.{part(claims)}"
-    return f"{signed}.{part(hmac.digest(secret, signed.encode(), hashlib.sha256))}"
+def sign_with_hmac(header: dict[str, Any], claims: dict[str, Any], secret: bytes) -> str:
+    """Sign by hand: PyJWT refuses a public key as the secret."""
+    signed = f"{base64_part(header)}.{base64_part(claims)}"
+    return f"{signed}.{base64_part(hmac.digest(secret, signed.encode(), hashlib.sha256))}"
 
 
-def odd_token(key: Key, payload: bytes | dict[str, Any]) -> str:
-    """Signed by an ES256 key, whatever it says: PyJWT signs no odd claims."""
-    signed = f"{part({'alg': 'ES256', 'kid': key.kid})}.{part(payload)}"
-    return f"{signed}.{part(jwt.get_algorithm_by_name('ES256').sign(signed.encode(), key.private))}"
+def sign_with_es256(key: Key, payload: bytes | dict[str, Any]) -> str:
+    signed = f"{base64_part({'alg': 'ES256', 'kid': key.kid})}.{base64_part(payload)}"
+    return f"{signed}.{base64_part(jwt.get_algorithm_by_name('ES256').sign(signed.encode(), key.private))}"
 
 
 async def user_of(tokens: Tokens, token: str) -> UUID:
     return (await tokens.person_of(token)).user_id
 
 
-async def refusal(tokens: Tokens, token: str) -> str:
-    """Why the token was refused; nothing of the token is in it."""
+async def refusal_message(tokens: Tokens, token: str) -> str:
     with pytest.raises(Unauthenticated) as caught:
         await user_of(tokens, token)
     assert caught.value.__cause__ is None
@@ -177,9 +169,9 @@ async def refusal(tokens: Tokens, token: str) -> str:
     return sentence
 
 
-# Each in a pair: with this claim changed it is refused, with that it is not.
+# (a claim that is refused, a claim that is accepted, part of the message)
 NOW = int(time.time())
-CLAIMS = [
+BAD_AND_GOOD_CLAIMS = [
     ({"exp": NOW - 60}, {"exp": NOW + 6000}, "expired"),
     ({"exp": ABSENT}, {"exp": NOW + 6000.5}, "lacks the claim 'exp'"),
     ({"exp": float("inf")}, {"exp": 2**40}, "cannot be read"),
@@ -188,53 +180,51 @@ CLAIMS = [
     ({"aud": ["a", "b"]}, {"aud": ["a", "authenticated"]}, "audience"),
     ({"role": "service_role"}, {"role": "authenticated"}, "signed-in user"),
     ({"role": ABSENT}, {"role": "authenticated"}, "signed-in user"),
-    ({"sub": "somebody"}, {"sub": str(USER)}, "UUID"),
+    ({"sub": "someone"}, {"sub": str(USER)}, "UUID"),
     ({"sub": 7}, {"sub": str(USER)}, "cannot be read"),
     ({"iss": "https://evil.example/auth/v1"}, {}, "issuer"),
     ({"iss": ABSENT}, {}, "lacks the claim 'iss'"),
 ]
-# By their place: the times in them are not the same in every process of a run.
-ids = [f"{next(iter(bad))}-{place}" for place, (bad, _, _) in enumerate(CLAIMS)]
+# Numbered, because the times differ between the processes of a test run.
+ids = [f"{next(iter(bad))}-{place}" for place, (bad, _, _) in enumerate(BAD_AND_GOOD_CLAIMS)]
 
 
 # Supabase
 
 
-async def test_a_signed_in_user_is_known_by_either_kind_of_key(
+async def test_user_is_accepted_with_either_kind_of_key(
     auth: Auth, tokens: SupabaseTokens, ec_key: Key, rsa_key: Key
 ) -> None:
     assert await user_of(tokens, ec_key.sign(supabase_claims(auth))) == USER
     assert await user_of(tokens, rsa_key.sign(supabase_claims(auth))) == USER
     assert await user_of(tokens, ec_key.sign(supabase_claims(auth, is_anonymous=True))) == USER
-    assert len(auth.asked) == 1
+    assert len(auth.requested_paths) == 1
 
 
-@pytest.mark.parametrize(("bad", "good", "says"), CLAIMS, ids=ids)
-async def test_supabase_claims(
-    auth: Auth, tokens: SupabaseTokens, ec_key: Key, bad: dict[str, Any], good: dict[str, Any], says: str
+@pytest.mark.parametrize(("bad", "good", "expected_message"), BAD_AND_GOOD_CLAIMS, ids=ids)
+async def test_wrong_claim_is_refused(
+    auth: Auth, tokens: SupabaseTokens, ec_key: Key, bad: dict[str, Any], good: dict[str, Any], expected_message: str
 ) -> None:
-    assert says in await refusal(tokens, odd_token(ec_key, supabase_claims(auth, **bad)))
+    assert expected_message in await refusal_message(tokens, sign_with_es256(ec_key, supabase_claims(auth, **bad)))
     assert await user_of(tokens, ec_key.sign(supabase_claims(auth, **good))) == USER
 
 
-async def test_a_token_without_a_signature_a_key_or_its_own_content_is_refused(
-    auth: Auth, tokens: SupabaseTokens, ec_key: Key
-) -> None:
+async def test_unsigned_or_modified_token_is_refused(auth: Auth, tokens: SupabaseTokens, ec_key: Key) -> None:
     claims = supabase_claims(auth)
     for algorithm in ("none", "NONE", "HS512", ["ES256"]):
-        header = part({"alg": algorithm, "kid": ec_key.kid})
-        assert await refusal(tokens, f"{header}.{part(claims)}.")
+        header = base64_part({"alg": algorithm, "kid": ec_key.kid})
+        assert await refusal_message(tokens, f"{header}.{base64_part(claims)}.")
     unsigned = ec_key.sign(claims).rpartition(".")[0] + "."
-    assert "signature" in await refusal(tokens, unsigned)
+    assert "signature" in await refusal_message(tokens, unsigned)
     header, _, signature = ec_key.sign(claims).split(".")
-    theirs = part(claims | {"sub": str(uuid4())})
-    assert "signature" in await refusal(tokens, f"{header}.{theirs}.{signature}")
+    other_key = base64_part(claims | {"sub": str(uuid4())})
+    assert "signature" in await refusal_message(tokens, f"{header}.{other_key}.{signature}")
     unnamed = jwt.encode(claims, ec_key.private, algorithm="ES256")
-    assert "name the key" in await refusal(tokens, unnamed)
+    assert "name the key" in await refusal_message(tokens, unnamed)
     assert await user_of(tokens, ec_key.sign(claims)) == USER
 
 
-async def test_a_public_key_is_no_shared_secret(auth: Auth, tokens: SupabaseTokens, rsa_key: Key) -> None:
+async def test_public_key_is_not_accepted_as_shared_secret(auth: Auth, tokens: SupabaseTokens, rsa_key: Key) -> None:
     claims = supabase_claims(auth)
     public = rsa_key.private.public_key()
     secrets = [
@@ -243,110 +233,110 @@ async def test_a_public_key_is_no_shared_secret(auth: Auth, tokens: SupabaseToke
         b"",
     ]
     for secret in secrets:
-        forged = hmac_signed({"alg": "HS256", "kid": rsa_key.kid, "typ": "JWT"}, claims, secret)
-        assert "SUPABASE_JWT_SECRET" in await refusal(tokens, forged)
-        assert "signature" in await refusal(SupabaseTokens(auth.url, secret=SHARED), forged)
-        forged = hmac_signed({"alg": "RS256", "kid": rsa_key.kid, "typ": "JWT"}, claims, secret)
-        assert "signature" in await refusal(tokens, forged)
+        forged = sign_with_hmac({"alg": "HS256", "kid": rsa_key.kid, "typ": "JWT"}, claims, secret)
+        assert "SUPABASE_JWT_SECRET" in await refusal_message(tokens, forged)
+        assert "signature" in await refusal_message(SupabaseTokens(auth.url, secret=SHARED_SECRET), forged)
+        forged = sign_with_hmac({"alg": "RS256", "kid": rsa_key.kid, "typ": "JWT"}, claims, secret)
+        assert "signature" in await refusal_message(tokens, forged)
     assert await user_of(tokens, rsa_key.sign(claims)) == USER
 
 
-async def test_keys_of_other_kinds_are_not_used_even_when_published(
+async def test_published_keys_of_unsupported_kinds_are_not_used(
     auth: Auth, tokens: SupabaseTokens, ec_key: Key
 ) -> None:
     secret = os.urandom(32)
     ps256 = Key("ps", "PS256", rsa.generate_private_key(65537, 2048))
     es384 = Key("es384", "ES384", ec.generate_private_key(ec.SECP384R1()))
-    for_encryption = es256("enc")
+    for_encryption = make_es256_key("enc")
     auth.keys += [
-        {"kty": "oct", "kid": "shared", "k": part(secret), "alg": "HS256", "use": "sig"},
-        {"kty": "oct", "kid": "disguised", "k": part(secret), "alg": "ES256", "use": "sig"},
+        {"kty": "oct", "kid": "shared", "k": base64_part(secret), "alg": "HS256", "use": "sig"},
+        {"kty": "oct", "kid": "disguised", "k": base64_part(secret), "alg": "ES256", "use": "sig"},
         ps256.jwk,
         es384.jwk,
         for_encryption.jwk | {"use": "enc"},
-        # One odd key does not take the others with it.
+        # An invalid key does not invalidate the others.
         {"kty": "RSA", "kid": "odd", "n": 7, "e": []},
         ec_key.jwk | {"kid": ["odd"]},
         7,
     ]
     claims = supabase_claims(auth)
     for token in (
-        hmac_signed({"alg": "ES256", "kid": "shared"}, claims, secret),
-        hmac_signed({"alg": "ES256", "kid": "disguised"}, claims, secret),
+        sign_with_hmac({"alg": "ES256", "kid": "shared"}, claims, secret),
+        sign_with_hmac({"alg": "ES256", "kid": "disguised"}, claims, secret),
         for_encryption.sign(claims),
-        hmac_signed({"alg": "ES256", "kid": "es384"}, claims, secret),
+        sign_with_hmac({"alg": "ES256", "kid": "es384"}, claims, secret),
     ):
-        assert "does not publish" in await refusal(tokens, token)
+        assert "does not publish" in await refusal_message(tokens, token)
     for token in (ps256.sign(claims), es384.sign(claims)):
-        assert "ES256 or RS256" in await refusal(tokens, token)
-    published = hmac_signed({"alg": "HS256", "kid": "shared"}, claims, secret)
-    assert "SUPABASE_JWT_SECRET" in await refusal(tokens, published)
-    assert "signature" in await refusal(SupabaseTokens(auth.url, secret=SHARED), published)
+        assert "ES256 or RS256" in await refusal_message(tokens, token)
+    published = sign_with_hmac({"alg": "HS256", "kid": "shared"}, claims, secret)
+    assert "SUPABASE_JWT_SECRET" in await refusal_message(tokens, published)
+    assert "signature" in await refusal_message(SupabaseTokens(auth.url, secret=SHARED_SECRET), published)
     assert await user_of(tokens, ec_key.sign(claims)) == USER
 
 
-async def test_a_shared_secret_is_taken_where_it_is_given(auth: Auth, ec_key: Key, rsa_key: Key) -> None:
+async def test_shared_secret_is_accepted_only_if_configured(auth: Auth, ec_key: Key, rsa_key: Key) -> None:
     claims = supabase_claims(auth)
-    shared = jwt.encode(claims, SHARED, "HS256")
-    given, without = SupabaseTokens(auth.url, secret=SHARED), SupabaseTokens(auth.url)
-    assert await user_of(given, shared) == USER
-    assert auth.asked == []
-    # What to switch on is said to whoever has not.
-    said = await refusal(without, shared)
-    assert "signing keys" in said and "SUPABASE_JWT_SECRET" in said
-    # A project that changes over has both for a while.
-    assert await user_of(given, ec_key.sign(claims)) == await user_of(given, rsa_key.sign(claims)) == USER
-    # It opens nothing but tokens that say HS256, of this project, for a user, in time.
+    token = jwt.encode(claims, SHARED_SECRET, "HS256")
+    with_secret, without_secret = SupabaseTokens(auth.url, secret=SHARED_SECRET), SupabaseTokens(auth.url)
+    assert await user_of(with_secret, token) == USER
+    assert auth.requested_paths == []
+    # The message names what to configure.
+    message = await refusal_message(without_secret, token)
+    assert "signing keys" in message and "SUPABASE_JWT_SECRET" in message
+    # During a migration a project uses both.
+    assert await user_of(with_secret, ec_key.sign(claims)) == await user_of(with_secret, rsa_key.sign(claims)) == USER
+    # It verifies only unexpired HS256 tokens of this project for a user.
     for header in ({"alg": "RS256", "kid": rsa_key.kid}, {"alg": "ES256", "kid": ec_key.kid}):
-        assert "signature" in await refusal(given, hmac_signed(header, claims, SHARED))
-    assert "ES256 or RS256" in await refusal(given, hmac_signed({"alg": "HS512"}, claims, SHARED))
-    assert "signature" in await refusal(given, jwt.encode(claims, SHARED + b"x", "HS256"))
+        assert "signature" in await refusal_message(with_secret, sign_with_hmac(header, claims, SHARED_SECRET))
+    assert "ES256 or RS256" in await refusal_message(
+        with_secret, sign_with_hmac({"alg": "HS512"}, claims, SHARED_SECRET)
+    )
+    assert "signature" in await refusal_message(with_secret, jwt.encode(claims, SHARED_SECRET + b"x", "HS256"))
     for wrong in ({"exp": NOW - 60}, {"aud": "anon"}, {"iss": "supabase"}, {"role": "service_role"}, {"role": "anon"}):
-        assert await refusal(given, jwt.encode(claims | wrong, SHARED, "HS256"))
+        assert await refusal_message(with_secret, jwt.encode(claims | wrong, SHARED_SECRET, "HS256"))
 
 
-async def test_the_address_is_the_token_s(auth: Auth, tokens: SupabaseTokens, ec_key: Key) -> None:
-    for email, known in (("a@example.org", "a@example.org"), ("", None), (7, None), (ABSENT, None)):
+async def test_email_is_read_from_the_token(auth: Auth, tokens: SupabaseTokens, ec_key: Key) -> None:
+    for email, expected in (("a@example.org", "a@example.org"), ("", None), (7, None), (ABSENT, None)):
         claims = supabase_claims(auth, email=email)
         person = await tokens.person_of(ec_key.sign(claims))
         assert person.expires_at == datetime.fromtimestamp(int(claims["exp"]), UTC)
-        assert person.email == known
-    # What a user may write into their own profile is nobody's word.
+        assert person.email == expected
+    # Users can edit their own metadata, so it is not trusted.
     claims = supabase_claims(auth, user_metadata={"email": "b@example.org", "email_verified": True})
     assert (await tokens.person_of(ec_key.sign(claims))).email is None
 
 
-async def test_a_key_is_used_for_its_own_algorithm_only_and_its_name_leads_nowhere(
+async def test_key_is_used_for_its_algorithm_only_and_its_id_is_not_a_path(
     auth: Auth, tokens: SupabaseTokens, ec_key: Key, rsa_key: Key
 ) -> None:
     claims = supabase_claims(auth)
     for kid in ("/dev/null", "ec-1/../ec-1", f"{auth.url}/key", ""):
-        assert await refusal(tokens, ec_key.sign(claims, kid=kid))
-        assert await refusal(tokens, hmac_signed({"alg": "ES256", "kid": kid}, claims, b""))
-    assert set(auth.asked) == {"/auth/v1/.well-known/jwks.json"}
-    assert "signature" in await refusal(tokens, ec_key.sign(claims, kid=rsa_key.kid))
-    assert "signature" in await refusal(tokens, rsa_key.sign(claims, kid=ec_key.kid))
+        assert await refusal_message(tokens, ec_key.sign(claims, kid=kid))
+        assert await refusal_message(tokens, sign_with_hmac({"alg": "ES256", "kid": kid}, claims, b""))
+    assert set(auth.requested_paths) == {"/auth/v1/.well-known/jwks.json"}
+    assert "signature" in await refusal_message(tokens, ec_key.sign(claims, kid=rsa_key.kid))
+    assert "signature" in await refusal_message(tokens, rsa_key.sign(claims, kid=ec_key.kid))
     assert await user_of(tokens, rsa_key.sign(claims)) == USER
 
 
-async def test_a_key_that_the_token_brings_along_proves_nothing(
-    auth: Auth, tokens: SupabaseTokens, ec_key: Key
-) -> None:
+async def test_keys_in_the_token_header_are_ignored(auth: Auth, tokens: SupabaseTokens, ec_key: Key) -> None:
     claims = supabase_claims(auth)
     with auth_server() as evil:
-        theirs = es256(ec_key.kid)
-        evil.keys = [theirs.jwk]
+        other_key = make_es256_key(ec_key.kid)
+        evil.keys = [other_key.jwk]
         for brought in (
-            {"jwk": theirs.jwk},
+            {"jwk": other_key.jwk},
             {"jku": f"{evil.url}/auth/v1/.well-known/jwks.json"},
             {"x5u": f"{evil.url}/cert.pem"},
             {"x5c": ["MIIB"]},
         ):
-            assert "signature" in await refusal(tokens, theirs.sign(claims, **brought))
-            # The same header on a token of Auth's own is merely not looked at.
+            assert "signature" in await refusal_message(tokens, other_key.sign(claims, **brought))
+            # The same header on a valid token is ignored.
             assert await user_of(tokens, ec_key.sign(claims, **brought)) == USER
-        assert evil.asked == []
-    assert len(auth.asked) == 1
+        assert evil.requested_paths == []
+    assert len(auth.requested_paths) == 1
 
 
 @pytest.mark.parametrize(
@@ -355,64 +345,66 @@ async def test_a_key_that_the_token_brings_along_proves_nothing(
         "",
         "a.b.c",
         "\ud800",
-        part({"alg": "ES256", "kid": ["ec-1"]}) + ".e30.e30",
-        part({"alg": "ES256", "kid": "ec-1", "crit": ["x"], "x": 1}) + ".e30.e30",
-        part([]) + ".e30.e30",
-        part(b'{"alg":"ES256","kid":"ec-1","x":' + b"[" * 4000) + ".e30.e30",
-        part(b'{"alg":"ES256","kid":"ec-1","x":' + b"9" * 5000 + b"}") + ".e30.e30",
+        base64_part({"alg": "ES256", "kid": ["ec-1"]}) + ".e30.e30",
+        base64_part({"alg": "ES256", "kid": "ec-1", "crit": ["x"], "x": 1}) + ".e30.e30",
+        base64_part([]) + ".e30.e30",
+        base64_part(b'{"alg":"ES256","kid":"ec-1","x":' + b"[" * 4000) + ".e30.e30",
+        base64_part(b'{"alg":"ES256","kid":"ec-1","x":' + b"9" * 5000 + b"}") + ".e30.e30",
     ],
 )
-async def test_garbage_is_refused(tokens: SupabaseTokens, token: str) -> None:
-    assert await refusal(tokens, token)
+async def test_malformed_token_is_refused(tokens: SupabaseTokens, token: str) -> None:
+    assert await refusal_message(tokens, token)
 
 
 @pytest.mark.parametrize("payload", [b"", b"[]", b"\xff", b"[" * 5000, b'{"exp":' + b"9" * 5000 + b"}"])
-async def test_a_garbled_payload_is_refused_though_signed(tokens: SupabaseTokens, ec_key: Key, payload: bytes) -> None:
-    assert await refusal(tokens, odd_token(ec_key, payload))
+async def test_malformed_payload_is_refused_even_if_signed(tokens: SupabaseTokens, ec_key: Key, payload: bytes) -> None:
+    assert await refusal_message(tokens, sign_with_es256(ec_key, payload))
 
 
-async def test_an_enormous_token_is_not_even_read(auth: Auth, tokens: SupabaseTokens, ec_key: Key) -> None:
+async def test_token_over_the_length_limit_is_refused_without_a_request(
+    auth: Auth, tokens: SupabaseTokens, ec_key: Key
+) -> None:
     def padded(length: int) -> str:
         return ec_key.sign(supabase_claims(auth, padding="x" * length))
 
-    assert "longer than 8192" in await refusal(tokens, padded(6000))
-    assert auth.asked == []
+    assert "longer than 8192" in await refusal_message(tokens, padded(6000))
+    assert auth.requested_paths == []
     fits = padded(5500)
     assert 7000 < len(fits) <= 8192
     assert await user_of(tokens, fits) == USER
 
 
-# Keys that come and go
+# Key rotation
 
 
-async def test_random_key_names_do_not_make_us_ask_again_and_again(auth: Auth, ec_key: Key) -> None:
+async def test_unknown_key_ids_cause_at_most_one_fetch(auth: Auth, ec_key: Key) -> None:
     tokens = SupabaseTokens(auth.url)
-    stranger = es256("stranger")
+    stranger = make_es256_key("stranger")
     claims = supabase_claims(auth)
     for n in range(20):
-        assert "does not publish" in await refusal(tokens, stranger.sign(claims, kid=f"random-{n}"))
-    await asyncio.gather(*(refusal(tokens, stranger.sign(claims, kid=f"more-{n}")) for n in range(20)))
+        assert "does not publish" in await refusal_message(tokens, stranger.sign(claims, kid=f"random-{n}"))
+    await asyncio.gather(*(refusal_message(tokens, stranger.sign(claims, kid=f"more-{n}")) for n in range(20)))
     assert await user_of(tokens, ec_key.sign(claims)) == USER
-    assert len(auth.asked) == 1
+    assert len(auth.requested_paths) == 1
 
 
-async def test_a_new_key_is_learnt_and_a_withdrawn_one_forgotten(auth: Auth, ec_key: Key) -> None:
+async def test_new_key_is_fetched_and_withdrawn_key_expires(auth: Auth, ec_key: Key) -> None:
     tokens = SupabaseTokens(auth.url, refetch_after_s=0.1)
-    old, new = ec_key.sign(supabase_claims(auth)), es256("ec-2")
+    old, new = ec_key.sign(supabase_claims(auth)), make_es256_key("ec-2")
     assert await user_of(tokens, old) == USER
     auth.keys = [new.jwk]
     await asyncio.sleep(0.11)
     assert await user_of(tokens, old) == USER  # still within the keys' lifetime
     assert await user_of(tokens, new.sign(supabase_claims(auth))) == USER
-    assert "does not publish" in await refusal(tokens, old)
+    assert "does not publish" in await refusal_message(tokens, old)
     short = SupabaseTokens(auth.url, keys_live_s=0.05, refetch_after_s=0)
     assert await user_of(short, new.sign(supabase_claims(auth))) == USER
     auth.keys = []
     await asyncio.sleep(0.06)
-    assert "does not publish" in await refusal(short, new.sign(supabase_claims(auth)))
+    assert "does not publish" in await refusal_message(short, new.sign(supabase_claims(auth)))
 
 
-AWAY: list[tuple[int, dict[str, str], bytes]] = [
+BROKEN_RESPONSES: list[tuple[int, dict[str, str], bytes]] = [
     (500, {}, b"oops"),
     (302, {"Location": "{evil}/auth/v1/.well-known/jwks.json"}, b""),
     (200, {}, b"<html>hotel wifi</html>"),
@@ -423,66 +415,66 @@ AWAY: list[tuple[int, dict[str, str], bytes]] = [
 ]
 
 
-@pytest.mark.parametrize("answer", AWAY, ids=range(len(AWAY)))
-async def test_while_auth_is_away_its_known_keys_go_on_and_unknown_ones_cannot_be_told(
-    auth: Auth, ec_key: Key, answer: tuple[int, dict[str, str], bytes], capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("response", BROKEN_RESPONSES, ids=range(len(BROKEN_RESPONSES)))
+async def test_known_keys_are_accepted_while_auth_is_unavailable(
+    auth: Auth, ec_key: Key, response: tuple[int, dict[str, str], bytes], capfd: pytest.CaptureFixture[str]
 ) -> None:
     tokens = SupabaseTokens(auth.url, keys_live_s=0, refetch_after_s=0)
     known = ec_key.sign(supabase_claims(auth))
-    theirs = es256("evil")
-    unknown = theirs.sign(supabase_claims(auth))
+    other_key = make_es256_key("evil")
+    unknown = other_key.sign(supabase_claims(auth))
     with auth_server() as evil:
-        evil.keys = [theirs.jwk]
-        status, headers, body = answer
-        auth.answer = (status, {name: value.format(evil=evil.url) for name, value in headers.items()}, body)
+        evil.keys = [other_key.jwk]
+        status, headers, body = response
+        auth.fixed_response = (status, {name: value.format(evil=evil.url) for name, value in headers.items()}, body)
         with pytest.raises(Unavailable, match="Auth does not answer"):
             await user_of(tokens, known)
-        auth.answer = None
+        auth.fixed_response = None
         assert await user_of(tokens, known) == USER
-        assert "does not publish" in await refusal(tokens, unknown)
-        auth.answer = (status, {name: value.format(evil=evil.url) for name, value in headers.items()}, body)
+        assert "does not publish" in await refusal_message(tokens, unknown)
+        auth.fixed_response = (status, {name: value.format(evil=evil.url) for name, value in headers.items()}, body)
         for _ in range(3):
             assert await user_of(tokens, known) == USER
             with pytest.raises(Unavailable, match="Auth does not answer"):
                 await user_of(tokens, unknown)
-        assert evil.asked == []
+        assert evil.requested_paths == []
     printed = capfd.readouterr()
     assert not any(piece in printed.out + printed.err for piece in (*known.split("."), *unknown.split(".")))
 
 
-async def test_a_silent_auth_is_waited_for_only_so_long(auth: Auth, ec_key: Key) -> None:
+async def test_wait_for_an_unresponsive_auth_is_limited(auth: Auth, ec_key: Key) -> None:
     tokens = SupabaseTokens(auth.url, keys_live_s=0, refetch_after_s=0, timeout_s=0.5)
     token = ec_key.sign(supabase_claims(auth))
 
     async def known() -> bool:
-        with suppress(Unavailable):  # a slow machine may need longer for its keys than they are waited for
+        with suppress(Unavailable):  # on a slow machine the fetch may take longer than the timeout
             return await user_of(tokens, token) == USER
         return False
 
     await until(known, PATIENCE)
-    auth.open.clear()
-    assert await user_of(tokens, token) == USER  # waits once, as nobody knew
+    auth.may_respond.clear()
+    assert await user_of(tokens, token) == USER  # the first caller waits
     began = time.monotonic()
     for _ in range(20):
         assert await user_of(tokens, token) == USER
-    assert time.monotonic() - began < 5  # and ten seconds if each had waited
+    assert time.monotonic() - began < 5  # ten seconds if each call waited
     with pytest.raises(Unavailable):
-        await user_of(tokens, es256("unknown").sign(supabase_claims(auth)))
+        await user_of(tokens, make_es256_key("unknown").sign(supabase_claims(auth)))
 
 
-async def test_a_caller_who_hangs_up_does_not_take_the_keys_from_the_next(auth: Auth, ec_key: Key) -> None:
+async def test_cancelled_caller_does_not_cancel_the_fetch_for_others(auth: Auth, ec_key: Key) -> None:
     tokens = SupabaseTokens(auth.url)
     token = ec_key.sign(supabase_claims(auth))
-    auth.open.clear()
+    auth.may_respond.clear()
     first = asyncio.create_task(user_of(tokens, token))
     second = asyncio.create_task(user_of(tokens, token))
-    assert await asyncio.to_thread(auth.called.wait, PATIENCE)
+    assert await asyncio.to_thread(auth.was_requested.wait, PATIENCE)
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
-    auth.open.set()
+    auth.may_respond.set()
     assert await second == USER
-    assert len(auth.asked) == 1
+    assert len(auth.requested_paths) == 1
 
 
 # Local
@@ -493,7 +485,7 @@ def local(tmp_path: Path) -> LocalTokens:
     return LocalTokens(tmp_path / "home")
 
 
-def own_key(home: Path) -> bytes:
+def stored_key(home: Path) -> bytes:
     return (home / "keys" / "tokens").read_bytes()
 
 
@@ -501,7 +493,7 @@ def local_claims(**changed: Any) -> dict[str, Any]:
     return supabase_claims(Auth(), **{"iss": "fieldmark"} | changed)
 
 
-async def test_the_server_knows_whom_it_signed_a_token_for(local: LocalTokens, tmp_path: Path) -> None:
+async def test_local_token_is_accepted_for_its_user(local: LocalTokens, tmp_path: Path) -> None:
     token = local.sign(USER)
     assert await user_of(local, token) == USER
     assert await user_of(LocalTokens(tmp_path / "home"), token) == USER
@@ -513,22 +505,24 @@ async def test_the_server_knows_whom_it_signed_a_token_for(local: LocalTokens, t
             local.sign(USER, lifetime)
 
 
-async def test_the_server_s_own_tokens_are_signed_in_one_way_only(
+async def test_local_token_must_have_the_local_algorithm_key_and_claims(
     local: LocalTokens, tmp_path: Path, ec_key: Key
 ) -> None:
-    key = own_key(tmp_path / "home")
-    assert "HS256" in await refusal(local, f"{part({'alg': 'none'})}.{part(local_claims())}.")
-    assert "HS256" in await refusal(local, jwt.encode(local_claims(), key * 2, algorithm="HS512"))
-    assert "HS256" in await refusal(local, ec_key.sign(local_claims()))
-    assert "signature" in await refusal(local, hmac_signed({"alg": "HS256"}, local_claims(), b""))
-    assert "longer than 8192" in await refusal(local, hmac_signed({"alg": "HS256"}, local_claims(x="x" * 8192), key))
-    # One function reads these claims and Supabase's: of the table above, one row a claim.
+    key = stored_key(tmp_path / "home")
+    assert "HS256" in await refusal_message(local, f"{base64_part({'alg': 'none'})}.{base64_part(local_claims())}.")
+    assert "HS256" in await refusal_message(local, jwt.encode(local_claims(), key * 2, algorithm="HS512"))
+    assert "HS256" in await refusal_message(local, ec_key.sign(local_claims()))
+    assert "signature" in await refusal_message(local, sign_with_hmac({"alg": "HS256"}, local_claims(), b""))
+    assert "longer than 8192" in await refusal_message(
+        local, sign_with_hmac({"alg": "HS256"}, local_claims(x="x" * 8192), key)
+    )
+    # The code for claims is shared with Supabase tokens, so one case per claim is enough.
     for bad in ({"exp": NOW - 60}, {"aud": "anon"}, {"role": "anon"}, {"sub": "me"}, {"iss": "other"}, {"iss": ABSENT}):
-        assert await refusal(local, hmac_signed({"alg": "HS256"}, local_claims(**bad), key))
-    assert await user_of(local, hmac_signed({"alg": "HS256"}, local_claims(), key)) == USER
+        assert await refusal_message(local, sign_with_hmac({"alg": "HS256"}, local_claims(**bad), key))
+    assert await user_of(local, sign_with_hmac({"alg": "HS256"}, local_claims(), key)) == USER
 
 
-def test_the_key_is_256_bits_for_its_owner_only(tmp_path: Path) -> None:
+def test_local_key_has_256_bits_and_is_private(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         LocalTokens(tmp_path / "a")
@@ -538,36 +532,38 @@ def test_the_key_is_256_bits_for_its_owner_only(tmp_path: Path) -> None:
     keys = tmp_path / "a" / "keys"
     assert keys.stat().st_mode & 0o777 == 0o700
     assert (keys / "tokens").stat().st_mode & 0o777 == 0o600
-    assert len(own_key(tmp_path / "a")) == 32
-    assert own_key(tmp_path / "a") != own_key(tmp_path / "b")
+    assert len(stored_key(tmp_path / "a")) == 32
+    assert stored_key(tmp_path / "a") != stored_key(tmp_path / "b")
     assert [p.name for p in keys.iterdir()] == ["tokens"]
 
 
-async def test_all_who_start_at_once_have_the_same_key(tmp_path: Path) -> None:
-    # Threads and not processes: all they share is the folder, which is all that processes would share.
+async def test_concurrent_starts_create_one_key(tmp_path: Path) -> None:
+    # Threads suffice: like processes, they share only the folder.
     for n in range(5):
-        home, together, found = tmp_path / str(n), threading.Barrier(8), []
+        home, barrier, instances = tmp_path / str(n), threading.Barrier(8), []
 
-        def start(home: Path = home, together: threading.Barrier = together, found: list[LocalTokens] = found) -> None:
-            together.wait()
-            found.append(LocalTokens(home))
+        def start(
+            home: Path = home, barrier: threading.Barrier = barrier, instances: list[LocalTokens] = instances
+        ) -> None:
+            barrier.wait()
+            instances.append(LocalTokens(home))
 
         threads = [threading.Thread(target=start) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(found) == 8
-        token = found[0].sign(USER)
-        assert {await user_of(other, token) for other in found} == {USER}
+        assert len(instances) == 8
+        token = instances[0].sign(USER)
+        assert {await user_of(other, token) for other in instances} == {USER}
 
 
-@pytest.mark.parametrize("harm", ["short", "readable", "link", "pipe"])
-def test_a_key_that_may_not_be_secret_or_whole_is_not_used(tmp_path: Path, harm: str) -> None:
+@pytest.mark.parametrize("defect", ["short", "readable", "link", "pipe"])
+def test_unsafe_or_damaged_key_file_is_refused(tmp_path: Path, defect: str) -> None:
     LocalTokens(tmp_path)
     key = tmp_path / "keys" / "tokens"
     content = key.read_bytes()
-    match harm:
+    match defect:
         case "short":
             key.write_bytes(content[:-1])
         case "readable":
@@ -584,12 +580,12 @@ def test_a_key_that_may_not_be_secret_or_whole_is_not_used(tmp_path: Path, harm:
     assert content.hex() not in str(caught.value)
 
 
-async def test_settings_say_whose_tokens_count(tmp_path: Path, auth: Auth, ec_key: Key) -> None:
+async def test_settings_choose_the_token_issuer(tmp_path: Path, auth: Auth, ec_key: Key) -> None:
     local = tokens_for(Settings(_env_file=None, home=tmp_path))
     supabase = tokens_for(Settings(_env_file=None, home=tmp_path, supabase_url=auth.url))
-    theirs, ours = ec_key.sign(supabase_claims(auth)), LocalTokens(tmp_path).sign(USER)
-    assert await user_of(local, ours) == USER
-    assert await user_of(supabase, theirs) == USER
-    assert await refusal(local, theirs)
-    assert await refusal(supabase, ours)
-    assert "signature" in await refusal(local, LocalTokens(tmp_path / "other").sign(USER))
+    supabase_token, local_token = ec_key.sign(supabase_claims(auth)), LocalTokens(tmp_path).sign(USER)
+    assert await user_of(local, local_token) == USER
+    assert await user_of(supabase, supabase_token) == USER
+    assert await refusal_message(local, supabase_token)
+    assert await refusal_message(supabase, local_token)
+    assert "signature" in await refusal_message(local, LocalTokens(tmp_path / "other").sign(USER))
