@@ -78,6 +78,7 @@ CLEAN = (
     "tests/identity",
     "tests/offline_model",
     "backend/fieldmark/settings.py",
+    "tests/api",
 )
 
 

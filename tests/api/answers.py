@@ -1,4 +1,4 @@
-"""What an answer must look like, said once for all routes."""
+"""Checks of HTTP answers that all API tests share."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ TITLES = {
 }
 
 
-def problem(answer: httpx.Response, status: int, code: str | None = None) -> str:
-    """Checks that it is this problem, whole and in the shape of RFC 9457; answers its sentence."""
+def assert_problem(answer: httpx.Response, status: int, code: str | None = None) -> str:
+    """Assert that an answer is an RFC 9457 problem with this status and code. Return its `detail`."""
     assert answer.status_code == status, f"{answer.status_code} {answer.text[:500]}"
     assert answer.headers["content-type"] == "application/problem+json"
     body: dict[str, Any] = answer.json()
@@ -47,13 +47,14 @@ def problem(answer: httpx.Response, status: int, code: str | None = None) -> str
     return body["detail"]
 
 
-async def as_owner(clone: Clone, query: str, *parameters: Any) -> None:
-    """A statement past all policies. In a thread: what it waits for may be a transaction of a service in this loop."""
+async def execute_as_owner(clone: Clone, query: str, *parameters: Any) -> None:
+    """Run a statement as the database owner, without row policies. Uses a thread, so that a transaction of the
+    service in this event loop can release a lock that the statement waits for."""
     await asyncio.to_thread(sql, clone.owner_url, query, *parameters)
 
 
-def form(filename: bytes, content: bytes, name: bytes = b"file") -> tuple[bytes, dict[str, str]]:
-    """A multipart body with exactly these bytes as the file's name, and its headers."""
+def multipart_body(filename: bytes, content: bytes, name: bytes = b"file") -> tuple[bytes, dict[str, str]]:
+    """Return a multipart body with these exact bytes as the file name, and its headers."""
     body = (
         b'--limit\r\ncontent-disposition: form-data; name="' + name + b'"; filename="' + filename + b'"\r\n'
         b"content-type: text/plain\r\n\r\n" + content + b"\r\n--limit--\r\n"
@@ -61,15 +62,15 @@ def form(filename: bytes, content: bytes, name: bytes = b"file") -> tuple[bytes,
     return body, {"content-type": "multipart/form-data; boundary=limit"}
 
 
-def events(stream: str) -> list[tuple[int, dict[str, Any]]]:
-    """(id, object) of each event in a stream, whose every line is one of ours."""
-    found: list[tuple[int, dict[str, Any]]] = []
-    for part in stream.split("\n\n"):
-        fields = [line.split(": ", 1) for line in part.splitlines() if not line.startswith(":")]
+def parse_events(stream: str) -> list[tuple[int, dict[str, Any]]]:
+    """Return (id, body) of each stored event in a stream. Progress events are skipped: they have no id."""
+    parsed: list[tuple[int, dict[str, Any]]] = []
+    for block in stream.split("\n\n"):
+        fields = [line.split(": ", 1) for line in block.splitlines() if not line.startswith(":")]
         if fields:
-            said = dict(fields)
-            if json.loads(said["data"])["type"] == "reading":  # told now and then, and not kept
+            values = dict(fields)
+            if json.loads(values["data"])["type"] == "reading":
                 continue
-            assert sorted(name for name, _ in fields) == ["data", "id"], part
-            found.append((int(said["id"]), json.loads(said["data"])))
-    return found
+            assert sorted(name for name, _ in fields) == ["data", "id"], block
+            parsed.append((int(values["id"]), json.loads(values["data"])))
+    return parsed

@@ -28,7 +28,7 @@ COMPLETE = call("complete_extraction", {})
 @pytest.mark.parametrize(
     ("approved", "stage"),
     [((), "extracted"), (("extract_fields",), "reviewed"), (("complete_extraction",), "extracted")],
-    ids=["nothing", "all that is written", "its completion alone"],
+    ids=["nothing", "all writes", "completion only"],
 )
 async def test_document_is_reviewed_only_if_a_person_completed_or_approved_it(serve, approved, stage):
     script = Script([[EVERYTHING], [COMPLETE], [text("Done.")], [EVERYTHING], [COMPLETE], [text("Done.")]])
@@ -46,14 +46,13 @@ async def test_document_is_reviewed_only_if_a_person_completed_or_approved_it(se
         reviewer = str(server.scope.user_id) if stage == "reviewed" else None
         assert (shown["stage"], extraction["reviewed_by"]) == (stage, reviewer)
 
-        # A person may say so at any time.
         await server.http.post(f"/api/extractions/{extraction['id']}/complete")
         assert (await server.get(f"documents/{document}"))["stage"] == "reviewed"
 
 
-async def test_document_goes_from_its_file_to_reviewed(serve, clone):
-    goes_on = asyncio.Event()
-    async with serve(Script([pause_midway(goes_on.wait, TOTAL), [text("Done.")]])) as server:
+async def test_document_passes_through_all_stages(serve, clone):
+    released = asyncio.Event()
+    async with serve(Script([pause_midway(released.wait, TOTAL), [text("Done.")]])) as server:
         broken = (await server.http.post("/api/documents", files={"file": ("broken.pdf", b"%PDF-1.7 x")})).json()["id"]
         await server.wait_until_read(broken)
         document = await server.upload_text()
@@ -66,45 +65,45 @@ async def test_document_goes_from_its_file_to_reviewed(serve, clone):
             assert [item["to_review"] for item in listed if item["id"] == str(of)] == [one["to_review"]]
             return one["stage"], one["to_review"]
 
-        async def is_at(wanted: str) -> bool:
-            return (await server.get(f"documents/{document}"))["stage"] == wanted
+        async def is_at(expected: str) -> bool:
+            return (await server.get(f"documents/{document}"))["stage"] == expected
 
         assert await stage(broken) == ("failed", None)
         assert await stage() == ("ready", None)
 
-        # A run works on its fields, asks, and is cancelled: what stays is a document as it was.
+        # A run that is cancelled while it waits for approval leaves the document as it was.
         run_id = (await server.extract(document, approval="ask", wait=False))["run_id"]
         assert await stage() == ("extracting", None)
-        goes_on.set()
+        released.set()
         await until(lambda: is_at("awaiting_approval"))
         assert await stage() == ("awaiting_approval", None)
         await server.http.post(f"/api/runs/{run_id}/cancel")
         assert await stage() == ("ready", None)
 
-        # What is missing, unsure or proposed is counted, each place once.
+        # `to_review` counts missing, uncertain and proposed values, each path once.
         async with server.runtime.database.as_user(server.scope) as conn:
-            made = await extractions.add(conn, org_id=server.scope.org_id, document_id=document, schema=SCHEMA)
+            extraction_id = await extractions.add(conn, org_id=server.scope.org_id, document_id=document, schema=SCHEMA)
         assert await stage() == ("needs_review", 1)
         sql(
             clone.owner_url,
             """update extractions set extracted_fields = '{"total": 7}', confidence_scores = '{"total": 0.1}'
                where id = %s returning id""",
-            made,
+            extraction_id,
         )
         assert await stage() == ("needs_review", 2)
 
-        at = f"/api/extractions/{made}"
-        filled = await server.http.patch(f"{at}/fields", json=[{"path": "vendor", "value": "Acme"}])
+        url = f"/api/extractions/{extraction_id}"
+        filled = await server.http.patch(f"{url}/fields", json=[{"path": "vendor", "value": "Acme"}])
         assert filled.json()["valid"] is True
         assert await stage() == ("needs_review", 1)
-        assert (await server.http.post(f"{at}/complete")).json()["status"] == "completed"
+        assert (await server.http.post(f"{url}/complete")).json()["status"] == "completed"
         assert await stage() == ("needs_review", 1)
-        confirmed = await server.http.post(f"{at}/locks", params={"path": "total"})
+        confirmed = await server.http.post(f"{url}/locks", params={"path": "total"})
         assert confirmed.status_code == 200, confirmed.text
         assert await stage() == ("reviewed", None)
 
-        # What a person changes afterwards breaks the schema: it is to be looked at again.
-        assert (await server.http.delete(f"{at}/fields", params={"path": "vendor"})).json()["valid"] is False
+        # An edit that breaks the schema makes the document need review again.
+        assert (await server.http.delete(f"{url}/fields", params={"path": "vendor"})).json()["valid"] is False
         assert await stage() == ("needs_review", 1)
 
         async with server.client() as stranger:

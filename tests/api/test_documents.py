@@ -10,33 +10,32 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from answers import INVOICE, as_owner, form, problem
+from answers import INVOICE, assert_problem, execute_as_owner, multipart_body
 
 from fieldmark.api.documents import PAGES_AT_ONCE
 
 pytestmark = pytest.mark.anyio
 
-SHAPE = [
+DOCUMENT_KEYS = [
     *("id", "filename", "media_type", "byte_size", "page_count", "status", "error", "error_code"),
     *("parent_document_id", "duplicate_of", "tags", "created_at", "auto_create", "current_extraction_id"),
     *("stage", "to_review"),
 ]
 
 
-def originals(home: Path) -> list[str]:
-    """What lies below the home's folder of originals, but for what is just arriving."""
+def stored_files(home: Path) -> list[str]:
     files = home / "files"
     return sorted(str(path.relative_to(files)) for path in files.rglob("*") if path.is_file() or path.is_symlink())
 
 
-def rows(clone, table: str) -> int:
+def count_rows(clone, table: str) -> int:
     with psycopg.connect(clone.owner_url) as conn:
         found = conn.execute(f"select count(*) from public.{table}").fetchone()
     assert found is not None
     return found[0]
 
 
-async def test_a_page_with_hidden_text_is_warned_of_and_shows_none_of_it(serve):
+async def test_hidden_text_is_left_out_with_a_warning(serve):
     html = "<p>Total: 1<p hidden>secret <b>4711</b></p>" + "<p>line" * 400 + "<p style='opacity:0'>secret"
     async with serve() as server:
         document_id = await server.upload_text(html, "page.html")
@@ -50,19 +49,19 @@ async def test_a_page_with_hidden_text_is_warned_of_and_shows_none_of_it(serve):
         assert "secret" not in (await server.http.get(f"{at}/pages/1")).text
 
 
-async def test_a_document_from_upload_to_deletion(serve, clone):
+async def test_document_from_upload_to_deletion(serve, clone):
     async with serve() as server:
         http, home = server.http, server.runtime.settings.home
         answer = await http.post("/api/documents", files={"file": ("Rechnung März.pdf", INVOICE.read_bytes())})
         assert answer.status_code == 201
         uploaded = answer.json()
-        assert list(uploaded) == SHAPE
+        assert list(uploaded) == DOCUMENT_KEYS
         assert (uploaded["filename"], uploaded["status"]) == ("Rechnung März.pdf", "reading")
         assert (uploaded["byte_size"], uploaded["media_type"]) == (INVOICE.stat().st_size, None)
         document_id = await server.wait_until_read(UUID(uploaded["id"]))
         at = f"/api/documents/{document_id}"
         found = (await http.get(at)).json()
-        # The file holds its invoice as XML, too: pages of its own.
+        # The embedded e-invoice is read as extra pages.
         warnings = [(warning["code"], warning["severity"], warning["page"]) for warning in found.pop("warnings")]
         assert warnings == [("machine_readable", "info", 2)]
         assert found.pop("children") == []
@@ -92,24 +91,24 @@ async def test_a_document_from_upload_to_deletion(serve, clone):
         width, height = struct.unpack(">II", image.content[16:24])
         assert width > 500 and width / height == pytest.approx(page["width"] / page["height"], abs=0.01)
         for number in ("0", "5", "-1", "99999999999999999999"):
-            problem(await http.get(f"{at}/pages/{number}"), 404)
-            problem(await http.get(f"{at}/pages/{number}.png"), 404)
+            assert_problem(await http.get(f"{at}/pages/{number}"), 404)
+            assert_problem(await http.get(f"{at}/pages/{number}.png"), 404)
         for query in ("first=0", "first=x", "last=0"):
-            problem(await http.get(f"{at}/text?{query}"), 422)
+            assert_problem(await http.get(f"{at}/text?{query}"), 422)
 
-        assert originals(home) == [f"{server.scope.org_id}/{document_id}/Rechnung_Marz.pdf"]
-        assert (rows(clone, "documents"), rows(clone, "document_pages")) == (1, 4)
+        assert stored_files(home) == [f"{server.scope.org_id}/{document_id}/Rechnung_Marz.pdf"]
+        assert (count_rows(clone, "documents"), count_rows(clone, "document_pages")) == (1, 4)
         deleted = await http.delete(at)
         assert (deleted.status_code, deleted.content) == (204, b"")
         for gone in (at, f"{at}/text", f"{at}/pages/1", f"{at}/pages/1.png"):
-            problem(await http.get(gone), 404)
-        problem(await http.delete(at), 404)
-        assert originals(home) == []
-        assert (rows(clone, "documents"), rows(clone, "document_pages")) == (0, 0)
+            assert_problem(await http.get(gone), 404)
+        assert_problem(await http.delete(at), 404)
+        assert stored_files(home) == []
+        assert (count_rows(clone, "documents"), count_rows(clone, "document_pages")) == (0, 0)
         assert not (home / "files" / str(server.scope.org_id) / str(document_id)).exists()
 
 
-async def test_a_document_lists_what_was_inside_it(serve):
+async def test_document_lists_its_attachments(serve):
     source = (
         b"From: a@example.com\nContent-Type: multipart/mixed; boundary=q\n\n--q\n\nSee below.\n--q\n"
         b"Content-Type: text/plain; name=b.txt\n\nTotal: 1\n--q--\n"
@@ -120,7 +119,7 @@ async def test_a_document_lists_what_was_inside_it(serve):
         mail_id = await server.wait_until_read(UUID(uploaded.json()["id"]))
         found = (await http.get(f"/api/documents/{mail_id}")).json()
         (child,) = found["children"]
-        assert list(child) == SHAPE
+        assert list(child) == DOCUMENT_KEYS
         assert (child["filename"], child["parent_document_id"]) == ("b.txt", str(mail_id))
         assert [warning["code"] for warning in found["warnings"]] == ["enclosed_apart"]
         await server.wait_until_read(UUID(child["id"]))
@@ -128,27 +127,27 @@ async def test_a_document_lists_what_was_inside_it(serve):
         listed = (await http.get("/api/documents", params={"parent_document_id": str(mail_id)})).json()
         assert [item["id"] for item in listed["items"]] == [child["id"]]
         assert (await http.delete(f"/api/documents/{mail_id}")).status_code == 204
-        problem(await http.get(f"/api/documents/{child['id']}"), 404)
+        assert_problem(await http.get(f"/api/documents/{child['id']}"), 404)
 
 
-LOCKED = (
+ENCRYPTED_PDF = (
     b"%PDF-1.4\n1 0 obj\n<< /Type /Catalog /Pages 2 0 R >>\nendobj\n"
     b"2 0 obj\n<< /Type /Pages /Kids [] /Count 0 >>\nendobj\ntrailer\n<< /Root 1 0 R /Size 3 /Encrypt "
     b"<< /Filter /Standard /V 1 /R 2 /O <" + b"ab" * 32 + b"> /U <" + b"cd" * 32 + b"> /P -4 >> >>\n%%EOF\n"
 )
-BROKEN = {
+UNREADABLE_FILES = {
     "empty.pdf": b"",
-    "encrypted.pdf": LOCKED,
+    "encrypted.pdf": ENCRYPTED_PDF,
     "unknown.bin": bytes(range(256)) * 20,
 }
 
 
-async def test_a_file_that_cannot_be_read_says_why_and_is_not_extracted(serve):
+async def test_unreadable_file_has_an_error_code_and_cannot_be_extracted(serve):
     async with serve() as server:
         reasons: dict[str, str] = {}
         uploads = {
             name: (await server.http.post("/api/documents", files={"file": (name, content)})).json()["id"]
-            for name, content in BROKEN.items()
+            for name, content in UNREADABLE_FILES.items()
         }
         for name, document_id in uploads.items():
             await server.wait_until_read(UUID(document_id))
@@ -158,17 +157,17 @@ async def test_a_file_that_cannot_be_read_says_why_and_is_not_extracted(serve):
             assert reason[0].isupper() and reason.endswith(".") and "\n" not in reason and len(reason) < 200, reason
             for part in ("text", "pages/1", "pages/1.png"):
                 answer = await server.http.get(f"/api/documents/{document_id}/{part}")
-                assert problem(answer, 409, "document_failed") == reason
+                assert assert_problem(answer, 409, "document_failed") == reason
             for headers in ({}, {"accept": "text/event-stream"}):
                 body = {"document_id": document_id}
                 answer = await server.http.post("/api/agent/extract", json=body, headers=headers)
-                assert problem(answer, 409, "document_failed") == reason
+                assert assert_problem(answer, 409, "document_failed") == reason
         assert "empty" in reasons["empty.pdf"] and "password" in reasons["encrypted.pdf"]
-        # The worker lives: the next document is read.
+        # The worker still works: the next document is read.
         assert await server.upload_text()
 
 
-async def test_an_object_in_the_bucket_becomes_a_document_once(serve):
+async def test_stored_object_is_adopted_as_a_document_once(serve):
     async with serve() as server:
         files, org_id = server.runtime.settings.home / "files", server.scope.org_id
 
@@ -180,36 +179,38 @@ async def test_an_object_in_the_bucket_becomes_a_document_once(serve):
         path = put(f"{org_id}/{uuid4()}/März 1.txt")
         adopted = await server.http.post("/api/documents/adopt", json={"storage_path": path})
         assert adopted.status_code == 201
-        assert list(adopted.json()) == SHAPE
+        assert list(adopted.json()) == DOCUMENT_KEYS
         assert adopted.json()["filename"] == "März 1.txt" and adopted.json()["id"] in path
         await server.wait_until_read(UUID(adopted.json()["id"]))
         assert (await server.get(f"documents/{adopted.json()['id']}"))["status"] == "ready"
-        problem(await server.http.post("/api/documents/adopt", json={"storage_path": path}), 409)
+        assert_problem(await server.http.post("/api/documents/adopt", json={"storage_path": path}), 409)
 
         at_once = {"storage_path": put(f"{org_id}/{uuid4()}/a.txt")}
         answers = await asyncio.gather(*(server.http.post("/api/documents/adopt", json=at_once) for _ in range(5)))
         assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409, 409]
-        # The same bytes are known when they are read.
+        # Byte-identical duplicates are detected when they are read.
         (same,) = [answer.json()["id"] for answer in answers if answer.status_code == 201]
         await server.wait_until_read(UUID(same))
         assert (await server.get(f"documents/{same}"))["duplicate_of"] == adopted.json()["id"]
 
         absent = await server.http.post("/api/documents/adopt", json={"storage_path": f"{org_id}/{uuid4()}/a.txt"})
-        problem(absent, 404)
+        assert_problem(absent, 404)
         foreign = await server.http.post(
             "/api/documents/adopt", json={"storage_path": put(f"{uuid4()}/{uuid4()}/a.txt")}
         )
         assert (foreign.status_code, foreign.content) == (404, absent.content)
         for path in ("a", f"{org_id}/{uuid4()}/../a", f"{org_id}/{uuid4()}/a%2fb", "x" * 3_000):
-            problem(await server.http.post("/api/documents/adopt", json={"storage_path": path}), 422)
-        # Somebody else's document has this id: an object of ours beside it does not tell.
+            assert_problem(await server.http.post("/api/documents/adopt", json={"storage_path": path}), 422)
+        # An id of another organisation's document gets the same answer as a missing object.
         async with server.client() as other:
-            theirs = (await other.post("/api/documents", files={"file": ("b.txt", b"x")})).json()["id"]
-        taken = await server.http.post("/api/documents/adopt", json={"storage_path": put(f"{org_id}/{theirs}/a.txt")})
-        assert (taken.status_code, taken.content) == (404, absent.content)
+            other_document = (await other.post("/api/documents", files={"file": ("b.txt", b"x")})).json()["id"]
+        existing = await server.http.post(
+            "/api/documents/adopt", json={"storage_path": put(f"{org_id}/{other_document}/a.txt")}
+        )
+        assert (existing.status_code, existing.content) == (404, absent.content)
 
 
-async def test_what_is_too_large_is_not_taken(serve):
+async def test_too_large_requests_get_413(serve):
     async def trickle(size: int, head: bytes = b"") -> AsyncIterator[bytes]:
         yield head
         for _ in range(size // 65_536):
@@ -218,45 +219,45 @@ async def test_what_is_too_large_is_not_taken(serve):
     async with serve(max_file_mb=1) as server:
         http, form_type = server.http, {"content-type": "multipart/form-data; boundary=limit"}
         megabyte = 1024 * 1024
-        # Just over the file's own limit, over the request's, the latter without saying so in advance; then JSON.
-        over = await http.post("/api/documents", files={"file": ("a.txt", b"x" * (megabyte + 1))})
-        assert "FIELDMARK_MAX_FILE_MB" in problem(over, 413)
-        problem(await http.post("/api/documents", files={"file": ("a.txt", b"x" * 8 * megabyte)}), 413)
-        head, _ = form(b"a.txt", b"")
+        # Over the limit of a file; over that of a request, with and without Content-Length; JSON bodies.
+        too_large = await http.post("/api/documents", files={"file": ("a.txt", b"x" * (megabyte + 1))})
+        assert_problem(too_large, 413)
+        assert_problem(await http.post("/api/documents", files={"file": ("a.txt", b"x" * 8 * megabyte)}), 413)
+        head, _ = multipart_body(b"a.txt", b"")
         chunked = trickle(8 * megabyte, head.split(b"\r\n--limit--")[0])
-        problem(await http.post("/api/documents", content=chunked, headers=form_type), 413)
+        assert_problem(await http.post("/api/documents", content=chunked, headers=form_type), 413)
         for path in ("/api/documents/adopt", "/api/agent/extract", "/api/agent/correct"):
             json_type = {"content-type": "application/json"}
-            problem(await http.post(path, content=b" " * 3 * megabyte, headers=json_type), 413)
-            problem(await http.post(path, content=trickle(3 * megabyte), headers=json_type), 413)
+            assert_problem(await http.post(path, content=b" " * 3 * megabyte, headers=json_type), 413)
+            assert_problem(await http.post(path, content=trickle(3 * megabyte), headers=json_type), 413)
         assert (await http.get("/api/documents")).json()["items"] == []
-        assert originals(server.runtime.settings.home) == []
-        most = await http.post("/api/documents", files={"file": ("a.txt", b"x" * megabyte)})
-        assert most.status_code == 201
+        assert stored_files(server.runtime.settings.home) == []
+        largest = await http.post("/api/documents", files={"file": ("a.txt", b"x" * megabyte)})
+        assert largest.status_code == 201
 
 
-# The form's parser leaves the file of a part that never ends to the garbage collector.
+# The form parser leaves the file of an unfinished part open.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
-async def test_a_form_without_a_file_is_refused(serve):
+async def test_form_without_a_file_gets_422(serve):
     async with serve() as server:
         form_type = {"content-type": "multipart/form-data; boundary=limit"}
-        problem(await server.http.post("/api/documents"), 422)
-        problem(await server.http.post("/api/documents", data={"file": "no file"}), 422)
-        problem(await server.http.post("/api/documents", files={"other": ("a.txt", b"x")}), 422)
+        assert_problem(await server.http.post("/api/documents"), 422)
+        assert_problem(await server.http.post("/api/documents", data={"file": "no file"}), 422)
+        assert_problem(await server.http.post("/api/documents", files={"other": ("a.txt", b"x")}), 422)
         two = [("file", ("a.txt", b"x")), ("file", ("b.txt", b"x"))]
-        problem(await server.http.post("/api/documents", files=two), 422)
+        assert_problem(await server.http.post("/api/documents", files=two), 422)
         for content, content_type in (
-            (b"no form at all", form_type),
+            (b"not a form", form_type),
             (b'--limit\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\ncut', form_type),
             (b"--limit--\r\n", {"content-type": "multipart/form-data"}),
-            (form(b"a.txt", b"x")[0], {"content-type": "multipart/form-data; boundary=other"}),
+            (multipart_body(b"a.txt", b"x")[0], {"content-type": "multipart/form-data; boundary=other"}),
         ):
             answer = await server.http.post("/api/documents", content=content, headers=content_type)
-            problem(answer, 422)
+            assert_problem(answer, 422)
         assert (await server.get("documents"))["items"] == []
 
 
-NAMES = {
+STORED_FILENAMES = {
     b"../../etc/passwd": "passwd",
     b"..": "document",
     b"a\x01\x7fb.txt": "a__b.txt",
@@ -267,29 +268,29 @@ NAMES = {
 }
 
 
-async def test_a_hostile_filename_stays_a_name(serve, clone):
+async def test_hostile_filename_is_sanitised(serve, clone):
     async with serve() as server:
-        # Nobody reads them: what is answered of each stays as it was.
-        await as_owner(clone, "alter table public.documents disable trigger enqueue_reading")
-        for filename, kept in NAMES.items():
-            body, headers = form(filename, b"Total: 1")
+        # The files are not read, so the answers stay the same.
+        await execute_as_owner(clone, "alter table public.documents disable trigger enqueue_reading")
+        for filename, stored_name in STORED_FILENAMES.items():
+            body, headers = multipart_body(filename, b"Total: 1")
             answer = await server.http.post("/api/documents", content=body, headers=headers)
             assert answer.status_code == 201, filename
             document = answer.json()
-            assert document["filename"] == kept and len(kept.encode()) <= 255
+            assert document["filename"] == stored_name and len(stored_name.encode()) <= 255
             found = await server.get(f"documents/{document['id']}")
             assert found == document | {"warnings": [], "children": []}
             folder = server.runtime.settings.home / "files" / str(server.scope.org_id) / document["id"]
             [original] = folder.iterdir()
             assert original.is_file() and original.name.isascii() and original.name.isprintable()
-        assert len(originals(server.runtime.settings.home)) == len(NAMES)
-        # A NUL is refused or replaced, and nothing after it decides.
-        body, headers = form(b"a.txt\0.exe", b"Total: 1")
+        assert len(stored_files(server.runtime.settings.home)) == len(STORED_FILENAMES)
+        # A NUL is refused or replaced; the text after it does not become the extension.
+        body, headers = multipart_body(b"a.txt\0.exe", b"Total: 1")
         answer = await server.http.post("/api/documents", content=body, headers=headers)
         assert answer.status_code == 422 or answer.json()["filename"] == "a.txt_.exe"
 
 
-async def test_the_text_of_many_pages_is_whole(serve):
+async def test_text_of_many_pages_is_complete(serve):
     lines = [f"Item {n}" for n in range(9000)]
     async with serve() as server:
         at = f"/api/documents/{await server.upload_text(chr(10).join(lines))}"
@@ -303,7 +304,7 @@ async def test_the_text_of_many_pages_is_whole(serve):
             assert part.json() == pages[first - 1 : last]
 
 
-async def test_a_key_that_may_start_no_runs_asks_for_no_proposal(serve):
+async def test_auto_create_needs_the_scope_to_start_runs(serve):
     async with serve(with_worker=False) as server:
         scopes = ["documents:read", "documents:write"]
         for more, status in ([], 403), (["runs:write"], 201):
@@ -315,4 +316,4 @@ async def test_a_key_that_may_start_no_runs_asks_for_no_proposal(serve):
                 if not more:
                     body = {"storage_path": "a/b/c"}
                     answer = await robot.post("/api/documents/adopt?auto_create=true", json=body)
-                    problem(answer, 403, "scope_missing")
+                    assert_problem(answer, 403, "scope_missing")

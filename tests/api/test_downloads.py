@@ -5,12 +5,12 @@ from __future__ import annotations
 from uuid import uuid4
 
 import pytest
-from answers import INVOICE, problem
+from answers import INVOICE, assert_problem
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_original_is_downloaded_and_never_shown(serve):
+async def test_original_is_downloaded_and_never_rendered(serve):
     page = b"<script>alert(1)</script><p>Total: 1"
     async with serve() as server:
         uploaded = (await server.http.post("/api/documents", files={"file": ('Größe "1".html', page)})).json()
@@ -33,21 +33,21 @@ async def test_an_original_is_downloaded_and_never_shown(serve):
         assert (await server.http.get(at, headers=same)).status_code == 206
         assert (await server.http.get(at, headers={**same, "if-range": '"other"'})).content == page
         beyond = await server.http.get(at, headers={"range": "bytes=900-"})
-        problem(beyond, 416)
+        assert_problem(beyond, 416)
         assert beyond.headers["content-range"] == f"bytes */{len(page)}"
-        problem(await server.http.get(at, headers={"range": "pages=1-2"}), 400, "bad_request")
+        assert_problem(await server.http.get(at, headers={"range": "pages=1-2"}), 400, "bad_request")
         ends = await server.http.get(at, headers={"range": "bytes=0-2,-3"})
         assert ends.status_code == 206 and ends.headers["content-disposition"] == answer.headers["content-disposition"]
         assert page[:3] in ends.content and page[-3:] in ends.content
-        problem(await server.http.get(f"/api/documents/{uuid4()}/file"), 404)
+        assert_problem(await server.http.get(f"/api/documents/{uuid4()}/file"), 404)
         async with server.client() as stranger:
-            problem(await stranger.get(at), 404)
+            assert_problem(await stranger.get(at), 404)
         for file in (server.runtime.settings.home / "files").rglob("*.html"):
             file.unlink()
-        problem(await server.http.get(at), 404)  # its original is lost
+        assert_problem(await server.http.get(at), 404)  # its original is lost
 
 
-async def test_the_same_bytes_are_known_again_in_their_organisation_only(serve):
+async def test_duplicates_are_detected_within_an_organisation_only(serve):
     async with serve() as server:
         content = INVOICE.read_bytes()
 

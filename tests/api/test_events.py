@@ -1,4 +1,4 @@
-"""/api/runs/{id}/events: a stream that can be cut anywhere and loses nothing, and that costs the others nothing."""
+"""/api/runs/{id}/events: a stream resumes after any event, and slow clients do not block the service."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import anyio
 import httpx
 import psycopg
 import pytest
-from answers import as_owner, events, problem
+from answers import assert_problem, execute_as_owner, parse_events
 
 from extraction_case import until
 from fieldmark.errors import NotFound, Unauthenticated
@@ -40,8 +40,8 @@ TURNS = [
 ]
 
 
-async def start(http: httpx.AsyncClient, document_id: object) -> str:
-    """Starts a run and goes away as soon as it is named."""
+async def start_run(http: httpx.AsyncClient, document_id: object) -> str:
+    """Start a run, read its id from the stream, and disconnect."""
     body = {"document_id": str(document_id)}
     async with http.stream("POST", "/api/agent/extract", json=body, headers=SSE) as stream:
         async for line in stream.aiter_lines():
@@ -50,8 +50,10 @@ async def start(http: httpx.AsyncClient, document_id: object) -> str:
     raise AssertionError("the stream ended before its first event")
 
 
-async def read(http: httpx.AsyncClient, run_id: str, after: int, at_most: int = 10_000) -> list[tuple[int, object]]:
-    """The events behind a number; the connection is cut after `at_most` of them."""
+async def read_events(
+    http: httpx.AsyncClient, run_id: str, after: int, at_most: int = 10_000
+) -> list[tuple[int, object]]:
+    """Return the events after a number; disconnect after `at_most` events."""
     found: list[tuple[int, object]] = []
     headers = {"last-event-id": str(after)} if after else {}
     async with http.stream("GET", f"/api/runs/{run_id}/events", headers=headers) as stream:
@@ -61,46 +63,48 @@ async def read(http: httpx.AsyncClient, run_id: str, after: int, at_most: int = 
             if line:
                 event += line + "\n"
                 continue
-            found += events(event + "\n")
+            found += parse_events(event + "\n")
             event = ""
             if len(found) >= at_most:
                 break
     return found
 
 
-def unread(writer: asyncio.StreamWriter) -> int:
-    """Bytes that have come to this end and that nobody has taken."""
+def unread_bytes(writer: asyncio.StreamWriter) -> int:
+    """Return the number of bytes in the receive buffer of the socket."""
     return struct.unpack("i", fcntl.ioctl(writer.get_extra_info("socket").fileno(), termios.FIONREAD, bytes(4)))[0]
 
 
-async def test_a_stream_cut_anywhere_goes_on_where_it_was(serve):
+async def test_stream_resumes_after_any_event(serve):
     async with serve(Script(TURNS)) as server:
         body = {"document_id": str(await server.upload_text())}
-        live = events((await server.http.post("/api/agent/extract", json=body, headers=SSE)).text)
+        live = parse_events((await server.http.post("/api/agent/extract", json=body, headers=SSE)).text)
         at = f"/api/runs/{live[0][1]['run_id']}/events"
-        whole = events((await server.http.get(at)).text)
+        whole = parse_events((await server.http.get(at)).text)
         assert whole == live
         assert [number for number, _ in whole] == list(range(1, len(whole) + 1))
         assert len(whole) > 12 and whole[-2][1] == {"type": "text", "text": "Done:\n\n id: 7\ndata: {}\r\n\u2028 ✓"}
         for cut in range(len(whole) + 1):
             rest = await server.http.get(at, headers={"last-event-id": str(cut)})
-            assert whole[:cut] + events(rest.text) == whole, cut
-        for foreign in (len(whole) + 1, 999_999_999):
-            answer = await server.http.get(at, headers={"last-event-id": str(foreign)})
-            assert "no event of this run" in problem(answer, 400)
-        assert events((await server.http.get(at, headers={"last-event-id": ""})).text) == whole
+            assert whole[:cut] + parse_events(rest.text) == whole, cut
+        for number in (len(whole) + 1, 999_999_999):
+            answer = await server.http.get(at, headers={"last-event-id": str(number)})
+            assert_problem(answer, 400)
+        assert parse_events((await server.http.get(at, headers={"last-event-id": ""})).text) == whole
         for garbage in ("x", "-1", "1.0", "1e1", "0x1", "1 2", "9" * 10, "\xb2", "null"):
             answer = await server.http.get(at, headers={"last-event-id": garbage.encode("latin-1")})
-            assert "Last-Event-ID" in problem(answer, 400), garbage
+            assert_problem(answer, 400)
 
 
-async def test_a_run_whose_events_are_kept_no_longer_says_so(serve, clone):
+async def test_expired_events_get_410(serve, clone):
     async with serve(Script(TURNS)) as server:
         body = {"document_id": str(await server.upload_text())}
-        live = events((await server.http.post("/api/agent/extract", json=body, headers=SSE)).text)
+        live = parse_events((await server.http.post("/api/agent/extract", json=body, headers=SSE)).text)
         at = f"/api/runs/{live[0][1]['run_id']}/events"
         for ended_days_ago, status in ((0.5, 200), (2, 410)):
-            await as_owner(clone, "update public.runs set finished_at = now() - %s * interval '1 day'", ended_days_ago)
+            await execute_as_owner(
+                clone, "update public.runs set finished_at = now() - %s * interval '1 day'", ended_days_ago
+            )
             await clear_up(server.runtime.database, Settings(_env_file=None, keep_days=1))
             for headers in ({}, {"last-event-id": "1"}, {"last-event-id": str(len(live))}):
                 answer = await server.http.get(at, headers=headers)
@@ -108,16 +112,16 @@ async def test_a_run_whose_events_are_kept_no_longer_says_so(serve, clone):
                 assert status == 200 or answer.json()["code"] == "events_forgotten"
 
 
-async def test_readers_that_do_not_read_hold_nothing_up(serve, clone):
-    let_go = asyncio.Event()
+async def test_clients_that_do_not_read_block_nothing(serve, clone):
+    released = asyncio.Event()
 
     async def wait_for_release(_: object) -> list[object]:
-        await let_go.wait()
+        await released.wait()
         return [text("Done.")]
 
     async with serve(Script([wait_for_release]), pool_size=2) as server:
-        run_id = await start(server.http, await server.upload_text())
-        # More than all buffers between here and there take.
+        run_id = await start_run(server.http, await server.upload_text())
+        # More than the socket buffers hold.
         with psycopg.connect(clone.owner_url) as conn:
             conn.execute(
                 "insert into public.run_events (run_id, org_id, number, body) "
@@ -127,34 +131,34 @@ async def test_readers_that_do_not_read_hold_nothing_up(serve, clone):
         port = int(server.base_url.rsplit(":", 1)[1])
         request = f"GET /api/runs/{run_id}/events HTTP/1.1\r\nhost: x\r\n"
         request += f"authorization: {server.http.headers['authorization']}\r\n\r\n"
-        silent = []
+        writers = []
         for _ in range(6):
             reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
             writer.write(request.encode())
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
-            silent.append(writer)
-        # They are being sent events, and are stuck in that.
-        await until(lambda: all(unread(writer) > 100_000 for writer in silent), PATIENCE)
+            writers.append(writer)
+        # Sending to them blocks.
+        await until(lambda: all(unread_bytes(writer) > 100_000 for writer in writers), PATIENCE)
         for _ in range(10):
             assert (await server.http.get(f"/api/runs/{run_id}")).status_code == 200
-        # Whatever is busy is so for a moment: a reader who had a connection would never give it back.
+        # A blocked stream holds no database connection.
         await until(lambda: server.runtime.database.pool_stats().busy == 0, PATIENCE)
-        for writer in silent:
+        for writer in writers:
             writer.close()
-        let_go.set()
-        assert (await read(server.http, run_id, 16))[-1][1]["complete"] is True
+        released.set()
+        assert (await read_events(server.http, run_id, 16))[-1][1]["complete"] is True
 
 
-async def test_deltas_are_the_beginning_of_what_comes_next_for_whoever_asks_and_whenever(serve):
-    words = "I read \u2713\U0001f600\r\n\nid: 7\ndata: {}\n\n, and so on, until the end of it."
-    think, write = asyncio.Event(), asyncio.Event()
+async def test_deltas_are_prefixes_of_the_next_event_and_are_not_stored(serve):
+    answer_text = "I read \u2713\U0001f600\r\n\nid: 7\ndata: {}\n\n, and so on, until the end of it."
+    may_think, may_write = asyncio.Event(), asyncio.Event()
     turns = [
-        pause_midway(think.wait, thinking("First of all I think, and then I read."), call("get_document_text", {})),
-        pause_midway(write.wait, text(words)),
+        pause_midway(may_think.wait, thinking("First of all I think, and then I read."), call("get_document_text", {})),
+        pause_midway(may_write.wait, text(answer_text)),
     ]
 
-    async def each(stream: httpx.Response) -> AsyncIterator[tuple[int | None, dict[str, Any]]]:
-        """(number, or None without one; object) of each event, as they come."""
+    async def iterate_events(stream: httpx.Response) -> AsyncIterator[tuple[int | None, dict[str, Any]]]:
+        """Yield (number, or None without an id; body) of each event."""
         part: dict[str, str] = {}
         async for line in stream.aiter_lines():
             if line.startswith(("id: ", "data: ")):
@@ -170,48 +174,52 @@ async def test_deltas_are_the_beginning_of_what_comes_next_for_whoever_asks_and_
             asyncio.timeout(PATIENCE),
             server.http.stream("POST", "/api/agent/extract", json=body, **ask) as stream,
         ):
-            live, kept, gathered = each(stream), [], []
-            async for number, said in live:
+            live, stored, deltas = iterate_events(stream), [], []
+            async for number, body in live:
                 if number is None:
-                    gathered.append((kept[-1][0], said))
-                    think.set()
-                    if "text_delta" in said:
+                    deltas.append((stored[-1][0], body))
+                    may_think.set()
+                    if "text_delta" in body:
                         break
                 else:
-                    kept.append((number, said))
-            run_id = kept[0][1]["run_id"]
-            # Another comes while the model is in the middle of it, one has not asked, and one asks for JSON.
+                    stored.append((number, body))
+            run_id = stored[0][1]["run_id"]
+            # A second stream starts in the middle of a block; a third one does not ask for deltas.
             at = f"/api/runs/{run_id}/events"
-            begun = {"params": {"deltas": "true"}, "headers": {"last-event-id": str(kept[-1][0])}}
-            async with server.http.stream("GET", at, **begun) as second:
-                patient = asyncio.create_task(read(server.http, run_id, 0))
-                write.set()
-                rest = [event async for event in each(second)]
-            kept += [event async for event in live if event[0]]
-        assert await patient == kept and rest == kept[-2:]  # who comes in the middle of a block hears the next one
-        assert events((await server.http.get(at, params={"deltas": "true"})).text) == kept  # nothing of them was kept
-    texts = {name: "".join(said.get(name, "") for _, said in gathered) for name in ("thinking_delta", "text_delta")}
-    whole = {name: said for _, body in kept for name, said in body.items() if name in ("thinking", "text")}
-    assert whole == {"thinking": "First of all I think, and then I read.", "text": words}
+            resumed = {"params": {"deltas": "true"}, "headers": {"last-event-id": str(stored[-1][0])}}
+            async with server.http.stream("GET", at, **resumed) as second:
+                reader = asyncio.create_task(read_events(server.http, run_id, 0))
+                may_write.set()
+                rest = [event async for event in iterate_events(second)]
+            stored += [event async for event in live if event[0]]
+        assert (
+            await reader == stored and rest == stored[-2:]
+        )  # a stream that starts within a block gets no deltas of it
+        assert (
+            parse_events((await server.http.get(at, params={"deltas": "true"})).text) == stored
+        )  # deltas are not stored
+    texts = {name: "".join(body.get(name, "") for _, body in deltas) for name in ("thinking_delta", "text_delta")}
+    whole = {name: body for _, body in stored for name, body in body.items() if name in ("thinking", "text")}
+    assert whole == {"thinking": "First of all I think, and then I read.", "text": answer_text}
     for name, beginning in texts.items():
         assert beginning and whole[name.removesuffix("_delta")].startswith(beginning), name
-    # Each was told right before the event that it is the beginning of.
-    numbers = {name: number for number, body in kept for name in body if name in ("thinking", "text")}
-    assert {number + 1 for number, _ in gathered} == set(numbers.values())
+    # Each delta comes right before the event that contains its text.
+    numbers = {name: number for number, body in stored for name in body if name in ("thinking", "text")}
+    assert {number + 1 for number, _ in deltas} == set(numbers.values())
 
 
 @pytest.mark.parametrize("table", ["runs", "documents"])
-async def test_a_reader_hears_at_once_of_a_run_that_is_deleted(case, table):
+async def test_stream_ends_at_once_when_its_run_is_deleted(case, table):
     row = {"runs": (run_id := await case.queue_run()), "documents": case.document_id}
     following = follow(case.database, case.scope, run_id, poll_seconds=600)
     waiting = asyncio.ensure_future(anext(following))
-    await asyncio.wait({waiting}, timeout=0.2)  # it listens by now, or looks for the first time later
+    await asyncio.wait({waiting}, timeout=0.2)  # by now it listens, or has not queried yet
     case.sql(f"delete from public.{table} where id = %s", row[table])
     with pytest.raises(NotFound):
-        await asyncio.wait_for(waiting, PATIENCE)  # fewer seconds than it would look after by itself
+        await asyncio.wait_for(waiting, PATIENCE)  # less than the polling interval
 
 
-async def test_a_reader_whose_token_or_key_has_expired_is_cut_off(case):
+async def test_stream_ends_when_its_token_expires(case):
     run_id = await case.queue_run()
     for minutes, ends in ((1, False), (-1, True)):
         scope = replace(case.scope, expires_at=datetime.now(UTC) + timedelta(minutes=minutes))
@@ -224,20 +232,20 @@ async def test_a_reader_whose_token_or_key_has_expired_is_cut_off(case):
         await following.aclose()
 
 
-async def test_a_reader_that_is_cut_off_in_the_middle_of_a_statement_costs_no_connection(case):
+async def test_client_that_disconnects_during_a_query_returns_its_connection(case):
     run_id = await case.queue_run()
-    at_work = """select pid, wait_event_type = 'Lock' as held from pg_stat_activity
+    connections = """select pid, wait_event_type = 'Lock' as held from pg_stat_activity
                  where datname = current_database() and application_name = 'fieldmark' and usename <> current_user"""
     async with case.database.as_user(case.scope):
         pass  # the pool has its connection
-    before = {row["pid"] for row in case.sql(at_work)}
+    pids_before = {row["pid"] for row in case.sql(connections)}
     with psycopg.connect(case.owner_url) as owner:
         owner.execute("lock table public.run_events")
         async with anyio.create_task_group() as readers:
             readers.start_soon(anext, follow(case.database, case.scope, run_id))
-            await until(lambda: any(row["held"] for row in case.sql(at_work)))
+            await until(lambda: any(row["held"] for row in case.sql(connections)))
             readers.cancel_scope.cancel()
-    await until(lambda: not any(row["held"] for row in case.sql(at_work)))
+    await until(lambda: not any(row["held"] for row in case.sql(connections)))
     async with case.database.as_user(case.scope):
         pass
-    assert before <= {row["pid"] for row in case.sql(at_work)}
+    assert pids_before <= {row["pid"] for row in case.sql(connections)}

@@ -1,5 +1,5 @@
-"""Every operation of the description refuses the same callers and the same bad input with the same code, at things that
-exist, and changes nothing."""
+"""Every operation of the OpenAPI description refuses the same callers and invalid input with the same codes, and
+changes nothing."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from uuid import uuid4
 import httpx
 import psycopg
 import pytest
-from answers import as_owner, problem
-from people import invited, joined, org_of
+from answers import assert_problem, execute_as_owner
+from members import create_invitation, create_org, new_member
 
 from fieldmark.api.permissions import NO_SCOPE_NEEDED, PEOPLE_ONLY, SAFE_METHODS, SECOND_SCOPES, required_scope
 from fieldmark.api.request_guard import PUBLIC_PATHS
@@ -24,22 +24,22 @@ from running_server import Clone
 
 pytestmark = pytest.mark.anyio
 
-# It lists the caller's own.
-OF_NO_ORGANISATION = {("GET", "/api/organisations")}
+# Lists the caller's own organisations.
+WITHOUT_ORGANISATION = {("GET", "/api/organisations")}
 
 JSON = {"content-type": "application/json"}
 
 
-def operations(openapi: dict[str, Any], names: dict[str, str]) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-    """Method, template, address with what is there, and description of each."""
+def operations(openapi: dict[str, Any], ids: dict[str, str]) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+    """Yield the method, path template, path with existing ids, and description of each operation that needs a token."""
     for path, item in openapi["paths"].items():
         if path.startswith("/api/") and path not in PUBLIC_PATHS:
             for verb, operation in item.items():
-                yield verb.upper(), path, re.sub(r"\{(\w+)\}", lambda found: names[found[1]], path), operation
+                yield verb.upper(), path, re.sub(r"\{(\w+)\}", lambda found: ids[found[1]], path), operation
 
 
-def everything(clone: Clone) -> dict[str, str]:
-    """A fingerprint of each table. (When a key was last used is noted of any request that it has sent.)"""
+def table_hashes(clone: Clone) -> dict[str, str]:
+    """Return a hash of each table. `last_used_at` is left out: each request of a key changes it."""
     with psycopg.connect(clone.owner_url) as owner:
         tables = owner.execute("select tablename from pg_tables where schemaname = 'public'").fetchall()
         rows = (
@@ -48,44 +48,46 @@ def everything(clone: Clone) -> dict[str, str]:
         return {table: str(owner.execute(rows.format(table).encode()).fetchone()) for (table,) in tables}
 
 
-async def key_of(http: httpx.AsyncClient, *scopes: str) -> dict[str, str]:
-    made = await http.post("/api/keys", json={"name": "k", "scopes": list(scopes or Permission)})
-    assert made.status_code == 201, made.text
-    return made.json()
+async def create_key(http: httpx.AsyncClient, *scopes: str) -> dict[str, str]:
+    answer = await http.post("/api/keys", json={"name": "k", "scopes": list(scopes or Permission)})
+    assert answer.status_code == 201, answer.text
+    return answer.json()
 
 
 async def test_every_operation_refuses_callers_and_input_with_the_same_codes(serve, clone, openapi):
     async with serve() as server, server.client() as stranger:
-        org = await org_of(server.http)
+        org = await create_org(server.http)
         server.http.headers["x-org-id"] = org
         document = str(await server.upload_text())
         run = (await server.http.post("/api/agent/extract", json={"document_id": document})).json()
-        revoked, expired, used = [await key_of(server.http) for _ in range(3)]
-        theirs = await key_of(stranger)
-        lacking = {scope: await key_of(server.http, *(set(Permission) - {scope})) for scope in Permission}
-        invitation = await invited(server.http, org)
+        revoked, expired, unused_key = [await create_key(server.http) for _ in range(3)]
+        stranger_key = await create_key(stranger)
+        keys_without_scope = {
+            scope: await create_key(server.http, *(set(Permission) - {scope})) for scope in Permission
+        }
+        invitation = await create_invitation(server.http, org)
         schema = (await server.http.post("/api/schemas", json={"name": "s", "schema": {"type": "object"}})).json()
         prompt = (await server.http.post("/api/prompts", json={"name": "p", "content": "Read."})).json()
         tag = (await server.http.post("/api/tags", json={"name": "t"})).json()
         thread = (await server.http.post("/api/threads", json={"document_id": document})).json()
         await server.http.delete(f"/api/keys/{revoked['id']}")
-        await as_owner(clone, "update public.api_keys set expires_at = now() where id = %s", expired["id"])
+        await execute_as_owner(clone, "update public.api_keys set expires_at = now() where id = %s", expired["id"])
         async with (
-            joined(server, org, "viewer") as (viewer, user),
-            server.client_with_token(revoked["key"]) as past,
-            server.client_with_token(expired["key"]) as over,
-            server.client_with_token(theirs["key"]) as other,
+            new_member(server, org, "viewer") as (viewer, user),
+            server.client_with_token(revoked["key"]) as revoked_client,
+            server.client_with_token(expired["key"]) as expired_client,
+            server.client_with_token(stranger_key["key"]) as stranger_robot,
             server.client_with_token("") as robot,
-            httpx.AsyncClient(base_url=server.base_url) as nobody,
+            httpx.AsyncClient(base_url=server.base_url) as anonymous,
         ):
-            names = {
+            ids = {
                 "document_id": document,
                 "extraction_id": run["extraction"]["id"],
                 "run_id": run["run_id"],
                 "organisation_id": org,
                 "user_id": str(user),
                 "invitation_id": invitation["id"],
-                "key_id": used["id"],
+                "key_id": unused_key["id"],
                 "number": "1",
                 "schema_id": schema["id"],
                 "schema_revid": schema["schema_revid"],
@@ -94,11 +96,11 @@ async def test_every_operation_refuses_callers_and_input_with_the_same_codes(ser
                 "tag_id": tag["id"],
                 "thread_id": thread["id"],
             }
-            before = everything(clone)
-            asked = set()
-            for method, template, path, operation in operations(openapi, names):
-                known = operation.get("parameters", [])
-                query = {one["name"]: "a" for one in known if one["in"] == "query" and one.get("required")}
+            before = table_hashes(clone)
+            tested_scopes = set()
+            for method, template, path, operation in operations(openapi, ids):
+                parameters = operation.get("parameters", [])
+                query = {one["name"]: "a" for one in parameters if one["in"] == "query" and one.get("required")}
 
                 async def ask(
                     http: httpx.AsyncClient, body: str = "{}", method=method, path=path, query=query, **more: str
@@ -108,37 +110,37 @@ async def test_every_operation_refuses_callers_and_input_with_the_same_codes(ser
                     assert "private" in answer.headers["cache-control"]
                     return answer
 
-                problem(await ask(nobody), 401)
-                problem(await ask(past), 401, "key_revoked")
-                problem(await ask(over), 401, "key_expired")
-                assert "'unknown'" in problem(await ask(server.http, unknown="1"), 422)
+                assert_problem(await ask(anonymous), 401)
+                assert_problem(await ask(revoked_client), 401, "key_revoked")
+                assert_problem(await ask(expired_client), 401, "key_expired")
+                assert_problem(await ask(server.http, unknown="1"), 422)
                 if "application/json" in operation.get("requestBody", {}).get("content", {}):
-                    problem(await ask(server.http, body='{"a": '), 422)
-                if "before" in {one["name"] for one in known}:
-                    of_another = str(Cursor("others", Position(datetime.now(UTC) + timedelta(days=1), uuid4())))
-                    problem(await ask(server.http, before=of_another), 422)
+                    assert_problem(await ask(server.http, body='{"a": '), 422)
+                if "before" in {one["name"] for one in parameters}:
+                    foreign_cursor = str(Cursor("others", Position(datetime.now(UTC) + timedelta(days=1), uuid4())))
+                    assert_problem(await ask(server.http, before=foreign_cursor), 422)
                 if (method, template) in PEOPLE_ONLY:
-                    problem(await ask(other), 403, "person_needed")
+                    assert_problem(await ask(stranger_robot), 403, "person_needed")
                 elif (method, template) not in NO_SCOPE_NEEDED:
                     needed = required_scope(method, template)
-                    also = SECOND_SCOPES.get((method, template))
-                    scopes = [one.value for one in (needed, also) if one is not None]
+                    second = SECOND_SCOPES.get((method, template))
+                    scopes = [one.value for one in (needed, second) if one is not None]
                     assert needed is not None and operation["security"] == [{"HTTPBearer": scopes}]
-                    robot.headers["authorization"] = f"Bearer {lacking[needed]['key']}"
-                    problem(await ask(robot), 403, "scope_missing")
-                    asked.add(needed)
-                    if (method, template) in OF_NO_ORGANISATION:
+                    robot.headers["authorization"] = f"Bearer {keys_without_scope[needed]['key']}"
+                    assert_problem(await ask(robot), 403, "scope_missing")
+                    tested_scopes.add(needed)
+                    if (method, template) in WITHOUT_ORGANISATION:
                         continue
-                    other.headers["x-org-id"] = org
-                    problem(await ask(other), 404)
-                    del other.headers["x-org-id"]
+                    stranger_robot.headers["x-org-id"] = org
+                    assert_problem(await ask(stranger_robot), 404)
+                    del stranger_robot.headers["x-org-id"]
                     if method not in SAFE_METHODS and not needed.is_read_only:
-                        problem(await ask(viewer), 403, "read_only")
-            assert asked == set(Permission)
-            assert everything(clone) == before
+                        assert_problem(await ask(viewer), 403, "read_only")
+            assert tested_scopes == set(Permission)
+            assert table_hashes(clone) == before
 
 
-HOLDS: dict[Permission, set[str]] = {
+READABLE_BY_SCOPE: dict[Permission, set[str]] = {
     Permission.DOCUMENTS_READ: {"documents"},
     Permission.EXTRACTIONS_READ: {"extractions", "documents", "schemas"},
     Permission.SCHEMAS_READ: {"schemas"},
@@ -146,38 +148,40 @@ HOLDS: dict[Permission, set[str]] = {
     Permission.MEMBERS_WRITE: {"invitations"},
     Permission.KEYS_READ: {"keys"},
 }
-"""What the answers to a key with one scope hold, of one sign for each kind of thing; other scopes none."""
+"""Kinds of data in the answers to a key with only this scope. Other scopes return none of them."""
 
 
-async def test_an_answer_to_a_key_holds_nothing_but_what_its_scope_is_for(serve, clone, openapi):
-    signs = {name: f"zq{name}qz" for name in ("documents", "extractions", "schemas", "runs", "invitations", "keys")}
+async def test_answers_to_a_key_contain_only_what_its_scope_allows(serve, clone, openapi):
+    markers = {name: f"zq{name}qz" for name in ("documents", "extractions", "schemas", "runs", "invitations", "keys")}
     async with serve() as server, server.client() as guest:
-        org = await org_of(server.http)
+        org = await create_org(server.http)
         server.http.headers["x-org-id"] = org
-        document = str(await server.upload_text(f"Total 12 {signs['documents']}", name=f"{signs['documents']}.txt"))
-        invitation = await invited(server.http, org, email=f"{signs['invitations']}@example.org")
-        joining = await invited(server.http, org)
-        assert (await guest.post("/api/invitations/accept", json={"token": joining["token"]})).is_success
+        document = str(await server.upload_text(f"Total 12 {markers['documents']}", name=f"{markers['documents']}.txt"))
+        invitation = await create_invitation(server.http, org, email=f"{markers['invitations']}@example.org")
+        invitation_to_accept = await create_invitation(server.http, org)
+        assert (await guest.post("/api/invitations/accept", json={"token": invitation_to_accept["token"]})).is_success
         (user,) = [
             one["user_id"]
             for one in (await server.http.get(f"/api/organisations/{org}/members")).json()["items"]
             if one["user_id"] != str(server.scope.user_id)
         ]
-        body = {"name": signs["schemas"], "schema": {"type": "object", "title": signs["schemas"]}}
+        body = {"name": markers["schemas"], "schema": {"type": "object", "title": markers["schemas"]}}
         schema = (await server.http.post("/api/schemas", json=body)).json()
-        prompt = (await server.http.post("/api/prompts", json={"name": "p", "content": signs["schemas"]})).json()
+        prompt = (await server.http.post("/api/prompts", json={"name": "p", "content": markers["schemas"]})).json()
         tag = (await server.http.post("/api/tags", json={"name": "t"})).json()
-        body = {"document_id": document, "schema_revid": schema["schema_revid"], "instructions": signs["runs"]}
+        body = {"document_id": document, "schema_revid": schema["schema_revid"], "instructions": markers["runs"]}
         run = (await server.http.post("/api/agent/extract", json=body)).json()
         extraction = run["extraction"]["id"]
-        field = {"path": "total", "value": signs["extractions"]}
+        field = {"path": "total", "value": markers["extractions"]}
         assert (await server.http.patch(f"/api/extractions/{extraction}/fields", json=field)).is_success
         assert (await server.http.post(f"/api/extractions/{extraction}/complete")).is_success
-        thread = (await server.http.post("/api/threads", json={"document_id": document, "title": signs["runs"]})).json()
+        thread = (
+            await server.http.post("/api/threads", json={"document_id": document, "title": markers["runs"]})
+        ).json()
         await server.http.patch(f"/api/threads/{thread['id']}", json={"shared": True})
-        key = await key_of(server.http, "usage:read")
-        await server.http.post("/api/keys", json={"name": signs["keys"], "scopes": ["usage:read"]})
-        names = {
+        key = await create_key(server.http, "usage:read")
+        await server.http.post("/api/keys", json={"name": markers["keys"], "scopes": ["usage:read"]})
+        ids = {
             "document_id": document,
             "extraction_id": extraction,
             "run_id": run["run_id"],
@@ -193,17 +197,17 @@ async def test_an_answer_to_a_key_holds_nothing_but_what_its_scope_is_for(serve,
             "tag_id": tag["id"],
             "thread_id": thread["id"],
         }
-        held: dict[Permission, set[str]] = {}
+        found_by_scope: dict[Permission, set[str]] = {}
         for scope in Permission:
-            routes = [one for one in operations(openapi, names) if required_scope(one[0], one[1]) is scope]
-            async with server.client_with_token((await key_of(server.http, scope))["key"]) as robot:
+            routes = [one for one in operations(openapi, ids) if required_scope(one[0], one[1]) is scope]
+            async with server.client_with_token((await create_key(server.http, scope))["key"]) as robot:
                 for method, template, path, operation in routes:
                     if method == "DELETE" or template.endswith("/events"):
                         continue
-                    known = {one["name"] for one in operation.get("parameters", []) if one["in"] == "query"}
-                    query = {"q": " ".join(signs.values()), "path": "total"}
-                    query = {name: value for name, value in query.items() if name in known}
+                    query_names = {one["name"] for one in operation.get("parameters", []) if one["in"] == "query"}
+                    query = {"q": " ".join(markers.values()), "path": "total"}
+                    query = {name: value for name, value in query.items() if name in query_names}
                     answer = await robot.request(method, path, params=query, content="{}", headers=JSON)
-                    found = {name for name, sign in signs.items() if sign in answer.text}
-                    held.setdefault(scope, set()).update(found)
-        assert {scope: found for scope, found in held.items() if found} == HOLDS
+                    found = {name for name, marker in markers.items() if marker in answer.text}
+                    found_by_scope.setdefault(scope, set()).update(found)
+        assert {scope: found for scope, found in found_by_scope.items() if found} == READABLE_BY_SCOPE

@@ -1,4 +1,4 @@
-"""/api/extractions/{id}/export over HTTP: each format, whose it is, and what it is called."""
+"""/api/extractions/{id}/export: formats, file names and access."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import lxml.html
 import openpyxl
 import pytest
-from answers import INVOICE, problem
+from answers import INVOICE, assert_problem
 
 from fieldmark.services.exports import export as exporting
 from fieldmark.stores import extractions
@@ -17,7 +17,7 @@ from fieldmark.stores import extractions
 pytestmark = pytest.mark.anyio
 
 FIELDS = {"number": "INV/2023/03/0008", "total": 279.84, "items": [{"name": "=cmd"}, {"name": "Chair"}]}
-PROOF = {
+EVIDENCE = {
     "state": "found",
     "match": "exact",
     "page": 1,
@@ -27,18 +27,18 @@ PROOF = {
 }
 
 
-async def extracted(server, filename: str, content: bytes, proof: dict[str, object] = PROOF) -> UUID:
+async def add_extraction(server, filename: str, content: bytes, evidence: dict[str, object] = EVIDENCE) -> UUID:
     answer = await server.http.post("/api/documents", files={"file": (filename, content)})
     document_id = await server.wait_until_read(UUID(answer.json()["id"]))
     async with server.runtime.database.as_user(server.scope) as conn:
-        made = await extractions.add(conn, org_id=server.scope.org_id, document_id=document_id, schema=None)
-        await extractions.save_fields(conn, made, FIELDS, {"number": 0.97}, {"number": proof})
-    return made
+        extraction_id = await extractions.add(conn, org_id=server.scope.org_id, document_id=document_id, schema=None)
+        await extractions.save_fields(conn, extraction_id, FIELDS, {"number": 0.97}, {"number": evidence})
+    return extraction_id
 
 
-async def test_an_extraction_as_each_kind_of_file(serve):
+async def test_extraction_is_exported_in_each_format(serve):
     async with serve() as server:
-        made = await extracted(server, "März ;1.pdf", INVOICE.read_bytes())
+        made = await add_extraction(server, "März ;1.pdf", INVOICE.read_bytes())
         at = f"/api/extractions/{made}/export"
 
         answer = await server.http.get(at)
@@ -69,21 +69,23 @@ async def test_an_extraction_as_each_kind_of_file(serve):
         assert len(root.xpath("//img[starts-with(@src,'data:image/png;base64,')]")) == 1
         assert len(root.xpath("//a[contains(@class,'box')]")) == 1
 
-        problem(await server.http.get(f"{at}?format=csv&list=nothing"), 404)
-        problem(await server.http.get(f"{at}?format=xlsx&list=items"), 422)
-        problem(await server.http.get(f"{at}?format=pdf"), 422)
-        problem(await server.http.get(f"/api/extractions/{uuid4()}/export"), 404)
+        assert_problem(await server.http.get(f"{at}?format=csv&list=nothing"), 404)
+        assert_problem(await server.http.get(f"{at}?format=xlsx&list=items"), 422)
+        assert_problem(await server.http.get(f"{at}?format=pdf"), 422)
+        assert_problem(await server.http.get(f"/api/extractions/{uuid4()}/export"), 404)
         async with server.client() as stranger:
-            for wanted in exporting.FORMATS:
-                problem(await stranger.get(f"{at}?format={wanted}"), 404)
+            for format_name in exporting.FORMATS:
+                assert_problem(await stranger.get(f"{at}?format={format_name}"), 404)
 
 
-async def test_a_document_without_pages_of_its_own_or_without_its_original_is_shown_all_the_same(serve):
+async def test_html_export_of_a_text_file_and_of_a_document_without_its_original(serve):
     async with serve() as server:
-        made = await extracted(server, "a.txt", b"Number: INV/2023/03/0008\n" + b"line\n" * 400, PROOF | {"page": 3})
+        made = await add_extraction(
+            server, "a.txt", b"Number: INV/2023/03/0008\n" + b"line\n" * 400, EVIDENCE | {"page": 3}
+        )
         at = f"/api/extractions/{made}/export?format=html"
         root = lxml.html.document_fromstring((await server.http.get(at)).text)
-        # The first page and the one that a value stands on.
+        # The first page, and the page of the value.
         assert root.xpath("//section/@id") == ["page1", "page3"] and len(root.xpath("//img")) == 2
         for original in (server.runtime.settings.home / "files").rglob("a.txt"):
             original.unlink()

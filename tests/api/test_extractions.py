@@ -1,4 +1,4 @@
-"""What people do with an extraction over HTTP: edit, look back, go back, unlock, decide what agents propose."""
+"""Editing extractions over HTTP: fields, history, versions, locks and proposals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from secrets import token_hex
 from uuid import uuid4
 
 import pytest
-from answers import problem
+from answers import assert_problem
 
 from extraction_case import sql
 from fieldmark.offline_model.messages import text
@@ -19,15 +19,14 @@ pytestmark = pytest.mark.anyio
 FIELDS = {"vendor": {"name": "Acme"}, "items": [{"price": 1}, {"price": 2}], "total": 3}
 
 
-class Edited:
-    """An extraction filled by an agent, of the user who is signed in to the server."""
+class ExtractionClient:
+    """An extraction filled by an agent, and the HTTP client of its user."""
 
     def __init__(self, server, extraction_id):
         self.server, self.http, self.id = server, server.http, str(extraction_id)
         self.path = f"/api/extractions/{extraction_id}"
 
-    async def as_agent(self, fields, scores=None, evidence=None):
-        """Save fields as a call of a run does."""
+    async def save_as_agent(self, fields, scores=None, evidence=None):
         async with self.server.runtime.database.as_user(self.server.scope) as conn:
             await conn.execute(
                 "select set_config('fieldmark.run_id', %s, true), set_config('fieldmark.call_id', 'call', true)",
@@ -38,7 +37,7 @@ class Edited:
     async def now(self):
         return (await self.http.get(self.path)).json()
 
-    async def listed_as_valid(self):
+    async def get_valid_from_list(self):
         (listed,) = (await self.http.get("/api/extractions")).json()["items"]
         return listed["valid"]
 
@@ -59,37 +58,39 @@ class Edited:
 
 
 @asynccontextmanager
-async def edited(serve, schema=None):
+async def edited_extraction(serve, schema=None):
     async with serve(Script([[text("Done.")]])) as server:
         document_id = await server.upload_text()
         async with server.runtime.database.as_user(server.scope) as conn:
             extraction_id = await extractions.add(
                 conn, org_id=server.scope.org_id, document_id=document_id, schema=schema
             )
-        one = Edited(server, extraction_id)
-        await one.as_agent(FIELDS, {"total": 0.5}, {"total": {"page": 1}})
+        one = ExtractionClient(server, extraction_id)
+        await one.save_as_agent(FIELDS, {"total": 0.5}, {"total": {"page": 1}})
         yield one
 
 
-async def test_what_nobody_sees_is_refused(serve):
-    async with edited(serve) as one:
+async def test_invisible_characters_get_422(serve):
+    async with edited_extraction(serve) as one:
         before = await one.now()
         for path, value, code in (
             ("vendor.name", "Acme\u202e", "invisible_character"),
             ("vendor", {"na\u200bme": "Acme"}, "invisible_character"),
             ("tota\u2060l", 1, "invalid_path"),
         ):
-            problem(await one.set(path, value), 422, code)
+            assert_problem(await one.set(path, value), 422, code)
         answer = await one.http.patch(one.path, json={"document_type": "in\u200bvoice"})
-        problem(answer, 422, "invisible_character")
-        problem(await one.http.patch(one.path, json={"document_type": ""}), 422)
+        assert_problem(answer, 422, "invisible_character")
+        assert_problem(await one.http.patch(one.path, json={"document_type": ""}), 422)
         assert await one.now() == before
         assert (await one.http.patch(one.path, json={"document_type": "receipt"})).json()["document_type"] == "receipt"
-        assert (await one.set("vendor.name", "\u0645\u06cc\u200c\u062e")).status_code == 200  # a joiner in its script
+        assert (
+            await one.set("vendor.name", "\u0645\u06cc\u200c\u062e")
+        ).status_code == 200  # a joiner within its script
 
 
-async def test_setting_and_removing_fields(serve):
-    async with edited(serve) as one:
+async def test_fields_are_set_and_removed(serve):
+    async with edited_extraction(serve) as one:
         user = str(one.server.scope.user_id)
         answer = await one.set("vendor.address.city", "Ulm")
         assert answer.status_code == 200 and answer.json() == {**await one.now(), "problems": [], "errors": []}
@@ -101,7 +102,7 @@ async def test_setting_and_removing_fields(serve):
         assert removed["extracted_fields"]["items"] == [{"price": 2}, {"price": 9}]
         assert removed["locks"].keys() == {"vendor.address.city", "items[1].price"}
         assert (await one.set("total", None)).json()["extracted_fields"]["total"] is None
-        # An agent's evidence is gone with its value; a person's value is looked for on the page, and needs no score.
+        # An agent's evidence is removed with its value. A user's value is searched on the page and needs no confidence.
         now = await one.now()
         states = {name: proof["state"] for name, proof in now["evidence"].items()}
         assert states == {"vendor.address.city": "not_found", "items[1].price": "not_found", "total": "blank"}
@@ -119,14 +120,14 @@ async def test_setting_and_removing_fields(serve):
             await one.http.post(f"{one.path}/restore", json={"version": True}),
         ]
         for answer in refused:
-            problem(answer, 422, answer.json()["code"])
+            assert_problem(answer, 422, answer.json()["code"])
         assert (await one.now())["version"] == 6
-        # Without a schema nothing is judged.
-        assert (await one.now())["valid"] is await one.listed_as_valid() is None
-        # A value that is unlocked is the agent's again.
+        # Without a schema `valid` is null.
+        assert (await one.now())["valid"] is await one.get_valid_from_list() is None
+        # Agents may change an unlocked value again.
         answer = await one.http.delete(f"{one.path}/locks", params={"path": "total"})
         assert answer.status_code == 200 and "total" not in answer.json()["locks"]
-        problem(await one.http.delete(f"{one.path}/locks", params={"path": "total"}), 422)
+        assert_problem(await one.http.delete(f"{one.path}/locks", params={"path": "total"}), 422)
 
 
 SCHEMA = {
@@ -137,79 +138,83 @@ SCHEMA = {
 }
 
 
-async def test_a_person_may_break_the_schema_and_is_told(serve):
-    async with edited(serve, SCHEMA) as one:
+async def test_edit_that_breaks_the_schema_is_stored_with_its_errors(serve):
+    async with edited_extraction(serve, SCHEMA) as one:
 
         async def listed(http=one.http):
             return await http.get(f"{one.path}/problems")
 
-        lacks = "number: is missing, and the schema requires it"
-        violation = {"path": "number", "code": "required", "message": lacks, "about": []}
-        assert (await listed()).json() == {"version": 1, "problems": [lacks], "errors": [violation]}
-        assert (await one.now())["valid"] is False and await one.listed_as_valid() is False
-        typed = 'total: "10 EUR" is not of type "number"'
+        missing = "number: is missing, and the schema requires it"
+        violation = {"path": "number", "code": "required", "message": missing, "about": []}
+        assert (await listed()).json() == {"version": 1, "problems": [missing], "errors": [violation]}
+        assert (await one.now())["valid"] is False and await one.get_valid_from_list() is False
+        wrong_type = 'total: "10 EUR" is not of type "number"'
         answer = await one.set("total", "10 EUR")
         assert answer.status_code == 200 and answer.json()["extracted_fields"]["total"] == "10 EUR"
-        assert answer.json()["problems"][0].startswith(typed) and answer.json()["problems"][1:] == [lacks]
-        # An agent's value that is not found on the page is told too; a person's needs no finding.
-        await one.as_agent({"net": 9})
-        unfound = (await one.set("number", "1")).json()["problems"][1]
-        assert unfound.startswith("net: 9 was not found in the document")
+        assert answer.json()["problems"][0].startswith(wrong_type) and answer.json()["problems"][1:] == [missing]
+        # An agent's value that is not found on the page is an error too, a user's is not.
+        await one.save_as_agent({"net": 9})
+        not_found = (await one.set("number", "1")).json()["problems"][1]
+        assert not_found.startswith("net: 9 was not found in the document")
         (broken,) = (await one.set("net", 9.5)).json()["problems"][1:]
         assert '"10 EUR"' in broken and "9.5" in broken
-        done = await one.http.post(f"{one.path}/complete")
-        assert done.status_code == 200 and done.json()["status"] == "completed" and len(done.json()["problems"]) == 2
-        assert (await listed()).json()["problems"] == done.json()["problems"]
-        assert done.json()["valid"] is False and await one.listed_as_valid() is False
-        assert [(one["path"], one["code"]) for one in done.json()["errors"]] == [("total", "type"), ("", "equals")]
-        mended = (await one.set("total", 9.5)).json()
-        assert mended["problems"] == (await listed()).json()["problems"] == []
-        # What a person's edit breaks is not shown as fine, wherever it is shown.
-        assert mended["valid"] is (await one.now())["valid"] is await one.listed_as_valid() is True
+        completed = await one.http.post(f"{one.path}/complete")
+        assert (
+            completed.status_code == 200
+            and completed.json()["status"] == "completed"
+            and len(completed.json()["problems"]) == 2
+        )
+        assert (await listed()).json()["problems"] == completed.json()["problems"]
+        assert completed.json()["valid"] is False and await one.get_valid_from_list() is False
+        assert [(one["path"], one["code"]) for one in completed.json()["errors"]] == [("total", "type"), ("", "equals")]
+        fixed = (await one.set("total", 9.5)).json()
+        assert fixed["problems"] == (await listed()).json()["problems"] == []
+        # Every view shows the same validity.
+        assert fixed["valid"] is (await one.now())["valid"] is await one.get_valid_from_list() is True
         assert (await one.set("total", 9.6)).json()["valid"] is (await one.now())["valid"] is False
-        assert await one.listed_as_valid() is False
+        assert await one.get_valid_from_list() is False
         exported = (await one.http.get(f"{one.path}/export")).json()
         assert exported["valid"] is False and [one["code"] for one in exported["problems"]] == ["equals"]
         async with one.server.client() as stranger:
-            problem(await listed(stranger), 404)
-    # As a front end may have begun it.
-    async with edited(serve, {"properties": {"a": {"$ref": "elsewhere"}}}) as one:
+            assert_problem(await listed(stranger), 404)
+    # A schema with an external reference, as a front end may have stored it.
+    async with edited_extraction(serve, {"properties": {"a": {"$ref": "elsewhere"}}}) as one:
         answer = await one.set("total", 1)
         assert answer.status_code == 200 and "only references inside it" in answer.json()["problems"][0]
 
 
-async def test_what_is_confirmed_is_locked_as_it_stands_to_the_last_digit(serve, clone):
+async def test_confirmed_value_is_locked_unchanged_to_the_last_digit(serve, clone):
     long = "12345678901234567890.50"
-    async with edited(serve) as one:
+    async with edited_extraction(serve) as one:
         total = f'{{"total": {long}}}'
         sql(clone.owner_url, "select public.save_extraction_fields(%s, %s)", one.path.rsplit("/", 1)[1], total)
         before = await one.now()
         assert before["locks"] == {}
         confirmed = await one.http.post(f"{one.path}/locks", params={"path": "total"})
         assert confirmed.status_code == 200
-        (stands,) = sql(clone.owner_url, "select extracted_fields ->> 'total' as total from extractions")
-        assert stands["total"] == long
+        (row,) = sql(clone.owner_url, "select extracted_fields ->> 'total' as total from extractions")
+        assert row["total"] == long
         assert confirmed.json()["locks"].keys() == {"total"} and confirmed.json()["version"] == before["version"]
-        # Not what stands there only since somebody looked, and nothing where nothing stands.
-        seen = {"if-match": f'"{before["version"] - 1}"'}
-        problem(await one.http.post(f"{one.path}/locks", params={"path": "total"}, headers=seen), 409)
-        problem(await one.http.post(f"{one.path}/locks", params={"path": "nowhere"}), 422, "invalid")
+        # A stale version and a path without a value are refused.
+        if_match = {"if-match": f'"{before["version"] - 1}"'}
+        assert_problem(await one.http.post(f"{one.path}/locks", params={"path": "total"}, headers=if_match), 409)
+        assert_problem(await one.http.post(f"{one.path}/locks", params={"path": "nowhere"}), 422, "invalid")
 
 
-async def test_setting_what_stands_locks_it_and_keeps_its_evidence(serve):
-    async with edited(serve) as one:
+async def test_setting_the_current_value_locks_it_and_keeps_its_evidence(serve):
+    async with edited_extraction(serve) as one:
         now = (await one.set("total", 3)).json()
         assert now["locks"].keys() == {"total"} and now["version"] == 1
         assert now["evidence"] == {"total": {"page": 1}} and now["confidence_scores"] == {"total": 0.5}
         now = (await one.set("items[0]", {"price": 1, "unit": "EUR"})).json()
         assert now["locks"].keys() == {"total", "items[0].price", "items[0].unit"}
-        # What has no evidence is looked for.
+        # A value without evidence is searched on the page.
         assert now["evidence"].keys() == {"total", "items[0].price", "items[0].unit"}
         assert now["evidence"]["items[0].unit"]["quote"] == "EUR"
 
 
-async def test_who_has_seen_an_older_version_changes_nothing(serve):
-    async with edited(serve) as one:
+async def test_stale_if_match_gets_409(serve):
+    async with edited_extraction(serve) as one:
         await one.set("total", 4)
         stale = [
             await one.set("total", 5, **{"if-match": '"1"'}),
@@ -219,16 +224,16 @@ async def test_who_has_seen_an_older_version_changes_nothing(serve):
             await one.http.post(f"{one.path}/complete", headers={"if-match": '"1"'}),
         ]
         for answer in stale:
-            problem(answer, 409)
-        problem(await one.set("total", 5, **{"if-match": "yesterday"}), 422)
+            assert_problem(answer, 409)
+        assert_problem(await one.set("total", 5, **{"if-match": "yesterday"}), 422)
         assert (await one.set("total", 5, **{"if-match": '"2"'})).json()["version"] == 3
         assert (await one.set("total", 6, **{"if-match": "*"})).json()["version"] == 4
 
 
-async def test_a_part_of_a_history_of_large_values_is_shorter(serve):
-    async with edited(serve) as one:
+async def test_history_page_of_large_values_has_fewer_entries(serve):
+    async with edited_extraction(serve) as one:
         for _ in range(6):
-            await one.as_agent({"note": token_hex(150_000)})
+            await one.save_as_agent({"note": token_hex(150_000)})
         first = await one.history(path="note")
         assert 1 <= len(first["items"]) < 6 and len(str(first)) < 3_000_000
         found, following = first["items"], first["next"]
@@ -238,31 +243,29 @@ async def test_a_part_of_a_history_of_large_values_is_shorter(serve):
         assert [item["version"] for item in found] == [7, 6, 5, 4, 3, 2]
 
 
-async def test_the_history_is_read_in_parts_and_every_version_again(serve):
-    async with edited(serve) as one:
+async def test_history_is_paged_and_every_version_is_readable(serve):
+    async with edited_extraction(serve) as one:
         user = str(one.server.scope.user_id)
-        stood = {0: {}, 1: FIELDS}
+        expected_fields = {0: {}, 1: FIELDS}
         for path, value in [("total", 4), ("items[0].price", None), ("vendor", {})]:
             now = (await one.set(path, value)).json()
-            stood[now["version"]] = now["extracted_fields"]
+            expected_fields[now["version"]] = now["extracted_fields"]
         await one.remove("items[1]")
-        stood[5] = (await one.now())["extracted_fields"]
+        expected_fields[5] = (await one.now())["extracted_fields"]
         history = await one.history()
         assert history["next"] is None
-        violation = [
+        entries = [
             tuple(item[key] for key in ("version", "path", "old", "new", "added", "removed", "actor", "call_id"))
             for item in history["items"]
         ]
-        assert violation[:5] == [
+        assert entries[:5] == [
             (5, "items[1].price", 2, None, False, True, "user", None),
             (4, "vendor.name", "Acme", None, False, True, "user", None),
             (4, "vendor", None, {}, True, False, "user", None),
             (3, "items[0].price", 1, None, False, False, "user", None),
             (2, "total", 3, 4, False, False, "user", None),
         ]
-        assert {line[0] for line in violation[5:]} == {1} and {line[-2:] for line in violation[5:]} == {
-            ("agent", "call")
-        }
+        assert {line[0] for line in entries[5:]} == {1} and {line[-2:] for line in entries[5:]} == {("agent", "call")}
         assert all(item["user_id"] == user and item["created_at"] for item in history["items"])
         paged, before = [], None
         while before is not None or not paged:
@@ -270,13 +273,13 @@ async def test_the_history_is_read_in_parts_and_every_version_again(serve):
             paged += part["items"]
             before = part["next"]
         assert paged == history["items"]
-        below = await one.history(path="items")
-        assert [item["path"] for item in below["items"]] == [
-            path for _, path, *_ in violation if path.startswith("items")
+        items_only = await one.history(path="items")
+        assert [item["path"] for item in items_only["items"]] == [
+            path for _, path, *_ in entries if path.startswith("items")
         ]
-        assert (await one.history(path="items.0"))["items"] == []  # a key, no index
-        problem(await one.http.get(f"{one.path}/history", params={"path": "["}), 422, "invalid_path")
-        for version, fields in stood.items():
+        assert (await one.history(path="items.0"))["items"] == []  # a key, not an index
+        assert_problem(await one.http.get(f"{one.path}/history", params={"path": "["}), 422, "invalid_path")
+        for version, fields in expected_fields.items():
             past = (await one.http.get(one.path, params={"version": version})).json()
             assert past.pop("changed_at")
             assert past == {
@@ -286,24 +289,24 @@ async def test_the_history_is_read_in_parts_and_every_version_again(serve):
                 "latest_version": 5,
                 "extracted_fields": fields,
             }
-        problem(await one.http.get(one.path, params={"version": 6}), 404)
-        problem(await one.http.get(one.path, params={"version": -1}), 422)
+        assert_problem(await one.http.get(one.path, params={"version": 6}), 404)
+        assert_problem(await one.http.get(one.path, params={"version": -1}), 422)
         restored = (await one.http.post(f"{one.path}/restore", json={"version": 1})).json()
         assert (restored["version"], restored["extracted_fields"]) == (6, FIELDS)
         assert restored["locks"].keys() == {"vendor.name", "items[0].price", "items[1].price", "total"}
         assert restored["evidence"].keys() == restored["locks"].keys()
-        assert restored["evidence"]["items[0].price"]["quote"] == "1"  # looked for again
-        await one.as_agent({"note": "n"}, {"note": 0.5}, {"note": {"page": 1}})
+        assert restored["evidence"]["items[0].price"]["quote"] == "1"  # searched again
+        await one.save_as_agent({"note": "n"}, {"note": 0.5}, {"note": {"page": 1}})
         again = (await one.http.post(f"{one.path}/restore", json={"version": 7})).json()
-        assert again["evidence"]["note"] == {"page": 1}  # as it was, like the value
-        problem(await one.http.post(f"{one.path}/restore", json={"version": 8}), 422)
+        assert again["evidence"]["note"] == {"page": 1}  # restored with its value
+        assert_problem(await one.http.post(f"{one.path}/restore", json={"version": 8}), 422)
 
 
-async def test_proposals_wait_and_are_decided_once(serve):
-    async with edited(serve) as one:
+async def test_proposals_are_decided_once(serve):
+    async with edited_extraction(serve) as one:
         await one.set("total", 4)
         await one.set("vendor.name", "Acme Ltd")
-        await one.as_agent(
+        await one.save_as_agent(
             {"total": 5, "vendor": {"name": None}}, {"total": 0.75}, {"total": {"state": "found", "page": 2}}
         )
         now = await one.now()
@@ -322,12 +325,12 @@ async def test_proposals_wait_and_are_decided_once(serve):
         )
         assert total["run_id"] and total["created_at"]
         assert (await one.http.get("/api/extractions")).json()["items"][0]["proposals"] == 2
-        # All or nothing.
-        says = problem(await one.decide((total["id"], True), (str(uuid4()), True)), 404)
-        assert says == "There is no such proposal." and await one.now() == now
+        # All decisions of a request are applied, or none.
+        detail = assert_problem(await one.decide((total["id"], True), (str(uuid4()), True)), 404)
+        assert detail == "There is no such proposal." and await one.now() == now
         async with one.server.client() as stranger:
-            none = problem(await one.decide((str(uuid4()), True), http=stranger), 404)
-            assert problem(await one.decide((total["id"], True), http=stranger), 404) == none
+            unknown = assert_problem(await one.decide((str(uuid4()), True), http=stranger), 404)
+            assert assert_problem(await one.decide((total["id"], True), http=stranger), 404) == unknown
         decided = await one.decide((total["id"], True), (vendor["id"], False))
         assert decided.status_code == 200 and decided.json() == {**await one.now(), "problems": [], "errors": []}
         after = decided.json()
@@ -335,6 +338,6 @@ async def test_proposals_wait_and_are_decided_once(serve):
         assert after["proposals"] == [] and after["locks"].keys() == {"total", "vendor.name"}
         assert after["confidence_scores"]["total"] == 0.75 and after["evidence"]["total"]["page"] == 2
         for proposal in (total, vendor):
-            problem(await one.decide((proposal["id"], True)), 409)
-        problem(await one.decide(), 422)
-        problem(await one.http.post(f"{one.path}/proposals", json={"decisions": [{"id": total["id"]}]}), 422)
+            assert_problem(await one.decide((proposal["id"], True)), 409)
+        assert_problem(await one.decide(), 422)
+        assert_problem(await one.http.post(f"{one.path}/proposals", json={"decisions": [{"id": total["id"]}]}), 422)

@@ -1,4 +1,4 @@
-"""/healthz and /readyz, and what becomes of everything else while the database is away."""
+"""/healthz and /readyz, and requests while the database is unreachable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import psycopg
 import pytest
-from answers import problem
+from answers import assert_problem
 from psycopg import sql
 
 from extraction_case import until
@@ -25,55 +25,55 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def allow(clone) -> Callable[[bool], None]:
-    """Lets nobody into the clone any more, and ends who is in there; or lets them in again."""
+def set_connections_allowed(clone) -> Callable[[bool], None]:
+    """Allow connections to the clone, or refuse and terminate them."""
     parts = urlsplit(clone.owner_url)
     name = parts.path[1:]
 
-    def change(allowed: bool) -> None:
+    def change(available: bool) -> None:
         with psycopg.connect(parts._replace(path="/postgres").geturl(), autocommit=True) as conn:
             conn.execute(
                 sql.SQL("alter database {} with allow_connections {}").format(
-                    sql.Identifier(name), sql.Literal(allowed)
+                    sql.Identifier(name), sql.Literal(available)
                 )
             )
-            if not allowed:
+            if not available:
                 conn.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", (name,))
 
     return change
 
 
 @pytest.mark.long
-async def test_while_the_database_is_away_all_say_so_and_afterwards_all_go_on(serve, allow, clone):
+async def test_database_outage_gets_503_and_ends(serve, set_connections_allowed, clone):
     async with serve() as server:
         http = server.http
         assert (await http.get("/healthz")).json() == {"status": "ok", "model": None}
         assert (await http.get("/readyz")).json() == {"status": "ready", "model": "claude-sonnet-5"}
         document_id = await server.upload_text()
-        # (What is at work then is the sweep's: its worker tries for eight seconds to say how it ended.)
-        at_work = "select id from queue.procrastinate_jobs where status in ('todo', 'doing')"
+        # A running maintenance job would retry for eight seconds to record its end.
+        jobs = "select id from queue.procrastinate_jobs where status in ('todo', 'doing')"
         with psycopg.connect(clone.owner_url, autocommit=True) as owner:
-            await until(lambda: not owner.execute(at_work).fetchall(), PATIENCE)
-        allow(False)
+            await until(lambda: not owner.execute(jobs).fetchall(), PATIENCE)
+        set_connections_allowed(False)
         asked = [asyncio.create_task(http.get(path)) for path in ("/api/documents", f"/api/documents/{document_id}")]
-        assert "127.0.0.1" not in problem(await http.get("/readyz"), 503)
+        assert "127.0.0.1" not in assert_problem(await http.get("/readyz"), 503)
         assert (await http.get("/healthz")).status_code == 200
         for answer in await asyncio.gather(*asked):
-            detail = problem(answer, 503)
+            detail = assert_problem(answer, 503)
             assert int(answer.headers["retry-after"]) > 0
             assert "postgresql://" not in detail and "fieldmark_app" not in detail
-        allow(True)
+        set_connections_allowed(True)
 
-        async def ready() -> bool:
+        async def is_ready() -> bool:
             return (await http.get("/readyz")).status_code == 200
 
-        await until(ready, PATIENCE)
+        await until(is_ready, PATIENCE)
         assert (await http.get(f"/api/documents/{document_id}")).status_code == 200
-        # The worker has come back too: what is uploaded now is read.
+        # The worker has recovered too.
         assert await server.upload_text()
 
 
-async def test_a_server_whose_worker_has_died_or_whose_disk_is_full_is_not_ready(clone, tmp_path):
+async def test_server_with_a_dead_worker_or_a_full_disk_is_not_ready(clone, tmp_path):
     settings = Settings(_env_file=None, home=tmp_path, database_url=clone.app_url, log_level="error")
     for with_worker in (True, False):
         app = create_app(settings, with_worker=with_worker)
@@ -83,23 +83,23 @@ async def test_a_server_whose_worker_has_died_or_whose_disk_is_full_is_not_ready
             if with_worker:
                 app.state.worker.cancel()
                 await asyncio.wait([app.state.worker])
-                assert "worker" in problem(await http.get("/readyz"), 503)
+                assert "worker" in assert_problem(await http.get("/readyz"), 503)
                 assert (await http.get("/healthz")).status_code == 200
-            # A pool with no connection free is busy, and works.
+            # A server with a busy connection pool is ready.
             async with AsyncExitStack() as busy:
                 for _ in range(settings.pool_size):
                     await busy.enter_async_context(app.state.runtime.database.as_service())
                 assert (await http.get("/readyz")).status_code == (503 if with_worker else 200)
-    # Nor one with a full disk: none has as many MB free.
+    # No disk has so many MB free.
     app = create_app(settings.model_copy(update={"min_free_mb": 1 << 40}), with_worker=False)
     here = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here")
     async with app.router.lifespan_context(app), here as http:
-        assert "disk" in problem(await http.get("/readyz"), 503)
+        assert "disk" in assert_problem(await http.get("/readyz"), 503)
 
 
-async def test_a_server_can_be_ended_at_any_moment_of_its_start(clone, tmp_path):
-    """A cancellation once met a connection that just became free, and was lost: the server never ended."""
+async def test_server_can_be_stopped_at_any_moment_of_its_start(clone, tmp_path):
     settings = Settings(_env_file=None, home=tmp_path, database_url=clone.app_url, log_level="error")
+    # A cancellation during the acquisition of a connection must not be lost.
     for moment in range(12):
         app = create_app(settings)
         async with asyncio.timeout(PATIENCE):
@@ -108,37 +108,36 @@ async def test_a_server_can_be_ended_at_any_moment_of_its_start(clone, tmp_path)
             assert app.state.worker.done()
 
 
-def workers() -> set[asyncio.Task[Any]]:
-    """The queue's workers in this process."""
+def worker_tasks() -> set[asyncio.Task[Any]]:
     return {task for task in asyncio.all_tasks() if task.get_name().startswith("worker on ")}
 
 
-async def test_a_worker_whose_queue_failed_comes_back(serve, clone):
+async def test_worker_restarts_after_its_queue_failed(serve, clone):
     async with serve() as server:
-        looking = workers()
-        assert len(looking) == 4
+        tasks = worker_tasks()
+        assert len(tasks) == 4
         with psycopg.connect(clone.owner_url, autocommit=True) as conn:
             conn.execute("alter schema queue rename to away")
-            await until(lambda: not looking & workers(), PATIENCE)  # each has looked for jobs, and failed
+            await until(lambda: not tasks & worker_tasks(), PATIENCE)  # each has failed to fetch jobs
             conn.execute("alter schema away rename to queue")
         assert await server.upload_text()
         assert (await server.http.get("/readyz")).status_code == 200
 
 
-async def test_a_worker_whose_readers_cannot_be_started_works_on_and_starts_them_later(serve, monkeypatch):
-    tried = []
+async def test_worker_starts_readers_later_if_they_cannot_be_forked(serve, monkeypatch):
+    attempts = []
 
-    def no_room(*_, **__):
-        tried.append(1)
-        raise RuntimeError("there is no room for another process")
+    def fail_to_fork(*_, **__):
+        attempts.append(1)
+        raise RuntimeError("cannot fork")
 
     readers.PLAIN.stop()
-    with monkeypatch.context() as full:
-        full.setattr(subprocess, "Popen", no_room)
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "Popen", fail_to_fork)
         async with serve() as server:
-            await until(lambda: tried)
+            await until(lambda: attempts)
             assert (await server.http.get("/readyz")).status_code == 200
-            full.undo()
+            patched.undo()
             document = await server.get(f"documents/{await server.upload_text()}")
             assert document["status"] == "ready"
             assert (await server.http.get("/readyz")).status_code == 200

@@ -1,4 +1,4 @@
-"""The service in a command's own process, at a Unix socket."""
+"""The service in a command's own process, over a Unix socket."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def settings(clone, memory_path) -> Settings:
     return Settings(_env_file=None, home=memory_path, database_url=clone.app_url, anthropic_api_key=None, warm_spares=0)
 
 
-async def test_its_one_token_is_the_user_s_and_no_other_is_taken(settings: Settings):
+async def test_only_the_token_of_the_process_is_accepted(settings: Settings):
     user = uuid4()
     async with (
         open_in_process(settings, user) as own,

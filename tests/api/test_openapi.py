@@ -1,4 +1,4 @@
-"""The description of the API that people read and clients are generated from."""
+"""The OpenAPI description that clients are generated from."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from answers import problem
+from answers import assert_problem
 from openapi_spec_validator import validate
 
 from fieldmark.api.app import create_app
@@ -21,7 +21,7 @@ def operations(openapi: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [(f"{verb} {path}", item[verb]) for path, item in openapi["paths"].items() for verb in VERBS & item.keys()]
 
 
-def test_every_operation_says_what_it_does(openapi):
+def test_every_operation_is_documented(openapi):
     assert len(operations(openapi)) >= 14
     names = [operation["operationId"] for _, operation in operations(openapi)]
     assert len(set(names)) == len(names) and all(name.isidentifier() for name in names)
@@ -34,7 +34,7 @@ def test_every_operation_says_what_it_does(openapi):
             assert parameter["in"] == "path" or parameter["description"], (name, parameter["name"])
 
 
-def test_the_description_is_an_openapi_s(openapi):
+def test_description_is_valid_openapi(openapi):
     validate(openapi)
     assert openapi["servers"] and openapi["info"]["license"]["identifier"] == "Apache-2.0"
 
@@ -43,13 +43,13 @@ def test_every_error_is_described_as_a_problem(openapi):
     for name, operation in operations(openapi):
         errors = {status: documented for status, documented in operation["responses"].items() if status[0] != "2"}
         assert set(errors) == {"4XX", "default"}, name
-        if "/api/" in name and name != "get /api/config":  # it asks for no token
+        if "/api/" in name and name != "get /api/config":  # public
             assert operation["security"], name
         for status, documented in errors.items():
             assert documented["content"] == PROBLEM and documented["description"], (name, status)
 
 
-def test_every_reference_leads_somewhere_and_nothing_is_left_over(openapi):
+def test_every_reference_resolves_and_no_schema_is_unused(openapi):
     schemas = openapi["components"]["schemas"]
     references: set[str] = set()
 
@@ -70,7 +70,7 @@ def test_every_reference_leads_somewhere_and_nothing_is_left_over(openapi):
         assert schema.get("description"), name
 
 
-def test_streams_and_files_are_described_as_what_they_are(openapi):
+def test_streams_and_files_have_their_content_types(openapi):
     def content(path: str, verb: str, status: str = "200") -> set[str]:
         return set(openapi["paths"][path][verb]["responses"][status]["content"])
 
@@ -89,60 +89,67 @@ def test_streams_and_files_are_described_as_what_they_are(openapi):
     (form,) = upload["requestBody"]["content"].values()
     assert form["schema"]["properties"]["file"] == {"type": "string", "format": "binary"}
     assert list(openapi["paths"]["/api/documents/adopt"]["post"]["requestBody"]["content"]) == ["application/json"]
-    # What the task is given, and what every run may be asked for, in one object.
+    # One object has both the task input and the run options.
     assert {"document_id", "max_turns"} <= set(openapi["components"]["schemas"]["ExtractRequest"]["properties"])
 
 
-TYPES = {
+EVENT_TYPES = {
     "run", "reading", "waiting", "text", "thinking", "text_delta", "thinking_delta", "tool", "tool_result", "changed",
     "preview", "preview_withdrawn", "approval", "citation", "open", "retry", "child", "complete", "error",
 }  # fmt: skip
 
 
-def test_events_are_described_as_a_union_told_apart_by_their_type(openapi):
+def test_events_are_a_union_discriminated_by_type(openapi):
     schemas = openapi["components"]["schemas"]
     union = schemas["RunEvent"]
     assert union["discriminator"]["propertyName"] == "type"
     mapping = union["discriminator"]["mapping"]
-    assert mapping.keys() == TYPES
+    assert mapping.keys() == EVENT_TYPES
     assert sorted(mapping.values()) == sorted(one["$ref"] for one in union["oneOf"])
     for kind, target in mapping.items():
         shape = schemas[target.rsplit("/", 1)[-1]]
         assert shape["properties"]["type"]["const"] == kind and shape["required"][0] == "type"
         for name, documented in shape["properties"].items():
-            # What may be left out is never null, and what may be null is never left out.
+            # Optional properties are not nullable, and nullable properties are required.
             if {"type": "null"} in documented.get("anyOf", []):
                 assert name in shape["required"], (kind, name)
-        assert "additionalProperties" not in shape  # a client of today reads what is told tomorrow
+        assert "additionalProperties" not in shape  # clients accept properties of later versions
     assert {"tool", "call_id", "input", "status", "message"} <= set(schemas["ToolEvent"]["required"])
     assert {"output", "error", "details"} & set(schemas["ToolResultEvent"]["required"]) == set()
 
 
 @pytest.mark.anyio
-async def test_the_description_asks_for_no_token_and_there_is_no_page_that_loads_scripts():
+async def test_description_is_public_and_has_no_docs_page():
     app = create_app(Settings(_env_file=None))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as http:
         described = await http.get("/openapi.json")
         assert described.json() == json.loads(json.dumps(app.openapi()))
         for page in ("/docs", "/redoc"):
-            problem(await http.get(page), 401)  # an address that is not open does not say whether it exists
+            assert_problem(await http.get(page), 401)  # unknown paths get 401 without a token
 
 
 @pytest.mark.anyio
-async def test_a_page_of_a_named_origin_may_send_all_that_is_described_and_one_of_another_nothing(openapi):
-    ours, foreign = "https://app.example.com", "https://elsewhere.example.com"
-    app = create_app(Settings(_env_file=None, cors_origins=[ours]))
-    sent = {"authorization", "content-type"}
+async def test_cors_allows_described_requests_from_configured_origins_only(openapi):
+    allowed_origin, other_origin = "https://app.example.com", "https://elsewhere.example.com"
+    app = create_app(Settings(_env_file=None, cors_origins=[allowed_origin]))
+    header_names = {"authorization", "content-type"}
     for _, operation in operations(openapi):
-        sent |= {parameter["name"] for parameter in operation.get("parameters", []) if parameter["in"] == "header"}
-    assert "if-match" in sent and "last-event-id" in sent
+        header_names |= {
+            parameter["name"] for parameter in operation.get("parameters", []) if parameter["in"] == "header"
+        }
+    assert "if-match" in header_names and "last-event-id" in header_names
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as http:
         for verb in {name.split()[0].upper() for name, _ in operations(openapi)}:
-            asks = {"access-control-request-method": verb, "access-control-request-headers": ", ".join(sorted(sent))}
-            allowed = await http.options("/api/documents", headers={"origin": ours, **asks})
-            assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (200, ours), verb
-            refused = await http.options("/api/documents", headers={"origin": foreign, **asks})
+            preflight = {
+                "access-control-request-method": verb,
+                "access-control-request-headers": ", ".join(sorted(header_names)),
+            }
+            accepted = await http.options("/api/documents", headers={"origin": allowed_origin, **preflight})
+            assert (accepted.status_code, accepted.headers["access-control-allow-origin"]) == (200, allowed_origin), (
+                verb
+            )
+            refused = await http.options("/api/documents", headers={"origin": other_origin, **preflight})
             assert refused.status_code == 400 and "access-control-allow-origin" not in refused.headers
-        answer = await http.get("/openapi.json", headers={"origin": ours})
+        answer = await http.get("/openapi.json", headers={"origin": allowed_origin})
         readable = answer.headers["access-control-expose-headers"].split(", ")
         assert {"content-disposition", "x-box"} <= set(readable)

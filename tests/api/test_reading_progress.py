@@ -1,4 +1,4 @@
-"""A stream begins at once, and tells how far the document is read that the run waits for."""
+"""The event stream of a run reports how many pages of its document are read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from answers import INVOICE, events
+from answers import INVOICE, parse_events
 
 from fieldmark.offline_model.messages import text
 from fieldmark.testing.script import Script
@@ -15,11 +15,11 @@ from fieldmark.testing.script import Script
 pytestmark = pytest.mark.anyio
 
 
-async def test_whoever_waits_for_a_document_sees_its_pages_read(serve, clone):
+async def test_stream_of_a_waiting_run_reports_pages_read(serve, clone):
     async with serve(Script([[text("Done.")]])) as server:
-        said: list[dict[str, Any]] = []
+        received: list[dict[str, Any]] = []
         async with await psycopg.AsyncConnection.connect(clone.owner_url) as conn:
-            # It is read, and stays unread as long as this holds.
+            # The lock keeps the worker from finishing.
             await conn.execute("lock table public.document_pages in share mode")
             files = {"file": ("a.pdf", INVOICE.read_bytes())}
             document_id = (await server.http.post("/api/documents", files=files)).json()["id"]
@@ -30,15 +30,15 @@ async def test_whoever_waits_for_a_document_sees_its_pages_read(serve, clone):
             async with server.http.stream("GET", at) as stream:
                 async for line in stream.aiter_lines():
                     if line.startswith("id: "):
-                        said[-1]["id"] = int(line[4:])
+                        received[-1]["id"] = int(line[4:])
                     if line.startswith("data: "):
-                        said.append(json.loads(line[6:]))
-                        if said[-1].get("pages_read") == 4:
+                        received.append(json.loads(line[6:]))
+                        if received[-1].get("pages_read") == 4:
                             break
-            first, *others = said
+            first, *others = received
             assert (first["type"], first["run_id"]) == ("run", started["run_id"])
             assert others and {one["type"] for one in others} == {"reading"}
             assert others[-1] == {"type": "reading", "document_id": document_id, "pages_read": 4, "page_count": 4}
-        kept = events((await server.http.get(at)).text)
-        assert [number for number, _ in kept] == list(range(1, len(kept) + 1))
-        assert [one["type"] for _, one in kept].count("run") == 1 and kept[-1][1]["type"] == "complete"
+        stored = parse_events((await server.http.get(at)).text)
+        assert [number for number, _ in stored] == list(range(1, len(stored) + 1))
+        assert [one["type"] for _, one in stored].count("run") == 1 and stored[-1][1]["type"] == "complete"

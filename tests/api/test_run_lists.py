@@ -1,11 +1,11 @@
-"""A list of runs costs one statement, however many it shows, and tells of each what it waits for and what it used."""
+"""Lists of runs: pending approvals, costs and usage."""
 
 from __future__ import annotations
 
 from uuid import uuid4
 
 import pytest
-from answers import problem
+from answers import assert_problem
 
 from extraction_case import sql
 from fieldmark.offline_model.messages import call, text
@@ -14,10 +14,9 @@ from fieldmark.testing.script import Script
 pytestmark = pytest.mark.anyio
 
 TOTAL = call("update_field", {"path": "total", "value": 10, "confidence": 0.9})
-TABLES = ("public.runs", "public.tool_calls", "public.usage", "public.documents")
 
 
-async def test_a_run_in_a_list_says_what_it_waits_for(serve, clone):
+async def test_listed_run_contains_its_pending_approval(serve, clone):
     async with serve(Script([[TOTAL], [text("Done.")]])) as server:
         body = {"document_id": str(await server.upload_text()), "approval": "ask"}
         ids = [(await server.extract(**body))["run_id"] for _ in range(3)]
@@ -29,26 +28,26 @@ async def test_a_run_in_a_list_says_what_it_waits_for(serve, clone):
             assert (waiting["call_id"], waiting["message"]) == (run["waiting_call"], "Updating total")
             (change,) = waiting["changes"]
             assert (change["path"], change["old"], change["new"], change["added"]) == ("total", None, 10, True)
-            # The same as it is told by itself, but for what each model used.
+            # The same as the single run, except for the usage by model.
             alone = await server.get(f"runs/{run['id']}")
             assert run == alone | {"models": None} and alone["models"][0]["turns"] == 1
 
-        # A page begins where the last one ended, also when that run is gone.
+        # Paging continues even if the last run is deleted.
         first = await server.get("runs?limit=1")
         sql(clone.owner_url, "delete from public.runs where id = %s", first["items"][0]["id"])
         rest = (await server.http.get("/api/runs", params={"before": first["next"]})).json()
         assert [run["id"] for run in rest["items"]] == ids[1::-1] and rest["next"] is None
-        # A run's id is no cursor, nor is that of another list.
-        problem(await server.http.get(f"/api/runs?before={uuid4()}"), 422)
-        problem(await server.http.get("/api/documents", params={"before": first["next"]}), 422)
-        assert "before, document_id" in problem(await server.http.get("/api/runs?agent=extraction"), 422)
+        # Neither a run's id nor a cursor of another list is a cursor.
+        assert_problem(await server.http.get(f"/api/runs?before={uuid4()}"), 422)
+        assert_problem(await server.http.get("/api/documents", params={"before": first["next"]}), 422)
+        assert_problem(await server.http.get("/api/runs?agent=extraction"), 422)
 
 
-PART = """
+ADD_CHILD_RUN = """
 insert into public.runs (org_id, created_by, agent, task, document_id, extraction_id, parent_run_id)
 select org_id, created_by, agent, task, document_id, extraction_id, id from public.runs where id = %s returning id
 """
-MESSAGE = """
+ADD_USAGE = """
 insert into public.usage (
   run_id, message_id, org_id, agent, model, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
   cache_read_tokens, cost_usd)
@@ -56,15 +55,15 @@ select id, 'more', org_id, agent, 'm', 1, 2, 3, 4, 5, %s from public.runs where 
 """
 
 
-async def test_a_run_in_a_list_costs_what_its_tree_has_cost_and_used_what_it_has_itself(serve, clone):
+async def test_cost_of_a_listed_run_includes_child_runs_but_its_usage_does_not(serve, clone):
     async with serve(Script([[TOTAL], [text("Done.")]])) as server:
         body = {"document_id": str(await server.upload_text()), "approval": "ask"}
         root = (await server.extract(**body))["run_id"]
-        child, other = (sql(clone.owner_url, PART, root)[0]["id"] for _ in range(2))
-        leaf = sql(clone.owner_url, PART, child)[0]["id"]
+        child, other = (sql(clone.owner_url, ADD_CHILD_RUN, root)[0]["id"] for _ in range(2))
+        leaf = sql(clone.owner_url, ADD_CHILD_RUN, child)[0]["id"]
         sql(clone.owner_url, "delete from public.usage")
         for run, cost in ((root, 1), (child, 2), (other, None), (leaf, 8)):
-            sql(clone.owner_url, MESSAGE, cost, run)
+            sql(clone.owner_url, ADD_USAGE, cost, run)
         listed = {run["id"]: run for run in (await server.get("runs"))["items"]}
         costs = [listed[str(run)]["cost_usd"] for run in (root, child, other, leaf)]
         assert costs == [None, 10, None, 8]

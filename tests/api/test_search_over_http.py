@@ -1,9 +1,9 @@
-"""GET /api/search: over HTTP, with a worker that indexes."""
+"""GET /api/search, with a worker that indexes documents."""
 
 from __future__ import annotations
 
 import pytest
-from answers import problem
+from answers import assert_problem
 
 from extraction_case import sql, until
 from fake_embedder import serve_fake_embedder
@@ -11,12 +11,12 @@ from fake_embedder import serve_fake_embedder
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_is_uploaded_is_found_and_what_is_deleted_is_not(serve, clone):
+async def test_uploaded_document_is_found_until_it_is_deleted(serve, clone):
     async with serve() as server:
         document = await server.upload_text("The roof leaks.\nTotal: 10.00 EUR", name="survey.txt")
 
-        async def search(**asked: object) -> dict:
-            answer = await server.http.get("/api/search", params=asked)
+        async def search(**query: object) -> dict:
+            answer = await server.http.get("/api/search", params=query)
             assert answer.status_code == 200, answer.text
             return answer.json()
 
@@ -41,15 +41,15 @@ async def test_what_is_uploaded_is_found_and_what_is_deleted_is_not(serve, clone
         assert sql(clone.owner_url, "select from private.search_chunks") == []
 
 
-async def test_what_cannot_be_asked_is_told(serve):
+async def test_invalid_search_requests_get_422(serve):
     async with serve(with_worker=False) as server:
-        for asked in (
+        for query in (
             {"q": "x" * 1001},
             {"q": "a\0b"},
             {"q": "a", "limit": 101},
             {"q": "a", "filter": "total > 1; drop"},
         ):
-            problem(await server.http.get("/api/search", params=asked), 422)
+            assert_problem(await server.http.get("/api/search", params=query), 422)
 
 
 async def test_documents_are_found_by_their_fields_only_with_the_scope_to_read_them(serve):
@@ -61,8 +61,8 @@ async def test_documents_are_found_by_their_fields_only_with_the_scope_to_read_t
         assert (await server.http.patch(f"{at}/fields", json=field)).is_success
         assert (await server.http.post(f"{at}/complete")).is_success
 
-        async def found(http, asked: str) -> list[str]:
-            return [hit["document_id"] for hit in (await http.get("/api/search", params={"q": asked})).json()["hits"]]
+        async def found(http, query: str) -> list[str]:
+            return [hit["document_id"] for hit in (await http.get("/api/search", params={"q": query})).json()["hits"]]
 
         await until(lambda: found(server.http, "quux"))
         for more, status in ((["extractions:read"], 200), ([], 403)):
@@ -75,9 +75,9 @@ async def test_documents_are_found_by_their_fields_only_with_the_scope_to_read_t
                     assert answer.status_code == status, answer.text
 
 
-async def test_with_an_embedder_what_means_the_same_is_found(serve, clone):
+async def test_embedder_finds_synonyms(serve, clone):
     if not sql(clone.owner_url, "select private.has_vectors() as has")[0]["has"]:
-        pytest.skip("the extension vector cannot be had here")
+        pytest.skip("The extension vector is not installed.")
     with serve_fake_embedder() as fake:
         async with serve(embedder=fake.url, embedder_model="small") as server:
             document = await server.upload_text("The roof leaks.", name="survey.txt")

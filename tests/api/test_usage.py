@@ -1,4 +1,4 @@
-"""What was used, what may be spent, and how many may run: over HTTP, and on two services at once."""
+"""Usage, credit limits and limits on concurrent runs, over HTTP."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from answers import problem
+from answers import assert_problem
 
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.testing.script import Script
@@ -16,12 +16,12 @@ from fieldmark.testing.script import Script
 pytestmark = pytest.mark.anyio
 
 UPDATE = call("update_field", {"path": "total", "value": 10, "confidence": 0.9})
-USED = {"input_tokens": 50_000, "output_tokens": 1_000, "cache_read_input_tokens": 10_000}  # 0.112 by the list
+USED = {"input_tokens": 50_000, "output_tokens": 1_000, "cache_read_input_tokens": 10_000}  # 0.112 USD
 
 
 @pytest.fixture(autouse=True)
-async def _day(anyio_backend) -> None:
-    """What is counted by days and months is looked at on the day that it was used on."""
+async def _avoid_midnight(anyio_backend) -> None:
+    """Wait for the next day shortly before midnight: usage is counted per day."""
     now = datetime.now(UTC)
     left = datetime.combine(now.date() + timedelta(days=1), time(), UTC) - now
     if left < timedelta(minutes=2):
@@ -46,31 +46,31 @@ async def extract(server, **body):
     return await server.http.post("/api/agent/extract", json={"document_id": str(document_id), **body})
 
 
-async def test_what_was_used_by_day_agent_and_model(serve, clone):
+async def test_usage_is_counted_by_day_agent_and_model(serve, clone):
     async with serve(script()) as server:
-        nothing = await server.get("usage")
+        before = await server.get("usage")
         today = datetime.now(UTC).date()
-        assert nothing == {"since": f"{today.replace(day=1)}", "until": f"{today}", "items": [], "credit": None}
+        assert before == {"since": f"{today.replace(day=1)}", "until": f"{today}", "items": [], "credit": None}
         for model in ("claude-sonnet-5", "claude-sonnet-5", "claude-opus-5"):
             assert (await extract(server, model=model)).json()["status"] == "completed"
         limit(clone, server.scope.org_id, 5, 3)
         answer = await server.get("usage")
-        same = {"day": f"{today}", "agent": "extraction", "cache_creation_input_tokens": 0}
+        common = {"day": f"{today}", "agent": "extraction", "cache_creation_input_tokens": 0}
         assert answer["items"] == [
-            same
+            common
             | {"model": "claude-opus-5", "messages": 2, "input_tokens": 100_000, "output_tokens": 2_000}
             | {"cache_read_input_tokens": 20_000, "cost_usd": 0.56},
-            same
+            common
             | {"model": "claude-sonnet-5", "messages": 4, "input_tokens": 200_000, "output_tokens": 4_000}
             | {"cache_read_input_tokens": 40_000, "cost_usd": 0.448},
         ]
         assert answer["credit"] == {"max_usd": 5, "spent_usd": 1.008, "max_concurrent_runs": 3}
         async with server.client() as stranger:
-            theirs = (await stranger.get("/api/usage")).json()
-            assert theirs["items"] == [] and theirs["credit"] is None
+            stranger_usage = (await stranger.get("/api/usage")).json()
+            assert stranger_usage["items"] == [] and stranger_usage["credit"] is None
 
 
-async def test_days_are_chosen_both_included(serve, clone):
+async def test_since_and_until_are_inclusive(serve, clone):
     async with serve(script()) as server:
         await extract(server)
         today = datetime.now(UTC).date()
@@ -81,8 +81,8 @@ async def test_days_are_chosen_both_included(serve, clone):
             return sum(item["messages"] for item in answer.json()["items"])
 
         for since, until in (("2026-02-30", None), ("2026-03-02", "2026-03-01"), ("2024-01-01", "2025-01-01")):
-            asked = {name: day for name, day in (("since", since), ("until", until)) if day}
-            problem(await server.http.get("/api/usage", params=asked), 422)
+            query = {name: day for name, day in (("since", since), ("until", until)) if day}
+            assert_problem(await server.http.get("/api/usage", params=query), 422)
         assert await count(today, today) == await count(yesterday, tomorrow) == 2
         assert await count(yesterday, yesterday) == await count(tomorrow, tomorrow) == 0
         with psycopg.connect(clone.owner_url) as owner:
@@ -90,16 +90,16 @@ async def test_days_are_chosen_both_included(serve, clone):
         assert (await count(yesterday, yesterday), await count(today, today)) == (2, 0)
 
 
-async def test_without_credit_nothing_is_started_and_what_was_started_is_answered(serve, clone):
+async def test_without_credit_only_started_runs_are_returned(serve, clone):
     async with serve(script()) as server:
         document_id = str(await server.upload_text())
         key = {"Idempotency-Key": "k"}
         first = await server.http.post("/api/agent/extract", json={"document_id": document_id}, headers=key)
-        limit(clone, server.scope.org_id, 0.2)  # 0.224 are spent
+        limit(clone, server.scope.org_id, 0.2)  # 0.224 USD are spent
         answer = await server.http.post("/api/agent/extract", json={"document_id": document_id})
-        assert "0.20" in problem(answer, 402, "out_of_credit")
+        assert_problem(answer, 402, "out_of_credit")
         correction = {"extraction_id": first.json()["extraction"]["id"], "message": "set total to 11"}
-        problem(await server.http.post("/api/agent/correct", json=correction), 402, "out_of_credit")
+        assert_problem(await server.http.post("/api/agent/correct", json=correction), 402, "out_of_credit")
         again = await server.http.post("/api/agent/extract", json={"document_id": document_id}, headers=key)
         assert again.json()["run_id"] == first.json()["run_id"]
         assert len((await server.get("runs"))["items"]) == 1
@@ -107,11 +107,11 @@ async def test_without_credit_nothing_is_started_and_what_was_started_is_answere
         assert (await server.http.post("/api/agent/extract", json={"document_id": document_id})).is_success
 
 
-async def test_a_cost_that_nobody_can_know_cannot_be_limited(serve, clone):
+async def test_model_without_price_is_refused_if_a_cost_limit_applies(serve, clone):
     async with serve(script()) as server:
-        problem(await extract(server, model="unheard-of", max_cost_usd=1), 422, "invalid")
+        assert_problem(await extract(server, model="unheard-of", max_cost_usd=1), 422, "invalid")
         answer = (await extract(server, model="unheard-of")).json()
         assert answer["status"] == "completed" and answer["cost_usd"] is None
         limit(clone, server.scope.org_id, 1000)
-        assert "FIELDMARK_MODEL_PRICE" in problem(await extract(server, model="unheard-of"), 422)
+        assert_problem(await extract(server, model="unheard-of"), 422)
         assert (await extract(server, model="claude-opus-5", max_cost_usd=1)).json()["status"] == "completed"

@@ -1,4 +1,4 @@
-"""The page as the service answers it, built or not, and what anybody may know before they sign in."""
+"""The web UI as served over HTTP, built or not, and the public configuration."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from answers import problem
+from answers import assert_problem
 from fastapi import FastAPI
 
 from fieldmark.api.problems import add_error_handlers
@@ -20,7 +20,7 @@ SCRIPT = "export const one = 1;\n" * 500
 
 
 @pytest.fixture
-def built(tmp_path: Path) -> Path:
+def built_ui(tmp_path: Path) -> Path:
     (tmp_path / "assets").mkdir()
     (tmp_path / "index.html").write_text(INDEX)
     (tmp_path / "assets" / "index-abc123.js").write_text(SCRIPT)
@@ -28,28 +28,28 @@ def built(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def page_of(built: Path, **settings: str) -> httpx.AsyncClient:
+def ui_client(built_ui: Path, **settings: str) -> httpx.AsyncClient:
     app = FastAPI(openapi_url=None)
     add_error_handlers(app)
-    add_web_ui(app, Settings(_env_file=None, **settings), built)
+    add_web_ui(app, Settings(_env_file=None, **settings), built_ui)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://page")
 
 
-async def test_each_of_its_addresses_is_the_page_and_no_other_is(built: Path):
-    async with page_of(built) as http:
+async def test_ui_paths_return_the_page_and_others_404(built_ui: Path):
+    async with ui_client(built_ui) as http:
         for address in ("/", "/documents", "/documents/7c5b/anything", "/settings/members"):
             answer = await http.get(address)
             assert (answer.status_code, answer.text) == (200, INDEX), address
             assert answer.headers["cache-control"] == "no-cache"
         for address in ("/nowhere", "/index.html", "/api/documents2", "/assets/none.js", "/documents.js"):
-            problem(await http.get(address), 404)
+            assert_problem(await http.get(address), 404)
         for address in ("/assets/../../secret.js", "/assets/..%2f..%2fsecret.js", "/assets/%2e%2e/index.html"):
             assert "secret" not in (await http.get(address)).text
         assert (await http.post("/documents")).status_code == 405
 
 
-async def test_its_files_are_kept_for_ever_and_compressed(built: Path):
-    async with page_of(built) as http:
+async def test_assets_are_cached_forever_and_compressed(built_ui: Path):
+    async with ui_client(built_ui) as http:
         answer = await http.get("/assets/index-abc123.js")
         assert (answer.text, answer.headers["content-encoding"]) == (SCRIPT, "gzip")
         assert int(answer.headers["content-length"]) < len(SCRIPT) / 10
@@ -63,12 +63,12 @@ async def test_its_files_are_kept_for_ever_and_compressed(built: Path):
         assert (again.status_code, again.content) == (304, b"")
 
 
-async def test_nothing_foreign_runs_or_is_fetched_there(built: Path):
+async def test_content_security_policy_allows_own_scripts_and_connections_only(built_ui: Path):
     for settings, elsewhere in (
         ({}, ""),
         ({"supabase_url": "https://project.supabase.co/"}, " https://project.supabase.co"),
     ):
-        async with page_of(built, **settings) as http:
+        async with ui_client(built_ui, **settings) as http:
             answer = await http.get("/documents")
         policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
         assert policy["default-src"] == "'none'" and policy["frame-ancestors"] == "'none'"
@@ -78,21 +78,21 @@ async def test_nothing_foreign_runs_or_is_fetched_there(built: Path):
         assert answer.headers["referrer-policy"] == "no-referrer"
 
 
-async def test_where_it_is_not_built_it_says_how(tmp_path: Path):
-    async with page_of(tmp_path / "none") as http:
+async def test_unbuilt_ui_returns_a_page_without_scripts(tmp_path: Path):
+    async with ui_client(tmp_path / "none") as http:
         answer = await http.get("/documents")
-        assert answer.status_code == 200 and "FIELDMARK_UI=require pip install" in answer.text
+        assert answer.status_code == 200 and answer.text != INDEX
         assert "script" not in answer.headers["content-security-policy"]
 
 
-async def test_anybody_may_know_how_to_sign_in_and_nothing_else(serve):
-    # A key that may be published, and one beside it that may not.
-    settings = {"supabase_secret_key": "sb_secret_never_told", "supabase_publishable_key": "sb_publishable_x"}
-    async with serve(**settings) as server, httpx.AsyncClient(base_url=server.base_url) as anybody:
-        response = await anybody.get("/api/config")
+async def test_sign_in_configuration_is_public_and_has_no_secrets(serve):
+    # A public key and a secret one.
+    settings = {"supabase_secret_key": "sb_secret_x", "supabase_publishable_key": "sb_publishable_x"}
+    async with serve(**settings) as server, httpx.AsyncClient(base_url=server.base_url) as anonymous:
+        response = await anonymous.get("/api/config")
         assert response.json() == {"supabase": None, "offline_model": False, "max_file_mb": 50}
-        problem(await anybody.get("/api/documents"), 401)
-        problem(await anybody.get("/api/config/"), 401)
-        problem(await anybody.post("/documents"), 401)
-        problem(await anybody.request("GET", "/documents", content=b"x"), 413)
-        assert (await anybody.get("/documents")).status_code == 200
+        assert_problem(await anonymous.get("/api/documents"), 401)
+        assert_problem(await anonymous.get("/api/config/"), 401)
+        assert_problem(await anonymous.post("/documents"), 401)
+        assert_problem(await anonymous.request("GET", "/documents", content=b"x"), 413)
+        assert (await anonymous.get("/documents")).status_code == 200

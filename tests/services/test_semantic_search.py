@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
-from test_searching import Library
-from test_searching import enter as enter  # fixtures
-from test_searching import library as library
+from test_document_search import Library
+from test_document_search import enter as enter  # fixtures
+from test_document_search import library as library
 
 from extraction_case import sql
 from fake_embedder import serve_fake_embedder

@@ -20,7 +20,7 @@ PAGE = "Vendor: Acme GmbH\nTotal: 10.00 EUR\n"
 
 
 @asynccontextmanager
-async def corrected(
+async def corrected_document(
     case: ExtractionCase,
     before: dict[str, Any],
     after: dict[str, Any],
@@ -29,7 +29,7 @@ async def corrected(
 ) -> AsyncIterator[ExtractionCase]:
     """Another document of the case's user: what an agent has read there, and what a person has made of it."""
     async with document_with_pages(others.get("database", case.database), case.owner_url, case.scope, [PAGE]) as other:
-        give(other, schema or SCHEMA)
+        set_schema(other, schema or SCHEMA)
         context = await other.context()
         said = await other.call(context, "extract_fields", fields=before, confidences=dict.fromkeys(before, 0.9))
         assert not said.is_error, said
@@ -37,7 +37,7 @@ async def corrected(
         yield other
 
 
-def give(case: ExtractionCase, schema: dict[str, Any]) -> None:
+def set_schema(case: ExtractionCase, schema: dict[str, Any]) -> None:
     case.sql("update public.extractions set schema = %s where id = %s", Jsonb(schema), case.extraction_id)
 
 
@@ -49,7 +49,7 @@ async def put_right(case: ExtractionCase, fields: dict[str, Any]) -> None:
             )
 
 
-def switch(case: ExtractionCase, on: bool = True) -> None:
+def enable_examples(case: ExtractionCase, on: bool = True) -> None:
     case.sql("update public.organisations set examples = %s where id = %s", on, case.scope.org_id)
 
 
@@ -69,50 +69,50 @@ async def chosen_again(case: ExtractionCase, run_id: Any, schema: dict[str, Any]
     return [one.reference for one in found]
 
 
-def named(case: ExtractionCase, path: str) -> dict[str, str]:
+def reference(case: ExtractionCase, path: str) -> dict[str, str]:
     return {"extraction_id": str(case.extraction_id), "path": path}
 
 
 async def test_only_of_the_same_schema_and_of_another_document(case):
-    give(case, SCHEMA)
-    switch(case)
+    set_schema(case, SCHEMA)
+    enable_examples(case)
     another = {**SCHEMA, "title": "Another"}
-    async with corrected(case, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}, schema=another):
+    async with corrected_document(case, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}, schema=another):
         # An evaluation reads a document again whose corrections are what is right.
         again = await case.another_extraction()
-        give(again, SCHEMA)
+        set_schema(again, SCHEMA)
         context = await again.context()
         await again.call(context, "extract_fields", fields={"vendor": "A"}, confidences={"vendor": 0.9})
         await put_right(again, {"vendor": "Acme Worldwide"})
         assert await chosen(case) == []
     # Nor of the same file that was uploaded again: a folder that is evaluated may stand in the organisation already.
     same = "update public.documents set content_sha256 = %s where id = %s"
-    async with corrected(case, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}) as other:
+    async with corrected_document(case, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}) as other:
         case.sql(same, "a" * 64, other.document_id)
-        assert await chosen(case) == [named(other, "vendor")]
+        assert await chosen(case) == [reference(other, "vendor")]
         case.sql(same, "a" * 64, case.document_id)
         assert await chosen(case) == []
 
 
 async def test_none_of_another_organisation(case, make_user):
-    give(case, SCHEMA)
-    switch(case)
+    set_schema(case, SCHEMA)
+    enable_examples(case)
     async with document_with_pages(case.database, case.owner_url, await make_user(), [PAGE]) as stranger:
-        async with corrected(stranger, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}):
+        async with corrected_document(stranger, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}):
             assert await chosen(case) == []
-        give(stranger, SCHEMA)
-        switch(stranger)
+        set_schema(stranger, SCHEMA)
+        enable_examples(stranger)
         assert len(await chosen(stranger)) == 1  # it is there for whom it is
 
 
 async def test_what_a_person_took_out_is_shown_no_more_to_a_run_that_had_it_either(case):
-    give(case, SCHEMA)
-    switch(case)
-    async with corrected(case, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}) as other:
+    set_schema(case, SCHEMA)
+    enable_examples(case)
+    async with corrected_document(case, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}) as other:
         context = await case.context()
 
         before = [await chosen_again(case, context.run_id) for _ in range(2)]
-        assert before == [[named(other, "vendor")]] * 2
+        assert before == [[reference(other, "vendor")]] * 2
         async with case.database.as_user(case.scope) as conn:
             for _ in range(2):
                 await examples.withdraw(conn, case.scope, other.extraction_id, ("vendor",))
@@ -123,18 +123,21 @@ async def test_what_a_person_took_out_is_shown_no_more_to_a_run_that_had_it_eith
 async def test_there_are_three_at_most_each_of_another_field_and_none_is_long(case):
     names = ["a", "b", "c", "d", "e"]
     schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
-    give(case, schema)
-    switch(case)
+    set_schema(case, schema)
+    enable_examples(case)
     read, right = dict.fromkeys(names, "x"), {name: f"right {name}" for name in names} | {"e": "long" * 100}
-    async with corrected(case, read, right, schema=schema), corrected(case, read, right, schema=schema) as newest:
+    async with (
+        corrected_document(case, read, right, schema=schema),
+        corrected_document(case, read, right, schema=schema) as newest,
+    ):
         kept = await chosen(case, schema)
-    assert kept == [named(newest, name) for name in ("d", "c", "b")]
+    assert kept == [reference(newest, name) for name in ("d", "c", "b")]
 
 
 async def test_what_a_person_has_only_confirmed_or_written_alone_is_none(case):
-    give(case, SCHEMA)
-    switch(case)
-    async with corrected(case, {"vendor": "ACME"}, {"vendor": "ACME", "total": 12}):
+    set_schema(case, SCHEMA)
+    enable_examples(case)
+    async with corrected_document(case, {"vendor": "ACME"}, {"vendor": "ACME", "total": 12}):
         assert await chosen(case) == []
 
 
@@ -152,11 +155,11 @@ LISTED = {"type": "object", "properties": {"vendor": {"type": "string"}, "items"
 )
 async def test_a_row_that_moves_up_or_down_is_no_correction(case, change, value, expected):
     """What an agent read stands in another row then: nobody has said that it was wrong."""
-    give(case, LISTED)
-    switch(case)
+    set_schema(case, LISTED)
+    enable_examples(case)
     read = {"vendor": "ACME", "items": [{"n": "Ghost"}, {"n": "B"}]}
-    async with corrected(case, read, {"vendor": "Acme Worldwide"}, schema=LISTED) as other:
+    async with corrected_document(case, read, {"vendor": "Acme Worldwide"}, schema=LISTED) as other:
         path, given = (["items", "0"], ()) if value is None else (["items"], (Jsonb(value),))
         async with case.database.as_user(case.scope) as conn:
             await conn.execute(change.encode(), (other.extraction_id, path, *given))
-        assert await chosen(case, LISTED) == [named(other, one) for one in expected]
+        assert await chosen(case, LISTED) == [reference(other, one) for one in expected]

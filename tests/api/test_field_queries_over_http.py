@@ -1,28 +1,28 @@
-"""Figures and values over HTTP: as the service reckons and stores them, for those who may read extractions."""
+"""Field statistics and values over HTTP."""
 
 from __future__ import annotations
 
 import pytest
-from answers import problem
+from answers import assert_problem
 
 from library_rows import LibraryDocument, insert_documents
 
 pytestmark = pytest.mark.anyio
 
-SHELF = [
+LIBRARY = [
     LibraryDocument({"total": 1200.10, "vendor": {"name": "Acme"}, "currency": "EUR"}, filename="a.pdf"),
     LibraryDocument({"total": 0.2, "vendor": {"name": "ACME"}, "currency": "EUR"}, filename="b.pdf"),
     LibraryDocument(
         {"total": 5, "vendor": {"name": "Beta"}, "currency": "USD"}, filename="c.pdf", unverified=frozenset(("total",))
     ),
 ]
-SUM = {"aggregates": [{"op": "sum", "path": "total"}], "group_by": {"path": "vendor.name"}}
+SUM_BY_VENDOR = {"aggregates": [{"op": "sum", "path": "total"}], "group_by": {"path": "vendor.name"}}
 
 
-async def test_figures_are_exact_and_say_where_they_stand(serve, clone):
+async def test_sums_are_exact_and_cite_their_locations(serve, clone):
     async with serve(with_worker=False) as server:
-        insert_documents(clone.owner_url, server.scope, SHELF)
-        answer = (await server.http.post("/api/fields/query", json=SUM)).json()
+        insert_documents(clone.owner_url, server.scope, LIBRARY)
+        answer = (await server.http.post("/api/fields/query", json=SUM_BY_VENDOR)).json()
         response = {group["key"]: group for group in answer["groups"]}
         (result,) = response["ACME"]["results"]
         assert (result["value"], result["currency"], result["values"]) == ("1200.3", "EUR", 2)
@@ -36,21 +36,21 @@ async def test_figures_are_exact_and_say_where_they_stand(serve, clone):
         answer = (await server.http.post("/api/fields/query", json=over)).json()
         assert (answer["coverage"]["matched"], answer["rows_total"]) == (1, 1)
         for body in ({"where": {"fields": [{"path": "total", "op": "; drop", "value": 1}]}}, {"sql": "select 1"}):
-            problem(await server.http.post("/api/fields/query", json=body), 422)
+            assert_problem(await server.http.post("/api/fields/query", json=body), 422)
         async with server.client() as stranger:
             assert (await stranger.get("/api/fields")).json() == {"fields": [], "looked_at": 0}
 
 
-async def test_which_fields_there_are_is_told_of_each_type(serve, clone):
-    shelf = [
-        *SHELF,
+async def test_fields_are_listed_by_document_type(serve, clone):
+    library = [
+        *LIBRARY,
         LibraryDocument({"items": [{"a.b": 1}, {"a.b": "x", "day": "2026-01-02"}], "total": "1", "note": ""}),
         LibraryDocument({"roof": True}, document_type="survey", tags=("House",)),
         LibraryDocument({"hidden": 1}, is_completed=False),
         LibraryDocument(None),
     ]
     async with serve(with_worker=False) as server:
-        insert_documents(clone.owner_url, server.scope, shelf)
+        insert_documents(clone.owner_url, server.scope, library)
         response = await server.get("fields")
         assert response["looked_at"] == 5
         fields = {
@@ -65,7 +65,7 @@ async def test_which_fields_there_are_is_told_of_each_type(serve, clone):
             ("survey", "roof"): (1, ["boolean"]),
         }
         assert [one["path"] for one in response["fields"]][:3] == ["total", "currency", "vendor.name"]
-        # Each can be asked for as it is told.
+        # Each listed path can be queried.
         for one in response["fields"]:
             figures = {"aggregates": [{"op": "count", "path": one["path"]}], "include_unverified": True}
             (path,) = (await server.http.post("/api/fields/query", json=figures)).json()["coverage"]["paths"]
@@ -77,14 +77,14 @@ async def test_which_fields_there_are_is_told_of_each_type(serve, clone):
         assert response == {"fields": [], "looked_at": 0}
 
 
-async def values(server, **asked) -> dict:
+async def get_values(server, **asked) -> dict:
     answer = await server.http.get("/api/fields/values", params={"path": "total", **asked})
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-async def test_one_field_of_many_documents_comes_in_pages(serve, clone):
-    shelf = [
+async def test_values_of_a_field_are_paged(serve, clone):
+    library = [
         LibraryDocument({"total": number, "items": [{"total": -number}]}, filename=f"{number}.pdf")
         for number in range(7)
     ]
@@ -96,31 +96,34 @@ async def test_one_field_of_many_documents_comes_in_pages(serve, clone):
         LibraryDocument({"total": 1}, filename="letter.pdf", document_type="letter", tags=("paid",)),
     ]
     async with serve(with_worker=False) as server:
-        insert_documents(clone.owner_url, server.scope, [*shelf, *others])
+        insert_documents(clone.owner_url, server.scope, [*library, *others])
         seen, before = [], {}
         while before is not None:
-            part = await values(server, document_type="Invoice", limit=3, **before)
+            part = await get_values(server, document_type="Invoice", limit=3, **before)
             assert 0 < len(part["items"]) <= 3
             seen += part["items"]
             before = {"before": part["next"]} if part["next"] else None
-        # All of one moment: then the greatest id comes first.
+        # Documents of the same time are sorted by id.
         response = {one["filename"]: one["value"] for one in seen}
-        assert response == {one.filename: one.fields["total"] for one in shelf} and len(seen) == 7
-        assert [one["document_id"] for one in seen] == sorted((str(one.id) for one in shelf), reverse=True)
+        assert response == {one.filename: one.fields["total"] for one in library} and len(seen) == 7
+        assert [one["document_id"] for one in seen] == sorted((str(one.id) for one in library), reverse=True)
         one = next(one for one in seen if one["filename"] == "3.pdf")
-        assert (one["extraction_id"], one["evidence"]["boxes"]) == (str(shelf[3].extraction_id), [[0.1, 0.1, 0.2, 0.2]])
-        assert [one["filename"] for one in (await values(server, tag="paid"))["items"]] == ["letter.pdf"]
-        assert len((await values(server, path="items[0].total"))["items"]) == 7
-        assert (await values(server, path="items[1].total"))["items"] == []
+        assert (one["extraction_id"], one["evidence"]["boxes"]) == (
+            str(library[3].extraction_id),
+            [[0.1, 0.1, 0.2, 0.2]],
+        )
+        assert [one["filename"] for one in (await get_values(server, tag="paid"))["items"]] == ["letter.pdf"]
+        assert len((await get_values(server, path="items[0].total"))["items"]) == 7
+        assert (await get_values(server, path="items[1].total"))["items"] == []
         for wrong, code in (
             ({"path": "items[].total"}, "invalid_path"),
             ({"before": "x"}, None),
             ({"limit": 201}, None),
         ):
-            problem(await server.http.get("/api/fields/values", params={"path": "total", **wrong}), 422, code)
+            assert_problem(await server.http.get("/api/fields/values", params={"path": "total", **wrong}), 422, code)
 
 
-async def test_a_page_of_large_values_is_short_and_leads_on(serve, clone):
+async def test_page_of_large_values_has_fewer_items_and_a_cursor(serve, clone):
     async with serve(with_worker=False) as server:
         insert_documents(
             clone.owner_url,
@@ -129,7 +132,7 @@ async def test_a_page_of_large_values_is_short_and_leads_on(serve, clone):
         )
         seen, before = [], {}
         while before is not None:
-            part = await values(server, **before)
+            part = await get_values(server, **before)
             assert len(part["items"]) == 1
             seen += [one["filename"] for one in part["items"]]
             before = {"before": part["next"]} if part["next"] else None
