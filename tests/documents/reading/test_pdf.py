@@ -127,7 +127,16 @@ def test_raised_digits_do_not_merge_with_a_number(content: str, text: str) -> No
         ("1 0 0 rg 50 703.5 60 0.6 re f", True),
         ("50 698 60 0.6 re f", False),
         ("50 711 60 0.6 re f", False),
-        ("50 703.5 12 0.6 re f", False),
+        ("50 703.5 12 0.6 re f", True),
+        ("[3 2] 0 d 1 w 50 703.5 m 105 703.5 l S", True),
+        ("".join(f"{x} 703 4 1.2 re " for x in range(50, 102, 7)) + "f", True),
+        ("".join(f"{x} 703 1.5 1.2 re f " for x in range(50, 104, 3)), True),
+        ("50 701 m " + "".join(f"{50 + 2 * n} {705 if n % 2 else 702} l " for n in range(28)) + "S", True),
+        ("4 w 50 704 m 105 704 l S", True),
+        ("50 702 55 4 re f", True),
+        ("1 1 0.4 rg 50 702 55 5 re f", False),
+        ("0.7 g 50 699 55 9 re f", False),
+        ("50 698 52 9 re S", False),
         ("20 703.5 200 0.6 re f", False),
         ("1 g 50 703.5 60 0.6 re f", False),
         ("20 703.5 200 0.6 re f 1 g 40 690 100 24 re f", False),
@@ -146,7 +155,8 @@ def test_raised_digits_do_not_merge_with_a_number(content: str, text: str) -> No
         ("90 690 m 140 720 l S", False),
         ("50 698 m 80 704 l 105 709 l S", False),
     ],
-    ids=["box", "stroke", "red", "under", "over", "short", "long", "white", "covered", "background", "rising",
+    ids=["box", "stroke", "red", "under", "over", "short", "dash pattern", "dashes", "dots", "wave", "thick stroke",
+         "thick box", "marker", "label", "frame", "long", "white", "covered", "background", "rising",
          "falling", "slight", "bar", "cross", "crossed block", "slash", "white slanted", "chart", "under slanted",
          "fraction", "corner", "curve"],
 )  # fmt: skip
@@ -158,6 +168,43 @@ def test_word_struck_out_by_a_line_is_left_out_with_a_warning(line: str, is_stru
     assert page.text.split() == (["49.00"] if is_struck else ["1234.56", "49.00"])
     warnings = [(one.code, one.page, one.excerpt) for one in page.warnings]
     assert warnings == ([(WarningCode.STRUCK_OUT, 1, "1234.56")] if is_struck else [])
+
+
+@pytest.mark.parametrize(
+    ("word", "part", "rest"),
+    [
+        ("59.00;", "59.00", ""),
+        ("\\(69.00\\)", "69.00", ""),
+        ("79.00€", "79.00", ""),
+        ("$89.00", "89.00", ""),
+        ("1250", "50", ""),
+        ("1250", "1", ""),
+        ("12-345-7", "345", ""),
+        ("$89.00$79.00", "$89.00", ""),
+        ("50EUR", "50", "EUR"),
+        ("Yes/No", "No", "Yes/"),
+        ("Yes/No", "Yes", "/No"),
+        ("Yes/Never", "Never", "Yes/"),
+        ("12.34", ".", "12.34"),
+    ],
+)
+@pytest.mark.parametrize("mark", ["line", "thick line", "annotation"])
+def test_struck_characters_of_a_word_are_left_out_and_the_rest_is_never_a_number(
+    word: str, part: str, rest: str, mark: str
+) -> None:
+    # Courier: each character is 0.6 of the size wide.
+    x0 = 50 + 7.2 * word.replace("\\", "").index(part)
+    x1 = x0 + 7.2 * len(part)
+    line = {"line": f"{x0} 703 {x1 - x0} 0.6 re f ", "thick line": f"4 w {x0} 703.5 m {x1} 703.5 l S "}.get(mark, "")
+    quad = f"/QuadPoints [{x0} 710 {x1} 710 {x0} 697 {x1} 697] /Rect [{x0} 697 {x1} 710]"
+    notes = [] if line else [f"<< /Type /Annot /Subtype /StrikeOut /F 4 {quad} >>"]
+    content = text_at(word, 50, 700, font="F2") + text_at("49.00", 300, 700) + line
+    page = read(make_pdf([content], page_entries="/Annots [1000 0 R]" if notes else "", extra=notes, catalog=""))
+    assert page.text.split() == [*filter(None, [rest]), "49.00"]
+    shown = word.replace("\\", "")
+    assert [(one.code, one.excerpt) for one in page.warnings] == (
+        [] if rest == shown else [(WarningCode.STRUCK_OUT, shown)]
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, TypeAlias
 
 from PIL import Image
@@ -46,7 +46,8 @@ from fieldmark.documents.reading.visibility import (
     Pictures,
     VisibilityDetector,
     crossed_words,
-    struck_words,
+    struck_area,
+    struck_parts,
 )
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import Damaged, NoText, OverLimit, PasswordProtected
@@ -72,6 +73,7 @@ _DIGIT = re.compile("[0-9]")
 _WITH_FRACTION = re.compile("[0-9]{2,6}[/⁄][0-9]{1,2}")
 _SMALL_DIGIT = 0.8  # of the height of the digit before: at most as high are the digits of a fraction
 _SYMBOL_FONT = re.compile("dingbats|wingdings ?2?|webdings")
+_STRUCK_WORD = 0.8  # of a word's width: a line this wide strikes the whole word
 _LINE_HYPHENS = frozenset({0x2, 0xFFFE})
 
 
@@ -281,27 +283,32 @@ class Pdf:
             hidden: list[tuple[LayerWord, bool]] = []
             struck: list[str] = []
             marks = [boxes.as_shown(*mark) for mark in self._annotations.strikes[:MAX_MARKS]]
-            crossed = struck_words(words, [boxes.as_shown(*line) for line in detector.thin_lines])
+            crossed = struck_parts(words, [boxes.as_shown(*line) for line in detector.lines])
             slanted = crossed_words(words, [boxes.line_as_shown(line) for line in detector.slanted_lines])
             marked = crossed_words(words, [boxes.line_as_shown(line) for line in self._annotations.lines[:MAX_MARKS]])
             for index, (word, stretches) in enumerate(
                 zip(words, detector.visible_stretches(words, codes), strict=True)
             ):
                 visible += stretches
-                is_struck = index in marked or (index in crossed and detector.shows_line(crossed[index]))
+                left, top, right, bottom = word.box
+                lines = filter(detector.shows_line, crossed.get(index, ()))
+                areas = [struck_area(line, bottom - top) for line in lines]
+                areas += [mark for mark in marks if mark[0] < right and left < mark[2]]
+                is_struck = index in marked or any(_strikes_all(area, word.box) for area in areas)
                 is_struck |= index in slanted and all(map(detector.shows_slanted_line, slanted[index]))
-                if stretches and (is_struck or any(_covers(mark, word.box) for mark in marks)):
+                unstruck = [] if is_struck else _unstruck(stretches, areas, codes, boxes)
+                if unstruck != stretches:
                     struck.append(word.text)
-                    continue
-                if stretches == [(word.start, word.end)]:
+                elif stretches == [(word.start, word.end)]:
                     group = groups.setdefault(_line_direction(word.direction, word.text), [])
                     group.append(PlacedWord(word.text, *word.box))
                     continue
-                for start, end in stretches:
+                else:
+                    hidden.append((word, not stretches and detector.has_drawing(word.box)))
+                for start, end in unstruck:
                     if text := clean(_characters(codes[start:end])):
                         direction, around = boxes.of_word(start, end, word.direction)
                         groups.setdefault(_line_direction(direction, text), []).append(PlacedWord(text, *around))
-                hidden.append((word, not stretches and detector.has_drawing(word.box)))
             if check_boxes:
                 direction = max(groups, key=lambda one: len(groups[one]), default=_RIGHT)
                 groups.setdefault(direction, []).extend(PlacedWord(one.text, *one.box) for one in check_boxes)
@@ -344,6 +351,32 @@ def _covers(mark: tuple[float, float, float, float], box: tuple[float, float, fl
     """Return whether the centre of a box lies in a mark, whose corners may be in any order."""
     x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
     return min(mark[0], mark[2]) <= x <= max(mark[0], mark[2]) and min(mark[1], mark[3]) <= y <= max(mark[1], mark[3])
+
+
+def _strikes_all(area: Box, box: Box) -> bool:
+    return _covers(area, box) and min(area[2], box[2]) - max(area[0], box[0]) >= _STRUCK_WORD * (box[2] - box[0])
+
+
+def _unstruck(
+    stretches: list[tuple[int, int]], areas: Sequence[Box], codes: Sequence[int], boxes: _Boxes
+) -> list[tuple[int, int]]:
+    """Return the stretches of a word that are outside struck areas. A rest that contains a digit is excluded: it would
+    be a wrong number. So is a rest of punctuation."""
+    if not areas:
+        return stretches
+
+    def is_struck(index: int) -> bool:
+        return any(_covers(area, boxes.of_character(index)) for area in areas)
+
+    runs = [(struck, [*run]) for start, end in stretches for struck, run in groupby(range(start, end), is_struck)]
+    spans = [(struck, run[0], run[-1] + 1, _characters(codes[run[0] : run[-1] + 1])) for struck, run in runs]
+    if not any(struck and any(map(str.isalnum, text)) for struck, _, _, text in spans):
+        return stretches
+    return [
+        (start, end)
+        for struck, start, end, text in spans
+        if not struck and any(map(str.isalpha, text)) and not any(map(str.isdigit, text))
+    ]
 
 
 def _layer_words(layer: Any, codes: list[int], boxes: _Boxes) -> list[LayerWord]:
@@ -410,7 +443,7 @@ def _characters_in(box: Box, words: Sequence[LayerWord], boxes: _Boxes) -> list[
     return [index for w in near for index in range(w.start, w.end) if _covers(box, boxes.of_character(index))]
 
 
-def _characters(codes: list[int]) -> str:
+def _characters(codes: Sequence[int]) -> str:
     return "".join([_HYPHENS[code] if code in _HYPHENS else chr(code) if code <= 0x10FFFF else " " for code in codes])
 
 

@@ -28,6 +28,7 @@ from PIL import (
 )
 
 from fieldmark.documents.reading.check_boxes import is_candidate
+from fieldmark.documents.reading.pages import is_right_to_left
 from fieldmark.documents.reading.pdfium import (
     CURVE,
     FORM_OBJECT,
@@ -43,6 +44,7 @@ from fieldmark.documents.reading.pdfium import (
     destroy_bitmap,
     get_bitmap,
     get_bounds,
+    get_draw_mode,
     get_fill_color,
     get_font,
     get_image_size,
@@ -53,6 +55,7 @@ from fieldmark.documents.reading.pdfium import (
     get_render_mode,
     get_segment,
     get_segment_type,
+    get_stroke_width,
     get_type,
     glyph_path,
     is_embedded,
@@ -80,10 +83,12 @@ SHORTEST_LINE = (15.0, 4.5)  # points: width and height of what may be a short l
 LOGO_SHARE = 0.03
 LEAST_IMAGE = 4  # pixels: a smaller image holds no text
 MAX_DECODED, MAX_DECODED_PIXELS = 20, 25_000_000  # to find out which images are damaged
-THICKEST_LINE = 2.5  # points
+THIN_LINE, THICKEST_LINE = 2.5, 6.0  # points
+THICKEST_SHARE = 0.5  # of the height of a word
 LINE_SEGMENTS = range(2, 7)
 STRUCK_WIDTH = 0.5  # of such a line is words; the rest is between them
 STRUCK_SHARES = (0.4, 0.72)  # between these parts of a word's height a line goes through it, not below
+LEAST_DRAWN = 0.3  # of a line; the rest may be gaps between its dashes or dots
 MAX_SLANTED = 300
 SLANTED_SHARES = (0.25, 0.85)  # as STRUCK_SHARES, of the middle of a line that rises or falls
 _ALONG = range(1, 10)  # tenths of a line
@@ -155,7 +160,7 @@ class VisibilityDetector:
         self._smallest = min(SMALLEST, max(size) * SMALLEST_SHARE)
         self._scale = min(max(COARSE, LEAST_PIXELS / max(size)), (MAX_PIXELS / (width * height)) ** 0.5)
         self._columns, self._rows = max(1, int(width * self._scale)), max(1, int(height * self._scale))
-        self.thin_lines: list[Box] = []  # left, top, right, bottom in the page's coordinates, as of all paths
+        self.lines: list[Box] = []  # left, top, right, bottom in the page's coordinates, as of all paths
         self.slanted_lines: list[Box] = []  # of a drawing with more than MAX_SLANTED, these
         self.outlines: list[tuple[Box, bool]] = []  # what may be a box to tick, and whether it may be round
         self._measure_paths()
@@ -172,7 +177,7 @@ class VisibilityDetector:
         paths = [item for item, kind in zip(items, kinds, strict=True) if kind == PATH_OBJECT]
         self._curved += [path for path in paths if _may_be_letter(path)]
         counts = map(count_segments, paths)
-        self._paths += [(path, count, matrices) for path, count in zip(paths, counts, strict=True) if count < 64]
+        self._paths += [(path, count, matrices) for path, count in zip(paths, counts, strict=True)]
         for form in [
             item for item, kind in zip(items, kinds, strict=True) if kind == FORM_OBJECT and len(matrices) < MAX_DEPTH
         ]:
@@ -201,13 +206,15 @@ class VisibilityDetector:
         return extremes[1] - extremes[0] < LEAST_CONTRAST
 
     def _measure_paths(self) -> None:
-        """Find the thin lines along an axis, and the outlines that may be check boxes."""
+        """Find the lines along an axis, and the outlines that may be check boxes."""
         for path, count, matrices in self._paths:
             left, top, right, bottom = _bounds(path, matrices)
-            if min(right - left, top - bottom) <= THICKEST_LINE:
-                if count in LINE_SEGMENTS and THICKEST_LINE < max(right - left, top - bottom) < _FAR:
-                    self.thin_lines.append((left, top, right, bottom))
+            thickness, length = sorted((right - left, top - bottom))
+            if length < _FAR and thickness <= THIN_LINE:
+                self.lines.append((left, top, right, bottom))
                 continue
+            if length < _FAR and thickness <= 2 * THICKEST_LINE:
+                self.lines.append(_without_margin((left, top, right, bottom), path, matrices))
             if count > 3 and is_candidate((left, bottom, right, top)):
                 self.outlines.append(((left, top, right, bottom), count > 6))
             if count in LINE_SEGMENTS and len(self.slanted_lines) < MAX_SLANTED:
@@ -237,14 +244,18 @@ class VisibilityDetector:
         return self._drawn(part).convert("L"), scale, (left / scale, top / scale)
 
     def shows_line(self, box: Box) -> bool:
-        """Return whether the page without its text shows a line along a whole box, on one background."""
+        """Return whether the page without its text shows a line along a whole box, on one background. The line may be
+        dashed. A thick line must be darker than a marker, which highlights words."""
         left, top, right, bottom = (side * self._scale for side in box)
+        contrast = LEAST_CONTRAST if box[3] - box[1] <= THIN_LINE else 4 * LEAST_CONTRAST
         x0, _, x1, _ = _pixels(left, top, right, bottom, self._columns, self._rows)
         middle = int((top + bottom) / 2)
         rows = [self._bare.crop((x0 + 1, y, max(x1 - 1, x0 + 2), y + 1)) for y in range(middle - 3, middle + 3)]
-        extremes: list[Any] = [row.getextrema() for row in rows]
-        low, high = extremes[0]
-        return any(most <= low - LEAST_CONTRAST or least >= high + LEAST_CONTRAST for least, most in extremes[1:])
+        extremes: Any = rows[0].getextrema()
+        darkest, lightest = max(extremes[0] - contrast + 1, 0), extremes[1] + contrast
+        levels = [row.histogram() for row in rows[1:]]
+        most = max(max(sum(counts[:darkest]), sum(counts[lightest:])) for counts in levels)
+        return most >= LEAST_DRAWN * rows[0].width
 
     def _pictures_shown(self) -> Image.Image:
         """Return what images, and paths that may be letters, change on the page without its text."""
@@ -617,29 +628,51 @@ def _all_inked(seen: bytes, pieces: Sequence[tuple[int, int]]) -> bool:
     return bool(pieces) and all(any(seen[start:end]) for start, end in pieces)
 
 
-def struck_words(words: Sequence[LayerWord], lines: Sequence[Box]) -> dict[int, Box]:
-    """Return the words that thin lines strike through: by index, the part of its line. Boxes are in points from the top
+def struck_parts(words: Sequence[LayerWord], lines: Sequence[Box]) -> dict[int, list[Box]]:
+    """Return the parts of level lines that strike through words, by the word's index. Boxes are in points from the top
     left corner. A line that continues where there are no words is a table rule."""
-    # A page that is turned has the corners of lines in another order.
-    level = sorted(
-        ((min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)) for x0, y0, x1, y1 in lines), key=lambda line: line[1]
-    )
-    feet = [line[1] for line in level]
+    level = _joined(lines)
+    middles = [(line[1] + line[3]) / 2 for line in level]
     through: dict[Box, list[tuple[int, Box]]] = {}
     for index, word in enumerate(words):
         left, top, right, bottom = word.box
-        if not level or word.direction != 0:
+        if not level or (word.direction != 0 and not is_right_to_left(word.text)):
             continue
-        first, end = (bisect_left(feet, top + share * (bottom - top)) for share in STRUCK_SHARES)
-        slack = 0.1 * (right - left)
+        first, end = (bisect_left(middles, top + share * (bottom - top)) for share in STRUCK_SHARES)
         for line in level[first:end]:
-            if line[0] <= left + slack and right - slack <= line[2] and line[3] - line[1] <= 0.2 * (bottom - top):
-                through.setdefault(line, []).append((index, (left + slack, line[1], right - slack, line[3])))
-    struck: dict[int, Box] = {}
+            x0, x1 = max(left, line[0]), min(right, line[2])
+            if x0 < x1 and line[3] - line[1] <= THICKEST_SHARE * (bottom - top):
+                through.setdefault(line, []).append((index, (x0, line[1], x1, line[3])))
+    struck: dict[int, list[Box]] = {}
     for line, found in through.items():
         if sum(part[2] - part[0] for _, part in found) > STRUCK_WIDTH * (line[2] - line[0]):
-            struck |= dict(found)
+            for index, part in found:
+                struck.setdefault(index, []).append(part)
     return struck
+
+
+def struck_area(line: Box, height: float) -> Box:
+    """Return the area that contains the centre of each character of this height that a level line strikes through."""
+    left, top, right, bottom = line
+    middle = (top + bottom) / 2
+    above, below = ((0.5 - share) * height for share in reversed(STRUCK_SHARES))
+    return left, middle + above, right, middle + below
+
+
+def _joined(lines: Sequence[Box]) -> list[Box]:
+    """Return the level lines from top to bottom, the dashes or dots of one line as one."""
+    # A page that is turned has the corners of lines in another order.
+    level = [(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)) for x0, y0, x1, y1 in lines]
+    level = sorted((line for line in level if line[3] - line[1] <= THICKEST_LINE), key=lambda one: (one[1], one[0]))
+    found: list[Box] = []
+    for line in level:
+        x0, top, x1, bottom = found[-1] if found else line
+        is_next = abs(line[1] - top) < 0.1 and abs(line[3] - bottom) < 0.1
+        if found and is_next and x0 <= line[0] <= x1 + 1 + 3 * (bottom - top):
+            found[-1] = x0, top, max(x1, line[2]), bottom
+        else:
+            found.append(line)
+    return sorted(found, key=lambda line: line[1] + line[3])
 
 
 def crossed_words(words: Sequence[LayerWord], lines: Sequence[Box]) -> dict[int, tuple[Box, ...]]:
@@ -727,6 +760,21 @@ def _bounds(item: Handle, matrices: Sequence[Any]) -> Box:
     return left, top, right, bottom
 
 
+def _without_margin(box: Box, path: Handle, matrices: Sequence[Any]) -> Box:
+    """Return the bounds of a line without the margin that PDFium adds to a stroke: half its width on all sides."""
+    filled, stroked, width = ctypes.c_int(), ctypes.c_int(), ctypes.c_float()
+    get_draw_mode(path, ctypes.byref(filled), ctypes.byref(stroked))
+    if filled.value or not stroked.value or not get_stroke_width(path, ctypes.byref(width)):
+        return box
+    own: Any = pdfium.FS_MATRIX()
+    get_matrix(path, ctypes.byref(own))
+    margin = width.value / 2
+    for matrix in (own, *matrices):
+        margin *= abs(matrix.a * matrix.d - matrix.b * matrix.c) ** 0.5
+    left, top, right, bottom = box
+    return left + margin, top - margin, right - margin, bottom + margin
+
+
 def _straight_lines(path: Handle, count: int, matrices: Sequence[Any]) -> list[Box]:
     """Return the lines that a path draws, each from one point to another in page coordinates: strokes between two
     points, and rectangles as thin as a line."""
@@ -753,7 +801,7 @@ def _straight_lines(path: Handle, count: int, matrices: Sequence[Any]) -> list[B
             points.pop()
         if len(points) == 4:
             a, b, c, d = points if dist(points[0], points[1]) > dist(points[1], points[2]) else points[1:] + points[:1]
-            if max(dist(a, d), dist(b, c)) > THICKEST_LINE:
+            if max(dist(a, d), dist(b, c)) > THIN_LINE:
                 continue
             points = [((a[0] + d[0]) / 2, (a[1] + d[1]) / 2), ((b[0] + c[0]) / 2, (b[1] + c[1]) / 2)]
         if len(points) == 2 and max(abs(part) for point in points for part in point) < _FAR:
