@@ -16,7 +16,7 @@ from pathlib import Path
 
 FRONTEND = Path(__file__).resolve().parent
 ROOT = FRONTEND.parent
-FOLLOWING = "clients/typescript/src/following.ts"
+SHARED_FILES = ("clients/typescript/src/following.ts", "docs/errors.md")
 
 sys.path.insert(0, str(ROOT / "tests"))
 
@@ -26,12 +26,13 @@ from node import installed, run  # noqa: E402
 
 
 def copy(root: Path) -> Path:
-    """Copy the code into a folder, beside the file it shares with the client. Return its own folder."""
+    """Copy the code into a folder, beside the files outside of it that it uses. Return its own folder."""
     folder = root / "frontend"
     ignored = shutil.ignore_patterns("node_modules", "__pycache__", "openapi.json", "description.d.ts")
     shutil.copytree(FRONTEND, folder, ignore=ignored)
-    (root / FOLLOWING).parent.mkdir(parents=True)
-    shutil.copy(ROOT / FOLLOWING, root / FOLLOWING)
+    for name in SHARED_FILES:
+        (root / name).parent.mkdir(parents=True)
+        shutil.copy(ROOT / name, root / name)
     (folder / "node_modules").symlink_to(installed(FRONTEND))
     return folder
 

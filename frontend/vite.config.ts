@@ -20,7 +20,7 @@ export default defineConfig({
   // `npm run dev`: the page as it is being written, before a service that runs (`fieldmark serve`).
   server: {
     host: '127.0.0.1',
-    fs: { allow: [here('.'), here('../clients/typescript/src')] },
+    fs: { allow: [here('.'), here('../clients/typescript/src'), here('../docs')] },
     proxy: { '/api': process.env.FIELDMARK_URL ?? 'http://127.0.0.1:8731' },
   },
   test: { environment: 'happy-dom', include: ['src/**/*.test.{ts,tsx}'] },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +11,14 @@ from typing import get_args
 import pytest
 
 from fieldmark import errors
+from fieldmark.agents.registry import AGENTS
 from fieldmark.domain import events, rules
 from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.domain.statuses import ReadingError, RunError
 from fieldmark.errors import FieldmarkError, Unreadable
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 PAGE = (DOCS / "errors.md").read_text(encoding="utf-8")
 LISTED = {
     title: set(
@@ -46,6 +49,11 @@ CODES: dict[str, set[str]] = {
 @pytest.mark.parametrize("title", CODES)
 def test_every_code_has_its_line_and_no_line_is_of_a_code_that_is_gone(title: str) -> None:
     assert LISTED[title] == CODES[title]
+
+
+def test_every_tool_has_a_name_in_the_web_ui() -> None:
+    catalogue = json.loads((ROOT / "frontend" / "src" / "locales" / "en.json").read_text(encoding="utf-8"))
+    assert catalogue["tools"].keys() == {tool for agent in AGENTS.values() for tool in agent.toolset.tools}
 
 
 def test_every_event_has_its_line_in_events_md() -> None:

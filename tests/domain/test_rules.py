@@ -94,6 +94,40 @@ def test_violation_has_the_compared_paths_and_the_difference(rule, fields, parts
     assert all(part in one.message for part in parts) and one.code in rule
 
 
+@pytest.mark.parametrize(
+    ("rule", "fields", "params"),
+    [
+        (
+            TAXED,
+            {"subtotal": 1000.0, "tax": 19, "total": 1119.5},
+            {"parts": ["subtotal", "tax"], "total": "total", "actual": "1019.00", "expected": "1119.50"}
+            | {"difference": "100.50"},
+        ),
+        (
+            {"sum": "s[*]", "equals": 100},
+            {"s": [50, 49]},
+            {"parts": ["s[*]"], "total": None, "actual": "99", "expected": "100", "difference": "1"},
+        ),
+        (
+            SAME,
+            {"total": 12.5, "payment": {"amount": 12}},
+            {"paths": ["total", "payment.amount"], "values": [12.5, 12]},
+        ),
+        (
+            DAYS,
+            {"issued": "2024-03-12", "due": "2024-03-10"},
+            {"paths": ["issued", "due"], "values": ["2024-03-12", "2024-03-10"]},
+        ),
+        (DAYS, {"issued": "soon", "due": "2024-03-10"}, {"not_a_date": "issued", "value": "soon"}),
+        (TAXED, {"subtotal": "1", "tax": 1, "total": 2}, {"not_a_number": "subtotal", "value": "1"}),
+        (VAT, {"country": "DE"}, {"missing": "vat_id", "condition": "country", "value": "DE"}),
+    ],
+)
+def test_violation_has_the_values_of_its_message(rule, fields, params):
+    (one,) = rule_violations(with_rules(rule), fields)
+    assert one.params == params
+
+
 @pytest.mark.parametrize(("total", "violations"), [(1.01, 0), (0.99, 0), (1.0100001, 1), (0.98, 1), (1, 0)])
 def test_difference_equal_to_the_tolerance_is_accepted(total, violations):
     rule = {"sum": ["a", "b"], "equals": "c", "tolerance": 0.01}

@@ -38,7 +38,7 @@ def in_order(finished: FinishedRun) -> FinishedRun:
     assert sorted(begun) == sorted(ended) and len(set(begun)) == len(begun)
     for event in events:
         if "retry" in event:
-            assert set(event) == {"type", "retry", "wait_s"} and event["wait_s"] >= 0
+            assert set(event) == {"type", "retry", "code", "wait_s"} and event["wait_s"] >= 0
     assert {entry["status"] for entry in finished.ledger} <= {"done", "failed", "refused"}
     assert finished.case.extraction()["version"] == max([row["version"] for row in finished.case.journal()], default=0)
     return finished
@@ -63,7 +63,7 @@ async def test_a_failure_ends_the_run(case):
     none, *failed = map(in_order, await asyncio.gather(unreachable(case), *working))
     assert cli_processes() == []
     assert none.state["error_code"] == "model_unreachable"
-    assert [set(event) for event in none.events[1:-1]] == [{"type", "retry", "wait_s"}] * 3
+    assert [set(event) for event in none.events[1:-1]] == [{"type", "retry", "code", "wait_s"}] * 3
     for finished, code in zip(failed, failures, strict=True):
         assert not [event for event in finished.events if "retry" in event]  # none of them passes by being waited for
         assert (finished.state["status"], finished.state["error_code"], finished.state["answer"]) == (
@@ -98,7 +98,7 @@ async def test_temporary_service_fault_is_retried_permanent_one_ends_the_run(cas
     assert [finished.state["error_code"] for finished in failed] == list(lasting)
     for finished in map(in_order, failed):
         assert finished.state["status"] == "failed" and finished.ledger == []
-        assert [set(event) for event in finished.events[1:-1]] == [{"type", "retry", "wait_s"}] * 3
+        assert [set(event) for event in finished.events[1:-1]] == [{"type", "retry", "code", "wait_s"}] * 3
 
 
 @pytest.mark.real_cli("what it does when a call breaks off")

@@ -40,7 +40,7 @@ from fieldmark.documents.render import LONGEST_SIDE, render_page, with_margin
 from fieldmark.domain.document_filters import MAX_IDS
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.reading_warnings import WarningCode, WarningSeverity
-from fieldmark.domain.statuses import AutoCreationStatus, DocumentStage, DocumentStatus, ReadingError
+from fieldmark.domain.statuses import AutoCreationStatus, DocumentStage, DocumentStatus, ReadingError, RunError
 from fieldmark.errors import FieldmarkError, Invalid, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
@@ -82,6 +82,7 @@ class AutoCreation(BaseModel):
     extraction_id: UUID | None
     run_id: UUID = Field(description="The run that made the suggestion. See `GET /api/runs/{id}/events`.")
     error: str | None = Field(description="Why it failed or did not start.")
+    error_code: RunError | None = Field(description="The code of the run's failure.")
     matched: MatchedDocument | None = Field(
         description="Set if the document is similar to an earlier one, whose schema was reused."
     )

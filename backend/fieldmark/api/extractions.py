@@ -144,6 +144,12 @@ class FieldViolation(FieldError):
     """One error in fields."""
 
     about: list[str] = Field(description="The paths that a rule compared, each list as a whole: total, items.")
+    params: dict[str, JsonValue] = Field(
+        description="The values in `message`. A keyword of JSON Schema: `expected`, unless it is an object. `sum` and "
+        "`product`: `parts`, `actual`, `total`, `expected` and `difference`. `equals` and `date_order`: `paths` and "
+        "`values`. `required_if`: `missing`, `condition` and `value`. A value that a rule cannot use: `not_a_number` "
+        "or `not_a_date` with its path, and `value`. `more`: `count`."
+    )
 
 
 class ChangedExtraction(Extraction):
@@ -631,6 +637,7 @@ def _problem_fields(found: Sequence[Violation]) -> dict[str, Any]:
             code=one.code,
             message=one.message,
             about=[paths.name(path) for path in one.about],
+            params=dict(one.params),
         )
         for one in found
     ]

@@ -18,6 +18,16 @@ class Source(Citation):
     filename: str
 
 
+class FieldCoverage(BaseModel):
+    """How many documents have a field."""
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    have: int = Field(description="Number of these documents with a verified value.")
+    documents: int
+
+
 class AnswerCoverage(BaseModel):
     """How many of the documents an exact count or sum covers."""
 
@@ -27,6 +37,13 @@ class AnswerCoverage(BaseModel):
     with_field: int = Field(description="Number of these documents that have a verified value of the field.")
     not_read: int = Field(description="Number of documents that were not read, or have no extraction.")
     text: str = Field(description="The same in words.", examples=["412 of 412 invoices"])
+    document_type: str | None = Field(default=None, description="Only documents of this type were requested.")
+    fields: list[FieldCoverage] = Field(
+        default=[], description="Each field of the query. Empty for a count of documents."
+    )
+    to_review: int = Field(default=0, description="Number of documents left out because their extraction needs review.")
+    without_fields: int = Field(default=0, description="Number of documents left out because nothing is extracted yet.")
+    copies: int = Field(default=0, description="Number of byte-identical copies that were not counted again.")
     duplicates: list[str] = Field(
         default_factory=list[str],
         description="Names of files that were counted once, under another document with the same bytes. At most 20.",
@@ -46,6 +63,9 @@ class Fallback(BaseModel):
     text: str
     by_model: bool = Field(
         description="True if the model wrote the answer from the best passages. False if the passages are the answer."
+    )
+    not_indexed: int = Field(
+        default=0, description="Number of documents that were not searched: they are not indexed yet."
     )
 
 

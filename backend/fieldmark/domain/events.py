@@ -243,11 +243,18 @@ class OpenEvent(EventBase):
     reason: str = Field(description="Why, in the agent's words.")
 
 
+RetryCode = Literal["busy", "no_response", "interrupted", "model_replaced"]
+
+
 class RetryEvent(EventBase):
     """The model's API was overloaded, did not answer, or aborted an answer. The request is retried."""
 
     type: Literal["retry"] = "retry"
     retry: str = Field(description="What happened, for people.")
+    code: RetryCode = Field(description="The same for programs.")
+    params: dict[str, str] | None = Field(
+        default=None, description="With `model_replaced`: the model `requested`, and its `fallback`."
+    )
     wait_s: float = Field(description="Seconds until the retry.")
 
 

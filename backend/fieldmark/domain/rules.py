@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Context, Decimal, localcontext
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
@@ -54,6 +54,9 @@ _STAR: Final = re.compile(r'("(?:[^"\\]|\\.)*+"?)|\[\*\]')
 EXACT: Final = Context(prec=200 * MAX_PATHS + 100, Emax=999_999, Emin=-999_999)
 
 Number = int | float
+
+_Broken: TypeAlias = tuple[str, JsonObject]
+"""The message of a broken rule, and its values as the `params` of the violation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,8 @@ def rule_violations(schema: JsonObject, fields: JsonObject) -> list[Violation]:
         for rule, at in _scopes(schema, fields):
             about = tuple(at.path + path for path in rule.compared_paths())
             found.extend(
-                Violation(at.path, rule.kind, message, about=about) for message in _CHECKS[rule.kind](rule, at)
+                Violation(at.path, rule.kind, message, about=about, params=params)
+                for message, params in _CHECKS[rule.kind](rule, at)
             )
             if len(found) >= MAX_BROKEN:
                 return found[:MAX_BROKEN]
@@ -183,13 +187,13 @@ def _scopes(schema: JsonObject, fields: JsonObject) -> Iterator[tuple[_Rule, _Ru
             yield rule, _RuleScope(finder, path, item)
 
 
-def _check_sum(rule: _Rule, at: _RuleScope) -> Iterator[str]:
+def _check_sum(rule: _Rule, at: _RuleScope) -> Iterator[_Broken]:
     yield from _check_result(
         rule, at, [found for path in rule.paths for found in at.values(path)], sum, " and ", "add up to"
     )
 
 
-def _check_product(rule: _Rule, at: _RuleScope) -> Iterator[str]:
+def _check_product(rule: _Rule, at: _RuleScope) -> Iterator[_Broken]:
     yield from _check_result(rule, at, [at.value(path) for path in rule.paths], math.prod, " × ", "is")
 
 
@@ -200,7 +204,7 @@ def _check_result(
     combine: Callable[[list[Decimal]], Decimal | int],
     separator: str,
     verb: str,
-) -> Iterator[str]:
+) -> Iterator[_Broken]:
     result_name, expected = at.value(rule.equals) if isinstance(rule.equals, tuple) else ("", rule.equals)
     values = [value for _, value in found]
     if not found or expected is None or None in values:
@@ -217,10 +221,19 @@ def _check_result(
         end = (
             f"{result_name} is {show(to_decimal(expected))}" if result_name else f"must be {show(to_decimal(expected))}"
         )
-        yield f"{parts} {verb} {show(result)} but {end}: {_show_difference(show, difference)}"
+        yield (
+            f"{parts} {verb} {show(result)} but {end}: {_show_difference(show, difference)}",
+            {
+                "parts": [*map(at.name, rule.paths)],
+                "total": result_name or None,
+                "actual": show(result).replace(",", ""),
+                "expected": show(to_decimal(expected)).replace(",", ""),
+                "difference": show(abs(difference)).replace(",", ""),
+            },
+        )
 
 
-def _check_equal(rule: _Rule, at: _RuleScope) -> Iterator[str]:
+def _check_equal(rule: _Rule, at: _RuleScope) -> Iterator[_Broken]:
     found = at.present(rule)
     for (first, one), (second, other) in ((found[0], another) for another in found[1:]):
         if is_number(one) and is_number(other):
@@ -228,15 +241,22 @@ def _check_equal(rule: _Rule, at: _RuleScope) -> Iterator[str]:
             if abs(difference) > rule.tolerance:
                 show = _amount_formatter([one, other])
                 amounts = f"{first} is {show(to_decimal(one))} but {second} is {show(to_decimal(other))}"
-                yield f"{amounts}: {_show_difference(show, difference)}"
+                params: JsonObject = {"paths": [first, second], "values": [one, other]}
+                yield f"{amounts}: {_show_difference(show, difference)}", params
         elif _json_key(one) != _json_key(other):
-            yield f"{first} is {short_json(one)} but {second} is {short_json(other)}: they must be equal"
+            yield (
+                f"{first} is {short_json(one)} but {second} is {short_json(other)}: they must be equal",
+                {"paths": [first, second], "values": [_short(one), _short(other)]},
+            )
 
 
-def _check_date_order(rule: _Rule, at: _RuleScope) -> Iterator[str]:
+def _check_date_order(rule: _Rule, at: _RuleScope) -> Iterator[_Broken]:
     found = at.present(rule)
-    wrong = [
-        f"{name} is {short_json(value)}, which is not a date: write it as YYYY-MM-DD"
+    wrong: list[_Broken] = [
+        (
+            f"{name} is {short_json(value)}, which is not a date: write it as YYYY-MM-DD",
+            {"not_a_date": name, "value": _short(value)},
+        )
         for name, value in found
         if not (isinstance(value, str) and is_iso_date(value))
     ]
@@ -249,20 +269,24 @@ def _check_date_order(rule: _Rule, at: _RuleScope) -> Iterator[str]:
             count = (earlier - later).days
             yield (
                 f"{first} is {earlier} but {second} is {later}: it must not be earlier, and is by {count} "
-                f"{'day' if count == 1 else 'days'}"
+                f"{'day' if count == 1 else 'days'}",
+                {"paths": [first, second], "values": [str(earlier), str(later)]},
             )
 
 
-def _check_required(rule: _Rule, at: _RuleScope) -> Iterator[str]:
+def _check_required(rule: _Rule, at: _RuleScope) -> Iterator[_Broken]:
     assert rule.condition is not None
     path, expected = rule.condition
     condition, actual = at.value(path)
     name, value = at.value(rule.paths[0])
     if value is None and actual is not None and _json_key(actual) == _json_key(expected):
-        yield f"{name} is missing: it is required if {condition} is {short_json(actual)}"
+        yield (
+            f"{name} is missing: it is required if {condition} is {short_json(actual)}",
+            {"missing": name, "condition": condition, "value": _short(actual)},
+        )
 
 
-_CHECKS: Final[Mapping[str, Callable[[_Rule, _RuleScope], Iterator[str]]]] = {
+_CHECKS: Final[Mapping[str, Callable[[_Rule, _RuleScope], Iterator[_Broken]]]] = {
     "sum": _check_sum,
     "product": _check_product,
     "equals": _check_equal,
@@ -273,8 +297,13 @@ _CHECKS: Final[Mapping[str, Callable[[_Rule, _RuleScope], Iterator[str]]]] = {
 KINDS: Final = frozenset(_CHECKS)
 
 
-def _not_a_number(name: str, value: JsonValue) -> str:
-    return f"{name} is {short_json(value)}, which is not a number: write it as a JSON number"
+def _not_a_number(name: str, value: JsonValue) -> _Broken:
+    text = f"{name} is {short_json(value)}, which is not a number: write it as a JSON number"
+    return text, {"not_a_number": name, "value": _short(value)}
+
+
+def _short(value: JsonValue) -> JsonValue:
+    return value if isinstance(value, int | float) else value[:80] if isinstance(value, str) else short_json(value)
 
 
 def _show_difference(show: Callable[[Decimal], str], difference: Decimal) -> str:

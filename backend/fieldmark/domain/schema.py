@@ -181,7 +181,7 @@ def _violation_kind(violation: Violation) -> tuple[Any, ...]:
 
 def _limit(found: list[Violation], most: int = MAX_VIOLATIONS) -> list[Violation]:
     more = len(found) - most
-    return found if more <= 0 else [*found[:most], Violation((), "more", f"and {more} more")]
+    return found if more <= 0 else [*found[:most], Violation((), "more", f"and {more} more", params={"count": more})]
 
 
 def _not_found(

@@ -149,17 +149,25 @@ def _violation(error: ValidationError) -> Violation:
     error = cast(ValidationError, cast(Any, _best_match)([error]))
     path, keyword = tuple(error.absolute_path), _keyword(error)
     message = error.message[:300]
+    instance, wanted = cast(Any, error.instance), cast(Any, error.validator_value)
     if keyword in _MESSAGES:
-        wanted, schema = cast(Any, error.validator_value), cast(Any, error.schema)
         message = _MESSAGES[keyword].format(
-            value=short_json(cast(Any, error.instance)),
+            value=short_json(instance),
             wanted=_listed(cast(list[Any], wanted)) if isinstance(wanted, list) else short_json(wanted),
-            known=_listed(_property_names(schema)),
+            known=_listed(_property_names(cast(Any, error.schema))),
         )
     if error.instance is None:
         message += " (leave the field out if the document leaves it blank)"
     named = f"{paths.name(path) or 'fields'}: {message}"
-    return Violation(path, keyword or "false", named, tuple(error.absolute_schema_path))
+    params = {} if (expected := _expected(wanted)) is None else {"expected": expected}
+    return Violation(path, keyword or "false", named, tuple(error.absolute_schema_path), params=params)
+
+
+def _expected(wanted: Any) -> JsonValue:
+    """Return a keyword's value for the violation's `params`, at most 20 items of a list. None for objects."""
+    if isinstance(wanted, list):
+        return [_expected(item) for item in cast(list[Any], wanted)[:20]]
+    return wanted[:200] if isinstance(wanted, str) else wanted if isinstance(wanted, int | float) else None
 
 
 def _property_names(schema: Any) -> list[Any]:

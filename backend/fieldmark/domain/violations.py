@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
 
 from fieldmark.domain.paths import Path
 
@@ -13,7 +16,8 @@ class Violation:
 
     `code` is a JSON Schema keyword (`required`, `type`, …), a rule (`sum`, `date_order`, …), `grounded` if the value
     was not found on a page, `unusable_schema`, or `more` if further violations were omitted. `message` contains the
-    path. `rule` is the keyword's position in the schema, if any. `about` lists the paths that a rule compared.
+    path. `rule` is the keyword's position in the schema, if any. `about` lists the paths that a rule compared. `params`
+    has the values in the message, so that a program can write it in another language.
     """
 
     path: Path
@@ -21,3 +25,4 @@ class Violation:
     message: str
     rule: tuple[str | int, ...] = ()
     about: tuple[Path, ...] = ()
+    params: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue], compare=False)

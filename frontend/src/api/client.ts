@@ -4,8 +4,8 @@
  * it. A response that is not OK is thrown as `ApiError`. */
 
 import createClient, { type Middleware } from 'openapi-fetch';
-import en from '../locales/en.json';
 import { session } from '../session/session';
+import { codeText } from '../shared/codeText';
 import { t } from '../shared/i18n';
 import { notifyOtherTabs } from '../shared/otherTabs';
 import type { paths } from './description';
@@ -21,7 +21,7 @@ export class ApiError extends Error {
     readonly problem: Problem | undefined,
     message?: string,
   ) {
-    super(message ?? (isTranslated(problem?.code) ? t(`errors.${problem.code}`) : problem?.detail) ?? t('shell.status', { status }));
+    super(message ?? (problem === undefined ? t('shell.status', { status }) : codeText('errors', problem.code, codeText('readingErrors', problem.code, problem.detail))));
   }
 
   get code(): string | undefined {
@@ -59,10 +59,6 @@ export async function apiErrorOf(response: Response, sent: string | null): Promi
   const error = new ApiError(response.status, problem);
   if (response.status === 401 && sent === credentials().Authorization) session.expire(problem === undefined ? t('signIn.signedOut') : error.message);
   return error;
-}
-
-function isTranslated(code: string | undefined): code is keyof typeof en.errors {
-  return code !== undefined && Object.hasOwn(en.errors, code);
 }
 
 export const api = createClient<paths>({ baseUrl: location.origin });

@@ -10,6 +10,7 @@ import { pathLabel } from '../document/fields/labels';
 import { valueAt } from '../document/fields/paths';
 import { schemaFields } from '../document/schemaFields';
 import { Crop } from '../review/Crop';
+import { toolName, toolText } from '../runs/toolText';
 import { Button } from '../shared/Button';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -19,6 +20,7 @@ import { Icon } from '../shared/Icon';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { proposedFieldsQuery, waitingRunQuery } from './approvalQueries';
 import styles from './Approvals.module.css';
+import { changeLabel, changeValue } from './changeText';
 import { editedInput, inputPathOf } from './editedInput';
 import { SchemaEffect } from './SchemaEffect';
 import { schemaChanges, type ProposedEvidence, type PendingChange, type PendingCall } from './pendingCall';
@@ -76,19 +78,19 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
 
   return (
     <section className={styles.card} aria-label={t('approvals.card')}>
-      <h3>{call.tool === 'extract_fields' ? t('approvals.saveFields', { count: changes.length }) : visibleText(call.message)}</h3>
+      <h3>{call.tool === 'extract_fields' ? t('approvals.saveFields', { count: changes.length }) : toolText(call)}</h3>
       <dl className={styles.changes} data-new={isAllNew || undefined}>
         {changes.map((change) => (
           <Fragment key={change.path}>
             <dt>
-              <span title={visibleText(change.path)}>{pathLabel(change.path)}</span>
+              <span title={visibleText(change.path)}>{changeLabel(call.tool, change.path)}</span>
             </dt>
-            {!isAllNew && <dd className={styles.old}>{change.added === true ? '' : displayValue(change.old)}</dd>}
+            {!isAllNew && <dd className={styles.old}>{change.added === true ? '' : changeValue(call.tool, change.path, change.old)}</dd>}
             <dd aria-label={t('approvals.to')}>→</dd>
             <dd>
               {mode.kind === 'edit' && change.path in mode.texts ? (
                 <input
-                  aria-label={t('approvals.newValue', { field: pathLabel(change.path) })}
+                  aria-label={t('approvals.newValue', { field: changeLabel(call.tool, change.path) })}
                   value={mode.texts[change.path]}
                   onChange={(event) => setMode({ kind: 'edit', texts: { ...mode.texts, [change.path]: event.target.value } })}
                 />
@@ -96,7 +98,7 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
                 t('approvals.removed')
               ) : (
                 <>
-                  {displayValue(change.new, undefined, evidence?.[change.path]?.quote)} <EvidenceExcerpt evidence={evidence?.[change.path]} documentId={run?.document_id ?? null} />
+                  {changeValue(call.tool, change.path, change.new, evidence?.[change.path]?.quote)} <EvidenceExcerpt evidence={evidence?.[change.path]} documentId={run?.document_id ?? null} />
                 </>
               )}
             </dd>
@@ -159,7 +161,7 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
                     </Button>
                   }
                 >
-                  <MenuItem onChoose={() => approve('tool')}>{t('approvals.allowTool', { tool: visibleText(call.tool) })}</MenuItem>
+                  <MenuItem onChoose={() => approve('tool')}>{t('approvals.allowTool', { tool: toolName(call.tool) })}</MenuItem>
                   <MenuItem onChoose={() => approve('all')}>{t('approvals.allowAll')}</MenuItem>
                 </Menu>
               </>

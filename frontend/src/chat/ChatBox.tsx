@@ -7,6 +7,7 @@ import { startTurn } from '../api/runs';
 import type { ToolNames } from '../api/types';
 import { MessageBox } from '../conversation/MessageBox';
 import styles from './Chat.module.css';
+import { toolName } from '../runs/toolText';
 import { t } from '../shared/i18n';
 import { ModelInput } from '../shared/ModelInput';
 import { chatToolsQuery, suggestionsQuery } from './chatQueries';
@@ -147,7 +148,7 @@ export function ChatBox({ documentId, threadId, isWaiting, onSent }: Props) {
 
 /** Which tools need approval, and which run right away. */
 function NeedsApproval({ tools, asks }: { tools: ToolNames; asks: boolean }) {
-  const named = (names: readonly string[]) => names.map((one) => one.replaceAll('_', ' ')).join(', ');
+  const named = (names: readonly string[]) => [...new Set(names.map(toolName))].join(', ');
   return (
     <details className={styles.tools}>
       <summary>{asks ? t('chat.whatNeedsApproval') : t('chat.nothingNeedsApproval')}</summary>

@@ -1,20 +1,20 @@
 /** An answer with its citations and sources. */
 
-import type { Source, Turn, TypedAnswer } from '../api/types';
+import type { Source, TypedAnswer } from '../api/types';
 import { formatDuration, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Markdown } from '../shared/Markdown';
 import { Notice } from '../shared/Notice';
 import styles from './Conversation.module.css';
+import { answerText, coverageTexts, fallbackText } from './answerText';
 import { locationOf, type SourceLocation } from './sourceLocation';
 
 interface Props {
-  turn: Turn;
   answer: TypedAnswer;
   onShow?: ((place: SourceLocation) => void) | undefined;
 }
 
-export function AnswerView({ turn, answer, onShow }: Props) {
+export function AnswerView({ answer, onShow }: Props) {
   const sources = answer.sources as Source[];
   const citation = (number: number) => {
     const source = sources.find((one) => one.number === number);
@@ -28,8 +28,13 @@ export function AnswerView({ turn, answer, onShow }: Props) {
   const { effort } = answer;
   return (
     <div className={styles.answer}>
-      {answer.fallback != null && <Notice kind="unsure">{answer.fallback.text}</Notice>}
-      <Markdown text={turn.answer ?? ''} citation={citation} />
+      {answer.fallback != null && <Notice kind="unsure">{fallbackText(answer)}</Notice>}
+      <Markdown text={answerText(answer)} citation={citation} />
+      {coverageTexts(answer).map((text) => (
+        <p key={text} className="muted">
+          {text}
+        </p>
+      ))}
       {sources.length > 0 && (
         <ol className={styles.sources} aria-label={t('chat.sources')}>
           {sources.map((source) => (

@@ -13,6 +13,7 @@ import { runStatusText } from '../runs/runStatusText';
 import { useCancel } from '../runs/useCancel';
 import { useRun } from '../runs/useRun';
 import { Button } from '../shared/Button';
+import { codeText } from '../shared/codeText';
 import { t } from '../shared/i18n';
 import { Markdown } from '../shared/Markdown';
 import { Notice } from '../shared/Notice';
@@ -37,8 +38,8 @@ export function TurnView({ turn, onShow, onEnded }: Props) {
       <p className={styles.message}>{turn.message}</p>
       {!hasEnded && <Live runId={turn.run_id} onShow={onShow} onEnded={onEnded} />}
       {hasEnded && turn.earlier_texts.map((text, index) => <Markdown key={index} text={text} />)}
-      {hasEnded && turn.error !== null && <Notice kind="bad">{turn.error}</Notice>}
-      {hasEnded && turn.result !== null && <AnswerView turn={turn} answer={turn.result} onShow={onShow} />}
+      {hasEnded && turn.error !== null && <Notice kind="bad">{codeText('runErrors', turn.error_code, turn.error)}</Notice>}
+      {hasEnded && turn.result !== null && <AnswerView answer={turn.result} onShow={onShow} />}
       {hasEnded && turn.result === null && turn.answer !== null && <Markdown text={turn.answer} />}
       {hasEnded && <Steps runId={turn.run_id} />}
     </article>

@@ -5,7 +5,7 @@ import { Button } from '../shared/Button';
 import { t } from '../shared/i18n';
 import { Notice } from '../shared/Notice';
 import styles from './DocumentPage.module.css';
-import { describeError } from './fields/fieldStatus';
+import { violationText } from './fields/violationText';
 import type { SchemaField } from './schemaFields';
 
 interface Props {
@@ -21,7 +21,7 @@ export function BrokenRules({ errors, schema, onChoose }: Props) {
         <ul className={styles.problems}>
           {errors.map((one) => (
             <li key={one.path + one.code}>
-              {describeError(one, schema)}{' '}
+              {violationText(one, schema)}{' '}
               {(one.path || one.about[0]) && (
                 <Button kind="quiet" onClick={() => onChoose(one.path || one.about[0]!)}>
                   {t('common.show')}

@@ -11,6 +11,7 @@ import { Replay } from '../runs/Replay';
 import { RunStep } from '../runs/RunStep';
 import { useRun } from '../runs/useRun';
 import { Button } from '../shared/Button';
+import { codeText } from '../shared/codeText';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { errorMessage } from '../shared/Notice';
@@ -129,7 +130,7 @@ function Failed({ documentId, proposal, canWrite }: { documentId: string; propos
   });
   return (
     <>
-      <p>{t('document.suggestion.failed', { reason: error === null ? '' : visibleText(error) })}</p>
+      <p>{t('document.suggestion.failed', { reason: codeText('runErrors', proposal.error_code, error === null ? '' : visibleText(error)) })}</p>
       <Replay runId={proposal.run_id} />
       {canWrite && (
         <Button disabled={again.isPending} onClick={() => again.mutate()}>

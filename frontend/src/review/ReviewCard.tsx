@@ -6,7 +6,8 @@ import type { Leaf } from '../document/fields/fieldTree';
 import { displayValue, editedText, parseEdited } from '../document/fields/fieldValue';
 import { pathLabel } from '../document/fields/labels';
 import { SuggestedFixes } from '../document/fields/SuggestedFixes';
-import { describeError, describeEvidence, FIELD_STATUSES } from '../document/fields/fieldStatus';
+import { describeEvidence, FIELD_STATUSES } from '../document/fields/fieldStatus';
+import { violationText } from '../document/fields/violationText';
 import type { SchemaField } from '../document/schemaFields';
 import { useWordPicker } from '../document/viewer/picking';
 import { Badge } from '../shared/Badge';
@@ -71,7 +72,7 @@ export function ReviewCard({ documentId, field, schema, proposal, readings, onCo
       </div>
       {field.errors.map((error) => (
         <p key={error.code + error.message} className={styles.bad}>
-          {describeError(error, schema)}
+          {violationText(error, schema)}
         </p>
       ))}
       {isMoved && <p className={styles.bad}>{t('review.someoneChanged', { value: displayValue(field.value) || t('fields.nothing') })}</p>}

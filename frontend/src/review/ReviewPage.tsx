@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useMemo } from 'react';
 import type { Box } from '../api/types';
-import { describeError } from '../document/fields/fieldStatus';
+import { violationText } from '../document/fields/violationText';
 import { marksByPage } from '../document/fields/fieldTree';
 import { PageViewer } from '../document/viewer/PageViewer';
 import { waitingQuery } from '../approvals/approvalQueries';
@@ -52,7 +52,7 @@ export function ReviewPage() {
       <FinishCard
         key={extraction.id}
         filename={document.data.filename}
-        problems={review.errors.map((one) => describeError(one, review.schema))}
+        problems={review.errors.map((one) => violationText(one, review.schema))}
         isPending={review.isFinishing || !canWrite}
         onFinish={() => void review.finish()}
         onSkip={review.leave}

@@ -1,13 +1,15 @@
 /** One step of a run. A tool call opens to its input and output. */
 
 import { memo } from 'react';
-import { formatDuration, visibleText } from '../shared/format';
+import { codeText } from '../shared/codeText';
+import { formatDuration } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
 import { RunDraft } from './RunDraft';
 import styles from './RunPanel.module.css';
 import type { RunState, Step } from './runReducer';
 import { runStatusText } from './runStatusText';
+import { toolText } from './toolText';
 
 export const RunStep = memo(function RunStep({ step }: { step: Step }) {
   switch (step.kind) {
@@ -24,7 +26,7 @@ export const RunStep = memo(function RunStep({ step }: { step: Step }) {
         </details>
       );
     case 'retry':
-      return <p className="muted">{step.text}</p>;
+      return <p className="muted">{codeText('retries', step.code, step.text, step.params)}</p>;
     case 'tool':
       return (
         <details className={styles.step}>
@@ -32,7 +34,7 @@ export const RunStep = memo(function RunStep({ step }: { step: Step }) {
             {step.status === 'running' && <span className={styles.pulse} />}
             {step.status === 'complete' && <span className={styles.good}><Icon name="check" size={13} /></span>}
             {step.status === 'error' && <span className={styles.bad}><Icon name="cross" size={13} /></span>}
-            <span className={`${styles.summary} truncate`}>{visibleText(step.message)}</span>
+            <span className={`${styles.summary} truncate`}>{toolText(step)}</span>
             {step.durationMs !== undefined && <span>{formatDuration(step.durationMs)}</span>}
           </summary>
           <p className="muted">

@@ -25,11 +25,16 @@ export type Step =
       output?: string | undefined;
       error?: string | undefined;
       durationMs?: number | undefined;
+      /** What the call found or changed. */
+      details?: Record<string, unknown> | undefined;
+      /** Names of the documents that the call is about. */
+      files?: readonly string[] | undefined;
       /** Runs started by this call. */
       children?: readonly RunState[] | undefined;
     }
-  | { kind: 'retry'; key: string; text: string };
+  | { kind: 'retry'; key: string; text: string; code: string; params?: Record<string, unknown> | undefined };
 
+type ToolStep = Extract<Step, { kind: 'tool' }>;
 export type Approval = Extract<RunEvent, { type: 'approval' }>['approval'];
 export type Citation = Extract<RunEvent, { type: 'citation' }>['citation'];
 
@@ -141,7 +146,7 @@ function applyEvent(before: RunState, { id, event }: NumberedEvent<RunEvent>, at
     case 'open':
       return { ...state, opened: { location: event.open, times: (state.opened?.times ?? 0) + 1 } };
     case 'retry':
-      return { ...working(state), steps: [...state.steps, { kind: 'retry', key, text: event.retry }] };
+      return { ...working(state), steps: [...state.steps, { kind: 'retry', key, text: event.retry, code: event.code, params: event.params }] };
     case 'child':
       return withChild(state, id, event, at);
     case 'complete':
@@ -199,12 +204,43 @@ function without(previews: RunState['previews'], callId: string): RunState['prev
 function withCall(steps: readonly Step[], key: string, event: Extract<RunEvent, { type: 'tool' | 'tool_result' }>): readonly Step[] {
   const before = steps.find((step) => step.kind === 'tool' && step.callId === event.call_id);
   const { call_id: callId, message, status } = event;
-  const known = before?.kind === 'tool' ? before : { kind: 'tool' as const, key, callId };
+  const known: Pick<ToolStep, 'kind' | 'key' | 'callId' | 'files'> = before?.kind === 'tool' ? before : { kind: 'tool', key, callId };
   const step: Step =
     event.type === 'tool'
-      ? { ...known, tool: event.tool, message, status, input: event.input }
-      : { ...known, tool: event.tool_result, message, status, output: event.output, error: event.error, durationMs: event.duration_ms };
+      ? { ...known, tool: event.tool, message, status, input: event.input, files: filesOf(steps, event.input) }
+      : {
+          ...known,
+          tool: event.tool_result,
+          message,
+          status,
+          output: event.output,
+          error: event.error,
+          durationMs: event.duration_ms,
+          details: event.details,
+          files: isSearch(event.tool_result) ? known.files : namesOf(event.details) ?? known.files,
+        };
   return before === undefined ? [...steps, step] : steps.map((one) => (one === before ? step : one));
+}
+
+/** Return the names of the documents whose ids are arguments of a call, as far as earlier calls have named them. */
+function filesOf(steps: readonly Step[], input: Record<string, unknown>): string[] {
+  const ids = [input.doc_id, input.document_id, ...(Array.isArray(input.doc_ids) ? input.doc_ids : [])];
+  const named = steps.flatMap((step) => (step.kind === 'tool' ? documentsOf(step.details) : []));
+  return ids.flatMap((id) => named.find((one) => one.document_id === id)?.filename ?? []);
+}
+
+function namesOf(details: Record<string, unknown> | undefined): string[] | undefined {
+  const names = documentsOf(details).flatMap((one) => one.filename ?? []);
+  return names.length === 0 ? undefined : [...new Set(names)];
+}
+
+function documentsOf(details: Record<string, unknown> | undefined): readonly { document_id?: string; filename?: string }[] {
+  return Array.isArray(details?.documents) ? details.documents : [];
+}
+
+/** Whether a tool returns documents that it was not called with. */
+function isSearch(tool: string): boolean {
+  return /^(search|list|rerank)_documents$/.test(tool);
 }
 
 /** Whether the run is working or queued, as opposed to ended or waiting for approval. */

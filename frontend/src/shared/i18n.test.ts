@@ -2,6 +2,7 @@
 
 import ts from 'typescript';
 import { expect, test, vi } from 'vitest';
+import ERROR_CODES from '../../../docs/errors.md?raw';
 import de from '../locales/de.json';
 import en from '../locales/en.json';
 
@@ -59,6 +60,17 @@ test('both catalogues have the same keys, in the same order, with the same place
   const different = [...english].filter(([key, text]) => `${placeholders(text)}` !== `${placeholders(german.get(key))}`).map(([key]) => key);
   expect(different).toEqual([]);
   expect([...english, ...german].filter(([, text]) => text.trim() === '')).toEqual([]);
+});
+
+test('every code of the service has a text', () => {
+  const missing: string[] = [];
+  for (const [title, group] of Object.entries({ Problems: 'errors', Documents: 'readingErrors', Warnings: 'warnings', Runs: 'runErrors', Violations: 'violations' })) {
+    const table = ERROR_CODES.split(`\n## ${title}\n`)[1]!.split('\n## ')[0]!;
+    const codes = [...table.matchAll(/^\| (.+?) \|/gm)].flatMap(([, cell]) => [...cell!.matchAll(/`([a-z_]+)`/g)].map(([, code]) => code!));
+    expect(codes.length).toBeGreaterThan(4);
+    missing.push(...codes.map((code) => `${group}.${code}`).filter((key) => !english.has(key) && !english.has(`${key}_one`)));
+  }
+  expect(missing).toEqual([]);
 });
 
 test('every key is used', () => {

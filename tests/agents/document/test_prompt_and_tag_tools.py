@@ -126,7 +126,7 @@ async def test_tags_are_identified_by_name(talk):
     changed = await talk.call(context, "update_tag", tag="paid", name="settled")
     assert (changed.code, changed.data["name"]) == ("tag_updated", "settled")
     moved = await talk.preview(context, "delete_tag", tag="settled")
-    assert [(one.path, one.old) for one in moved.changes] == [("name", "settled"), ("on", "1 document")]
+    assert [(one.path, one.old) for one in moved.changes] == [("name", "settled"), ("removed_from_documents", 1)]
     gone = await talk.call(context, "delete_tag", tag="settled")
     assert (gone.code, gone.data["documents"]) == ("tag_deleted", 1)
     assert (await talk.call(context, "list_tags")).data == {"tags": []}

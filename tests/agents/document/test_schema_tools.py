@@ -158,7 +158,8 @@ async def test_deleting_hides_and_reports_references(talk):
     preview = await talk.preview(context, "delete_schema", schema_id=data["schema_id"])
     assert [(one.path, one.old, one.new) for one in preview.changes] == [
         ("name", "Invoices", None),
-        ("kept by", None, "1 prompt and 1 extraction"),
+        ("used_by_prompts", None, 1),
+        ("used_by_extractions", None, 1),
     ]
     gone = await talk.call(context, "delete_schema", schema_id=data["schema_id"])
     assert (gone.code, gone.data["prompts"], gone.data["extractions"]) == ("schema_deleted", 1, 1)

@@ -208,6 +208,8 @@ async def test_count_reports_its_coverage_and_respects_filters(serve, clone):
         assert (reply["kind"], reply["result"], reply["fallback"]) == ("calculation", "2", None)
         (coverage,) = reply["coverage"]
         assert (coverage["documents"], coverage["with_field"], coverage["not_read"]) == (4, 4, 1)
+        assert coverage["fields"] == [{"path": "total", "have": 4, "documents": 4}]
+        assert (coverage["without_fields"], coverage["copies"], coverage["document_type"]) == (1, 1, "invoice")
         assert coverage["text"] in result["answer"] and "4 of 4" in coverage["text"]
         assert coverage["duplicates"] == ["copy.pdf"] and "copy.pdf" in result["answer"]
         events = await server.events(result["run_id"])

@@ -142,7 +142,7 @@ def test_unstorable_input_is_left_out_of_the_event(given):
 
 def test_service_retry_is_reported_without_the_clis_text():
     busy, silent = stored_events(ServiceRetry(1.234, 529), ServiceRetry(1.0, None))
-    assert (busy["type"], busy["wait_s"]) == ("retry", 1.2) and silent["retry"] != busy["retry"]
+    assert (busy["type"], busy["code"], busy["wait_s"], silent["code"]) == ("retry", "busy", 1.2, "no_response")
     assert (
         stored_events(AssistantBlocks((TextBlock("API Error: 500"),), error="server_error"), ConversationResult()) == []
     )

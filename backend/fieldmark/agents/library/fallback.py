@@ -82,7 +82,12 @@ async def passages(conn: Connection, question: Question, code: FallbackCode, rec
         sources += [] if source is None or not source.quote else [source]
     why = _WHY.get(code, "the agent came to no answer")
     end = "These are the best matching passages." if sources else "The search found no matching passage."
-    fallback = Fallback(code=code, text=f"This answer was made without a model: {why}. {end}", by_model=False)
+    fallback = Fallback(
+        code=code,
+        text=f"This answer was made without a model: {why}. {end}",
+        by_model=False,
+        not_indexed=found.not_indexed,
+    )
     lines = [fallback.text, *(f"“{source.quote}” [{source.number}]" for source in sources)]
     if found.not_indexed:
         lines.append(f"({found.not_indexed} documents are not indexed yet, and were not searched.)")

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Container, Iterator
 from uuid import UUID
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.events import Event, RetryEvent, TextEvent, ThinkingEvent, ToolEvent, ToolResultEvent
+from fieldmark.domain.events import Event, RetryCode, RetryEvent, TextEvent, ThinkingEvent, ToolEvent, ToolResultEvent
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.domain.values import value_problem
 from fieldmark.runs.parts import (
@@ -31,10 +31,12 @@ from fieldmark.tools.toolset import Toolset
 MAX_SHOWN_CHARACTERS = 4000
 """A longer output of a call is cut in its event. The agent gets all of it."""
 
-_BUSY = "The model's service is busy. Retrying."
-_REPLACED = "The model {} is not available. Using {} instead."
-_SILENT = "The model's service does not respond. Retrying. If this continues, check ANTHROPIC_BASE_URL."
-_INTERRUPTED = "The model's service stopped in the middle of an answer. Retrying."
+_RETRIES: dict[RetryCode, str] = {
+    "busy": "The model's service is busy. Retrying.",
+    "no_response": "The model's service does not respond. Retrying. If this continues, check ANTHROPIC_BASE_URL.",
+    "interrupted": "The model's service stopped in the middle of an answer. Retrying.",
+    "model_replaced": "The model {requested} is not available. Using {fallback} instead.",
+}
 
 # The CLI's wrapping of its own refusals. Events contain only the reason.
 _WRAPPED = re.compile(r"PreToolUse:\S+ hook error: (.*)|<tool_use_error>(.*)</tool_use_error>", re.DOTALL)
@@ -99,17 +101,17 @@ class EventMapper:
             case ServiceRetry():
                 self._was_interrupted = False
                 is_silent = part.status is None and self._is_complete
-                yield RetryEvent(retry=_SILENT if is_silent else _BUSY, wait_s=round(part.wait_s, 1))
+                yield _retry("no_response" if is_silent else "busy", part.wait_s)
             case ModelFallback():
                 self._was_interrupted = False
-                yield RetryEvent(retry=_REPLACED.format(part.requested, part.fallback), wait_s=0.0)
+                yield _retry("model_replaced", requested=part.requested, fallback=part.fallback)
             case _:
                 pass  # also the CLI's own text about a failed service: the run's outcome reports the failure
 
     def _retry_events(self) -> Iterator[Event]:
         if self._was_interrupted:
             self._was_interrupted = False
-            yield RetryEvent(retry=_INTERRUPTED, wait_s=0.0)
+            yield _retry("interrupted")
 
     def _call_started(self, call: ToolUseBlock) -> ToolEvent:
         # The model may have written arguments that can't be stored.
@@ -130,6 +132,11 @@ class EventMapper:
             one = as_object(document)
             self._names[str(one.get("document_id"))] = str(one.get("filename"))
         return event
+
+
+def _retry(code: RetryCode, wait_seconds: float = 0.0, **params: str) -> RetryEvent:
+    text = _RETRIES[code].format(**params)
+    return RetryEvent(retry=text, code=code, params=params or None, wait_s=round(wait_seconds, 1))
 
 
 def tool_event(toolset: Toolset, tool: str, call_id: str, arguments: JsonObject) -> ToolEvent:

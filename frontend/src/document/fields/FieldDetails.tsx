@@ -18,7 +18,8 @@ import { isStored, type FieldRow, type Leaf } from './fieldTree';
 import { displayValue } from './fieldValue';
 import { pathLabel } from './labels';
 import { SuggestedFixes } from './SuggestedFixes';
-import { describeError, describeEvidence, FIELD_STATUSES } from './fieldStatus';
+import { describeEvidence, FIELD_STATUSES } from './fieldStatus';
+import { violationText } from './violationText';
 
 interface Props {
   row: FieldRow | undefined;
@@ -61,7 +62,7 @@ export function FieldDetails({ row, canWrite, proposal, onEdit, onDecide, onUnlo
       </div>
       {row.errors.map((error) => (
         <p key={error.code + error.message} className={styles.bad}>
-          {describeError(error, schema)}
+          {violationText(error, schema)}
         </p>
       ))}
       <SuggestedFixes readings={canWrite ? readings : []} path={row.path} field={row.field} onUse={onUse} />

@@ -1,13 +1,10 @@
 /** The status of a field's value: its colour and icon, and its evidence in a sentence. */
 
-import type { FieldError } from '../../api/types';
 import type { Tone } from '../../shared/Badge';
 import { formatPercent } from '../../shared/format';
 import { t } from '../../shared/i18n';
 import type { IconName } from '../../shared/Icon';
-import type { SchemaField } from '../schemaFields';
 import type { FieldStatus, Leaf } from './fieldTree';
-import { pathLabel } from './labels';
 
 export const FIELD_STATUSES: Record<FieldStatus, { tone: Tone; icon: IconName }> = {
   waiting: { tone: 'unsure', icon: 'question' },
@@ -36,9 +33,4 @@ export function describeEvidence({ evidence, confidence, status }: Pick<Leaf, 'e
   if (evidence.match !== null) parts.push(t(`fields.evidence.matches.${evidence.match}`));
   if (confidence !== undefined) parts.push(formatPercent(confidence));
   return parts.join(' · ');
-}
-
-/** Describe what the schema says against a value. */
-export function describeError({ code, path, message }: FieldError, schema: readonly SchemaField[]): string {
-  return code === 'required' && path !== '' ? t('fields.errors.required', { field: pathLabel(path, schema) }) : message;
 }

@@ -39,7 +39,7 @@ test('rows keep their order when values change, and a missing field is a row', (
   const paths = (extraction: typeof first, others = {}) => fieldRows({ extraction, order, ...others }).map((row) => row.path);
   expect(paths(first)).toEqual(['number', 'total']);
   expect(paths({ ...first, extracted_fields: { total: 3, number: 'B' }, evidence: { total: at(1, 0.5) } as typeof first.evidence })).toEqual(['number', 'total']);
-  const errors = [{ path: 'vendor.name', code: 'required', message: 'm', about: [] }];
+  const errors = [{ path: 'vendor.name', code: 'required', message: 'm', about: [], params: {} }];
   const schema = [{ path: 'vendor.name', type: 'string', title: 'Seller', description: '', decimals: 0 }];
   const rows = fieldRows({ extraction: first, order, errors, schema });
   expect(rows.map((row) => row.path)).toEqual(['number', 'total', 'vendor', 'vendor.name']);
@@ -58,7 +58,7 @@ test('a value has its most urgent status', () => {
     confidence_scores: { unsure: 0.3, found: 0.9, lost: 0 },
     locks: { locked: lock, broken: lock },
   };
-  const errors = [{ path: 'broken', code: 'rule', message: 'No.', about: [] }];
+  const errors = [{ path: 'broken', code: 'rule', message: 'No.', about: [], params: {} }];
   const statuses = Object.fromEntries(fieldRows({ extraction, errors }).map((row) => [row.path, row.kind === 'leaf' && row.status]));
   expect(statuses).toEqual({ broken: 'broken', locked: 'locked', lost: 'not_found', unsure: 'unsure', found: 'found', blank: 'blank', stated: 'stated' });
 });
@@ -85,7 +85,7 @@ test('a failed rule marks the fields it uses, and the list items that another va
     extracted_fields: { total: 3, items: [{ price: 1 }, { price: 1 }], note: 'x' },
     evidence: {}, confidence_scores: {}, locks: {}, proposals: [],
   };
-  const errors = [{ path: '', code: 'sum', message: 'No.', about: ['items', 'total'] }];
+  const errors = [{ path: '', code: 'sum', message: 'No.', about: ['items', 'total'], params: {} }];
   const location = { page: 1, boxes: [], quote: '2', match: 'number' as const };
   const broken = (readings: readonly RuleReading[]) =>
     fieldRows({ extraction, errors, readings }).filter((row) => row.kind === 'leaf' && row.status === 'broken').map((row) => row.path);

@@ -16,7 +16,6 @@ from fieldmark.agents.document.tools.shared import (
     Name,
     PartOfName,
     listed,
-    referred,
     tag_named,
     tags_named,
 )
@@ -156,8 +155,8 @@ class DocumentTools:
         row = await self._deletable(conn, args)
         changes = [Change("name", row.filename, None, removed=True)]
         enclosed, _ = await documents.count_enclosed(conn, row.id)
-        if found := referred(enclosed, "document inside it"):
-            changes.append(Change("with it", found[0], None, removed=True))
+        if enclosed:
+            changes.append(Change("documents_inside", enclosed, None, removed=True))
         return Preview(changes, {"document": str(row.id), "name": row.filename, "enclosed": enclosed})
 
     async def _deletable(self, conn: Connection, args: DeleteDocument) -> DocumentRow:

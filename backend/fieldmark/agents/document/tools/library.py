@@ -215,8 +215,8 @@ class _ItemTools(Generic[Row]):
         """Return what must be unchanged when a change is approved that a person was shown."""
         raise NotImplementedError
 
-    def reference(self, counted: str) -> Change:
-        return Change("kept by", None, counted, added=True)
+    def reference(self, what: str, count: int) -> Change:
+        return Change(f"used_by_{what}", None, count, added=True)
 
     async def forget(self, conn: Connection, row: Row) -> None:
         """Have the conversation go on without an item that is deleted."""
@@ -252,8 +252,7 @@ class _ItemTools(Generic[Row]):
         latest = await self.items.get(conn, row.id)
         changes = [Change("name", latest.name, None, removed=True)]
         found = await self.items.references(conn, row.id)
-        counted = [one for what, count in found.items() for one in referred(count, what.removesuffix("s"))]
-        changes += [self.reference(" and ".join(counted))] if counted else []
+        changes += [self.reference(what, count) for what, count in found.items() if count]
         return Preview(changes, self.target(latest))
 
 
@@ -553,8 +552,8 @@ class TagTools(_ItemTools[TagRow]):
     def target(self, row: TagRow) -> JsonValue:
         return {"tag": str(row.id), "name": row.name, "color": row.color}
 
-    def reference(self, counted: str) -> Change:
-        return Change("on", counted, None, removed=True)
+    def reference(self, what: str, count: int) -> Change:
+        return Change(f"removed_from_{what}", count, None, removed=True)
 
     async def find(self, conn: Connection, args: GetTag | UpdateTag | DeleteTag) -> TagRow:
         return await tag_named(conn, self.context.scope, args.tag)

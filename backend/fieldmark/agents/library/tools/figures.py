@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 
 from fieldmark.agents.library.question import Question
 from fieldmark.db.pool import Connection
-from fieldmark.domain.answers import AnswerCoverage, Source
+from fieldmark.domain.answers import AnswerCoverage, FieldCoverage, Source
 from fieldmark.domain.calculator import MAX_CHARACTERS, calculate
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.field_query import (
@@ -171,7 +171,18 @@ def coverage_of(found: Coverage, document_type: str | None) -> AnswerCoverage:
         text += f"; byte-identical copies counted once: {found.duplicates}"
     duplicates = [one.filename for one in found.duplicate_files]
     have = min((path.have for path in asked), default=found.matched)
-    return AnswerCoverage(documents=found.of_kind, with_field=have, not_read=unknown, text=text, duplicates=duplicates)
+    return AnswerCoverage(
+        documents=found.of_kind,
+        with_field=have,
+        not_read=unknown,
+        text=text,
+        document_type=document_type,
+        fields=[FieldCoverage(path=one.path, have=one.have, documents=one.documents) for one in reversed(asked)],
+        to_review=found.needs_review,
+        without_fields=without,
+        copies=found.duplicates,
+        duplicates=duplicates,
+    )
 
 
 def _lines(found: FieldAnswer) -> list[str]:

@@ -1,0 +1,24 @@
+/** What a call would change, in the person's language. */
+
+import { displayValue } from '../document/fields/fieldValue';
+import { pathLabel } from '../document/fields/labels';
+import en from '../locales/en.json';
+import { t } from '../shared/i18n';
+
+const FIELD_TOOLS = new Set(['extract_fields', 'update_field', 'remove_field', 'update_extraction_field']);
+
+/** Return the label of a change: of a field, or of a property of a schema, prompt, tag, document or extraction. */
+export function changeLabel(tool: string, path: string): string {
+  const isProperty = Object.hasOwn(en.approvals.paths, path) && (path === 'document_type' || !FIELD_TOOLS.has(tool));
+  return isProperty ? t(`approvals.paths.${path as keyof typeof en.approvals.paths}`) : pathLabel(path);
+}
+
+/** Return a value of a change. `quote`: the value as printed. */
+export function changeValue(tool: string, path: string, value: unknown, quote?: string | null): string {
+  if (path === 'status' && !FIELD_TOOLS.has(tool) && isStatus(value)) return t(`document.extractionStatuses.${value}`);
+  return Array.isArray(value) && value.every((one) => typeof one === 'string') ? value.join(', ') : displayValue(value, undefined, quote);
+}
+
+function isStatus(value: unknown): value is keyof typeof en.document.extractionStatuses {
+  return typeof value === 'string' && Object.hasOwn(en.document.extractionStatuses, value);
+}
