@@ -59,7 +59,7 @@ async def test_sources_of_an_answer_open_on_the_page(serve, browsing):
         try:
             # The steps are shown in plain words; after a reload the answer continues.
             for _ in range(2):
-                await page.get_by_text("Read survey.txt").first.wait_for()
+                await page.get_by_text(f"{label('tools.read_document')}: survey.txt").first.wait_for()
                 assert await page.get_by_role("button", name="Cancel").is_enabled()
                 await page.reload()
         finally:

@@ -51,7 +51,7 @@ async def test_chat_creates_a_schema_and_extracts_with_three_approvals(serve, br
         assert await mentions.count() == 0
         await send_message(page, "make a schema and read by it")
 
-        await approval_card(page).get_by_role("heading", name="Making the schema").wait_for()
+        await approval_card(page).get_by_role("heading", name=label("tools.create_schema")).wait_for()
         # A schema is shown as a table of its fields. The buttons are visible, and no message can be sent meanwhile.
         table = approval_card(page).get_by_role("table", name="Fields of the schema")
         await table.get_by_role("row", name="vendor string new").wait_for()
@@ -62,7 +62,7 @@ async def test_chat_creates_a_schema_and_extracts_with_three_approvals(serve, br
         assert await page.get_by_role("button", name="Send").is_disabled()
         await box.fill("")
         await page.get_by_text("What needs approval").click()
-        await page.get_by_text("create schema").first.wait_for()
+        await page.get_by_text(label("tools.create_schema")).first.wait_for()
         await approval_card(page).get_by_role("button", name="Approve", exact=True).click()
         # After a reload the conversation continues.
         await approval_card(page).get_by_text("Invoices (version 1)").wait_for()
@@ -178,7 +178,7 @@ async def test_suggestion_is_rejected_or_accepted_as_a_whole(serve, browsing):
         await page.get_by_role("menuitem", name="Invoices (suggestion, not accepted yet)").wait_for()
         await page.keyboard.press("Escape")
         await banner.get_by_text(label("runs.showSteps")).click()
-        await banner.get_by_text("Making the schema").first.wait_for()
+        await banner.get_by_text(label("tools.create_schema")).first.wait_for()
         await banner.get_by_text("“Invoices” (1 field)").click()
         await banner.get_by_text("total", exact=True).wait_for()
         await page.get_by_role("tab", name="Chat").click()
@@ -219,7 +219,7 @@ async def test_suggestion_is_rejected_or_accepted_as_a_whole(serve, browsing):
         # The run that created it can be opened afterwards.
         await page.get_by_role("button", name="History").click()
         await page.get_by_text(label("runs.howSuggested")).click()
-        await page.get_by_role("dialog").get_by_text("Making the schema").first.wait_for()
+        await page.get_by_role("dialog").get_by_text(label("tools.create_schema")).first.wait_for()
 
         # If a second approver is required, no extraction starts at once.
         switched = await server.http.patch(f"/api/organisations/{server.scope.org_id}", json={"second_person": True})
@@ -228,4 +228,4 @@ async def test_suggestion_is_rejected_or_accepted_as_a_whole(serve, browsing):
         await page.get_by_text(label("chat.alwaysAsks")).wait_for()
         assert await approve_first.is_checked() and await approve_first.is_disabled()
         await page.get_by_text("What needs approval").click()
-        await page.locator("p", has_text="Needs approval:").filter(has_text="create schema").wait_for()
+        await page.locator("p", has_text="Needs approval:").filter(has_text=label("tools.create_schema")).wait_for()
