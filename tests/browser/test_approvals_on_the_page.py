@@ -86,7 +86,8 @@ async def test_extract_with_approval_can_always_allow_a_tool(serve, browsing):
         # The document type before and the completion after need no approval of their own.
         await card.get_by_text("Number", exact=True).wait_for()
         await card.get_by_role("button", name="More options").click()
-        await page.get_by_role("menuitem", name=label("approvals.allowTool", tool=label("tools.extract_fields"))).click()
+        always = label("approvals.allowTool", tool=label("tools.extract_fields"))
+        await page.get_by_role("menuitem", name=always).click()
         await page.locator("[data-phase=complete]").wait_for()
         (extraction,) = (await server.get("extractions"))["items"]
         fields = (await server.extraction(extraction["id"]))["extracted_fields"]

@@ -91,7 +91,7 @@ async def test_follow_ups_stay_in_one_conversation_that_can_be_deleted(serve, br
         for number in range(1, 4):
             await ask(page, f"Who feeds dragon {number}?")
             await (
-                page.get_by_text(f"{label('chat.searches', count=1)} · {label('chat.pagesRead', count=0)}")
+                page.get_by_text(f"{label('chat.searches', count=1)} · {label('chat.documentsRead', count=0)}")
                 .nth(number - 1)
                 .wait_for()
             )

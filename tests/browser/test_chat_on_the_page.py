@@ -54,7 +54,7 @@ async def test_chat_creates_a_schema_and_extracts_with_three_approvals(serve, br
         await approval_card(page).get_by_role("heading", name=label("tools.create_schema")).wait_for()
         # A schema is shown as a table of its fields. The buttons are visible, and no message can be sent meanwhile.
         table = approval_card(page).get_by_role("table", name="Fields of the schema")
-        await table.get_by_role("row", name="vendor string new").wait_for()
+        await table.get_by_role("row", name="vendor text new").wait_for()
         approve = await approval_card(page).get_by_role("button", name="Approve", exact=True).bounding_box()
         assert approve["y"] + approve["height"] < (await box.bounding_box())["y"]
         await page.get_by_text(label("chat.decideFirst")).wait_for()

@@ -100,8 +100,9 @@ def _facts(text: str, known: Collection[str]) -> Iterator[_Fact]:
 
 
 def _excerpt(fact: _Fact, similar: str) -> str:
-    values = clean(f": {fact.value[:60]}; printed: {similar[:60] or 'nothing similar'}")
-    return clean(fact.path)[-(MAX_EXCERPT - len(values)) :] + values
+    """Return the end of the value's path, the value and the most similar printed one: `Sum.Amount: 12.5 ≠ 12,6`."""
+    values = clean(f": {fact.value[:60]} ≠ {similar[:60] or '–'}")
+    return clean(".".join(fact.path.split(".")[-2:]))[-(MAX_EXCERPT - len(values)) :] + values
 
 
 def _most_similar(fact: _Fact, text: str) -> str:

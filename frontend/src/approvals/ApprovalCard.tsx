@@ -6,7 +6,7 @@ import { ApiError } from '../api/client';
 import { decideCall } from '../api/runs';
 import type { Box, Evidence } from '../api/types';
 import { displayValue, editedText, parseEdited } from '../document/fields/fieldValue';
-import { pathLabel } from '../document/fields/labels';
+import { pathLabel, typeLabel } from '../document/fields/labels';
 import { valueAt } from '../document/fields/paths';
 import { schemaFields } from '../document/schemaFields';
 import { Crop } from '../review/Crop';
@@ -216,7 +216,7 @@ function SchemaTable({ schema, marks }: { schema: unknown; marks: ReadonlyMap<st
             <td>
               <code>{visibleText(one.path)}</code>
             </td>
-            <td>{visibleText(one.type)}</td>
+            <td>{typeLabel(one.type)}</td>
             <td>{visibleText(one.description)}</td>
             <td>{marks.has(one.path) ? t(`approvals.changes.${marks.get(one.path)!}`) : ''}</td>
           </tr>

@@ -39,7 +39,8 @@ export function schemaChanges(changes: readonly PendingChange[]): { fields: Read
     }
     path = path.replace(/\[\*\]$/, '');
     if (path === '') {
-      others.push(change);
+      // Every schema describes an object.
+      if (change.path !== 'schema.type' || change.new !== 'object') others.push(change);
       continue;
     }
     const isWhole = at === steps.length;

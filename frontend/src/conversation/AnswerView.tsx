@@ -29,7 +29,15 @@ export function AnswerView({ answer, onShow }: Props) {
   return (
     <div className={styles.answer}>
       {answer.fallback != null && <Notice kind="unsure">{fallbackText(answer)}</Notice>}
-      <Markdown text={answerText(answer)} citation={citation} />
+      {answer.fallback?.by_model === false ? (
+        sources.map((source) => (
+          <p key={source.number}>
+            <q>{visibleText(source.quote)}</q> {citation(source.number)}
+          </p>
+        ))
+      ) : (
+        <Markdown text={answerText(answer)} citation={citation} />
+      )}
       {coverageTexts(answer).map((text) => (
         <p key={text} className="muted">
           {text}
@@ -50,7 +58,7 @@ export function AnswerView({ answer, onShow }: Props) {
       )}
       {effort != null && (
         <p className="muted">
-          {t('chat.searches', { count: effort.searches })} · {t('chat.pagesRead', { count: effort.reads })} · {formatDuration(effort.seconds * 1000)}
+          {t('chat.searches', { count: effort.searches })} · {t('chat.documentsRead', { count: effort.reads })} · {formatDuration(effort.seconds * 1000)}
         </p>
       )}
     </div>

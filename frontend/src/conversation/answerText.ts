@@ -8,9 +8,8 @@ import { t } from '../shared/i18n';
 
 type Coverage = TypedAnswer['coverage'][number];
 
-/** Return the answer as Markdown. Without a model it is made of the passages that were found. */
+/** Return the model's answer as Markdown. */
 export function answerText(answer: TypedAnswer): string {
-  if (answer.fallback?.by_model === false) return answer.sources.map((source) => `${t('runs.quoted', { text: source.quote })} [${source.number}]`).join('\n\n');
   if (answer.kind !== 'summary') return answer.answer;
   return [answer.summary, ...answer.key_points.map((point) => `- ${point}`)].join('\n');
 }

@@ -16,6 +16,7 @@ import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
+import { typeLabel } from './fields/labels';
 import { proposedSchemaQuery } from './documentPageQueries';
 import styles from './ProposalBanner.module.css';
 import { schemaFields } from './schemaFields';
@@ -92,7 +93,7 @@ function Proposed({ document, proposal, canWrite }: { document: DocumentDetails;
         <ul className={styles.fields}>
           {fields.map((one) => (
             <li key={one.path}>
-              <code>{visibleText(one.path)}</code> <span className="muted">{visibleText(one.type)}</span> {visibleText(one.description)}
+              <code>{visibleText(one.path)}</code> <span className="muted">{typeLabel(one.type)}</span> {visibleText(one.description)}
             </li>
           ))}
         </ul>

@@ -4,6 +4,7 @@ import { Link } from '@tanstack/react-router';
 import { memo } from 'react';
 import type { Document } from '../api/types';
 import { Button } from '../shared/Button';
+import { codeText } from '../shared/codeText';
 import { formatAge, formatBytes, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Menu, MenuItem } from '../shared/Menu';
@@ -38,7 +39,7 @@ export const DocumentRow = memo(function DocumentRow({ document, canDelete, onDe
       </div>
       <div role="cell" className="truncate">
         <StageBadge document={document} />
-        {document.error !== null && document.error_code !== 'password' && <span className={styles.why}>{document.error}</span>}
+        {document.error !== null && document.error_code !== 'password' && <span className={styles.why}>{codeText('readingErrors', document.error_code, document.error)}</span>}
       </div>
       <div role="cell" className={`${styles.third} soft truncate`}>
         {size.join(' · ')}

@@ -4,7 +4,6 @@ import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useEffect } from 'react';
 import { Button } from '../shared/Button';
-import { visibleText } from '../shared/format';
 import { usePersisted } from '../shared/persisted';
 import { Menu, MenuItem, MenuLabel, MenuSeparator } from '../shared/Menu';
 import { LANGUAGES, languageChoice, t, type Language } from '../shared/i18n';
@@ -12,7 +11,7 @@ import { Icon } from '../shared/Icon';
 import { theme, type Theme } from '../shared/theme';
 import { toast } from '../shared/Toasts';
 import { configQuery, meQuery } from './config';
-import { useOrganisation } from './role';
+import { organisationName, useOrganisation } from './role';
 import { session, useSession } from './session';
 
 const THEMES: readonly Theme[] = ['system', 'light', 'dark'];
@@ -49,8 +48,8 @@ export function AccountMenu({ onShowShortcuts }: { onShowShortcuts: () => void }
   return (
     <Menu
       trigger={
-        <Button kind="quiet" aria-label={t('account.menu', { name: current?.name ?? '' })}>
-          <span className="truncate">{visibleText(current?.name ?? '…')}</span>
+        <Button kind="quiet" aria-label={t('account.menu', { name: current === undefined ? '' : organisationName(current) })}>
+          <span className="truncate">{current === undefined ? '…' : organisationName(current)}</span>
           <Icon name="down" size={12} />
         </Button>
       }
@@ -58,7 +57,7 @@ export function AccountMenu({ onShowShortcuts }: { onShowShortcuts: () => void }
       <MenuLabel>{me.data?.email ?? t('account.organisation')}</MenuLabel>
       {organisations.map((one) => (
         <MenuItem key={one.id} chosen={one.id === current?.id} onChoose={() => switchTo(one.is_personal ? null : one.id)}>
-          <span className="truncate">{visibleText(one.name)}</span>
+          <span className="truncate">{organisationName(one)}</span>
         </MenuItem>
       ))}
       <MenuLabel>{t('account.theme')}</MenuLabel>

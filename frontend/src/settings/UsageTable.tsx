@@ -3,6 +3,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { Organisation, Used } from '../api/types';
 import { formatDays, formatDollars, formatNumber, visibleText } from '../shared/format';
+import en from '../locales/en.json';
 import { t } from '../shared/i18n';
 import { ErrorNotice } from '../shared/Notice';
 import styles from './Settings.module.css';
@@ -50,7 +51,7 @@ export function UsageTable({ organisation }: { organisation: Organisation }) {
           <tbody>
             {rows.map((one) => (
               <tr key={`${one.agent} ${one.model}`}>
-                <td>{one.agent}</td>
+                <td>{agentName(one.agent)}</td>
                 <td className="truncate">{visibleText(one.model)}</td>
                 <td className={styles.number}>{formatNumber(one.messages)}</td>
                 <td className={`${styles.number} ${styles.second}`}>{formatNumber(one.tokensIn)}</td>
@@ -63,4 +64,8 @@ export function UsageTable({ organisation }: { organisation: Organisation }) {
       )}
     </>
   );
+}
+
+function agentName(agent: string): string {
+  return Object.hasOwn(en.settings.usage.agents, agent) ? t(`settings.usage.agents.${agent as keyof typeof en.settings.usage.agents}`) : visibleText(agent);
 }

@@ -81,7 +81,7 @@ test('every key is used', () => {
       if (ts.isStringLiteral(node) || ts.isNoSubstitutionTemplateLiteral(node)) literals.add(node.text);
       if (!ts.isTemplateExpression(node) || !/^[a-zA-Z]+\./.test(node.head.text)) return;
       const parts = [node.head.text, ...node.templateSpans.map((span) => span.literal.text)];
-      patterns.push(new RegExp(`^${parts.map((part) => part.replaceAll('.', '\\.')).join('[\\w.]+')}$`));
+      patterns.push(new RegExp(`^${parts.map((part) => part.replaceAll('.', '\\.')).join('[\\w.-]+')}$`));
     });
   }
   const names = new Set([...english.keys()].map((key) => key.replace(/_(one|other)$/, '')));

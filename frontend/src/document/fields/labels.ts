@@ -1,6 +1,8 @@
 /** Names of fields for people: the schema's titles, else the keys in plain words. */
 
+import en from '../../locales/en.json';
 import { visibleText } from '../../shared/format';
+import { t } from '../../shared/i18n';
 import type { SchemaField } from '../schemaFields';
 import { pathName, pathSteps } from './paths';
 
@@ -29,6 +31,14 @@ export function pathLabel(path: string, schema: readonly SchemaField[] = []): st
   const steps = pathSteps(path);
   if (steps === null || steps.length === 0) return visibleText(path);
   return steps.map((_, index) => fieldLabel(pathName(steps.slice(0, index + 1)), schema)).join(' › ');
+}
+
+/** Return a field's type in plain words: "date", "text". */
+export function typeLabel(type: string): string {
+  return type
+    .split(' or ')
+    .map((one) => (Object.hasOwn(en.fieldTypes, one) ? t(`fieldTypes.${one as keyof typeof en.fieldTypes}`) : visibleText(one)))
+    .join(' / ');
 }
 
 /** Return a path as the schema names it: `items[*].price` for `items[2].price`. */
