@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from fieldmark.api.app import create_app  # noqa: E402
 from fieldmark.settings import Settings  # noqa: E402
-from node import installed, run  # noqa: E402
+from node import install_packages, run_command  # noqa: E402
 
 
 def copy(root: Path) -> Path:
@@ -33,7 +33,7 @@ def copy(root: Path) -> Path:
     for name in SHARED_FILES:
         (root / name).parent.mkdir(parents=True)
         shutil.copy(ROOT / name, root / name)
-    (folder / "node_modules").symlink_to(installed(FRONTEND))
+    (folder / "node_modules").symlink_to(install_packages(FRONTEND))
     return folder
 
 
@@ -42,9 +42,9 @@ def main() -> None:
         folder = copy(Path(root))
         (folder / "openapi.json").write_text(json.dumps(create_app(Settings(_env_file=None)).openapi()))
         bin_folder = "node_modules/.bin"
-        run(folder, f"{bin_folder}/openapi-typescript", "openapi.json", "--output", "src/api/description.d.ts")
-        run(folder, f"{bin_folder}/tsc", "--noEmit")
-        print(run(folder, f"{bin_folder}/vitest", "run", NO_COLOR="1"))
+        run_command(folder, f"{bin_folder}/openapi-typescript", "openapi.json", "--output", "src/api/description.d.ts")
+        run_command(folder, f"{bin_folder}/tsc", "--noEmit")
+        print(run_command(folder, f"{bin_folder}/vitest", "run", NO_COLOR="1"))
 
 
 if __name__ == "__main__":
