@@ -79,6 +79,7 @@ CLEAN = (
     "tests/offline_model",
     "backend/fieldmark/settings.py",
     "tests/api",
+    "tests/services",
 )
 
 

@@ -1,4 +1,4 @@
-"""Files inside a file: they become documents that know it, once, whoever dies; and they go with it."""
+"""Files inside a file become child documents, once, and are deleted with it."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def service(database, files) -> DocumentService:
 
 
 @pytest.fixture
-def upload(service, tmp_path):
-    async def take_in(scope: Scope, content: bytes, name: str = "a.zip") -> UUID:
+def upload_bytes(service, tmp_path):
+    async def upload(scope: Scope, content: bytes, name: str = "a.zip") -> UUID:
         (tmp_path / "source").write_bytes(content)
         return (await service.upload(scope, tmp_path / "source", name)).id
 
-    return take_in
+    return upload
 
 
-def archive(members: dict[str, bytes]) -> bytes:
+def make_zip(members: dict[str, bytes]) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as file:
         for name, content in members.items():
@@ -52,7 +52,7 @@ def archive(members: dict[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def mail(attachments: dict[str, bytes]) -> bytes:
+def make_email(attachments: dict[str, bytes]) -> bytes:
     message = EmailMessage()
     message["From"] = "a@example.com"
     message.set_content("See the invoices.")
@@ -61,12 +61,14 @@ def mail(attachments: dict[str, bytes]) -> bytes:
     return bytes(message)
 
 
-def kept(files: Path) -> set[str]:
+def stored_files(files: Path) -> set[str]:
     return {str(path.relative_to(files)) for path in files.rglob("*") if path.is_file()}
 
 
-async def look(database, scope: Scope, document_id: UUID) -> tuple[DocumentRow, list[DocumentRow], list[str]]:
-    """The document, its children and the codes of its warnings."""
+async def get_with_children(
+    database, scope: Scope, document_id: UUID
+) -> tuple[DocumentRow, list[DocumentRow], list[str]]:
+    """Return a document, its children and the codes of its warnings."""
     async with database.as_user(scope) as conn:
         row = await documents.find(conn, document_id)
         children = await documents.children(conn, document_id)
@@ -75,96 +77,95 @@ async def look(database, scope: Scope, document_id: UUID) -> tuple[DocumentRow, 
 
 
 async def read_all(service: DocumentService, database, scope: Scope, document_id: UUID) -> None:
-    """Read a document and all that is inside it."""
     await service.read(document_id)
-    for child in (await look(database, scope, document_id))[1]:
+    for child in (await get_with_children(database, scope, document_id))[1]:
         await read_all(service, database, scope, child.id)
 
 
-async def test_what_is_attached_to_a_mail_becomes_documents_that_know_it(service, database, files, make_user, upload):
+async def test_attachments_become_child_documents(service, database, files, make_user, upload_bytes):
     scope, stranger = await make_user(), await make_user()
-    mail_id = await upload(scope, mail({"a.txt": b"Total: 1", "b.bin": bytes(range(256)) * 9}), "m.eml")
+    mail_id = await upload_bytes(scope, make_email({"a.txt": b"Total: 1", "b.bin": bytes(range(256)) * 9}), "m.eml")
     await read_all(service, database, scope, mail_id)
-    row, (first, second), codes = await look(database, scope, mail_id)
+    row, (first, second), codes = await get_with_children(database, scope, mail_id)
     assert (row.status, row.media_type, codes) == ("ready", "message/rfc822", ["enclosed_apart"])
     assert (first.filename, first.status, first.byte_size, first.parent_document_id) == ("a.txt", "ready", 8, mail_id)
     assert (second.filename, second.status, second.error_code) == ("b.bin", "failed", "unsupported")
     assert row.parent_document_id is None
     async with database.as_user(scope) as conn:
         assert (await documents.pages(conn, first.id))[0].text.strip() == "Total: 1"
-        wanted = DocumentListFilter(parent_id=mail_id)
-        listed = await documents.list_documents(conn, scope.org_id, limit=9, filters=wanted)
+        filters = DocumentListFilter(parent_id=mail_id)
+        listed = await documents.list_documents(conn, scope.org_id, limit=9, filters=filters)
         assert {item.id for item in listed.items} == {first.id, second.id}
-    assert kept(files) == {row.storage_path, first.storage_path, second.storage_path}
+    assert stored_files(files) == {row.storage_path, first.storage_path, second.storage_path}
     async with database.as_user(stranger) as conn:
         assert await documents.children(conn, mail_id) == []
-        assert (await documents.list_documents(conn, stranger.org_id, limit=9, filters=wanted)).items == []
+        assert (await documents.list_documents(conn, stranger.org_id, limit=9, filters=filters)).items == []
 
 
-async def test_an_archive_in_a_mail_is_unpacked_and_one_in_that_is_not(service, database, make_user, upload):
+async def test_archives_are_unpacked_one_level_deep(service, database, make_user, upload_bytes):
     scope = await make_user()
-    inner = archive({"deep.txt": b"Total: 3"})
-    root_id = await upload(scope, mail({"a.zip": archive({"b.zip": inner, "c.txt": b"Total: 2"})}), "m.eml")
+    inner = make_zip({"deep.txt": b"Total: 3"})
+    root_id = await upload_bytes(
+        scope, make_email({"a.zip": make_zip({"b.zip": inner, "c.txt": b"Total: 2"})}), "m.eml"
+    )
     await read_all(service, database, scope, root_id)
-    (middle,) = (await look(database, scope, root_id))[1]
-    _, (nested, text), codes = await look(database, scope, middle.id)
+    (middle,) = (await get_with_children(database, scope, root_id))[1]
+    _, (nested, text), codes = await get_with_children(database, scope, middle.id)
     assert (nested.filename, text.filename, codes) == ("b.zip", "c.txt", ["enclosed_apart"])
-    row, children, codes = await look(database, scope, nested.id)
+    row, children, codes = await get_with_children(database, scope, nested.id)
     assert (row.status, children, codes) == ("ready", [], ["enclosed_too_deep"])
 
 
-async def test_a_worker_that_dies_in_the_middle_leaves_no_doubles_and_no_files(
-    service, database, files, clone, make_user, upload
+async def test_killed_worker_leaves_no_duplicates_and_no_files(
+    service, database, files, clone, make_user, upload_bytes
 ):
-    class Dying(LocalFiles):
-        left = 1
+    class FailingFiles(LocalFiles):
+        remaining = 1
 
         async def put(self, path: str, source: Path) -> None:
-            if not self.left:
-                raise ConnectionError("as if it were killed here")
-            self.left -= 1
+            if not self.remaining:
+                raise ConnectionError("killed")
+            self.remaining -= 1
             await super().put(path, source)
 
     scope = await make_user()
-    root_id = await upload(scope, archive({"a.txt": b"a", "b.txt": b"b"}))
+    root_id = await upload_bytes(scope, make_zip({"a.txt": b"a", "b.txt": b"b"}))
     with pytest.raises(ConnectionError):
-        await DocumentService(database, Dying(files), Limits()).read(root_id)
-    assert (await look(database, scope, root_id))[0].status is DocumentStatus.READING
-    assert len(kept(files)) == 2  # the archive, and a file that is nobody's
-    # It is read again, by two at once.
+        await DocumentService(database, FailingFiles(files), Limits()).read(root_id)
+    assert (await get_with_children(database, scope, root_id))[0].status is DocumentStatus.READING
+    assert len(stored_files(files)) == 2  # the archive, and a file without a document
+    # Two workers read it again.
     await asyncio.gather(service.read(root_id), service.read(root_id))
-    row, children, _ = await look(database, scope, root_id)
+    row, children, _ = await get_with_children(database, scope, root_id)
     assert (row.status, [child.filename for child in children]) == ("ready", ["a.txt", "b.txt"])
     await service.delete_originals()
-    named = {row.storage_path, *(child.storage_path for child in children)}
-    assert named < kept(files)  # they may be about to become documents
+    referenced = {row.storage_path, *(child.storage_path for child in children)}
+    assert referenced < stored_files(files)  # unreferenced files may become documents soon
     with psycopg.connect(clone.owner_url) as conn:
         conn.execute("update private.files_to_delete set due_at = now()")
     await service.delete_originals()
-    assert kept(files) == named
+    assert stored_files(files) == referenced
 
 
-async def test_what_is_inside_goes_with_its_document_and_a_child_goes_alone(
-    service, database, files, make_user, upload
-):
+async def test_children_are_deleted_with_their_document_or_alone(service, database, files, make_user, upload_bytes):
     scope = await make_user()
-    root_id = await upload(scope, mail({"a.zip": archive({"b.txt": b"b"}), "c.txt": b"c"}), "m.eml")
+    root_id = await upload_bytes(scope, make_email({"a.zip": make_zip({"b.txt": b"b"}), "c.txt": b"c"}), "m.eml")
     await read_all(service, database, scope, root_id)
-    _, (first, second), _ = await look(database, scope, root_id)
+    _, (first, second), _ = await get_with_children(database, scope, root_id)
     await service.remove(scope, second.id)
-    row, children, _ = await look(database, scope, root_id)
+    row, children, _ = await get_with_children(database, scope, root_id)
     assert (row.status, [child.id for child in children]) == ("ready", [first.id])
     await service.remove(scope, root_id)
     await service.delete_originals()
-    assert kept(files) == set()
+    assert stored_files(files) == set()
     async with database.as_user(scope) as conn:
         assert (await documents.list_documents(conn, scope.org_id, limit=9)).items == []
 
 
-async def test_what_is_deleted_while_it_is_unpacked_leaves_nothing(service, database, files, clone, make_user, upload):
+async def test_document_deleted_while_unpacked_leaves_nothing(service, database, files, clone, make_user, upload_bytes):
     scope = await make_user()
     for pause in (0, 0.2):
-        root_id = await upload(scope, archive({f"{n}.txt": b"x" for n in range(20)}))
+        root_id = await upload_bytes(scope, make_zip({f"{n}.txt": b"x" for n in range(20)}))
         reading = asyncio.create_task(service.read(root_id))
         await asyncio.sleep(pause)
         await service.remove(scope, root_id)
@@ -173,36 +174,33 @@ async def test_what_is_deleted_while_it_is_unpacked_leaves_nothing(service, data
         assert conn.execute("select count(*) from public.documents").fetchone() == (0,)
         conn.execute("update private.files_to_delete set due_at = now()")
     await service.delete_originals()
-    assert kept(files) == set()
+    assert stored_files(files) == set()
 
 
-async def test_all_that_is_inside_one_upload_is_bounded_together(service, database, make_user, upload):
-    """A mail with archives, each of which is within the limits: an upload does not become ten thousand documents."""
+async def test_number_of_documents_in_an_upload_is_limited(service, database, make_user, upload_bytes):
     scope = await make_user()
-    half = archive({f"{n}.txt": b"x" for n in range(MAX_ENCLOSED * 2 // 3)})
-    root_id = await upload(scope, mail({"a.zip": half, "b.zip": half}), "m.eml")
+    half = make_zip({f"{n}.txt": b"x" for n in range(MAX_ENCLOSED * 2 // 3)})
+    root_id = await upload_bytes(scope, make_email({"a.zip": half, "b.zip": half}), "m.eml")
     await service.read(root_id)
-    _, (first, second), _ = await look(database, scope, root_id)
+    _, (first, second), _ = await get_with_children(database, scope, root_id)
     await asyncio.gather(service.read(first.id), service.read(second.id))
-    counts = {child.id: len((await look(database, scope, child.id))[1]) for child in (first, second)}
+    counts = {child.id: len((await get_with_children(database, scope, child.id))[1]) for child in (first, second)}
     assert sum(counts.values()) + 2 == MAX_ENCLOSED and max(counts.values()) == MAX_ENCLOSED * 2 // 3
     fuller = min(counts, key=lambda child_id: counts[child_id])
-    assert (await look(database, scope, fuller))[2] == ["enclosed_apart", "enclosed_too_many"]
+    assert (await get_with_children(database, scope, fuller))[2] == ["enclosed_apart", "enclosed_too_many"]
 
 
-async def test_what_is_inside_counts_as_waiting_and_what_may_not_wait_is_told(
-    service, database, clone, make_user, upload
-):
+async def test_children_count_towards_the_queue_limit(service, database, clone, make_user, upload_bytes):
     scope = await make_user()
     with psycopg.connect(clone.owner_url, autocommit=True) as conn:
         conn.execute("insert into queue_limits (org_id, max_waiting_documents) values (%s, 2)", [scope.org_id])
-    fits = await upload(scope, archive({"a.txt": b"a", "b.txt": b"b"}))
-    await service.read(fits)
-    row, children, codes = await look(database, scope, fits)
+    accepted = await upload_bytes(scope, make_zip({"a.txt": b"a", "b.txt": b"b"}))
+    await service.read(accepted)
+    row, children, codes = await get_with_children(database, scope, accepted)
     assert (row.status, len(children), codes) == ("ready", 2, ["enclosed_apart"])
     for child in children:
         await service.read(child.id)
-    too_much = await upload(scope, archive({"a.txt": b"a", "b.txt": b"b", "c.txt": b"c"}))
-    await service.read(too_much)
-    row, children, codes = await look(database, scope, too_much)
+    refused = await upload_bytes(scope, make_zip({"a.txt": b"a", "b.txt": b"b", "c.txt": b"c"}))
+    await service.read(refused)
+    row, children, codes = await get_with_children(database, scope, refused)
     assert (row.status, children, codes) == ("ready", [], ["enclosed_not_queued"])

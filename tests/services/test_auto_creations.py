@@ -1,4 +1,4 @@
-"""What an agent proposes by itself when a document is read: begun, ended, accepted or rejected, and taken back."""
+"""Schema suggestions (auto_create): starting and ending runs, accepting, rejecting, and matching earlier documents."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ HASH = "0" * 64
 
 @dataclass
 class Proposal:
-    """One document, and the run that was begun for it, as its worker holds it."""
+    """A document, and the auto_create run that was started for it."""
 
-    house: House
+    organisation: Organisation
     document_id: UUID
     run_id: UUID
     token: int = 0
@@ -48,14 +48,14 @@ class Proposal:
 
     @asynccontextmanager
     async def call(self) -> AsyncGenerator[Connection]:
-        """A transaction in which the run's call writes."""
+        """Open a transaction in which a tool call of the run writes."""
         call_id = f"call-{uuid4()}"
-        async with self.house.acting() as conn:
+        async with self.organisation.as_user() as conn:
             await tool_calls.record(
                 conn,
                 run_id=self.run_id,
                 fencing_token=self.token,
-                org_id=self.house.scope.org_id,
+                org_id=self.organisation.scope.org_id,
                 call_id=call_id,
                 tool="a",
                 arguments={},
@@ -67,65 +67,64 @@ class Proposal:
             )
             yield conn
 
-    async def begin(self) -> Proposal:
-        async with self.house.acting() as conn:
+    async def claim_run(self) -> Proposal:
+        async with self.organisation.as_user() as conn:
             claimed = await runs.claim(conn, self.run_id)
         assert claimed is not None
         self.token = claimed.fencing_token
         return self
 
-    async def make(self, name: str = "Invoices") -> None:
-        """A schema and a prompt."""
+    async def create_schema_and_prompt(self, name: str = "Invoices") -> None:
         async with self.call() as conn:
-            self.schema_revid = (await schemas.create(conn, self.house.scope.org_id, name, SCHEMA)).schema_revid
+            self.schema_revid = (await schemas.create(conn, self.organisation.scope.org_id, name, SCHEMA)).schema_revid
             head = await schemas.get_version(conn, self.schema_revid)
             assert head is not None
             text = PromptText(name, "Read it.", head.id)
-            self.prompt_revid = (await prompts.create(conn, self.house.scope.org_id, text)).prompt_revid
+            self.prompt_revid = (await prompts.create(conn, self.organisation.scope.org_id, text)).prompt_revid
             await rows.save_ids(conn, self.run_id, schema_revid=self.schema_revid, prompt_revid=self.prompt_revid)
 
-    async def extract(self, ends: RunStatus = RunStatus.COMPLETED) -> UUID:
-        """An extraction by the prompt, and the part of the run that reads it, which has ended."""
+    async def extract(self, child_status: RunStatus = RunStatus.COMPLETED) -> UUID:
+        """Add an extraction by the prompt, and an ended child run for it."""
         async with self.call() as conn:
-            made = await extractions.add(
+            extraction_id = await extractions.add(
                 conn,
-                org_id=self.house.scope.org_id,
+                org_id=self.organisation.scope.org_id,
                 document_id=self.document_id,
                 prompt_revid=self.prompt_revid,
                 schema_revid=self.schema_revid if self.prompt_revid is None else None,
             )
             child = await runs.add(
                 conn,
-                self.house.scope,
+                self.organisation.scope,
                 id=new_id(),
                 agent="extraction",
                 task="extract",
                 task_input={},
-                subject=Subject(self.document_id, made),
+                subject=Subject(self.document_id, extraction_id),
                 parent=(self.run_id, "call"),
             )
-            await runs.finish(conn, child, ends, error="It broke." if ends is RunStatus.FAILED else None)
-            await rows.save_ids(conn, self.run_id, extraction_id=made)
-        self.extraction_id = made
-        return made
+            await runs.finish(conn, child, child_status, error="Failed." if child_status is RunStatus.FAILED else None)
+            await rows.save_ids(conn, self.run_id, extraction_id=extraction_id)
+        self.extraction_id = extraction_id
+        return extraction_id
 
     async def end(self, status: RunStatus = RunStatus.COMPLETED, error: str | None = None) -> None:
-        async with self.house.acting() as conn:
+        async with self.organisation.as_user() as conn:
             await runs.finish(conn, self.run_id, status, error=error)
 
     async def decide(self, accepted: bool, scope: Scope | None = None) -> DocumentRow:
-        async with self.house.acting(scope) as conn:
+        async with self.organisation.as_user(scope) as conn:
             return await auto_creations.decide(conn, self.document_id, accepted=accepted)
 
     async def state(self) -> dict[str, Any]:
-        async with self.house.acting() as conn:
+        async with self.organisation.as_user() as conn:
             document = await documents.get(conn, self.document_id)
         assert document is not None and document.auto_create is not None
         return dict(document.auto_create)
 
-    async def proposed(self, name: str = "Invoices") -> Proposal:
-        await self.begin()
-        await self.make(name)
+    async def complete_run(self, name: str = "Invoices") -> Proposal:
+        await self.claim_run()
+        await self.create_schema_and_prompt(name)
         await self.extract()
         await self.end()
         assert (await self.state())["status"] == "proposed"
@@ -133,19 +132,18 @@ class Proposal:
 
 
 @dataclass
-class House:
-    """One organisation and who works in it."""
+class Organisation:
+    """An organisation with its members and documents."""
 
     database: Database
     owner_url: str
     scope: Scope
     make_user: Callable[[], Awaitable[Scope]]
 
-    def acting(self, scope: Scope | None = None) -> Any:
+    def as_user(self, scope: Scope | None = None) -> Any:
         return self.database.as_user(scope or self.scope)
 
-    async def member(self, role: str = "member") -> Scope:
-        """Somebody else of this organisation."""
+    async def add_member(self, role: str = "member") -> Scope:
         user = await self.make_user()
         self.sql(
             "insert into memberships (org_id, user_id, role) values (%s, %s, %s)", self.scope.org_id, user.user_id, role
@@ -158,15 +156,15 @@ class House:
     def count(self, table: str) -> int:
         return self.sql(f"select count(*) as n from {table}")[0]["n"]
 
-    def left(self) -> dict[str, int]:
-        """How much there is of all that a run can make."""
+    def count_created(self) -> dict[str, int]:
+        """Return the number of rows by table of all that a run can create, without zeros."""
         tables = ("schemas", "schema_versions", "prompts", "prompt_versions", "extractions", "tags", "document_tags")
         return {table: n for table in tables if (n := self.count(table))}
 
     async def upload(self, text: str = INVOICE.format(1), auto_create: bool | None = True, **more: Any) -> UUID:
         document_id = uuid4()
         path = f"{self.scope.org_id}/{document_id}/a.txt"
-        async with self.acting(more.get("scope")) as conn:
+        async with self.as_user(more.get("scope")) as conn:
             await documents.add(
                 conn,
                 document_id=document_id,
@@ -181,14 +179,14 @@ class House:
         return document_id
 
     async def read(self, document_id: UUID, media_type: str = "text/plain", scope: Scope | None = None) -> DocumentRow:
-        async with self.acting(scope) as conn:
+        async with self.as_user(scope) as conn:
             await documents.finish_reading(conn, document_id, media_type=media_type, page_count=1)
             row = await documents.get(conn, document_id)
         assert row is not None and row.status == "ready"
         return row
 
-    async def document(self, text: str = INVOICE.format(1), **more: Any) -> Proposal:
-        """A document that was read, and the run that was begun with that."""
+    async def upload_and_read(self, text: str = INVOICE.format(1), **more: Any) -> Proposal:
+        """Upload and read a document, and return the run that starts."""
         document_id = await self.upload(text, **more)
         row = await self.read(document_id)
         assert row.auto_create is not None and row.auto_create["status"] == "running", row.auto_create
@@ -196,55 +194,55 @@ class House:
 
 
 @pytest.fixture
-async def house(database: Database, clone: Any, make_user: Callable[[], Awaitable[Scope]]) -> House:
-    return House(database, clone.owner_url, await make_user(), make_user)
+async def organisation(database: Database, clone: Any, make_user: Callable[[], Awaitable[Scope]]) -> Organisation:
+    return Organisation(database, clone.owner_url, await make_user(), make_user)
 
 
-# Begun ----------------------------------------------------------------------------------------------------------------
+# Starting -------------------------------------------------------------------------------------------------------------
 
 
-async def test_it_begins_when_the_document_is_read_if_that_or_the_organisation_asks_for_it(house: House) -> None:
-    begun = 0
-    for wish, setting, begins in ((True, False, 1), (None, True, 1), (False, True, 0), (None, False, 0)):
-        async with house.acting() as conn:
-            await organisations.update(conn, house.scope.org_id, {"auto_create": setting})
-        document_id = await house.upload(auto_create=wish)
-        assert house.count("runs") == begun
-        assert ((await house.read(document_id)).auto_create is not None) == begins
-        made = house.sql("select task, approval, background from runs where document_id = %s", document_id)
-        assert made == begins * [{"task": "auto_create", "approval": "auto", "background": True}]
-        begun += begins
-    # An archive has nothing to propose for, and what is in it has.
-    archive, child = await house.upload(), uuid4()
-    assert (await house.read(archive, "application/zip")).auto_create is None
-    async with house.acting() as conn:
-        path = f"{house.scope.org_id}/{child}/b.txt"
-        await documents.add_children(conn, archive, house.scope.org_id, [NewChild(child, "b.txt", path, 1)])
-    assert (await house.read(child)).auto_create is not None
-    # Where a second person decides, its runs ask.
-    async with house.acting() as conn:
-        await organisations.update(conn, house.scope.org_id, {"second_person": True})
-    it = await house.document()
-    assert house.sql("select approval from runs where id = %s", it.run_id) == [{"approval": "ask"}]
+async def test_run_starts_once_a_document_is_read_if_it_or_its_organisation_wants(organisation: Organisation) -> None:
+    started = 0
+    for requested, setting, starts in ((True, False, 1), (None, True, 1), (False, True, 0), (None, False, 0)):
+        async with organisation.as_user() as conn:
+            await organisations.update(conn, organisation.scope.org_id, {"auto_create": setting})
+        document_id = await organisation.upload(auto_create=requested)
+        assert organisation.count("runs") == started
+        assert ((await organisation.read(document_id)).auto_create is not None) == starts
+        run_rows = organisation.sql("select task, approval, background from runs where document_id = %s", document_id)
+        assert run_rows == starts * [{"task": "auto_create", "approval": "auto", "background": True}]
+        started += starts
+    # Not for an archive, but for the files in it.
+    archive, child = await organisation.upload(), uuid4()
+    assert (await organisation.read(archive, "application/zip")).auto_create is None
+    async with organisation.as_user() as conn:
+        path = f"{organisation.scope.org_id}/{child}/b.txt"
+        await documents.add_children(conn, archive, organisation.scope.org_id, [NewChild(child, "b.txt", path, 1)])
+    assert (await organisation.read(child)).auto_create is not None
+    # If the organisation requires a second approver, the run asks for approval.
+    async with organisation.as_user() as conn:
+        await organisations.update(conn, organisation.scope.org_id, {"second_person": True})
+    proposal = await organisation.upload_and_read()
+    assert organisation.sql("select approval from runs where id = %s", proposal.run_id) == [{"approval": "ask"}]
 
 
-async def test_where_no_run_may_start_the_document_is_ready_all_the_same(house: House) -> None:
-    viewer, gone = await house.member(), await house.member()
-    ids = [await house.upload(scope=viewer), await house.upload(scope=gone), await house.upload()]
-    house.sql(
+async def test_document_is_ready_even_if_the_run_may_not_start(organisation: Organisation) -> None:
+    viewer, gone = await organisation.add_member(), await organisation.add_member()
+    ids = [await organisation.upload(scope=viewer), await organisation.upload(scope=gone), await organisation.upload()]
+    organisation.sql(
         "update memberships set role = 'viewer' where (user_id, org_id) = (%s, %s)", viewer.user_id, viewer.org_id
     )
-    house.sql("delete from memberships where (user_id, org_id) = (%s, %s)", gone.user_id, gone.org_id)
-    house.sql("insert into queue_limits (org_id, max_waiting_runs) values (%s, 0)", house.scope.org_id)
+    organisation.sql("delete from memberships where (user_id, org_id) = (%s, %s)", gone.user_id, gone.org_id)
+    organisation.sql("insert into queue_limits (org_id, max_waiting_runs) values (%s, 0)", organisation.scope.org_id)
     for document_id in ids:
-        row = await house.read(document_id)  # (as whoever is there: nobody reads in the name of somebody who left)
+        row = await organisation.read(document_id)  # as another user: a former member cannot
         assert row.auto_create is not None and row.auto_create["status"] == "failed" and row.auto_create["error"]
-    assert house.count("runs") == 0
+    assert organisation.count("runs") == 0
 
 
-async def start(house: House, document_id: UUID, scope: Scope | None = None) -> UUID:
-    scope = scope or house.scope
-    async with house.acting(scope) as conn:
+async def start_run(organisation: Organisation, document_id: UUID, scope: Scope | None = None) -> UUID:
+    scope = scope or organisation.scope
+    async with organisation.as_user(scope) as conn:
         return await runs.add(
             conn,
             scope,
@@ -256,376 +254,392 @@ async def start(house: House, document_id: UUID, scope: Scope | None = None) -> 
         )
 
 
-async def test_one_at_a_time_and_none_where_something_is_proposed_or_accepted(house: House) -> None:
-    it = await house.document()
+async def test_document_has_one_run_or_proposal_at_a_time(organisation: Organisation) -> None:
+    proposal = await organisation.upload_and_read()
     with pytest.raises(ProposedAlready):
-        await start(house, it.document_id)
-    await it.begin()
-    await it.end(RunStatus.FAILED, "It broke.")
-    assert (await it.state())["status"] == "failed"
-    it.run_id = await start(house, it.document_id)
-    assert (await it.state())["run_id"] == str(it.run_id)
-    await it.proposed()
+        await start_run(organisation, proposal.document_id)
+    await proposal.claim_run()
+    await proposal.end(RunStatus.FAILED, "Failed.")
+    assert (await proposal.state())["status"] == "failed"
+    proposal.run_id = await start_run(organisation, proposal.document_id)
+    assert (await proposal.state())["run_id"] == str(proposal.run_id)
+    await proposal.complete_run()
     with pytest.raises(ProposedAlready):
-        await start(house, it.document_id)
-    await it.decide(True)
+        await start_run(organisation, proposal.document_id)
+    await proposal.decide(True)
     with pytest.raises(ProposedAlready):
-        await start(house, it.document_id)
+        await start_run(organisation, proposal.document_id)
 
 
-# Ended ----------------------------------------------------------------------------------------------------------------
+# Ending ---------------------------------------------------------------------------------------------------------------
 
 
-async def test_what_it_made_is_proposed_until_somebody_accepts_it(house: House) -> None:
-    it = await (await house.document()).begin()
-    await it.make()
-    await it.extract()
-    last = await it.extract()
-    await it.end()
-    assert [one["id"] for one in house.sql("select id from extractions")] == [last]  # that it ended with
-    state = await it.state()
+async def test_created_objects_are_proposed_until_accepted(organisation: Organisation) -> None:
+    proposal = await (await organisation.upload_and_read()).claim_run()
+    await proposal.create_schema_and_prompt()
+    await proposal.extract()
+    last_id = await proposal.extract()
+    await proposal.end()
+    assert [one["id"] for one in organisation.sql("select id from extractions")] == [last_id]  # the last one
+    state = await proposal.state()
     assert (state["status"], state["schema_revid"], state["prompt_revid"], state["extraction_id"], state["error"]) == (
         "proposed",
-        *map(str, (it.schema_revid, it.prompt_revid, it.extraction_id)),
+        *map(str, (proposal.schema_revid, proposal.prompt_revid, proposal.extraction_id)),
         None,
     )
-    assert await marks(it) == (True, True, True)
-    async with house.acting() as conn:  # what somebody starts with it is not proposed
-        mine = await extractions.add(
-            conn, org_id=house.scope.org_id, document_id=it.document_id, schema_revid=it.schema_revid
+    assert await are_proposed(proposal) == (True, True, True)
+    async with organisation.as_user() as conn:  # an extraction of a user is not proposed
+        user_extraction = await extractions.add(
+            conn, org_id=organisation.scope.org_id, document_id=proposal.document_id, schema_revid=proposal.schema_revid
         )
-        wanted = ExtractionFilter(it.document_id)
-        listed = (await extractions.list_extractions(conn, house.scope.org_id, limit=9, filters=wanted)).items
+        filters = ExtractionFilter(proposal.document_id)
+        listed = (await extractions.list_extractions(conn, organisation.scope.org_id, limit=9, filters=filters)).items
         assert [one.proposed for one in listed] == [False, True]
-        await extractions.remove(conn, mine)
-    await it.decide(True, await house.member())
-    assert (await it.state())["status"] == "accepted"
-    assert await marks(it) == (False, False, False)
-    async with house.acting() as conn:
-        await documents.remove(conn, it.document_id)
-    assert house.left() == {"schemas": 1, "schema_versions": 1, "prompts": 1, "prompt_versions": 1}
+        await extractions.remove(conn, user_extraction)
+    await proposal.decide(True, await organisation.add_member())
+    assert (await proposal.state())["status"] == "accepted"
+    assert await are_proposed(proposal) == (False, False, False)
+    async with organisation.as_user() as conn:
+        await documents.remove(conn, proposal.document_id)
+    assert organisation.count_created() == {"schemas": 1, "schema_versions": 1, "prompts": 1, "prompt_versions": 1}
 
 
-async def marks(it: Proposal) -> tuple[bool, bool, bool]:
-    assert it.schema_revid and it.prompt_revid and it.extraction_id
-    async with it.house.acting() as conn:
-        schema = await schemas.get_version(conn, it.schema_revid)
-        prompt = await prompts.get_version(conn, it.prompt_revid)
-        extraction = await extractions.find(conn, it.extraction_id)
+async def are_proposed(proposal: Proposal) -> tuple[bool, bool, bool]:
+    assert proposal.schema_revid and proposal.prompt_revid and proposal.extraction_id
+    async with proposal.organisation.as_user() as conn:
+        schema = await schemas.get_version(conn, proposal.schema_revid)
+        prompt = await prompts.get_version(conn, proposal.prompt_revid)
+        extraction = await extractions.find(conn, proposal.extraction_id)
     return schema.is_proposed, prompt.is_proposed, extraction.proposed
 
 
-async def test_a_run_that_comes_to_nothing_leaves_nothing(house: House) -> None:
-    for number, how in enumerate(["failed", "cancelled", "abandoned", "nothing extracted", "a part failed", "deleted"]):
-        it = await (await house.document(INVOICE.format(number))).begin()
-        await it.make()
-        async with it.call() as conn:
-            tag = (await tags.create(conn, house.scope.org_id, "new", "#000000")).id
-            await tags.change_document_tags(conn, it.document_id, add=[tag], remove=[])
-        if how != "nothing extracted":
-            await it.extract(RunStatus.FAILED if how == "a part failed" else RunStatus.COMPLETED)
-        async with house.acting() as conn:
-            if how == "cancelled":
-                await runs.cancel(conn, it.run_id, "Cancelled.")
-            elif how == "deleted":
-                await documents.remove(conn, it.document_id)
-            elif how != "abandoned":
-                failed = how == "failed"
+async def test_unsuccessful_run_leaves_nothing(organisation: Organisation) -> None:
+    for number, outcome in enumerate(
+        ["failed", "cancelled", "abandoned", "nothing extracted", "child failed", "deleted"]
+    ):
+        proposal = await (await organisation.upload_and_read(INVOICE.format(number))).claim_run()
+        await proposal.create_schema_and_prompt()
+        async with proposal.call() as conn:
+            tag = (await tags.create(conn, organisation.scope.org_id, "new", "#000000")).id
+            await tags.change_document_tags(conn, proposal.document_id, add=[tag], remove=[])
+        if outcome != "nothing extracted":
+            await proposal.extract(RunStatus.FAILED if outcome == "child failed" else RunStatus.COMPLETED)
+        async with organisation.as_user() as conn:
+            if outcome == "cancelled":
+                await runs.cancel(conn, proposal.run_id, "Cancelled.")
+            elif outcome == "deleted":
+                await documents.remove(conn, proposal.document_id)
+            elif outcome != "abandoned":
+                failed = outcome == "failed"
                 await runs.finish(
                     conn,
-                    it.run_id,
+                    proposal.run_id,
                     RunStatus.FAILED if failed else RunStatus.COMPLETED,
-                    error="Out." if failed else None,
+                    error="Failed." if failed else None,
                 )
-        if how == "abandoned":
-            async with house.database.as_service() as conn:
-                await runs.fail(conn, it.run_id, "It could not be brought to its end.", RunError.ABANDONED)
-        if how != "deleted":
-            state = await it.state()
-            assert (how, state["status"], bool(state["error"])) == (how, "failed", True)
-        assert (how, house.left()) == (how, {})
-    # Nor one that was proposed, when its document goes before anybody has decided.
-    it = await (await house.document()).proposed()
-    async with house.acting() as conn:
-        await documents.remove(conn, it.document_id)
-    assert house.left() == {}
+        if outcome == "abandoned":
+            async with organisation.database.as_service() as conn:
+                await runs.fail(conn, proposal.run_id, "Abandoned.", RunError.ABANDONED)
+        if outcome != "deleted":
+            state = await proposal.state()
+            assert (outcome, state["status"], bool(state["error"])) == (outcome, "failed", True)
+        assert (outcome, organisation.count_created()) == (outcome, {})
+    # Nor does an undecided proposal of a deleted document.
+    proposal = await (await organisation.upload_and_read()).complete_run()
+    async with organisation.as_user() as conn:
+        await documents.remove(conn, proposal.document_id)
+    assert organisation.count_created() == {}
 
 
-# Decided --------------------------------------------------------------------------------------------------------------
+# Decisions ------------------------------------------------------------------------------------------------------------
 
 
-async def test_rejecting_removes_what_the_run_made_and_nothing_else(house: House) -> None:
-    async with house.acting() as conn:
-        await schemas.create(conn, house.scope.org_id, "Mine", SCHEMA)
-        old = (await tags.create(conn, house.scope.org_id, "old", "#000000")).id
-    it = await (await house.document()).proposed()
-    other = await (await house.document(RECEIPT.format(1))).proposed("Receipts")
-    async with house.acting() as conn:
-        await tags.change_document_tags(conn, other.document_id, add=[old], remove=[])
-    before = house.left()
-    await it.decide(False)
-    state = await it.state()
+async def test_rejecting_removes_only_what_the_run_created(organisation: Organisation) -> None:
+    async with organisation.as_user() as conn:
+        await schemas.create(conn, organisation.scope.org_id, "Mine", SCHEMA)
+        tag = (await tags.create(conn, organisation.scope.org_id, "old", "#000000")).id
+    proposal = await (await organisation.upload_and_read()).complete_run()
+    other = await (await organisation.upload_and_read(RECEIPT.format(1))).complete_run("Receipts")
+    async with organisation.as_user() as conn:
+        await tags.change_document_tags(conn, other.document_id, add=[tag], remove=[])
+    before = organisation.count_created()
+    await proposal.decide(False)
+    state = await proposal.state()
     assert (state["status"], state["schema_revid"], state["prompt_revid"], state["extraction_id"]) == (
         *("rejected", None, None, None),
     )
-    gone = {"schemas": 1, "schema_versions": 1, "prompts": 1, "prompt_versions": 1, "extractions": 1}
-    assert house.left() == {table: n - gone.get(table, 0) for table, n in before.items()}
-    assert await marks(other) == (True, True, True)
-    names = {row["name"] for row in house.sql("select name from schemas where deleted_at is null")}
+    removed = {"schemas": 1, "schema_versions": 1, "prompts": 1, "prompt_versions": 1, "extractions": 1}
+    assert organisation.count_created() == {table: n - removed.get(table, 0) for table, n in before.items()}
+    assert await are_proposed(other) == (True, True, True)
+    names = {row["name"] for row in organisation.sql("select name from schemas where deleted_at is null")}
     assert names == {"Mine", "Receipts"}
 
 
-async def test_tags_of_others_stay_and_those_of_the_run_go_from_the_document(house: House) -> None:
-    org_id = house.scope.org_id
-    async with house.acting() as conn:
+async def test_rejecting_removes_unused_tags_of_the_run(organisation: Organisation) -> None:
+    org_id = organisation.scope.org_id
+    async with organisation.as_user() as conn:
         old, both = [(await tags.create(conn, org_id, name)).id for name in ("old", "both")]
-    it = await (await house.document()).begin()
-    await it.make()
-    async with it.call() as conn:
+    proposal = await (await organisation.upload_and_read()).claim_run()
+    await proposal.create_schema_and_prompt()
+    async with proposal.call() as conn:
         new, kept, changed = [(await tags.create(conn, org_id, name)).id for name in ("new", "kept", "changed")]
-        await tags.change_document_tags(conn, it.document_id, add=[old, both, new, kept], remove=[])
+        await tags.change_document_tags(conn, proposal.document_id, add=[old, both, new, kept], remove=[])
         await tags.update(conn, changed, name="newer", color=None)
-    await it.extract()
-    await it.end()
-    other = await house.upload(auto_create=False)
-    async with house.acting() as conn:
-        await tags.change_document_tags(conn, it.document_id, add=[both], remove=[])  # a person, too
+    await proposal.extract()
+    await proposal.end()
+    other = await organisation.upload(auto_create=False)
+    async with organisation.as_user() as conn:
+        await tags.change_document_tags(conn, proposal.document_id, add=[both], remove=[])  # a user adds the tag too
         await tags.change_document_tags(conn, other, add=[kept], remove=[])
         await tags.update(conn, changed, name=None, color="#ffffff")
-    await it.decide(False)
-    named = {row["name"] for row in house.sql("select name from tags where deleted_at is null")}
+    await proposal.decide(False)
+    named = {row["name"] for row in organisation.sql("select name from tags where deleted_at is null")}
     assert named == {"old", "both", "kept", "newer"}
-    put = house.sql("select document_id, tag_id from document_tags")
-    assert {(row["document_id"], row["tag_id"]) for row in put} == {(it.document_id, both), (other, kept)}
+    put = organisation.sql("select document_id, tag_id from document_tags")
+    assert {(row["document_id"], row["tag_id"]) for row in put} == {(proposal.document_id, both), (other, kept)}
 
 
-async def test_what_a_person_has_changed_stays(house: House) -> None:
-    it = await (await house.document()).proposed()
-    assert it.schema_revid and it.prompt_revid and it.extraction_id
-    async with house.acting() as conn:
-        schema = await schemas.get_version(conn, it.schema_revid)
-        prompt = await prompts.get_version(conn, it.prompt_revid)
+async def test_rejecting_keeps_what_a_user_has_changed(organisation: Organisation) -> None:
+    proposal = await (await organisation.upload_and_read()).complete_run()
+    assert proposal.schema_revid and proposal.prompt_revid and proposal.extraction_id
+    async with organisation.as_user() as conn:
+        schema = await schemas.get_version(conn, proposal.schema_revid)
+        prompt = await prompts.get_version(conn, proposal.prompt_revid)
         await schemas.update(conn, schema.id, name="Mine now", schema=None, revid=None)
         await prompts.update(conn, prompt.id, PromptText("Mine now", "Look.", schema.id), revid=None)
-    await it.decide(False)
-    async with house.acting() as conn:
+    await proposal.decide(False)
+    async with organisation.as_user() as conn:
         for kept in (await schemas.get(conn, schema.id), await prompts.get(conn, prompt.id)):
             assert (kept.name, kept.is_deleted, kept.is_proposed) == ("Mine now", False, False)
-    assert house.count("extractions") == 0
-    # An extraction in which a person has set a value stays with its schema.
-    it = await (await house.document(RECEIPT.format(1))).proposed("Receipts")
-    async with house.acting() as conn:
-        await extractions.update_field(conn, it.extraction_id or uuid4(), ("total",), 12.5, {}, {})
-    await it.decide(False)
-    async with house.acting() as conn:
-        row = await extractions.find(conn, it.extraction_id or uuid4())
+    assert organisation.count("extractions") == 0
+    # An extraction with a value set by a user stays, with its schema.
+    proposal = await (await organisation.upload_and_read(RECEIPT.format(1))).complete_run("Receipts")
+    async with organisation.as_user() as conn:
+        await extractions.update_field(conn, proposal.extraction_id or uuid4(), ("total",), 12.5, {}, {})
+    await proposal.decide(False)
+    async with organisation.as_user() as conn:
+        row = await extractions.find(conn, proposal.extraction_id or uuid4())
     assert (row.extracted_fields, row.schema, row.proposed) == ({"total": 12.5}, SCHEMA, False)
-    assert house.sql("select deleted_at is null as seen from schemas where name = 'Receipts'") == [{"seen": False}]
+    assert organisation.sql("select deleted_at is null as seen from schemas where name = 'Receipts'") == [
+        {"seen": False}
+    ]
 
 
-async def test_what_a_person_made_with_it_can_be_used_as_before(house: House) -> None:
-    it = await (await house.document()).proposed()
-    assert it.schema_revid
-    async with house.acting() as conn:
-        schema = await schemas.get_version(conn, it.schema_revid)
+async def test_rejecting_keeps_the_schema_of_user_created_objects(organisation: Organisation) -> None:
+    proposal = await (await organisation.upload_and_read()).complete_run()
+    assert proposal.schema_revid
+    async with organisation.as_user() as conn:
+        schema = await schemas.get_version(conn, proposal.schema_revid)
         assert schema
-        mine = (await prompts.create(conn, house.scope.org_id, PromptText("Mine", "Look.", schema.id))).prompt_revid
-        other = await house.upload(auto_create=False)
-        made = await extractions.add(conn, org_id=house.scope.org_id, document_id=other, schema_revid=it.schema_revid)
-    await it.decide(False)
-    async with house.acting() as conn:
+        user_prompt = (
+            await prompts.create(conn, organisation.scope.org_id, PromptText("Mine", "Look.", schema.id))
+        ).prompt_revid
+        other = await organisation.upload(auto_create=False)
+        extraction_id = await extractions.add(
+            conn, org_id=organisation.scope.org_id, document_id=other, schema_revid=proposal.schema_revid
+        )
+    await proposal.decide(False)
+    async with organisation.as_user() as conn:
         hidden = await schemas.get(conn, schema.id)
-        assert hidden and hidden.is_deleted  # in no list, and for nothing new
-        assert await prompts.find_version(conn, it.prompt_revid or uuid4()) is None
-        kept = await extractions.get(conn, made)
+        assert hidden and hidden.is_deleted  # not listed, and not usable for new extractions
+        assert await prompts.find_version(conn, proposal.prompt_revid or uuid4()) is None
+        kept = await extractions.get(conn, extraction_id)
         assert kept and kept.schema == SCHEMA
-        again = await extractions.add(conn, org_id=house.scope.org_id, document_id=other, prompt_revid=mine)
-        made_again = await extractions.get(conn, again)
-        assert made_again and made_again.schema == SCHEMA
+        new_extraction_id = await extractions.add(
+            conn, org_id=organisation.scope.org_id, document_id=other, prompt_revid=user_prompt
+        )
+        new_extraction = await extractions.get(conn, new_extraction_id)
+        assert new_extraction and new_extraction.schema == SCHEMA
 
 
-async def test_who_begins_with_it_while_it_is_rejected_is_told_that_it_is_gone(house: House) -> None:
-    it = await (await house.document()).proposed()
+async def test_extraction_started_during_rejection_gets_not_found(organisation: Organisation) -> None:
+    proposal = await (await organisation.upload_and_read()).complete_run()
 
-    async def begin() -> None:
-        async with house.acting() as conn:
+    async def add_extraction() -> None:
+        async with organisation.as_user() as conn:
             await extractions.add(
-                conn, org_id=house.scope.org_id, document_id=it.document_id, schema_revid=it.schema_revid
+                conn,
+                org_id=organisation.scope.org_id,
+                document_id=proposal.document_id,
+                schema_revid=proposal.schema_revid,
             )
 
-    waiting = "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-    async with house.acting() as conn:
-        await auto_creations.decide(conn, it.document_id, accepted=False)
-        beginning = asyncio.create_task(begin())
-        await until(lambda: house.sql(waiting))
+    blocked = "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    async with organisation.as_user() as conn:
+        await auto_creations.decide(conn, proposal.document_id, accepted=False)
+        adding = asyncio.create_task(add_extraction())
+        await until(lambda: organisation.sql(blocked))
     with pytest.raises(NotFound):
-        await beginning
-    assert house.left() == {}
+        await adding
+    assert organisation.count_created() == {}
 
 
-async def test_who_has_begun_with_it_before_it_is_rejected_goes_on(house: House) -> None:
-    it = await (await house.document()).proposed()
+async def test_extraction_started_before_rejection_continues(organisation: Organisation) -> None:
+    proposal = await (await organisation.upload_and_read()).complete_run()
 
-    waiting = "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-    async with house.acting() as conn:
-        mine = await extractions.add(
-            conn, org_id=house.scope.org_id, document_id=it.document_id, schema_revid=it.schema_revid
+    blocked = "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    async with organisation.as_user() as conn:
+        extraction_id = await extractions.add(
+            conn, org_id=organisation.scope.org_id, document_id=proposal.document_id, schema_revid=proposal.schema_revid
         )
-        rejecting = asyncio.create_task(it.decide(False))
-        await until(lambda: house.sql(waiting))
+        rejecting = asyncio.create_task(proposal.decide(False))
+        await until(lambda: organisation.sql(blocked))
     await rejecting
-    assert [row["id"] for row in house.sql("select id from extractions")] == [mine]
-    assert house.left() == {"schemas": 1, "schema_versions": 1, "extractions": 1}
+    assert [row["id"] for row in organisation.sql("select id from extractions")] == [extraction_id]
+    assert organisation.count_created() == {"schemas": 1, "schema_versions": 1, "extractions": 1}
 
 
-async def test_it_is_decided_once_and_after_the_run_has_ended(house: House) -> None:
-    it = await (await house.document()).begin()
-    await it.make()
+async def test_proposal_is_decided_once_after_the_run_has_ended(organisation: Organisation) -> None:
+    proposal = await (await organisation.upload_and_read()).claim_run()
+    await proposal.create_schema_and_prompt()
     for accepted in (True, False):
         with pytest.raises(Conflict):
-            await it.decide(accepted)
-    await it.extract()
-    await it.end()
-    await it.decide(True)
-    decided = house.sql("select decided_by, decided_at from auto_creations")
-    await it.decide(True)
-    assert house.sql("select decided_by, decided_at from auto_creations") == decided
+            await proposal.decide(accepted)
+    await proposal.extract()
+    await proposal.end()
+    await proposal.decide(True)
+    decided = organisation.sql("select decided_by, decided_at from auto_creations")
+    await proposal.decide(True)
+    assert organisation.sql("select decided_by, decided_at from auto_creations") == decided
     with pytest.raises(Conflict):
-        await it.decide(False)
-    assert house.count("schemas") == 1
+        await proposal.decide(False)
+    assert organisation.count("schemas") == 1
 
 
-async def test_whoever_decides_runs_of_the_organisation_decides_it(house: House) -> None:
-    it = await (await house.document()).proposed()
-    member = await house.member()
-    org_id = house.scope.org_id
+async def test_proposal_is_decided_by_the_approvers_of_the_organisation(organisation: Organisation) -> None:
+    proposal = await (await organisation.upload_and_read()).complete_run()
+    member = await organisation.add_member()
+    org_id = organisation.scope.org_id
 
     async def all_refused(error: type[Exception], *scopes: Scope) -> None:
         for scope in scopes:
             for accepted in (True, False):
                 with pytest.raises(error):
-                    await it.decide(accepted, scope)
-        assert (await it.state())["status"] == "proposed"
+                    await proposal.decide(accepted, scope)
+        assert (await proposal.state())["status"] == "proposed"
 
-    await all_refused(NotFound, await house.member("viewer"), await house.make_user())
-    house.sql("update organisations set approvers = 'owners' where id = %s", org_id)
+    await all_refused(NotFound, await organisation.add_member("viewer"), await organisation.make_user())
+    organisation.sql("update organisations set approvers = 'owners' where id = %s", org_id)
     await all_refused(NotApprover, member)
-    house.sql("update organisations set approvers = 'members', second_person = true where id = %s", org_id)
-    await all_refused(SecondPersonNeeded, house.scope)
-    await it.decide(False, member)
-    assert (await it.state())["status"] == "rejected"
+    organisation.sql("update organisations set approvers = 'members', second_person = true where id = %s", org_id)
+    await all_refused(SecondPersonNeeded, organisation.scope)
+    await proposal.decide(False, member)
+    assert (await proposal.state())["status"] == "rejected"
 
 
-# Known again ----------------------------------------------------------------------------------------------------------
+# Matching -------------------------------------------------------------------------------------------------------------
 
 
-async def recognised(it: Proposal) -> rows.AutoCreationRow:
-    await it.begin()
-    async with it.house.acting() as conn:
-        return await auto_creations.match_earlier_document(conn, it.house.scope, it.run_id, it.document_id)
+async def match_earlier(proposal: Proposal) -> rows.AutoCreationRow:
+    await proposal.claim_run()
+    async with proposal.organisation.as_user() as conn:
+        return await auto_creations.match_earlier_document(
+            conn, proposal.organisation.scope, proposal.run_id, proposal.document_id
+        )
 
 
-async def first(house: House, text: str = INVOICE.format(1), name: str = "Invoices") -> Proposal:
-    """A document that was looked at, with what is proposed for it."""
-    it = await house.document(text)
-    assert (await recognised(it)).matched is None
-    await it.make(name)
-    await it.extract()
-    await it.end()
-    return it
+async def suggest_first(organisation: Organisation, text: str = INVOICE.format(1), name: str = "Invoices") -> Proposal:
+    proposal = await organisation.upload_and_read(text)
+    assert (await match_earlier(proposal)).matched is None
+    await proposal.create_schema_and_prompt(name)
+    await proposal.extract()
+    await proposal.end()
+    return proposal
 
 
-async def test_a_document_of_the_same_form_is_known_again(house: House) -> None:
-    earlier = await first(house)
-    row = await recognised(await house.document(INVOICE.format(2)))
+async def test_document_of_the_same_layout_matches_the_earlier_one(organisation: Organisation) -> None:
+    earlier = await suggest_first(organisation)
+    row = await match_earlier(await organisation.upload_and_read(INVOICE.format(2)))
     assert row.matched is not None
     assert row.matched["document_id"] == str(earlier.document_id)
     assert (row.schema_revid, row.prompt_revid) == (earlier.schema_revid, None)
-    assert row.kind == "invoice" and "5 of 5" in str(row.matched["why"])
-    # Which stays so when the run is begun again.
+    assert row.kind == "invoice"
+    # The match stays when the run is repeated.
     await earlier.decide(False)
-    async with house.acting() as conn:
+    async with organisation.as_user() as conn:
         assert (
-            await auto_creations.match_earlier_document(conn, house.scope, row.run_id, row.document_id)
+            await auto_creations.match_earlier_document(conn, organisation.scope, row.run_id, row.document_id)
         ).matched == row.matched
 
 
-async def test_its_prompt_is_lent_when_a_person_has_accepted_it_and_the_latest_schema(house: House) -> None:
-    earlier = await first(house)
+async def test_match_uses_the_latest_schema_and_an_accepted_prompt(organisation: Organisation) -> None:
+    earlier = await suggest_first(organisation)
     assert earlier.schema_revid and earlier.prompt_revid
     await earlier.decide(True)
-    assert (await recognised(await house.document(INVOICE.format(3)))).prompt_revid == earlier.prompt_revid
-    async with house.acting() as conn:
+    assert (
+        await match_earlier(await organisation.upload_and_read(INVOICE.format(3)))
+    ).prompt_revid == earlier.prompt_revid
+    async with organisation.as_user() as conn:
         schema = await schemas.get_version(conn, earlier.schema_revid)
         newer = (await schemas.update(conn, schema.id, name="Better")).schema_revid
         await prompts.remove(conn, (await prompts.get_version(conn, earlier.prompt_revid)).id)
-    row = await recognised(await house.document(INVOICE.format(2)))
+    row = await match_earlier(await organisation.upload_and_read(INVOICE.format(2)))
     assert row.matched is not None and row.matched["prompt_revid"] is None
     assert (row.schema_revid, row.prompt_revid) == (newer, None)
 
 
-async def borrowed(house: House, number: int = 2) -> Proposal:
-    """What is proposed for a document like an earlier one."""
-    it = await house.document(INVOICE.format(number))
-    row = await recognised(it)
+async def suggest_from_match(organisation: Organisation, number: int = 2) -> Proposal:
+    proposal = await organisation.upload_and_read(INVOICE.format(number))
+    row = await match_earlier(proposal)
     assert row.matched is not None
-    it.schema_revid, it.prompt_revid = row.schema_revid, row.prompt_revid
-    await it.extract()
-    await it.end()
-    return it
+    proposal.schema_revid, proposal.prompt_revid = row.schema_revid, row.prompt_revid
+    await proposal.extract()
+    await proposal.end()
+    return proposal
 
 
-async def test_nothing_is_accepted_by_a_schema_that_nobody_has_looked_at(house: House) -> None:
-    earlier, later = await first(house), await borrowed(house)
-    with pytest.raises(SchemaProposed) as refused:
+async def test_accepting_needs_an_accepted_schema(organisation: Organisation) -> None:
+    earlier, later = await suggest_first(organisation), await suggest_from_match(organisation)
+    with pytest.raises(SchemaProposed):
         await later.decide(True)
-    assert str(earlier.document_id) in str(refused.value)
     assert (await later.state())["status"] == "proposed"
     await earlier.decide(True)
     await later.decide(True)
     assert (await later.state())["status"] == "accepted"
-    # Rejecting needs nothing of the kind.
-    await (await borrowed(house, 3)).decide(False)
+    # Rejecting is always possible.
+    await (await suggest_from_match(organisation, 3)).decide(False)
 
 
-async def test_a_document_of_another_form_is_not(house: House) -> None:
-    await first(house)
+async def test_document_of_another_layout_does_not_match(organisation: Organisation) -> None:
+    await suggest_first(organisation)
     for text in (
         RECEIPT.format(2),
         "INVOICE\nInvoice number: 2\nOrder: 9\nPage: 1\nCustomer: Ann\nTotal: 2.00\nIBAN: DE1\n",
         "INVOICE\nTotal: 2.00\n",
     ):
-        assert (await recognised(await house.document(text))).matched is None
+        assert (await match_earlier(await organisation.upload_and_read(text))).matched is None
 
 
-async def test_what_was_rejected_or_deleted_or_another_organisations_is_lent_to_nobody(house: House) -> None:
-    rejected = await first(house)
+async def test_rejected_deleted_and_foreign_proposals_do_not_match(organisation: Organisation) -> None:
+    rejected = await suggest_first(organisation)
     await rejected.decide(False)
-    deleted = await first(house, INVOICE.format(2))
-    async with house.acting() as conn:
+    deleted = await suggest_first(organisation, INVOICE.format(2))
+    async with organisation.as_user() as conn:
         schema = await schemas.get_version(conn, deleted.schema_revid or uuid4())
         assert schema
         await schemas.remove(conn, schema.id)
-    neighbours = House(house.database, house.owner_url, await house.make_user(), house.make_user)
-    await first(neighbours, INVOICE.format(3))
-    assert (await recognised(await house.document(INVOICE.format(4)))).matched is None
+    other_organisation = Organisation(
+        organisation.database, organisation.owner_url, await organisation.make_user(), organisation.make_user
+    )
+    await suggest_first(other_organisation, INVOICE.format(3))
+    assert (await match_earlier(await organisation.upload_and_read(INVOICE.format(4)))).matched is None
 
 
-async def test_rejecting_one_of_two_leaves_the_other_what_both_have(house: House) -> None:
-    earlier = await first(house)
-    later = await borrowed(house)
+async def test_rejecting_one_of_two_matched_proposals_keeps_their_schema(organisation: Organisation) -> None:
+    earlier = await suggest_first(organisation)
+    later = await suggest_from_match(organisation)
     await earlier.decide(False)
     state = await later.state()
     assert state["status"] == "proposed" and state["schema_revid"]
     await later.decide(True)
-    async with house.acting() as conn:
+    async with organisation.as_user() as conn:
         assert (await extractions.find(conn, later.extraction_id or uuid4())).schema == SCHEMA
 
 
-async def test_rejecting_what_was_matched_leaves_the_schema_that_it_took(house: House) -> None:
-    earlier = await first(house)
+async def test_rejecting_a_matched_proposal_keeps_the_earlier_schema(organisation: Organisation) -> None:
+    earlier = await suggest_first(organisation)
     await earlier.decide(True)
-    before = house.left()
-    await (await borrowed(house)).decide(False)
-    assert house.left() == before
-    assert house.sql("select deleted_at is null as seen from schemas") == [{"seen": True}]
+    before = organisation.count_created()
+    await (await suggest_from_match(organisation)).decide(False)
+    assert organisation.count_created() == before
+    assert organisation.sql("select deleted_at is null as seen from schemas") == [{"seen": True}]

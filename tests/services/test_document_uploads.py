@@ -1,4 +1,4 @@
-"""Taking documents in: what is kept and what is queued belong together, whenever it stops."""
+"""Uploads: the file, the row and the job are stored together or not at all."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ def service(database, files) -> DocumentService:
 
 
 @pytest.fixture
-def source(tmp_path):
-    def make(content: bytes = b"Total: 10.00 EUR\n") -> Path:
+def make_source(tmp_path):
+    def write(content: bytes = b"Total: 10.00 EUR\n") -> Path:
         path = tmp_path / "source"
         path.write_bytes(content)
         return path
 
-    return make
+    return write
 
 
-def kept(files: Path) -> list[Path]:
+def stored_files(files: Path) -> list[Path]:
     return [path for path in files.rglob("*") if path.is_file()] if files.exists() else []
 
 
-def jobs(clone) -> list[str]:
+def queued_document_ids(clone) -> list[str]:
     with psycopg.connect(clone.owner_url) as conn:
         rows = conn.execute("select args->>'document_id' from queue.procrastinate_jobs order by id").fetchall()
     return [row[0] for row in rows]
 
 
-async def state(database, scope: Scope, document_id: UUID) -> tuple[DocumentRow, list[PageText]]:
+async def get_document(database, scope: Scope, document_id: UUID) -> tuple[DocumentRow, list[PageText]]:
     async with database.as_user(scope) as conn:
         row = await documents.get(conn, document_id)
         pages = await documents.pages(conn, document_id)
@@ -61,55 +61,53 @@ async def state(database, scope: Scope, document_id: UUID) -> tuple[DocumentRow,
     return row, pages
 
 
-async def test_an_upload_is_kept_and_queued_once(service, database, files, clone, make_user, source):
+async def test_upload_is_stored_and_queued_once(service, database, files, clone, make_user, make_source):
     scope = await make_user()
-    document = await service.upload(scope, source(), "C:\\mail\\März.txt")
+    document = await service.upload(scope, make_source(), "C:\\mail\\März.txt")
     assert (document.filename, document.status, document.byte_size) == ("März.txt", "reading", 17)
-    assert [path.read_bytes() for path in kept(files)] == [b"Total: 10.00 EUR\n"]
-    assert jobs(clone) == [str(document.id)]
-    # A job may come twice, and two workers may have it at once.
+    assert [path.read_bytes() for path in stored_files(files)] == [b"Total: 10.00 EUR\n"]
+    assert queued_document_ids(clone) == [str(document.id)]
+    # A job may be repeated, or run by two workers at once.
     for _ in range(2):
         await asyncio.gather(service.read(document.id), service.read(document.id))
-        row, pages = await state(database, scope, document.id)
+        row, pages = await get_document(database, scope, document.id)
         assert (row.status, row.media_type, row.page_count, row.error) == ("ready", "text/plain", 1, None)
         assert [page.text.strip() for page in pages] == ["Total: 10.00 EUR"]
 
 
-async def test_what_cannot_be_recorded_is_not_kept(service, files, clone, make_user, source):
+async def test_refused_upload_stores_no_file(service, files, clone, make_user, make_source):
     scope = await make_user()
     other = await make_user()
     intruder = Scope(scope.user_id, other.org_id)
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        await service.upload(intruder, source(), "a.txt")
-    with pytest.raises(TooLarge, match="1,000"):
-        await service.upload(scope, source(b"x" * 1001), "a.txt")
-    assert kept(files) == [] and jobs(clone) == []
-    assert (await service.upload(scope, source(b"x" * 1000), "a.txt")).byte_size == 1000
+        await service.upload(intruder, make_source(), "a.txt")
+    with pytest.raises(TooLarge):
+        await service.upload(scope, make_source(b"x" * 1001), "a.txt")
+    assert stored_files(files) == [] and queued_document_ids(clone) == []
+    assert (await service.upload(scope, make_source(b"x" * 1000), "a.txt")).byte_size == 1000
 
 
-class FilesThatHang(LocalFiles):
-    """A place of files that answers no reader, and says when it was asked."""
-
-    asked: asyncio.Event
+class HangingFiles(LocalFiles):
+    opened: asyncio.Event
 
     @asynccontextmanager
     async def local(self, path: str) -> AsyncIterator[Path]:
-        self.asked.set()
+        self.opened.set()
         await asyncio.Event().wait()
         yield Path(path)
 
 
-async def test_a_reading_that_died_is_done_again_from_the_start(service, database, files, clone, make_user, source):
+async def test_interrupted_reading_restarts(service, database, files, clone, make_user, make_source):
     scope = await make_user()
-    document = await service.upload(scope, source(), "a.txt")
-    hanging = FilesThatHang(files)
-    hanging.asked = asyncio.Event()
+    document = await service.upload(scope, make_source(), "a.txt")
+    hanging = HangingFiles(files)
+    hanging.opened = asyncio.Event()
     reading = asyncio.create_task(DocumentService(database, hanging, Limits()).read(document.id))
-    await asyncio.wait_for(hanging.asked.wait(), PATIENCE)
+    await asyncio.wait_for(hanging.opened.wait(), PATIENCE)
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)
-    assert (await state(database, scope, document.id))[0].status == "reading"
-    # Pages of an attempt that got further.
+    assert (await get_document(database, scope, document.id))[0].status == "reading"
+    # Pages of an earlier attempt.
     with psycopg.connect(clone.owner_url) as conn:
         for number in (1, 7):
             conn.execute(
@@ -118,81 +116,89 @@ async def test_a_reading_that_died_is_done_again_from_the_start(service, databas
                 (document.id, scope.org_id, number),
             )
     await service.read(document.id)
-    row, pages = await state(database, scope, document.id)
+    row, pages = await get_document(database, scope, document.id)
     assert row.status == "ready" and [page.number for page in pages] == [1]
     assert "old" not in pages[0].text
 
 
-async def test_an_original_goes_with_its_row_whoever_deletes_that(service, files, clone, make_user, source):
+async def test_original_is_deleted_after_its_row(service, files, clone, make_user, make_source):
     scope = await make_user()
-    stays, goes = await service.upload(scope, source(), "a.txt"), await service.upload(scope, source(), "b.txt")
+    kept, deleted = (
+        await service.upload(scope, make_source(), "a.txt"),
+        await service.upload(scope, make_source(), "b.txt"),
+    )
     with psycopg.connect(clone.owner_url, autocommit=True) as conn:
-        conn.execute("delete from public.documents where id = %s", [goes.id])
-        # A path at which nothing can lie holds up no other.
+        conn.execute("delete from public.documents where id = %s", [deleted.id])
+        # An impossible path does not block the others.
         conn.execute(
             "insert into private.files_to_delete (storage_path, org_id, due_at) values (%s, %s, '-infinity')",
             [f"{scope.org_id}/{uuid4()}/a%2Fb", scope.org_id],
         )
     await service.delete_originals()
-    assert [str(path.relative_to(files)) for path in kept(files)] == [stays.storage_path]
+    assert [str(path.relative_to(files)) for path in stored_files(files)] == [kept.storage_path]
     with psycopg.connect(clone.owner_url, autocommit=True) as conn:
         conn.execute("delete from public.organisations where id = %s", [scope.org_id])
-        assert kept(files) != []
+        assert stored_files(files) != []
         await service.delete_originals()
         await service.delete_originals()
-        assert kept(files) == []
+        assert stored_files(files) == []
         assert conn.execute("select count(*) from private.files_to_delete").fetchone() == (0,)
 
 
-async def test_an_original_whose_store_failed_or_whose_row_is_there_again(
-    service, database, files, clone, make_user, source
+async def test_original_survives_a_store_failure_and_is_kept_if_adopted_again(
+    service, database, files, clone, make_user, make_source
 ):
-    class Away(LocalFiles):
+    class FailingFiles(LocalFiles):
         async def remove(self, path: str) -> None:
-            raise Unavailable("The store does not answer.")
+            raise Unavailable("The store is unreachable.")
 
     scope = await make_user()
-    first, second = await service.upload(scope, source(), "a.txt"), await service.upload(scope, source(), "b.txt")
-    away = DocumentService(database, Away(files), Limits(max_bytes=1000))
-    await away.remove(scope, first.id)  # the row is gone, and the file will be
+    first, second = (
+        await service.upload(scope, make_source(), "a.txt"),
+        await service.upload(scope, make_source(), "b.txt"),
+    )
+    failing = DocumentService(database, FailingFiles(files), Limits(max_bytes=1000))
+    await failing.remove(scope, first.id)  # deletes the row now and the file later
     with psycopg.connect(clone.owner_url, autocommit=True) as conn:
         conn.execute("delete from public.documents where id = %s", [second.id])
     with pytest.raises(Unavailable):
-        await away.delete_originals()
-    assert len(kept(files)) == 2
+        await failing.delete_originals()
+    assert len(stored_files(files)) == 2
     await service.adopt(scope, second.storage_path)
     await service.delete_originals()
-    assert [str(path.relative_to(files)) for path in kept(files)] == [second.storage_path]
+    assert [str(path.relative_to(files)) for path in stored_files(files)] == [second.storage_path]
 
 
-async def test_an_original_that_is_gone_fails_its_document(service, database, files, make_user, source):
+async def test_missing_original_fails_its_document(service, database, files, make_user, make_source):
     scope = await make_user()
-    document = await service.upload(scope, source(), "a.txt")
-    kept(files)[0].unlink()
+    document = await service.upload(scope, make_source(), "a.txt")
+    stored_files(files)[0].unlink()
     await service.read(document.id)
-    row, _ = await state(database, scope, document.id)
-    assert row.status == "failed" and row.error.startswith("The original of this document is not on the machine")
+    row, _ = await get_document(database, scope, document.id)
+    assert row.status == "failed"
 
 
-async def test_adopting_and_removing_are_for_the_organisation_s_own(service, files, clone, make_user, source):
-    mine, theirs = await make_user(), await make_user()
-    document = await service.upload(theirs, source(), "a.txt")
+async def test_documents_are_adopted_and_removed_within_their_organisation_only(
+    service, files, clone, make_user, make_source
+):
+    scope, other = await make_user(), await make_user()
+    document = await service.upload(other, make_source(), "a.txt")
     with pytest.raises(NotFound):
-        await service.remove(mine, document.id)
+        await service.remove(scope, document.id)
     with pytest.raises(NotFound):
-        await service.adopt(mine, document.storage_path)
+        await service.adopt(scope, document.storage_path)
     with pytest.raises(Conflict):
-        await service.adopt(theirs, document.storage_path)
+        await service.adopt(other, document.storage_path)
     with pytest.raises(Invalid):
-        await service.adopt(mine, f"{mine.org_id}/{uuid4()}/../../{document.storage_path}")
-    assert len(kept(files)) == 1 and jobs(clone) == [str(document.id)]
+        await service.adopt(scope, f"{scope.org_id}/{uuid4()}/../../{document.storage_path}")
+    assert len(stored_files(files)) == 1 and queued_document_ids(clone) == [str(document.id)]
 
-    path = files / str(mine.org_id) / str(uuid4()) / "b.txt"
+    path = files / str(scope.org_id) / str(uuid4()) / "b.txt"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"x" * 1001)
     with pytest.raises(TooLarge):
-        await service.adopt(mine, str(path.relative_to(files)))
+        await service.adopt(scope, str(path.relative_to(files)))
     path.write_bytes(b"x")
-    assert (await service.adopt(mine, str(path.relative_to(files)))).filename == "b.txt"
-    await service.remove(theirs, document.id)
-    assert kept(files) == [path]
+    assert (await service.adopt(scope, str(path.relative_to(files)))).filename == "b.txt"
+    await service.remove(other, document.id)
+    assert stored_files(files) == [path]

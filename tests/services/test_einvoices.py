@@ -1,4 +1,4 @@
-"""What an invoice for machines says otherwise than the printed pages: told with both values, and only then."""
+"""Differences between an embedded e-invoice and the printed pages are reported with both values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CII = """<rsm:CrossIndustryInvoice xmlns:rsm="urn:un:unece:uncefact:data:standar
 </u:SpecifiedTradeSettlementHeaderMonetarySummation></u:Settlement></rsm:CrossIndustryInvoice>"""
 
 
-def pages(xml: str, printed: str = PRINTED) -> list[Page]:
+def make_pages(xml: str, printed: str = PRINTED) -> list[Page]:
     first = paginate([printed.splitlines()], "pdf", Limits())
     return [*first, *embedded_pages(xml.encode(), len(first), Limits())]
 
@@ -56,9 +56,9 @@ def pages(xml: str, printed: str = PRINTED) -> list[Page]:
         "",
     ],
 )
-def test_an_invoice_that_agrees_is_not_told(xml: str, printed: str) -> None:
-    assert find_mismatches(pages(xml, printed)) == []
-    assert find_mismatches(pages(xml)[:1]) == []
+def test_matching_einvoice_has_no_warning(xml: str, printed: str) -> None:
+    assert find_mismatches(make_pages(xml, printed)) == []
+    assert find_mismatches(make_pages(xml)[:1]) == []
 
 
 @pytest.mark.parametrize(
@@ -74,39 +74,39 @@ def test_an_invoice_that_agrees_is_not_told(xml: str, printed: str) -> None:
         ("RE-2041", "7", "ID", "7 ≠ –"),
     ],
 )
-def test_what_is_printed_otherwise_is_told_with_both_values(old: str, new: str, path: str, expected: str) -> None:
+def test_each_difference_is_reported_with_both_values(old: str, new: str, path: str, expected: str) -> None:
     for xml in (UBL, CII):
         changed = xml
         for one, other in zip(old.split("|"), new.split("|"), strict=True):
             changed = changed.replace(one, other)
         assert changed != xml
-        (warning,) = find_mismatches(pages(changed))
+        (warning,) = find_mismatches(make_pages(changed))
         assert (warning.code, warning.page) == (WarningCode.INVOICE_DISAGREES, 2)
         assert warning.excerpt.endswith(expected) and warning.excerpt.split(":")[0].endswith(tuple(path.split("|")))
 
 
-def test_an_account_that_is_printed_nowhere_is_told() -> None:
-    (warning,) = find_mismatches(pages(UBL, PRINTED.rsplit("\n", 1)[0]))
+def test_account_number_that_is_not_printed_is_reported() -> None:
+    (warning,) = find_mismatches(make_pages(UBL, PRINTED.rsplit("\n", 1)[0]))
     assert warning.excerpt == "PayeeFinancialAccount.ID: DE75512108001245126199 ≠ –"
 
 
-def test_what_is_told_is_bounded() -> None:
+def test_number_of_reported_differences_is_limited() -> None:
     many = "".join(
         f"<{'x' * 300}{n}><PayeeFinancialAccount><ID>{n}{'9' * 100}</ID></PayeeFinancialAccount></{'x' * 300}{n}>"
         for n in range(50)
     )
-    expected = find_mismatches(pages(UBL.replace("<LegalMonetaryTotal>", many + "<LegalMonetaryTotal>")))
-    assert len(expected) == MAX_MISMATCHES and all(len(one.excerpt) <= MAX_EXCERPT for one in expected)
+    warnings = find_mismatches(make_pages(UBL.replace("<LegalMonetaryTotal>", many + "<LegalMonetaryTotal>")))
+    assert len(warnings) == MAX_MISMATCHES and all(len(one.excerpt) <= MAX_EXCERPT for one in warnings)
 
 
 @pytest.mark.anyio
-async def test_what_a_real_file_says_twice_is_kept_with_its_document(database, memory_path, make_user) -> None:
+async def test_differences_of_a_real_file_are_stored_as_warnings(database, memory_path, make_user) -> None:
     scope = await make_user()
     service = DocumentService(database, LocalFiles(memory_path / "files"), Limits())
     document = await service.upload(scope, SAMPLE, "a.pdf")
     await service.read(document.id)
     async with database.as_user(scope) as conn:
-        expected = [one for one in await documents.warnings(conn, document.id) if one.code == "invoice_disagrees"]
-    assert [one.page for one in expected] == [4, 4, 4] and expected[-1].excerpt.endswith(
-        ".GrandTotalAmount: 963.11 ≠ 963,12"
+        warnings = [one for one in await documents.warnings(conn, document.id) if one.code == "invoice_disagrees"]
+    assert [one.page for one in warnings] == [4, 4, 4] and warnings[-1].excerpt.endswith(
+        ".GrandTotalAmount: 963.11; printed: 963,12"
     )

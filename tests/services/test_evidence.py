@@ -1,4 +1,4 @@
-"""What is written is looked for on the pages of its own document, and a quote that is not there is refused."""
+"""Values are located on the pages of their document, and quotes that are not on the page are refused."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ async def save(case, context, fields, **more):
     return await case.call(context, "extract_fields", fields=fields, **({"confidences": {}} | more))
 
 
-def shown(case, path):
-    proof = case.extraction()["evidence"][path]
-    return proof["state"], proof["match"], proof["page"], proof["quote"]
+def evidence_of(case, path):
+    evidence = case.extraction()["evidence"][path]
+    return evidence["state"], evidence["match"], evidence["page"], evidence["quote"]
 
 
-async def test_every_leaf_says_where_it_stands(case, context):
+async def test_every_value_has_evidence(case, context):
     fields = {
         "number": "4711",
         "date": "2022-10-26",
@@ -46,14 +46,14 @@ async def test_every_leaf_says_where_it_stands(case, context):
     }
     answer = await save(case, context, fields, confidences={"total": 0.5, "vendor": 0.25})
     assert not answer.is_error and answer.data == {"version": 1}
-    assert shown(case, "number") == ("found", "exact", 1, "4711")
-    assert shown(case, "date") == ("found", "date", 1, "26.10.2022")
-    assert shown(case, "vendor.name") == ("found", "normalised", 1, "Acme GmbH")
-    assert shown(case, "total") == ("found", "number", 2, "963,12")
-    assert shown(case, "discount") == ("blank", None, None, None)
+    assert evidence_of(case, "number") == ("found", "exact", 1, "4711")
+    assert evidence_of(case, "date") == ("found", "date", 1, "26.10.2022")
+    assert evidence_of(case, "vendor.name") == ("found", "normalised", 1, "Acme GmbH")
+    assert evidence_of(case, "total") == ("found", "number", 2, "963,12")
+    assert evidence_of(case, "discount") == ("blank", None, None, None)
     row = case.extraction()
     assert row["confidence_scores"].keys() == row["evidence"].keys() - {"discount"}
-    # The model's number is its claim; for a leaf that it does not name, that of what the leaf stands in.
+    # A value without a confidence of its own has that of its object.
     assert row["evidence"]["total"]["claim"]["confidence"] == 0.5
     assert row["evidence"]["vendor.name"]["claim"]["confidence"] == 0.25
     assert row["evidence"]["number"]["claim"]["confidence"] is None
@@ -61,43 +61,39 @@ async def test_every_leaf_says_where_it_stands(case, context):
     assert {one["path"]: one["evidence"] for one in event["changed"]} == row["evidence"]
 
 
-async def test_a_value_on_no_page_is_kept_with_no_confidence_and_the_model_is_told(case, context):
+async def test_value_not_found_has_confidence_0_and_is_reported_to_the_model(case, context):
     answer = await save(case, context, {"total": 963.11, "vendor": {"name": "Globex"}}, confidences={"total": 1.0})
     assert (answer.is_error, answer.code) == (False, "stored")
     assert answer.data == {"version": 1, "not_found": ["total", "vendor.name"]}
-    assert "Not found on any page" in answer.text
     row = case.extraction()
     assert row["confidence_scores"] == {"total": 0, "vendor.name": 0}
-    assert shown(case, "total") == ("not_found", None, None, None)
+    assert evidence_of(case, "total") == ("not_found", None, None, None)
 
 
-async def test_a_quote_that_is_not_printed_is_refused_with_what_is(case, context):
+async def test_wrong_quote_is_refused(case, context):
     for page in (None, 1, 9):
         quote = {"total": {"quote": "Total 963.11 EUR", "page": page}}
         answer = await save(case, context, {"total": 963.11, "number": "4711"}, evidence=quote)
         assert (answer.is_error, answer.code, answer.data) == (True, "quote_not_printed", {"paths": ["total"]})
-        assert "page 2 prints 'Total 963,12 EUR'; you wrote 'Total 963.11 EUR'" in answer.text
         assert case.extraction()["version"] == 0
-    # Mended, it is stored.
+    # The corrected quote is stored.
     quote["total"] = {"quote": "Total 963,12 EUR", "page": 2}
     assert not (await save(case, context, {"total": 963.12}, evidence=quote)).is_error
-    assert shown(case, "total") == ("found", "number", 2, "963,12")
+    assert evidence_of(case, "total") == ("found", "number", 2, "963,12")
 
 
-async def test_a_quote_on_another_page_than_the_one_named_is_refused_with_the_page_it_is_on(case, context):
+async def test_quote_on_another_page_is_refused(case, context):
     quote = {"total": {"quote": "Total 963,12 EUR", "page": 1}, "number": {"quote": "Invoice 4711", "page": 9}}
     answer = await save(case, context, {"total": 963.12, "number": "4711"}, evidence=quote)
     assert (answer.code, answer.data) == ("quote_not_printed", {"paths": ["total", "number"]})
     assert answer.is_error and case.extraction()["version"] == 0
-    assert "- total: page 1 does not print 'Total 963,12 EUR'; page 2 does." in answer.text
-    assert "- number: page 9 does not print 'Invoice 4711'; page 1 does." in answer.text
-    # A page without a quote is only where to look first.
+    # A page without a quote is only a hint.
     quote = {"total": {"quote": "Total 963,12 EUR", "page": 2}, "number": {"quote": "", "page": 2}}
     assert not (await save(case, context, {"total": 963.12, "number": "4711"}, evidence=quote)).is_error
-    assert shown(case, "number")[2] == 1
+    assert evidence_of(case, "number")[2] == 1
 
 
-async def test_the_rest_of_its_row_tells_where_a_cell_stands(case, context):
+async def test_table_cell_is_located_by_its_row(case, context):
     rows = [{"name": "Bolt M8", "count": 2, "price": 4.5}, {"name": "Nut M8", "count": 1, "price": 9}]
     await save(case, context, {"items": rows})
     for n in (0, 1):
@@ -109,32 +105,32 @@ async def test_the_rest_of_its_row_tells_where_a_cell_stands(case, context):
         assert name[1] == total[1], n  # on one line
 
 
-async def test_what_a_person_says_needs_no_score_and_what_only_the_agent_says_does(case):
+async def test_value_from_the_users_message_needs_no_confidence(case):
     context = await case.context(await case.queue_run("correct", instructions="the vendor's name is Globex"))
-    said = await case.call(context, "update_field", path="vendor.name", value="Globex", confidence=1.0)
+    in_message = await case.call(context, "update_field", path="vendor.name", value="Globex", confidence=1.0)
     await case.call(context, "update_field", path="total", value=963.12, confidence=1.0)
-    unsaid = await case.call(context, "update_field", path="buyer.city", value="Atlantis", confidence=1.0)
-    assert "not_found" not in said.data and unsaid.data["not_found"] == ["buyer.city"]
+    not_in_message = await case.call(context, "update_field", path="buyer.city", value="Atlantis", confidence=1.0)
+    assert "not_found" not in in_message.data and not_in_message.data["not_found"] == ["buyer.city"]
     row = case.extraction()
     assert row["confidence_scores"] == {"total": 0.98, "buyer.city": 0}
     assert row["evidence"]["vendor.name"]["state"] == "message"
 
 
-async def test_the_values_of_another_document_are_looked_for_on_that_one(database, clone, make_user):
+async def test_word_index_is_cached_per_document_and_checks_access(database, clone, make_user):
     scope = await make_user()
     indexes = DocumentIndexes()
     async with (
         document_with_pages(database, clone.owner_url, scope, ["Total 100\n"]) as one,
         document_with_pages(database, clone.owner_url, scope, ["Sum 200\n"]) as other,
     ):
-        for case, there, elsewhere in ((one, 100, 200), (other, 200, 100), (one, 100, 200)):
+        for case, value, other_value in ((one, 100, 200), (other, 200, 100), (one, 100, 200)):
             index = await indexes.get(database, scope, case.document_id)
-            assert index.find(there) is not None and index.find(elsewhere) is None
-        # The first is kept, since a document that was read does not change; a stranger finds no words in it.
+            assert index.find(value) is not None and index.find(other_value) is None
+        # The index is cached. A stranger's index has no words.
         index = await indexes.get(database, scope, one.document_id)
         assert await indexes.get(database, scope, one.document_id) is index
         assert (await indexes.get(database, await make_user(), one.document_id)).find(100) is None
-        # Of two documents of two words each, one is kept.
+        # The cache is limited to 3 words: one document of two.
         small = DocumentIndexes(max_words=3)
         first = await small.get(database, scope, one.document_id)
         second = await small.get(database, scope, other.document_id)
@@ -142,9 +138,7 @@ async def test_the_values_of_another_document_are_looked_for_on_that_one(databas
         assert await small.get(database, scope, one.document_id) is not first
 
 
-async def test_clicks_that_come_at_once_build_one_index_and_none_is_kept_of_a_document_that_is_not_read(
-    database, clone, make_user
-):
+async def test_concurrent_requests_build_one_index_and_unread_documents_are_not_cached(database, clone, make_user):
     scope = await make_user()
     indexes = DocumentIndexes()
     async with document_with_pages(database, clone.owner_url, scope, ["Total 100\n"]) as case:
@@ -154,6 +148,6 @@ async def test_clicks_that_come_at_once_build_one_index_and_none_is_kept_of_a_do
         unread = DocumentIndexes()
         get = partial(unread.get, database, scope, case.document_id)
         case.sql("update documents set status = 'reading' where id = %s", case.document_id)
-        early = await get()
+        stale_index = await get()
         case.sql("update documents set status = 'ready' where id = %s", case.document_id)
-        assert await get() is not early
+        assert await get() is not stale_index

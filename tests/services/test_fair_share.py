@@ -29,53 +29,53 @@ pytestmark = pytest.mark.anyio
 
 async def test_an_organisation_with_many_computations_does_not_delay_another():
     loud, quiet, others = uuid4(), uuid4(), [uuid4() for _ in range(THREADS)]
-    go, done = threading.Event(), []
-    blocking = [asyncio.create_task(run_queued(other, go.wait)) for other in others]
+    released, done = threading.Event(), []
+    blocking = [asyncio.create_task(run_queued(other, released.wait)) for other in others]
     await asyncio.sleep(0.05)
-    asked = [asyncio.create_task(run_queued(loud, done.append, "loud")) for _ in range(10)]
+    tasks = [asyncio.create_task(run_queued(loud, done.append, "loud")) for _ in range(10)]
     await asyncio.sleep(0.05)
-    asked.append(asyncio.create_task(run_queued(quiet, done.append, "quiet")))
+    tasks.append(asyncio.create_task(run_queued(quiet, done.append, "quiet")))
     await asyncio.sleep(0.05)
     assert done == []
-    go.set()
-    await asyncio.gather(*blocking, *asked)
+    released.set()
+    await asyncio.gather(*blocking, *tasks)
     assert len(done) == 11 and "quiet" in done[:3]
 
 
 async def test_slots_are_limited_over_all_organisations():
-    go, taken = asyncio.Event(), []
+    released, taken = asyncio.Event(), []
     limiter = FairLimiter(2)
 
     async def take() -> None:
         async with limiter.slot(uuid4()):
             taken.append(1)
-            await go.wait()
+            await released.wait()
 
-    asked = [asyncio.create_task(take()) for _ in range(5)]
+    tasks = [asyncio.create_task(take()) for _ in range(5)]
     await asyncio.sleep(0.1)
     assert len(taken) == 2
-    go.set()
-    await asyncio.gather(*asked)
+    released.set()
+    await asyncio.gather(*tasks)
     assert len(taken) == 5
 
 
 async def test_a_full_queue_refuses_its_organisation_only_and_never_the_unbounded_call():
-    org, go, begun = uuid4(), threading.Event(), []
+    org, released, started = uuid4(), threading.Event(), []
 
     def wait() -> None:
-        begun.append(1)
-        go.wait()
+        started.append(1)
+        released.wait()
 
-    asked = [asyncio.create_task(run_queued(org, wait)) for _ in range(MAX_QUEUED)]
+    tasks = [asyncio.create_task(run_queued(org, wait)) for _ in range(MAX_QUEUED)]
     await asyncio.sleep(0.1)
-    assert len(begun) == 1  # one turn at a time
+    assert len(started) == 1  # one at a time per organisation
     with pytest.raises(TooManyAtOnce):
         await run_queued(org, int)
-    asked.append(asyncio.create_task(run_queued_unbounded(org, wait)))
+    tasks.append(asyncio.create_task(run_queued_unbounded(org, wait)))
     assert await asyncio.wait_for(run_queued(uuid4(), int), 10) == 0
-    go.set()
-    await asyncio.gather(*asked)
-    assert len(begun) == MAX_QUEUED + 1 and await run_queued(org, int) == 0
+    released.set()
+    await asyncio.gather(*tasks)
+    assert len(started) == MAX_QUEUED + 1 and await run_queued(org, int) == 0
 
 
 async def test_failed_and_cancelled_computations_free_their_slot():
@@ -89,53 +89,54 @@ async def test_failed_and_cancelled_computations_free_their_slot():
 
 
 async def test_computations_do_not_use_the_threads_of_file_access():
-    go = threading.Event()
-    asked = [
-        asyncio.create_task(how(go.wait)) for _ in range(50) for how in (partial(run_queued, uuid4()), run_unqueued)
+    released = threading.Event()
+    tasks = [
+        asyncio.create_task(run(released.wait))
+        for _ in range(50)
+        for run in (partial(run_queued, uuid4()), run_unqueued)
     ]
     await asyncio.sleep(0.05)
     assert await asyncio.wait_for(asyncio.to_thread(int), 10) == 0
     assert await asyncio.wait_for(run_in_thread(int), 10) == 0
-    go.set()
-    await asyncio.gather(*asked)
+    released.set()
+    await asyncio.gather(*tasks)
 
 
 async def test_queued_and_unqueued_computations_do_not_block_each_other():
     turns = [partial(run_queued, uuid4()) for _ in range(THREADS)]
     for blocking, other in ((turns, run_unqueued), ([run_unqueued] * THREADS, partial(run_queued, uuid4()))):
-        go = threading.Event()
-        asked = [asyncio.create_task(how(go.wait)) for how in blocking]
+        released = threading.Event()
+        tasks = [asyncio.create_task(run(released.wait)) for run in blocking]
         await asyncio.sleep(0.05)
         try:
             assert await asyncio.wait_for(other(int), 10) == 0
         finally:
-            go.set()
-            await asyncio.gather(*asked)
+            released.set()
+            await asyncio.gather(*tasks)
 
 
-WORK_ON_A_DOCUMENT = {
+SLOW_FUNCTIONS = {
     *("blocks_of", "group_lines", "fold", "DocumentIndex", "chunks", "find_mismatches", "current_extraction"),
     *("violations", "compare_schemas", "check_schema", "preview_of"),
 }
 
 
-def called_by(node: ast.AST) -> Iterator[str]:
+def iterate_called_names(node: ast.AST) -> Iterator[str]:
     """Yield the names that a function calls, without those that its inner functions call."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             continue
         if isinstance(child, ast.Call) and isinstance(child.func, ast.Name | ast.Attribute):
             yield child.func.id if isinstance(child.func, ast.Name) else child.func.attr
-        yield from called_by(child)
+        yield from iterate_called_names(child)
 
 
 def test_no_coroutine_calls_a_slow_document_function_directly():
-    """Thousands of pages, or a page of 100,000 words, would block the event loop."""
-    assert "blocks_of" in {*called_by(ast.parse("async def f():\n    return blocks_of(page)").body[0])}
+    assert "blocks_of" in {*iterate_called_names(ast.parse("async def f():\n    return blocks_of(page)").body[0])}
     found = {
         f"{file.name}: {node.name}"
         for file in Path(fieldmark.__file__).parent.rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.AsyncFunctionDef) and WORK_ON_A_DOCUMENT.intersection(called_by(node))
+        if isinstance(node, ast.AsyncFunctionDef) and SLOW_FUNCTIONS.intersection(iterate_called_names(node))
     }
     assert not found

@@ -1,4 +1,4 @@
-"""Figures over many documents, and what they leave out is said."""
+"""Aggregates over the fields of many documents, and what they leave out."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from library_rows import LibraryDocument, insert_documents
 pytestmark = pytest.mark.anyio
 
 
-def _asked(**values: Any) -> FieldQuery:
+def _query(**values: Any) -> FieldQuery:
     return FieldQuery.model_validate(values)
 
 
-async def _answer(database, scope, **values: Any) -> FieldAnswer:
+async def _query_fields(database, scope, **values: Any) -> FieldAnswer:
     async with database.as_user(scope) as conn:
-        return await field_queries.query(conn, scope, _asked(**values))
+        return await field_queries.query(conn, scope, _query(**values))
 
 
-def _figures(answer: FieldAnswer) -> dict[str | None, list[tuple[str, str | None]]]:
+def _results_by_group(answer: FieldAnswer) -> dict[str | None, list[tuple[str, str | None]]]:
     return {group.key: [(one.value, one.currency) for one in group.results] for group in answer.groups}
 
 
@@ -54,7 +54,7 @@ _LIBRARY = [
 ]
 
 
-_FIGURES: list[tuple[str, str | None, dict[str, str] | None, dict[str | None, list[str]]]] = [
+_EXPECTED_RESULTS: list[tuple[str, str | None, dict[str, str] | None, dict[str | None, list[str]]]] = [
     ("count", None, None, {None: ["4"]}),
     ("sum", "total", None, {None: ["10.4"]}),
     ("avg", "total", None, {None: ["2.6"]}),
@@ -75,18 +75,18 @@ _FIGURES: list[tuple[str, str | None, dict[str, str] | None, dict[str | None, li
 ]
 
 
-async def test_each_figure_and_group(database, make_user, clone):
+async def test_each_aggregate_and_grouping(database, make_user, clone):
     scope, other = await make_user(), await make_user()
     insert_documents(clone.owner_url, scope, _LIBRARY)
     insert_documents(clone.owner_url, other, [replace(one, id=uuid4(), extraction_id=uuid4()) for one in _LIBRARY])
-    for op, path, group_by, expected in _FIGURES:
-        answer = await _answer(database, scope, aggregates=[{"op": op, "path": path}], group_by=group_by)
-        # Words that differ in case are one group: whichever of them names it.
+    for op, path, group_by, expected in _EXPECTED_RESULTS:
+        answer = await _query_fields(database, scope, aggregates=[{"op": op, "path": path}], group_by=group_by)
+        # Names that differ in case are one group, named by any of them.
         figures = {group.key and group.key.lower(): [one.value for one in group.results] for group in answer.groups}
         assert (op, path, group_by, figures) == (op, path, group_by, expected)
 
 
-async def test_money_of_two_currencies_is_never_added_up(database, make_user, clone):
+async def test_amounts_of_different_currencies_are_not_added(database, make_user, clone):
     scope = await make_user()
     insert_documents(
         clone.owner_url,
@@ -99,25 +99,30 @@ async def test_money_of_two_currencies_is_never_added_up(database, make_user, cl
             LibraryDocument({"total": 7, "total_currency": "CHF", "currency": "EUR"}),
         ],
     )
-    answer = await _answer(database, scope, aggregates=[_sum("total")])
-    assert sorted(_figures(answer)[None], key=repr) == [("10.1", "EUR"), ("3", None), ("5", "USD"), ("7", "CHF")]
+    answer = await _query_fields(database, scope, aggregates=[_sum("total")])
+    assert sorted(_results_by_group(answer)[None], key=repr) == [
+        ("10.1", "EUR"),
+        ("3", None),
+        ("5", "USD"),
+        ("7", "CHF"),
+    ]
 
 
-async def test_a_value_belongs_to_the_group_of_its_own_row(database, make_user, clone):
+async def test_value_belongs_to_the_group_of_its_row(database, make_user, clone):
     scope = await make_user()
     rows = [{"name": "A", "total": 1}, {"name": "B", "total": 2}, {"name": "a", "total": 4}, {"total": 8}]
     insert_documents(clone.owner_url, scope, [LibraryDocument({"items": rows, "total": 15})])
     by_name = {"group_by": {"path": "items[].name"}}
-    answer = await _answer(database, scope, aggregates=[_sum("items[].total")], **by_name)
-    assert _figures(answer) == {"A": [("5", None)], "B": [("2", None)], None: [("8", None)]}
+    answer = await _query_fields(database, scope, aggregates=[_sum("items[].total")], **by_name)
+    assert _results_by_group(answer) == {"A": [("5", None)], "B": [("2", None)], None: [("8", None)]}
     assert {group.key: group.documents for group in answer.groups} == {"A": 1, "B": 1, None: 0}
-    # What stands beside the list is of both groups, once of each, and the answer says that they overlap.
-    answer = await _answer(database, scope, aggregates=[_sum("total")], **by_name)
-    assert _figures(answer) == {"A": [("15", None)], "B": [("15", None)]}
+    # A value outside the list belongs to both groups, and the answer counts the overlap.
+    answer = await _query_fields(database, scope, aggregates=[_sum("total")], **by_name)
+    assert _results_by_group(answer) == {"A": [("15", None)], "B": [("15", None)]}
     assert answer.in_several_groups == 1
 
 
-async def test_what_is_left_out_is_said(database, make_user, clone):
+async def test_coverage_counts_what_is_left_out(database, make_user, clone):
     scope = await make_user()
     insert_documents(
         clone.owner_url,
@@ -134,16 +139,16 @@ async def test_what_is_left_out_is_said(database, make_user, clone):
             LibraryDocument({"total": 100}, is_completed=False),
         ],
     )
-    answer = await _answer(database, scope, aggregates=[_sum("total")])
+    answer = await _query_fields(database, scope, aggregates=[_sum("total")])
     (total,) = answer.coverage.paths
-    assert _figures(answer) == {None: [("200", None)]}
+    assert _results_by_group(answer) == {None: [("200", None)]}
     assert (total.documents, total.have, total.lack, total.unverified, total.unusable) == (5, 2, 1, 1, 1)
     counts = answer.coverage
     assert (counts.of_kind, counts.no_extraction, counts.reading, counts.failed) == (5, 1, 1, 1)
     assert counts.needs_review == 1
     assert not counts.is_complete
-    answer = await _answer(database, scope, aggregates=[_sum("total")], include_unverified=True)
-    assert _figures(answer) == {None: [("300", None)]}
+    answer = await _query_fields(database, scope, aggregates=[_sum("total")], include_unverified=True)
+    assert _results_by_group(answer) == {None: [("300", None)]}
     assert answer.coverage.paths[0].values_unverified == 1
     assert sorted(row.is_verified is True for row in answer.rows) == [False, True, True]
 
@@ -151,7 +156,7 @@ async def test_what_is_left_out_is_said(database, make_user, clone):
 async def test_byte_identical_documents_are_counted_once_and_named(database, make_user, clone):
     scope = await make_user()
 
-    def shelved(
+    def make_document(
         day: int, filename: str, content: str, total: int | None, document_type: str = "invoice"
     ) -> LibraryDocument:
         return LibraryDocument(
@@ -162,111 +167,110 @@ async def test_byte_identical_documents_are_counted_once_and_named(database, mak
             created_at=datetime(2026, 1, day, tzinfo=UTC),
         )
 
-    shelf = [
-        shelved(1, "first", "a", 100),
-        shelved(2, "again", "a", 999),
-        shelved(3, "unread", "a", None),
-        shelved(4, "empty", "b", None),
-        shelved(5, "second", "b", 20),
-        shelved(6, "alike", "c", 20),
-        shelved(7, "typed", "a", 7, "receipt"),
+    documents = [
+        make_document(1, "first", "a", 100),
+        make_document(2, "again", "a", 999),
+        make_document(3, "unread", "a", None),
+        make_document(4, "empty", "b", None),
+        make_document(5, "second", "b", 20),
+        make_document(6, "alike", "c", 20),
+        make_document(7, "typed", "a", 7, "receipt"),
     ]
-    insert_documents(clone.owner_url, scope, shelf)
-    names = {one.id: one.filename for one in shelf}
-    for where, total, of_kind, left_out in (
+    insert_documents(clone.owner_url, scope, documents)
+    names = {one.id: one.filename for one in documents}
+    for where, total, of_kind, duplicates in (
         ({}, "140", 3, {"again": "first", "unread": "first", "empty": "second", "typed": "first"}),
         ({"document_type": "invoice"}, "140", 3, {"again": "first", "unread": "first", "empty": "second"}),
-        # A copy of another type is not counted twice: it is another answer to the question.
+        # A duplicate of another type counts if the query is limited to that type.
         ({"document_type": "receipt"}, "7", 1, {"unread": "typed", "empty": "second"}),
-        # The condition is asked of the document that counts.
+        # Conditions apply to the counted document only.
         ({"fields": [{"path": "total", "op": ">", "value": 500}]}, None, 3, None),
-        ({"document_ids": [str(shelf[1].id)]}, "999", 1, {}),
+        ({"document_ids": [str(documents[1].id)]}, "999", 1, {}),
     ):
-        answer = await _answer(database, scope, where=where, aggregates=[_sum("total")])
-        covers = answer.coverage
-        assert _figures(answer)[None] == ([] if total is None else [(total, None)]), where
-        assert (covers.of_kind, covers.no_extraction) == (of_kind, 0), where
-        if left_out is not None:
-            originals = {one.filename: names[one.counted_document_id] for one in covers.duplicate_files}
-            assert (originals, covers.duplicates) == (left_out, len(left_out)), where
+        answer = await _query_fields(database, scope, where=where, aggregates=[_sum("total")])
+        coverage = answer.coverage
+        assert _results_by_group(answer)[None] == ([] if total is None else [(total, None)]), where
+        assert (coverage.of_kind, coverage.no_extraction) == (of_kind, 0), where
+        if duplicates is not None:
+            originals = {one.filename: names[one.counted_document_id] for one in coverage.duplicate_files}
+            assert (originals, coverage.duplicates) == (duplicates, len(duplicates)), where
 
 
-async def test_rows_say_where_each_value_stands_and_how_many_there_are(database, make_user, clone):
+async def test_rows_contain_locations_and_their_number(database, make_user, clone):
     scope = await make_user()
-    shelf = [LibraryDocument({"vendor": "A", "total": number}, filename=f"{number}.pdf") for number in range(70)]
-    insert_documents(clone.owner_url, scope, shelf)
-    answer = await _answer(database, scope, aggregates=[_sum("total")])
+    library = [LibraryDocument({"vendor": "A", "total": number}, filename=f"{number}.pdf") for number in range(70)]
+    insert_documents(clone.owner_url, scope, library)
+    answer = await _query_fields(database, scope, aggregates=[_sum("total")])
     assert (len(answer.rows), answer.rows_total) == (MAX_ROWS, 70)
-    documents = {one.id: one for one in shelf}
+    documents = {one.id: one for one in library}
     for row in answer.rows:
         document = documents[row.document_id]
         assert (row.filename, row.value) == (document.filename, str(document.fields["total"]))
         assert (row.extraction_id, row.path, row.page) == (document.extraction_id, "total", 2)
         assert row.boxes == [[0.1, 0.1, 0.2, 0.2]]
-    counted = await _answer(database, scope, where={"fields": [{"path": "total", "op": "<", "value": 3}]})
+    counted = await _query_fields(database, scope, where={"fields": [{"path": "total", "op": "<", "value": 3}]})
     assert sorted(row.value or "" for row in counted.rows) == ["0", "1", "2"]
     assert counted.rows_total == 3
-    plain = await _answer(database, scope)
+    plain = await _query_fields(database, scope)
     assert (plain.rows_total, {row.path for row in plain.rows}) == (70, {None})
 
 
-async def test_the_largest_group_comes_first_and_of_more_the_number_is_told(database, make_user, clone):
+async def test_groups_are_sorted_and_limited(database, make_user, clone):
     scope = await make_user()
     insert_documents(
         clone.owner_url,
         scope,
         [LibraryDocument({"v": f"V{n}", "total": n, "d": f"2025-{n:02}-01"}) for n in range(1, 10)],
     )
-    answer = await _answer(database, scope, aggregates=[_sum("total")], group_by={"path": "v"}, limit=3)
+    answer = await _query_fields(database, scope, aggregates=[_sum("total")], group_by={"path": "v"}, limit=3)
     assert ([group.key for group in answer.groups], answer.groups_total) == (["V9", "V8", "V7"], 9)
-    answer = await _answer(database, scope, group_by={"kind": "month", "path": "d"}, limit=2)
+    answer = await _query_fields(database, scope, group_by={"kind": "month", "path": "d"}, limit=2)
     assert [group.key for group in answer.groups] == ["2025-01", "2025-02"]
 
 
-async def test_another_organisation_s_fields_are_in_no_figure(database, make_user, clone):
+async def test_fields_of_other_organisations_are_excluded(database, make_user, clone):
     scope, stranger = await make_user(), await make_user()
     document = LibraryDocument({"total": 12, "vendor": "Acme"})
     insert_documents(clone.owner_url, scope, [document])
-    asked = {
+    query = {
         "where": {"document_ids": [str(document.id)]},
         "aggregates": [_sum("total")],
         "group_by": {"path": "vendor"},
     }
-    assert _figures(await _answer(database, scope, **asked)) == {"Acme": [("12", None)]}
+    assert _results_by_group(await _query_fields(database, scope, **query)) == {"Acme": [("12", None)]}
     for one in (stranger, replace(stranger, org_id=scope.org_id)):
-        answer = await _answer(database, one, **asked)
+        answer = await _query_fields(database, one, **query)
         assert (answer.groups, answer.rows, answer.coverage.of_kind) == ([], [], 0)
 
 
-async def test_a_path_is_a_name_and_never_sql(database, make_user, clone):
+async def test_hostile_paths_are_not_executed(database, make_user, clone):
     for path in ("x'; drop table documents; --", '["a\\"b"]', "%s", "{0}", '["a.b"][].c', "0.0"):
         scope = await make_user()
         steps: Any = 3
         for step in reversed(paths.parse_pattern(path)):
             steps = [steps] if step is paths.EACH else {step: steps}
         insert_documents(clone.owner_url, scope, [LibraryDocument(steps)])
-        answer = await _answer(
+        answer = await _query_fields(
             database,
             scope,
             where={"fields": [{"path": path, "op": "=", "value": 3}]},
             aggregates=[_sum(path), {"op": "count", "path": path}],
             group_by={"path": path},
         )
-        assert _figures(answer) == {"3": [("3", None), ("1", None)]}
+        assert _results_by_group(answer) == {"3": [("3", None), ("1", None)]}
         assert [row.value for row in answer.rows] == ["3"]
 
 
-async def test_what_takes_too_long_is_refused_and_the_next_question_is_answered(database, make_user, clone):
+async def test_slow_query_is_cancelled_and_settings_are_restored(database, make_user, clone):
     scope = await make_user()
     rows = [{"name": f"A{n % 7}", "total": n} for n in range(5)]
     insert_documents(clone.owner_url, scope, [LibraryDocument({"items": rows}) for _ in range(500)])
-    asked = _asked(aggregates=[_sum("items[].total")], group_by={"path": "items[].name"})
+    query = _query(aggregates=[_sum("items[].total")], group_by={"path": "items[].name"})
     with pytest.raises(TooLongToAnswer):
         async with database.as_user(scope) as conn:
-            await field_queries.query(conn, scope, asked, seconds=0.002)
+            await field_queries.query(conn, scope, query, seconds=0.002)
     async with database.as_user(scope) as conn:
         settings = "select current_setting('statement_timeout') as a, current_setting('enable_nestloop') as b"
         before = await (await conn.execute(settings)).fetchone()
-        await field_queries.query(conn, scope, asked)
-        # What comes behind it in the transaction is as it was.
+        await field_queries.query(conn, scope, query)
         assert await (await conn.execute(settings)).fetchone() == before

@@ -1,4 +1,4 @@
-"""Cursors of lists: they hold where their row is gone, and nothing else is taken for one."""
+"""Cursors of lists: they stay valid if their row is deleted, and other values are refused."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from fieldmark.stores import documents
 from fieldmark.stores.paging import Cursor, PageRequest
 from fieldmark.stores.rows import Position
 
-SOME = str(UUID(int=7))
+ROW_ID = str(UUID(int=7))
 MOMENT = datetime(2026, 11, 20, 13, 5, 7, 123456, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Listed:
+class Row:
     created_at: datetime
     id: UUID
 
 
 @given(st.datetimes(timezones=st.just(UTC)), st.uuids())
-def test_a_cursor_reads_back_and_is_fit_for_a_query(moment, row_id):
+def test_cursor_round_trips_and_is_url_safe(moment, row_id):
     text = str(Cursor("documents", Position(moment, row_id)))
     assert Cursor.parse(text, "documents").position == (moment, row_id)
     assert all(c.isalnum() or c in "-_" for c in text)
 
 
-def encoded(said: object) -> str:
-    return base64.urlsafe_b64encode(json.dumps(said).encode()).decode().rstrip("=")
+def encode_cursor(value: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
 
 @pytest.mark.parametrize(
@@ -44,21 +44,21 @@ def encoded(said: object) -> str:
         "",
         "é",
         "a" * 5000,
-        encoded({"kind": "documents"}),
-        encoded(["documents", MOMENT.isoformat()]),
-        encoded(["documents", MOMENT.isoformat(), "none"]),
-        encoded(["documents", "2026-11-20T13:05:07", SOME]),
-        encoded(["extractions", MOMENT.isoformat(), SOME]),
+        encode_cursor({"kind": "documents"}),
+        encode_cursor(["documents", MOMENT.isoformat()]),
+        encode_cursor(["documents", MOMENT.isoformat(), "none"]),
+        encode_cursor(["documents", "2026-11-20T13:05:07", ROW_ID]),
+        encode_cursor(["extractions", MOMENT.isoformat(), ROW_ID]),
         base64.urlsafe_b64encode(b"[" * 100).decode(),
     ],
 )
-def test_what_is_no_cursor_of_this_list_is_refused(text):
+def test_invalid_cursor_is_refused(text):
     with pytest.raises(Invalid):
         Cursor.parse(text, "documents")
 
 
-def test_a_page_that_is_the_last_leads_nowhere():
-    rows = [Listed(MOMENT - timedelta(seconds=n), uuid4()) for n in range(3)]
+def test_last_page_has_no_cursor():
+    rows = [Row(MOMENT - timedelta(seconds=n), uuid4()) for n in range(3)]
     request = PageRequest("runs", 2)
     assert request.page([]).next is None
     assert request.page(rows[:2]).next is None
@@ -68,7 +68,7 @@ def test_a_page_that_is_the_last_leads_nowhere():
 
 
 @pytest.mark.anyio
-async def test_the_pages_of_a_list_are_the_list_whatever_is_deleted_on_the_way(database, make_user, clone):
+async def test_paging_is_complete_while_rows_are_deleted(database, make_user, clone):
     scope = await make_user()
     async with database.as_user(scope) as conn:
         for n in range(7):
@@ -81,7 +81,7 @@ async def test_the_pages_of_a_list_are_the_list_whatever_is_deleted_on_the_way(d
                 storage_path=f"{scope.org_id}/{document_id}/{n}.txt",
                 byte_size=1,
             )
-    # All in one transaction: they have one moment in common, and only their ids tell them apart.
+    # One transaction gives all rows the same time: only their ids differ.
     seen: list[UUID] = []
     before: str | None = None
     while before is not None or not seen:

@@ -1,4 +1,4 @@
-"""What a change of a schema does to extractions, on a real Postgres: previewed, applied, skipped, and who may."""
+"""Schema changes and their extractions: preview, application, skipped extractions, permissions."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ pytestmark = pytest.mark.anyio
 
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}
 OLD = {"type": "object", "properties": {"number": TEXT, "total": NUMBER}}
-MORE = {"type": "object", "properties": {"number": TEXT, "total": NUMBER, "due": TEXT}}
+WITH_DUE_DATE = {"type": "object", "properties": {"number": TEXT, "total": NUMBER, "due": TEXT}}
 CLOSED = {"type": "object", "properties": {"total": TEXT}, "additionalProperties": False}
 
 
 @dataclass
-class Shelf:
-    """A schema of a user, and extractions that follow its versions."""
+class SchemaWithExtractions:
+    """A schema and the extractions that follow its versions."""
 
     case: ExtractionCase
     schema_id: UUID
     revid: UUID
-    begun: list[tuple[UUID, list[str] | None]] = field(default_factory=list)
-    full: bool = False
+    started_runs: list[tuple[UUID, list[str] | None]] = field(default_factory=list)
+    is_queue_full: bool = False
 
     async def extraction(self, fields: dict, *, completed: bool = False, locked: dict | None = None) -> UUID:
         async with self.case.database.as_user(self.case.scope) as conn:
@@ -63,9 +63,9 @@ class Shelf:
         return await schema_changes.apply(self.case.database, whose, self.schema_id, self._begin, **given)
 
     async def _begin(self, conn, row, fields):
-        if self.full:
-            raise QueueFull("Too many wait.")
-        self.begun.append((row.id, fields))
+        if self.is_queue_full:
+            raise QueueFull("The queue is full.")
+        self.started_runs.append((row.id, fields))
         return uuid4()
 
     def row(self, extraction_id: UUID) -> dict:
@@ -73,106 +73,106 @@ class Shelf:
 
 
 @pytest.fixture
-async def shelf(case):
+async def followed_schema(case):
     async with case.database.as_user(case.scope) as conn:
         row = await schemas.create(conn, case.scope.org_id, "Invoices", OLD)
-    return Shelf(case, row.id, row.schema_revid)
+    return SchemaWithExtractions(case, row.id, row.schema_revid)
 
 
-async def test_a_preview_counts_by_version_and_changes_nothing(shelf):
-    first = await shelf.extraction({"number": "1", "total": 3})
-    second = await shelf.extraction({"number": "2"}, locked={"total": 4})
-    before = shelf.row(first), shelf.row(second)
-    await shelf.version(CLOSED)
-    found = await shelf.preview()
+async def test_preview_counts_by_version_and_changes_nothing(followed_schema):
+    first = await followed_schema.extraction({"number": "1", "total": 3})
+    second = await followed_schema.extraction({"number": "2"}, locked={"total": 4})
+    before = followed_schema.row(first), followed_schema.row(second)
+    await followed_schema.version(CLOSED)
+    found = await followed_schema.preview()
     (version,) = found.versions
-    assert (version.schema_revid, version.number, version.extractions) == (shelf.revid, 1, 2)
+    assert (version.schema_revid, version.number, version.extractions) == (followed_schema.revid, 1, 2)
     assert (version.added, version.removed, version.changed) == ([], ["number"], ["total"])
     assert (found.extractions, found.read_again, found.estimated_cost_usd) == (2, 2, None)
-    assert (shelf.row(first), shelf.row(second)) == before
+    assert (followed_schema.row(first), followed_schema.row(second)) == before
 
 
-async def test_the_cost_of_reading_again_is_that_of_the_runs_before(shelf):
-    one = await shelf.extraction({"number": "1", "total": 3})
-    await shelf.extraction({"number": "2", "total": 3})
-    run_id = await at_work(shelf, one)
-    shelf.case.sql("update public.runs set status = 'completed' where id = %s", run_id)
-    shelf.case.sql(
+async def test_estimated_cost_is_based_on_earlier_runs(followed_schema):
+    one = await followed_schema.extraction({"number": "1", "total": 3})
+    await followed_schema.extraction({"number": "2", "total": 3})
+    run_id = await add_run(followed_schema, one)
+    followed_schema.case.sql("update public.runs set status = 'completed' where id = %s", run_id)
+    followed_schema.case.sql(
         """insert into public.usage (org_id, run_id, root_run_id, agent, message_id, model, input_tokens, output_tokens,
              cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, cost_usd)
            values (%s, %s, %s, 'extraction', 'm', 'x', 1, 1, 0, 0, 0, 0.25)""",
-        *(shelf.case.scope.org_id, run_id, run_id),
+        *(followed_schema.case.scope.org_id, run_id, run_id),
     )
-    await shelf.version(MORE)
-    assert (await shelf.preview()).estimated_cost_usd == 0.5
-    assert (await shelf.preview(schema={**OLD, "title": "T"})).estimated_cost_usd == 0
+    await followed_schema.version(WITH_DUE_DATE)
+    assert (await followed_schema.preview()).estimated_cost_usd == 0.5
+    assert (await followed_schema.preview(schema={**OLD, "title": "T"})).estimated_cost_usd == 0
 
 
-async def test_a_schema_that_is_not_stored_is_compared_with_the_latest_and_the_followed_versions(shelf):
-    await shelf.extraction({"number": "1"})
-    await shelf.version(MORE)
-    found = await shelf.preview(schema={**MORE, "required": ["due"]})
+async def test_draft_schema_is_compared_with_the_latest_and_the_followed_versions(followed_schema):
+    await followed_schema.extraction({"number": "1"})
+    await followed_schema.version(WITH_DUE_DATE)
+    found = await followed_schema.preview(schema={**WITH_DUE_DATE, "required": ["due"]})
     assert [(one.number, one.extractions, one.added, one.changed) for one in found.versions] == [
         (2, 0, [], ["due"]),
         (1, 1, ["due"], []),
     ]
     with pytest.raises(InvalidSchema):
-        await shelf.preview(schema={"type": "array"})
+        await followed_schema.preview(schema={"type": "array"})
     with pytest.raises(Invalid):
-        await shelf.preview(schema=MORE, revid=shelf.revid)
+        await followed_schema.preview(schema=WITH_DUE_DATE, revid=followed_schema.revid)
 
 
-async def test_where_no_field_changed_it_follows_at_once(shelf):
-    one = await shelf.extraction({"number": "1", "total": 3}, completed=True)
-    begun = await shelf.extraction({"number": "1", "total": 3})
-    revid = await shelf.version({**OLD, "title": "Invoices"})
-    done = await shelf.apply()
+async def test_extraction_without_changed_fields_follows_at_once(followed_schema):
+    one = await followed_schema.extraction({"number": "1", "total": 3}, completed=True)
+    started_runs = await followed_schema.extraction({"number": "1", "total": 3})
+    revid = await followed_schema.version({**OLD, "title": "Invoices"})
+    done = await followed_schema.apply()
     assert (done.followed, done.runs, done.skipped, done.next) == (2, [], [], None)
-    row = shelf.row(one)
+    row = followed_schema.row(one)
     assert row["schema_revid"] == revid and row["schema"]["title"] == "Invoices"
-    # What was complete is so by the new version too; what was not, or breaks a rule of it, is not.
-    assert row["status"] == "completed" and shelf.row(begun)["status"] == "in_progress"
+    # A completed extraction stays completed if it is valid under the new version.
+    assert row["status"] == "completed" and followed_schema.row(started_runs)["status"] == "in_progress"
     assert row["version"] == 1
-    # To ask again does no harm.
-    assert (await shelf.apply()).followed == 0
-    await shelf.version({**OLD, "x-fieldmark": {"rules": [{"equals": ["number", "total"]}]}})
-    assert (await shelf.apply()).followed == 2
-    assert shelf.row(one)["status"] == "in_progress" and shelf.begun == []
+    # Applying again changes nothing.
+    assert (await followed_schema.apply()).followed == 0
+    await followed_schema.version({**OLD, "x-fieldmark": {"rules": [{"equals": ["number", "total"]}]}})
+    assert (await followed_schema.apply()).followed == 2
+    assert followed_schema.row(one)["status"] == "in_progress" and followed_schema.started_runs == []
 
 
-async def test_no_value_is_removed_and_what_a_person_set_stays_locked(shelf):
-    one = await shelf.extraction({"number": "1"}, locked={"total": 4}, completed=True)
-    revid = await shelf.version(CLOSED)
-    assert (await shelf.apply()).followed == 1
-    row = shelf.row(one)
+async def test_values_stay_and_locks_stay(followed_schema):
+    one = await followed_schema.extraction({"number": "1"}, locked={"total": 4}, completed=True)
+    revid = await followed_schema.version(CLOSED)
+    assert (await followed_schema.apply()).followed == 1
+    row = followed_schema.row(one)
     assert row["extracted_fields"] == {"number": "1", "total": 4} and "total" in row["locks"]
     assert (row["schema_revid"], row["status"], row["version"]) == (revid, "in_progress", 2)
-    assert len(shelf.begun) == 1 and shelf.begun == [(one, ["total"])]
-    # Of too many changed fields all are read.
-    await shelf.version({"type": "object", "properties": {f"k{n}": TEXT for n in range(101)}})
-    await shelf.apply()
-    assert shelf.begun[1:] == [(one, None)]
+    assert len(followed_schema.started_runs) == 1 and followed_schema.started_runs == [(one, ["total"])]
+    # With too many changed fields the whole extraction is repeated.
+    await followed_schema.version({"type": "object", "properties": {f"k{n}": TEXT for n in range(101)}})
+    await followed_schema.apply()
+    assert followed_schema.started_runs[1:] == [(one, None)]
 
 
-async def test_what_a_run_works_on_is_skipped(shelf):
-    one = await shelf.extraction({"number": "1", "total": 3})
-    await shelf.version(MORE)
-    run_id = await at_work(shelf, one)
+async def test_extraction_with_an_open_run_is_skipped(followed_schema):
+    one = await followed_schema.extraction({"number": "1", "total": 3})
+    await followed_schema.version(WITH_DUE_DATE)
+    run_id = await add_run(followed_schema, one)
     for status in ("queued", "running", "awaiting_approval", "awaiting_runs"):
-        shelf.case.sql("update public.runs set status = %s, waiting_call = 'c' where id = %s", status, run_id)
-        done = await shelf.apply()
-        assert (done.followed, skipped(done)) == (0, [(one, "at_work")])
-    shelf.case.sql("update public.runs set status = 'cancelled' where id = %s", run_id)
-    assert (await shelf.apply()).followed == 1
+        followed_schema.case.sql("update public.runs set status = %s, waiting_call = 'c' where id = %s", status, run_id)
+        done = await followed_schema.apply()
+        assert (done.followed, skipped_reasons(done)) == (0, [(one, "at_work")])
+    followed_schema.case.sql("update public.runs set status = 'cancelled' where id = %s", run_id)
+    assert (await followed_schema.apply()).followed == 1
 
 
-def skipped(done) -> list[tuple[UUID, str]]:
+def skipped_reasons(done) -> list[tuple[UUID, str]]:
     return [(one.extraction_id, one.why) for one in done.skipped]
 
 
-async def at_work(shelf, extraction_id, scope=None):
-    scope = scope or shelf.case.scope
-    async with shelf.case.database.as_user(scope) as conn:
+async def add_run(followed_schema, extraction_id, scope=None):
+    scope = scope or followed_schema.case.scope
+    async with followed_schema.case.database.as_user(scope) as conn:
         return await runs.add(
             conn,
             scope,
@@ -180,132 +180,136 @@ async def at_work(shelf, extraction_id, scope=None):
             agent="extraction",
             task="extract",
             task_input={},
-            subject=runs.Subject(shelf.case.document_id, extraction_id),
+            subject=runs.Subject(followed_schema.case.document_id, extraction_id),
         )
 
 
-async def test_what_a_run_of_somebodys_own_conversation_works_on_is_skipped_too(shelf, make_user):
-    """It is out of the caller's sight, and at work all the same."""
-    one = await shelf.extraction({"number": "1", "total": 3})
-    await shelf.version(MORE)
-    run_id = await at_work(shelf, one)
-    other = await member_of(shelf, "member", make_user)
-    thread = shelf.case.sql(
+async def test_extraction_with_a_run_in_a_private_thread_is_skipped(followed_schema, make_user):
+    one = await followed_schema.extraction({"number": "1", "total": 3})
+    await followed_schema.version(WITH_DUE_DATE)
+    run_id = await add_run(followed_schema, one)
+    other = await add_member(followed_schema, "member", make_user)
+    thread = followed_schema.case.sql(
         "insert into public.threads (org_id, created_by, agent) values (%s, %s, 'document') returning id",
-        shelf.case.scope.org_id,
-        shelf.case.scope.user_id,
+        followed_schema.case.scope.org_id,
+        followed_schema.case.scope.user_id,
     )[0]["id"]
-    shelf.case.sql("update public.runs set root_thread_id = %s where id = %s", thread, run_id)
-    async with shelf.case.database.as_user(other) as conn:
+    followed_schema.case.sql("update public.runs set root_thread_id = %s where id = %s", thread, run_id)
+    async with followed_schema.case.database.as_user(other) as conn:
         assert await runs.get(conn, run_id) is None
-    assert skipped(await shelf.apply(other)) == [(one, "at_work")]
-    # A viewer sees what a version would do, and does not do it.
-    viewer = await member_of(shelf, "viewer", make_user)
-    assert (await shelf.preview(viewer)).extractions == 1
-    assert skipped(await shelf.apply(viewer)) == [(one, "not_found")]
+    assert skipped_reasons(await followed_schema.apply(other)) == [(one, "at_work")]
+    # A viewer may preview but not apply.
+    viewer = await add_member(followed_schema, "viewer", make_user)
+    assert (await followed_schema.preview(viewer)).extractions == 1
+    assert skipped_reasons(await followed_schema.apply(viewer)) == [(one, "not_found")]
 
 
-async def member_of(shelf, role, make_user):
-    user_id, org_id = (await make_user()).user_id, shelf.case.scope.org_id
-    shelf.case.sql("insert into public.memberships (org_id, user_id, role) values (%s, %s, %s)", org_id, user_id, role)
+async def add_member(followed_schema, role, make_user):
+    user_id, org_id = (await make_user()).user_id, followed_schema.case.scope.org_id
+    followed_schema.case.sql(
+        "insert into public.memberships (org_id, user_id, role) values (%s, %s, %s)", org_id, user_id, role
+    )
     return Scope(user_id, org_id)
 
 
-WAITING = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+COUNT_WAITING = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
 
 
 @asynccontextmanager
-async def meanwhile(shelf):
-    """A connection whose changes are committed while versions are being applied. Answers the task that applies them."""
-    async with shelf.case.database.as_user(shelf.case.scope) as conn:
+async def transaction_during_apply(followed_schema):
+    """Yield a connection and a list. After the block, apply the schema change, append its task to the list, and
+    commit while it waits for a lock."""
+    async with followed_schema.case.database.as_user(followed_schema.case.scope) as conn:
         done: list[asyncio.Task] = []
         yield conn, done
-        done.append(asyncio.create_task(shelf.apply()))
-        await until(lambda: shelf.case.sql(WAITING)[0]["count"] == 1)
+        done.append(asyncio.create_task(followed_schema.apply()))
+        await until(lambda: followed_schema.case.sql(COUNT_WAITING)[0]["count"] == 1)
 
 
-async def test_what_somebody_else_brings_to_it_meanwhile_is_let_be(shelf):
-    one = await shelf.extraction({"number": "1", "total": 3})
-    revid = await shelf.version(MORE)
-    async with meanwhile(shelf) as (conn, done):
+async def test_extraction_changed_concurrently_is_skipped(followed_schema):
+    one = await followed_schema.extraction({"number": "1", "total": 3})
+    revid = await followed_schema.version(WITH_DUE_DATE)
+    async with transaction_during_apply(followed_schema) as (conn, done):
         await extractions.lock(conn, one)
         await follow(conn, one, revid)
-    assert skipped(await done[0]) == [(one, "follows_already")] and shelf.begun == []
+    assert skipped_reasons(await done[0]) == [(one, "follows_already")] and followed_schema.started_runs == []
 
 
-async def test_where_the_queue_is_full_it_says_where_to_go_on(shelf):
-    made = [await shelf.extraction({"number": str(n), "total": 3}) for n in range(3)]
-    await shelf.version(MORE)
+async def test_full_queue_stops_with_a_cursor(followed_schema):
+    ids = [await followed_schema.extraction({"number": str(n), "total": 3}) for n in range(3)]
+    await followed_schema.version(WITH_DUE_DATE)
 
     async def full_after_one(conn, row, fields):
-        if shelf.begun:
-            raise QueueFull("Too many wait.")
-        return await Shelf._begin(shelf, conn, row, fields)
+        if followed_schema.started_runs:
+            raise QueueFull("The queue is full.")
+        return await SchemaWithExtractions._begin(followed_schema, conn, row, fields)
 
-    done = await schema_changes.apply(shelf.case.database, shelf.case.scope, shelf.schema_id, full_after_one, limit=200)
+    done = await schema_changes.apply(
+        followed_schema.case.database, followed_schema.case.scope, followed_schema.schema_id, full_after_one, limit=200
+    )
     assert (done.followed, done.stopped) == (1, "queue_full") and done.next is not None
-    # What could not begin was not brought to the version either.
-    assert [shelf.row(one)["schema_revid"] == shelf.revid for one in made] == [True, True, False]
-    shelf.full = True
+    # An extraction whose run did not start keeps its version.
+    assert [followed_schema.row(one)["schema_revid"] == followed_schema.revid for one in ids] == [True, True, False]
+    followed_schema.is_queue_full = True
     with pytest.raises(QueueFull):
-        await shelf.apply(before=done.next)
-    shelf.full = False
-    done = await shelf.apply(before=done.next)
+        await followed_schema.apply(before=done.next)
+    followed_schema.is_queue_full = False
+    done = await followed_schema.apply(before=done.next)
     assert (done.followed, done.next, done.stopped) == (2, None, None)
-    assert [one for one, _ in shelf.begun] == made[::-1]
+    assert [one for one, _ in followed_schema.started_runs] == ids[::-1]
 
 
-async def test_some_alone_are_brought_to_it(shelf):
-    made = [await shelf.extraction({"number": str(n), "total": 3}) for n in range(3)]
-    revid = await shelf.version({**OLD, "title": "T"})
-    nobodys = uuid4()
-    done = await shelf.apply(extraction_ids=[made[1], nobodys])
-    assert (done.followed, skipped(done)) == (1, [(nobodys, "not_found")])
-    assert [shelf.row(one)["schema_revid"] == revid for one in made] == [False, True, False]
-    done = await shelf.apply(extraction_ids=[made[1]])
-    assert (done.followed, skipped(done)) == (0, [(made[1], "follows_already")])
-    # Back to an older version, and then all of them in pages.
-    assert (await shelf.apply(extraction_ids=[made[1]], revid=shelf.revid)).followed == 1
-    first = await shelf.apply(limit=2)
-    second = await shelf.apply(limit=2, before=first.next)
+async def test_selected_extractions_are_changed(followed_schema):
+    ids = [await followed_schema.extraction({"number": str(n), "total": 3}) for n in range(3)]
+    revid = await followed_schema.version({**OLD, "title": "T"})
+    unknown_id = uuid4()
+    done = await followed_schema.apply(extraction_ids=[ids[1], unknown_id])
+    assert (done.followed, skipped_reasons(done)) == (1, [(unknown_id, "not_found")])
+    assert [followed_schema.row(one)["schema_revid"] == revid for one in ids] == [False, True, False]
+    done = await followed_schema.apply(extraction_ids=[ids[1]])
+    assert (done.followed, skipped_reasons(done)) == (0, [(ids[1], "follows_already")])
+    # Back to an older version, then all in pages.
+    assert (await followed_schema.apply(extraction_ids=[ids[1]], revid=followed_schema.revid)).followed == 1
+    first = await followed_schema.apply(limit=2)
+    second = await followed_schema.apply(limit=2, before=first.next)
     assert [(one.followed, one.next is None) for one in (first, second)] == [(2, False), (1, True)]
 
 
-async def test_nobody_of_another_organisation_sees_or_does_it(shelf, make_user):
-    one = await shelf.extraction({"number": "1"})
-    await shelf.version(MORE)
+async def test_other_organisations_schemas_and_extractions_are_not_found(followed_schema, make_user):
+    one = await followed_schema.extraction({"number": "1"})
+    await followed_schema.version(WITH_DUE_DATE)
     stranger = await make_user()
-    for asked in (shelf.preview, shelf.apply):
+    for operation in (followed_schema.preview, followed_schema.apply):
         with pytest.raises(NotFound):
-            await asked(stranger)
-    # Nor are their extractions reached by way of one's own schema.
+            await operation(stranger)
+    # An extraction of another organisation is not found through one's own schema.
     async with AsyncExitStack() as stack:
-        theirs = await stack.enter_async_context(
-            document_with_pages(shelf.case.database, shelf.case.owner_url, stranger, ["Total: 1"])
+        foreign_case = await stack.enter_async_context(
+            document_with_pages(followed_schema.case.database, followed_schema.case.owner_url, stranger, ["Total: 1"])
         )
-        own = await other_schema(theirs)
-        done = await own.apply(extraction_ids=[one])
-        assert (done.followed, skipped(done)) == (0, [(one, "not_found")])
-        for asked in (own.preview, own.apply):
+        foreign_schema = await add_schema(foreign_case)
+        done = await foreign_schema.apply(extraction_ids=[one])
+        assert (done.followed, skipped_reasons(done)) == (0, [(one, "not_found")])
+        for operation in (foreign_schema.preview, foreign_schema.apply):
             with pytest.raises(NotFound):
-                await asked(revid=shelf.revid)
-    # Nor is a version of another schema one of this schema, nor one that cannot be used or is deleted.
-    other = await other_schema(shelf.case)
-    unusable = await shelf.version({"type": "object", "properties": {"w": {"$ref": "#/$defs/none"}}})
-    for asked in (shelf.preview, shelf.apply):
+                await operation(revid=followed_schema.revid)
+    # Versions of another schema, invalid versions and deleted schemas are refused.
+    other_schema = await add_schema(followed_schema.case)
+    unusable = await followed_schema.version({"type": "object", "properties": {"w": {"$ref": "#/$defs/none"}}})
+    for operation in (followed_schema.preview, followed_schema.apply):
         with pytest.raises(NotFound):
-            await asked(revid=other.revid)
+            await operation(revid=other_schema.revid)
         with pytest.raises(InvalidSchema):
-            await asked(revid=unusable)
-    async with shelf.case.database.as_user(shelf.case.scope) as conn:
-        await schemas.remove(conn, shelf.schema_id)
-    for asked in (shelf.preview, shelf.apply):
+            await operation(revid=unusable)
+    async with followed_schema.case.database.as_user(followed_schema.case.scope) as conn:
+        await schemas.remove(conn, followed_schema.schema_id)
+    for operation in (followed_schema.preview, followed_schema.apply):
         with pytest.raises(NotFound):
-            await asked()
-    assert shelf.row(one)["schema_revid"] == shelf.revid
+            await operation()
+    assert followed_schema.row(one)["schema_revid"] == followed_schema.revid
 
 
-async def other_schema(case):
+async def add_schema(case):
     async with case.database.as_user(case.scope) as conn:
         row = await schemas.create(conn, case.scope.org_id, "Others", OLD)
-    return Shelf(case, row.id, row.schema_revid)
+    return SchemaWithExtractions(case, row.id, row.schema_revid)

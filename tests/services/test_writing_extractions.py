@@ -1,4 +1,4 @@
-"""A write is prepared without a lock and applied as things stand then; its preview says what it would change."""
+"""Writes are prepared without a lock and applied to the current fields. Previews show the changes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write(path, value):
     return FieldWrite(paths.parse(path), value)
 
 
-async def prepared(case, change, author=PERSON):
+async def prepare(case, change, author=PERSON):
     return await extractions.prepare_write(
         case.database, case.scope, DocumentIndexes(), case.extraction_id, change, author
     )
@@ -47,7 +47,7 @@ async def apply(case, ready):
 
 
 async def change(case, one, author=PERSON):
-    return await apply(case, await prepared(case, one, author))
+    return await apply(case, await prepare(case, one, author))
 
 
 async def preview(case, one):
@@ -55,10 +55,10 @@ async def preview(case, one):
         return await extractions.preview(conn, case.extraction_id, one)
 
 
-async def test_nothing_is_locked_while_it_is_looked_for(case):
+async def test_write_is_prepared_while_the_extraction_is_locked(case):
     async with case.database.as_user(case.scope) as conn:
         await extractions.lock(conn, case.extraction_id)
-        ready = await asyncio.wait_for(prepared(case, write("total", 963.12)), 30)
+        ready = await asyncio.wait_for(prepare(case, write("total", 963.12)), 30)
         applying = asyncio.create_task(apply(case, ready))
         await asyncio.sleep(0.2)
         assert not applying.done()
@@ -67,8 +67,8 @@ async def test_nothing_is_locked_while_it_is_looked_for(case):
     assert case.extraction()["evidence"]["total"]["quote"] == "963,12"
 
 
-async def test_what_changed_meanwhile_elsewhere_is_nobodys_hindrance(case):
-    ready = await prepared(case, write("total", 963.12))
+async def test_concurrent_change_of_another_field_is_kept(case):
+    ready = await prepare(case, write("total", 963.12))
     await change(case, write("vendor.name", "Acme Ltd"))
     await apply(case, ready)
     row = case.extraction()
@@ -76,13 +76,13 @@ async def test_what_changed_meanwhile_elsewhere_is_nobodys_hindrance(case):
     assert row["version"] == 3
 
 
-async def test_a_row_that_changed_meanwhile_is_looked_for_again(case):
+async def test_write_to_a_changed_row_is_prepared_again(case):
     tries = []
 
     async def attempt():
-        ready = await prepared(case, write("items[0].total", 9.0), AGENT)
+        ready = await prepare(case, write("items[0].total", 9.0), AGENT)
         tries.append(ready.shown.evidence["items[0].total"]["boxes"][0][1])
-        if len(tries) == 1:  # now the first row is another one than was prepared for
+        if len(tries) == 1:  # the first row is replaced after the preparation
             await case.set_fields({"items": [{"name": "Nut M8"}]})
         return await apply(case, ready)
 
@@ -91,11 +91,11 @@ async def test_a_row_that_changed_meanwhile_is_looked_for_again(case):
     assert case.extraction()["evidence"]["items[0].total"]["boxes"][0][1] == tries[1]
 
 
-async def test_it_is_not_looked_for_under_a_lock_nor_for_ever(case):
+async def test_write_is_prepared_three_times_at_most(case):
     tries = []
 
     async def attempt():
-        ready = await prepared(case, write("items[0].total", 9.0), AGENT)
+        ready = await prepare(case, write("items[0].total", 9.0), AGENT)
         tries.append(ready)
         await case.set_fields({"items": [{"name": f"Nut M{len(tries)}"}]})
         return await apply(case, ready)
@@ -106,40 +106,40 @@ async def test_it_is_not_looked_for_under_a_lock_nor_for_ever(case):
     assert "total" not in case.extraction()["extracted_fields"]["items"][0]
 
 
-async def test_a_row_that_became_another_is_not_written_as_it_was_meant(case):
-    ready = await prepared(case, write("items[1].total", 9.0), AGENT)
+async def test_write_to_a_shifted_row_is_stale(case):
+    ready = await prepare(case, write("items[1].total", 9.0), AGENT)
     await change(case, FieldRemoval(("items", 0)))
     with pytest.raises(Stale):
         await apply(case, ready)
     assert case.extraction()["extracted_fields"]["items"] == [{"name": "Nut M8"}]
 
 
-async def test_a_tool_s_call_is_prepared_anew_where_the_row_moved(case):
+async def test_tool_call_is_prepared_again_if_its_row_changed(case):
     context = await case.context()
-    looked = []
+    index_requests = []
 
-    class Watched(DocumentIndexes):
+    class ObservedIndexes(DocumentIndexes):
         async def get(self, *args):
-            looked.append(args)
+            index_requests.append(args)
             index = await super().get(*args)
-            if len(looked) == 1:
+            if len(index_requests) == 1:
                 await case.set_fields({"items": [{"name": "Nut M8"}]})
             return index
 
-    context = replace(context, indexes=Watched())
+    context = replace(context, indexes=ObservedIndexes())
     answer = await case.call(context, "update_field", path="items[0].total", value=9.0, confidence=0.9)
-    assert not answer.is_error and len(looked) == 2
+    assert not answer.is_error and len(index_requests) == 2
     rows = case.sql("select status from public.tool_calls")
     assert [row["status"] for row in rows] == ["done"]
 
 
-async def test_what_is_not_the_caller_s_is_not_there(case, make_user):
+async def test_extraction_of_another_organisation_is_not_found(case, make_user):
     stranger = await make_user()
     with pytest.raises(NotFound):
         await extractions.prepare_write(
             case.database, stranger, DocumentIndexes(), case.extraction_id, write("total", 2), PERSON
         )
-    ready = await prepared(case, write("total", 2))
+    ready = await prepare(case, write("total", 2))
     async with case.database.as_user(stranger) as conn:
         with pytest.raises(NotFound):
             await extractions.apply(conn, ready)
@@ -172,10 +172,9 @@ async def test_what_is_not_the_caller_s_is_not_there(case, make_user):
         ),
     ],
 )
-async def test_a_preview_shows_old_and_new_by_path(case, one, changes):
+async def test_preview_shows_old_and_new_values_by_path(case, one, changes):
     shown = await preview(case, one)
     assert [each.as_json() for each in shown.changes] == changes
-    # And so it comes.
     before = case.extraction()["extracted_fields"]
     await change(case, one)
     after = case.extraction()["extracted_fields"]
@@ -183,7 +182,7 @@ async def test_a_preview_shows_old_and_new_by_path(case, one, changes):
 
 
 @pytest.mark.parametrize(
-    ("one", "meanwhile", "moves"),
+    ("one", "meanwhile", "changes_hash"),
     [
         (write("total", 2), write("total", 3), True),
         (write("total", 2), write("vendor.name", "B"), False),
@@ -194,24 +193,21 @@ async def test_a_preview_shows_old_and_new_by_path(case, one, changes):
         (FieldsWrite({"total": 2}), write("total", 3), True),
     ],
 )
-async def test_the_target_of_a_preview_moves_with_what_was_shown(case, one, meanwhile, moves):
+async def test_target_hash_changes_with_the_shown_values(case, one, meanwhile, changes_hash):
     shown = await preview(case, one)
     assert (await preview(case, one)).target_hash == shown.target_hash
     await change(case, meanwhile)
-    assert ((await preview(case, one)).target_hash != shown.target_hash) is moves
+    assert ((await preview(case, one)).target_hash != shown.target_hash) is changes_hash
 
 
-# A correction has its person's word only as far as their message goes.
-
-
-async def lock(case, **fields):
+async def lock_fields(case, **fields):
     for path, value in fields.items():
         async with case.database.as_user(case.scope) as conn:
             await stored.update_field(conn, case.extraction_id, path.split("__"), value, {}, {})
 
 
-async def test_a_correction_writes_what_its_message_says_and_proposes_the_rest(case):
-    await lock(case, vendor__name="Acme", vendor__iban="DE89370400440532013000", total=1)
+async def test_correction_writes_values_of_its_message_and_proposes_the_rest(case):
+    await lock_fields(case, vendor__name="Acme", vendor__iban="DE89370400440532013000", total=1)
     context = await case.context(await case.queue_run("correct", instructions="the vendor is Acme Ltd"))
     fields = {"vendor": {"name": "Acme Ltd", "iban": "GB29NWBK60161331926819"}, "total": 2}
     answer = await case.call(context, "extract_fields", fields=fields, confidences={})
@@ -223,20 +219,19 @@ async def test_a_correction_writes_what_its_message_says_and_proposes_the_rest(c
     assert row["locks"].keys() == {"vendor.name", "vendor.iban", "total"}
 
 
-async def test_a_preview_shows_the_type_where_it_is_another(case):
+async def test_preview_of_a_document_type_shows_a_change_only(case):
     async with case.database.as_user(case.scope) as conn:
         await extractions.identify(conn, case.extraction_id, "invoice", AGENT)
-        for wanted, changes in (("receipt", [("document_type", "invoice", "receipt")]), ("invoice", [])):
-            shown = await extractions.preview_type(conn, case.extraction_id, wanted, AGENT)
+        for document_type, changes in (("receipt", [("document_type", "invoice", "receipt")]), ("invoice", [])):
+            shown = await extractions.preview_type(conn, case.extraction_id, document_type, AGENT)
             assert [(one.path, one.old, one.new) for one in shown.changes] == changes
 
 
-async def test_extractions_of_a_list_are_judged_as_they_are_now(case):
-    """Also where one has changed, or is gone, since the list was read; one without a schema is not judged."""
+async def test_listed_extractions_are_validated_with_their_current_fields(case):
     async with case.database.as_user(case.scope) as conn:
         schema = {"type": "object", "properties": {"total": {"type": "number"}}}
-        made = {"org_id": case.scope.org_id, "document_id": case.document_id, "schema": schema}
-        ids = [await stored.add(conn, **made) for _ in range(3)]
+        columns = {"org_id": case.scope.org_id, "document_id": case.document_id, "schema": schema}
+        ids = [await stored.add(conn, **columns) for _ in range(3)]
         listed = (await stored.list_extractions(conn, case.scope.org_id, limit=9)).items
     valid = dict.fromkeys(ids, True) | {case.extraction_id: None}
     assert await extractions.are_valid(case.database, case.scope, listed) == valid

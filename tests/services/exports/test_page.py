@@ -1,4 +1,4 @@
-"""The page of HTML: whole in itself, linked both ways, and foreign text is nothing but text."""
+"""The HTML export: self-contained, linked in both directions, with all text escaped."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import lxml.html
 import pytest
-from made_extraction import DOCUMENT, extraction, found
+from extraction_row import DOCUMENT, extraction, found_evidence
 
 from fieldmark.services.exports.page import Sheet, as_html
 
@@ -30,18 +30,18 @@ ROW = extraction(
     },
     confidence_scores={"number": 0.97, "address": 0.8, "items[0].price": 0.4},
     evidence={
-        "number": found(1, [0.1, 0.1, 0.2, 0.12], quote="RE 1"),
-        "address": found(1, [0.1, 0.2, 0.3, 0.22], [0.1, 0.23, 0.2, 0.25]),
-        "items[0].price": found(1, [0.8, 0.4, 0.9, 0.42]),
+        "number": found_evidence(1, [0.1, 0.1, 0.2, 0.12], quote="RE 1"),
+        "address": found_evidence(1, [0.1, 0.2, 0.3, 0.22], [0.1, 0.23, 0.2, 0.25]),
+        "items[0].price": found_evidence(1, [0.8, 0.4, 0.9, 0.42]),
         "missing": {"state": "not_found"},
-        "elsewhere": found(30, [0, 0, 1, 1]),
+        "elsewhere": found_evidence(30, [0, 0, 1, 1]),
     },
     locks={"vendor.name": {"by": "x", "at": "y"}},
     proposals=[{"path": "vendor.name", "new": "Acme <i>Ltd</i>", "removed": False}],
 )
 
 
-def test_each_value_and_its_boxes_point_at_each_other() -> None:
+def test_values_and_boxes_link_to_each_other() -> None:
     root = page(ROW)
     boxes = root.xpath("//a[contains(@class,'box')]")
     assert len(boxes) == 4
@@ -55,12 +55,12 @@ def test_each_value_and_its_boxes_point_at_each_other() -> None:
     number = root.xpath("//a[@title='number: RE-1']")[0]
     assert "left:10.000%;top:10.000%;width:10.000%;height:2.000%" in number.get("style")
     assert number.get("class") == "box sure"
-    # Every link leads somewhere, and all boxes stand on a sheet.
+    # Every link has a target, and all boxes are on a sheet.
     assert all(link.startswith("#") and link[1:] in ids for link in root.xpath("//a/@href"))
     assert all("sheet" in box.getparent().getparent().get("class") for box in boxes)
 
 
-def test_what_is_said_of_a_value_stands_beside_it() -> None:
+def test_value_is_shown_with_evidence_locks_and_proposals() -> None:
     root = page(ROW)
     texts = {field.xpath("string(dt)"): field.text_content() for field in root.xpath("//div[contains(@class,'field')]")}
     assert "97%" in texts["number"] and "page 1" in texts["number"] and "“RE 1”" in texts["number"]
@@ -72,7 +72,7 @@ def test_what_is_said_of_a_value_stands_beside_it() -> None:
     assert "1 proposal waiting" in root.xpath("string(//header)")
 
 
-def test_nothing_is_fetched_and_nothing_runs() -> None:
+def test_page_loads_nothing_and_has_no_scripts() -> None:
     text = as_html(ROW, DOCUMENT, [SHEET]).decode()
     root = lxml.html.document_fromstring(text)
     assert not root.xpath("//script|//link|//iframe|//object|//embed|//form|//base|//*[starts-with(name(@*),'on')]")
@@ -93,11 +93,11 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_foreign_text_is_text_wherever_it_stands(text: str) -> None:
+def test_hostile_text_is_escaped_everywhere(text: str) -> None:
     row = extraction(
         {text: text, "o": {text: {text: 1}}, "items": [{text: text}], "tags": [text]},
         document_type=text,
-        evidence={"tags[0]": found(1, [0, 0, 1, 1], quote=text + "!"), text: {"state": text, "page": 1}},
+        evidence={"tags[0]": found_evidence(1, [0, 0, 1, 1], quote=text + "!"), text: {"state": text, "page": 1}},
         proposals=[{"path": "tags[0]", "new": text, "removed": False}],
     )
     root = page(row, Sheet(1, 600, 800, None), filename=text)
@@ -110,13 +110,13 @@ def test_foreign_text_is_text_wherever_it_stands(text: str) -> None:
     assert root.xpath("string(//title)") == text
 
 
-def test_of_thousands_of_values_the_first_ten_thousand_are_shown() -> None:
-    # A long one is cut, and marks that turn text around are shown as such.
+def test_page_shows_at_most_ten_thousand_values() -> None:
+    # Long values are truncated, and bidirectional controls are replaced.
     hostile = page(extraction({"a": "x" * 5_000, "b": "x\u202eevil\x00\x1b[31m\ud800"}))
     assert hostile.xpath("//dd/text()[contains(., 'xxx')]")[0].strip().endswith("x…")
     assert "x\ufffdevil\ufffd\ufffd[31m\ufffd" in hostile.text_content()
     fields = {"items": [{"a": at, "b": at} for at in range(5_100)], "more": "x" * 5_000}
-    evidence = {f"items[{at}].a": found(1, [0.1, 0.1, 0.2, 0.2]) for at in range(3_000)}
+    evidence = {f"items[{at}].a": found_evidence(1, [0.1, 0.1, 0.2, 0.2]) for at in range(3_000)}
     root = page(extraction(fields, evidence=evidence))
     assert len(root.xpath("//td[@id]")) == 10_000
     assert "201 more values" in root.text_content()

@@ -1,4 +1,4 @@
-"""CSV and XLSX: what went in comes out, numbers as numbers, and nothing is a formula."""
+"""CSV and XLSX exports: values are preserved, numbers stay numbers, and no text becomes a formula."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import openpyxl
 import pytest
-from made_extraction import extraction, found
+from extraction_row import extraction, found_evidence
 
 from fieldmark.errors import NotFound
 from fieldmark.services.exports.shape import leaves_of
@@ -31,26 +31,26 @@ INVOICE = extraction(
         ],
     },
     confidence_scores={"number": 0.97, "total": 0},
-    evidence={"number": found(2, [0.1, 0.1, 0.2, 0.2], quote="RE 1"), "total": {"state": "not_found"}},
+    evidence={"number": found_evidence(2, [0.1, 0.1, 0.2, 0.2], quote="RE 1"), "total": {"state": "not_found"}},
     locks={"vendor.name": {"by": "x", "at": "y"}},
     proposals=[{"path": "vendor.name", "new": "Mueller", "removed": False}],
 )
 
 
-def rows(content: bytes) -> list[list[str]]:
-    csv.field_size_limit(1_000_000)  # the limit is the process's, and a reader of documents may have set another
+def parse_csv(content: bytes) -> list[list[str]]:
+    csv.field_size_limit(1_000_000)  # a global limit that other tests change
     return list(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline="")))
 
 
-def sheets(content: bytes) -> dict[str, list[list[Any]]]:
+def parse_sheets(content: bytes) -> dict[str, list[list[Any]]]:
     book = openpyxl.load_workbook(io.BytesIO(content))
     return {sheet.title: [list(row) for row in sheet.iter_rows(values_only=True)] for sheet in book.worksheets}
 
 
-def test_csv_has_a_row_for_each_leaf_with_where_it_stands() -> None:
+def test_csv_has_a_row_per_value_with_its_evidence() -> None:
     content = as_csv(INVOICE, None)
     assert content.startswith(b"\xef\xbb\xbfpath,") and content.endswith(b"\r\n")
-    head, *body = rows(content)
+    head, *body = parse_csv(content)
     assert head == list(COLUMNS)
     by_path = {row[0]: row[1:] for row in body}
     assert by_path["number"] == ["RE-1", "0.97", "found", "2", "RE 1", "", "", ""]
@@ -67,19 +67,19 @@ def test_csv_has_a_row_for_each_leaf_with_where_it_stands() -> None:
     ]
 
 
-def test_csv_of_a_list_has_a_row_for_each_item() -> None:
-    assert rows(as_csv(INVOICE, "items")) == [
+def test_csv_of_a_list_has_a_row_per_item() -> None:
+    assert parse_csv(as_csv(INVOICE, "items")) == [
         ["path", "name", "price", "sizes[0]", "sizes[1]", "amount"],
         ["items[0]", "Screws", "12.5", "1", "2", ""],
         ["items[1]", "Nuts", "", "", "", "3"],
     ]
-    assert rows(as_csv(INVOICE, "items[].taxes"))[1:] == [["items[0].taxes[0]", "19"], ["items[0].taxes[1]", "7"]]
+    assert parse_csv(as_csv(INVOICE, "items[].taxes"))[1:] == [["items[0].taxes[0]", "19"], ["items[0].taxes[1]", "7"]]
     with pytest.raises(NotFound, match=r"items\[\]\.taxes"):
         as_csv(INVOICE, "tags")
 
 
-def test_a_workbook_has_a_sheet_of_fields_and_one_for_each_list() -> None:
-    found_sheets = sheets(as_xlsx(INVOICE))
+def test_workbook_has_a_sheet_of_fields_and_one_per_list() -> None:
+    found_sheets = parse_sheets(as_xlsx(INVOICE))
     assert list(found_sheets) == ["Fields", "items", "items .taxes"]
     head, *body = found_sheets["Fields"]
     assert head == list(COLUMNS)
@@ -105,17 +105,17 @@ FORMULAS = [
     "＝1+1",
     "−1",
 ]
-# What a spreadsheet that splits at semicolons, or knows no quotes within a cell, would find a formula in.
-CELLS_WITHIN = ["x;=1+cmd|' /C calc'!A0;", "a\n=1+1", 'a; "=1', "a\t@x", "a;＝1"]
+# Spreadsheets that split at semicolons, or ignore quotes, would find a formula here.
+TEXTS_WITH_SEPARATORS = ["x;=1+cmd|' /C calc'!A0;", "a\n=1+1", 'a; "=1', "a\t@x", "a;＝1"]
 
 
 @pytest.mark.parametrize("text", FORMULAS)
-def test_text_that_could_be_a_formula_is_text(text: str) -> None:
+def test_formula_like_text_stays_text(text: str) -> None:
     row = extraction({"field": text, "items": [{text: text}]}, evidence={"field": {"quote": text, "state": "blank"}})
     for name in (None, "items"):
-        for line in rows(as_csv(row, name)):
+        for line in parse_csv(as_csv(row, name)):
             assert all(not cell or cell[0] not in "=+-@\t\r\n" for cell in line), line
-            # Behind a line break or tab, where another cell could begin, it is told to be text once more.
+            # Escaped again after a line break or tab, where another cell could start.
             shown = re.sub("^([\t\r\n])=", r"\1'=", text)
             assert f"'{shown}" in line or "path" in line
     content = as_xlsx(row)
@@ -126,18 +126,18 @@ def test_text_that_could_be_a_formula_is_text(text: str) -> None:
         assert not [name for name in archive.namelist() if b"<f>" in archive.read(name) or b"<f " in archive.read(name)]
 
 
-@pytest.mark.parametrize("text", CELLS_WITHIN)
-def test_a_cell_within_a_cell_is_no_formula_either(text: str) -> None:
+@pytest.mark.parametrize("text", TEXTS_WITH_SEPARATORS)
+def test_formula_after_a_separator_within_a_cell_stays_text(text: str) -> None:
     row = extraction({"field": text})
-    shown = rows(as_csv(row, None))[1][1]
+    shown = parse_csv(as_csv(row, None))[1][1]
     assert not re.search('[;\t\r\n][\\s"]*[=+@＝]', shown) and shown.replace("'", "") == text.replace("'", "")
     assert openpyxl.load_workbook(io.BytesIO(as_xlsx(row)))["Fields"]["B2"].value == text
 
 
-def test_numbers_stay_numbers_also_below_nought_and_text_of_digits_stays_text() -> None:
+def test_numbers_stay_numbers_and_digits_stay_text() -> None:
     values = {"a": -5, "b": -0.25, "c": "0049", "d": 1e300, "e": 2**60, "f": "1e5", "g": "#N/A", "h": "5-3 x@y a=b"}
     row = extraction(values)
-    assert [line[1] for line in rows(as_csv(row, None))[1:]] == [
+    assert [line[1] for line in parse_csv(as_csv(row, None))[1:]] == [
         "-5", "-0.25", "0049", "1e+300", "1152921504606846976", "1e5", "#N/A", "5-3 x@y a=b",
     ]  # fmt: skip
     book = openpyxl.load_workbook(io.BytesIO(as_xlsx(row)))
@@ -147,80 +147,80 @@ def test_numbers_stay_numbers_also_below_nought_and_text_of_digits_stays_text() 
     assert [cell.data_type for cell in cells] == ["n", "n", "s", "n", "s", "s", "s", "s"]
 
 
-def test_what_a_workbook_cannot_hold_is_made_to_fit() -> None:
+def test_values_that_excel_cannot_store_are_adapted() -> None:
     row = extraction({"control": "a\x01b\ud800", "long": "x" * 40_000})
-    body = sheets(as_xlsx(row))["Fields"]
+    body = parse_sheets(as_xlsx(row))["Fields"]
     assert body[1][1] == "a\ufffdb\ufffd" and len(body[2][1]) == 32_001
-    assert rows(as_csv(row, None))[1][1] == "a\ufffdb\ufffd"
+    assert parse_csv(as_csv(row, None))[1][1] == "a\ufffdb\ufffd"
 
 
-def test_titles_of_sheets_are_titles_whatever_the_list_is_called() -> None:
+def test_sheet_titles_are_valid_and_unique() -> None:
     names = ["Fields", "fields", "a/b:c*?[]\\", "x" * 40, "x" * 41, "'", "history", "=1", "a\uffff"]
     row = extraction({name: [{"a": 1}] for name in names})
-    titles = list(sheets(as_xlsx(row)))
+    titles = list(parse_sheets(as_xlsx(row)))
     assert len({title.casefold() for title in titles}) == len(titles) == len(names) + 1
     assert all(0 < len(title) <= 31 and not re.search(r"[\[\]:*?/\\']", title) for title in titles)
     assert "history" not in titles
 
 
-def test_thousands_of_leaves_and_lists_stay_within_bounds() -> None:
+def test_number_of_sheets_and_columns_is_limited() -> None:
     fields: dict[str, Any] = {"items": [{f"k{at}": at, "n": at} for at in range(300)]}
     fields |= {f"list{at}": [{"a": 1}] for at in range(100)}
     row = extraction(fields)
-    found_sheets = sheets(as_xlsx(row))
+    found_sheets = parse_sheets(as_xlsx(row))
     assert len(found_sheets["Fields"]) == 701 and len(found_sheets) == 51
     assert len(found_sheets["items"]) == 301 and len(found_sheets["items"][0]) == 201
-    assert len(rows(as_csv(row, None))) == 701
+    assert len(parse_csv(as_csv(row, None))) == 701
 
 
 @pytest.mark.parametrize(
-    "given",
+    "evidence",
     [None, [], {"state": ["found"]}, {"state": "=1", "page": "1", "quote": 5}, {"page": True}, {"boxes": "x"}],
 )  # fmt: skip
-def test_evidence_that_is_none_is_left_out(given: Any) -> None:
-    row = extraction({"a": 1}, evidence={"a": given}, confidence_scores={"a": "high"}, locks=[], proposals=None)
-    assert rows(as_csv(row, None))[1] == ["a", "1", "", "", "", "", "", "", ""]
+def test_malformed_evidence_is_left_out(evidence: Any) -> None:
+    row = extraction({"a": 1}, evidence={"a": evidence}, confidence_scores={"a": "high"}, locks=[], proposals=None)
+    assert parse_csv(as_csv(row, None))[1] == ["a", "1", "", "", "", "", "", "", ""]
 
 
 @pytest.mark.parametrize(
     "box", [[0, 0, 2, 1], [0.5, 0, 0.4, 1], [0, 0, 1, float("nan")], ["0", 0, 1, 1], [0, 0, 1], "0011", None]
 )
-def test_a_box_off_the_page_is_none_and_there_is_an_end_to_boxes(box: list[float]) -> None:
-    on_it = [0.1, 0.1, 0.2, 0.2]
-    row = extraction({"a": 1}, evidence={"a": {"state": "found", "page": 1, "boxes": [box, *[on_it] * 200]}})
+def test_boxes_off_the_page_are_dropped_and_boxes_are_limited(box: list[float]) -> None:
+    valid_box = [0.1, 0.1, 0.2, 0.2]
+    row = extraction({"a": 1}, evidence={"a": {"state": "found", "page": 1, "boxes": [box, *[valid_box] * 200]}})
     assert leaves_of(row)[0].boxes == [(0.1, 0.1, 0.2, 0.2)] * 99
 
 
-def test_rows_stand_in_the_order_of_the_page_and_those_of_one_thing_together() -> None:
+def test_rows_are_in_page_order_and_grouped_by_object() -> None:
     def line(y: float) -> dict[str, object]:
-        return found(1, [0.1, y, 0.2, y + 0.01])
+        return found_evidence(1, [0.1, y, 0.2, y + 0.01])
 
     row = extraction(
         {"b": 1, "items": [{"p": 1, "q": 2}, {"p": 3, "q": 4}], "total": 9, "vendor": {"x": 1, "y": 2}},
         evidence={"total": line(0.9), "items[1].q": line(0.3), "vendor.y": line(0.1), "vendor.x": line(0.95)},
     )
     names = [cells[0] for cells in csv.reader(io.StringIO(as_csv(row, None).decode("utf-8-sig")))]
-    together = ["vendor.y", "vendor.x", "items[0].p", "items[0].q", "items[1].q", "items[1].p"]
-    assert names == ["path", *together, "total", "b"]
+    grouped = ["vendor.y", "vendor.x", "items[0].p", "items[0].q", "items[1].q", "items[1].p"]
+    assert names == ["path", *grouped, "total", "b"]
 
 
-def test_what_is_wrong_stands_beside_the_value_or_in_a_row_of_its_own() -> None:
+def test_problems_are_in_the_row_of_their_value() -> None:
     row = extraction({"total": "x", "items": [{"price": 1}, {"price": "=2"}]}) | {
         "valid": False,
         "problems": [
-            {"path": "total", "code": "type", "message": "total: a number is wanted"},
+            {"path": "total", "code": "type", "message": "total: must be a number"},
             {"path": "total", "code": "equals", "message": "they must be equal"},
             {"path": "items[1].price", "code": "type", "message": "=wrong"},
             {"path": "number", "code": "required", "message": "number: is missing"},
         ],
     }
-    by_path = {path: said for path, *_, said in rows(as_csv(row, None))[1:]}
+    by_path = {path: problem for path, *_, problem in parse_csv(as_csv(row, None))[1:]}
     assert by_path == {
-        "total": "total: a number is wanted; they must be equal",
+        "total": "total: must be a number; they must be equal",
         "items[0].price": "",
         "items[1].price": "'=wrong",
         "number": "number: is missing",
     }
-    assert [line[-1] for line in rows(as_csv(row, "items"))] == ["problem", "", "'=wrong"]
-    assert sheets(as_xlsx(row))["Fields"][0][-1] == "problem"
-    assert [line[-1] for line in sheets(as_xlsx(row))["items"]] == ["problem", None, "=wrong"]
+    assert [line[-1] for line in parse_csv(as_csv(row, "items"))] == ["problem", "", "'=wrong"]
+    assert parse_sheets(as_xlsx(row))["Fields"][0][-1] == "problem"
+    assert [line[-1] for line in parse_sheets(as_xlsx(row))["items"]] == ["problem", None, "=wrong"]

@@ -1,4 +1,4 @@
-"""An extraction as the store answers it, with whatever fields a test needs."""
+"""An extraction as the store returns it, with any fields."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def extraction(fields: dict[str, Any], **rest: Any) -> dict[str, Any]:
     }
 
 
-def found(page: int, *boxes: list[float], quote: str | None = None) -> dict[str, Any]:
+def found_evidence(page: int, *boxes: list[float], quote: str | None = None) -> dict[str, Any]:
     return {"state": "found", "match": "exact", "page": page, "boxes": list(boxes), "quote": quote, "location_count": 1}
