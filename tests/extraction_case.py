@@ -43,7 +43,7 @@ from fieldmark.stores import documents, extractions, runs, tool_calls
 from fieldmark.stores.rows import PageRow
 from fieldmark.stores.runs import RunOptions, Subject
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
+from fieldmark.tools.ledger import StartedBy, ToolCall, ToolOutcome, execute
 from fieldmark.tools.toolset import RunTools, hash_of
 from page_words import words_of
 
@@ -132,7 +132,7 @@ class ExtractionCase:
         call_id = f"call-{uuid4()}"
         await self.record_call(context, name, arguments, call_id)
         return await execute(
-            EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY
+            EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), by=StartedBy.POLICY
         )
 
     async def set_fields(self, fields: dict[str, Any]) -> None:

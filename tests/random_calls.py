@@ -59,7 +59,7 @@ from fieldmark.services.evidence import DocumentIndexes
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite
 from fieldmark.services.organisations import scope_of_user
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
+from fieldmark.tools.ledger import StartedBy, ToolCall, ToolOutcome, execute
 
 STEPS = 40
 """Of one extraction. Then comes a new one."""
@@ -200,7 +200,7 @@ class Play:
 
     async def _execute(self, context: RunContext, name: str, call_id: str, arguments: dict[str, Any]) -> ToolOutcome:
         call = ToolCall(name, call_id, arguments)
-        return await execute(EXTRACTION.create_tools(context), context, call, by=By.POLICY)
+        return await execute(EXTRACTION.create_tools(context), context, call, by=StartedBy.POLICY)
 
     async def _call(self, context: RunContext, before: Any, call: tuple[str, dict[str, Any]], end: str) -> None:
         name, arguments = call
@@ -264,7 +264,7 @@ class Play:
             before = await self._row()
         if how == "dies":
             self._database.armed = random.Random(str(context.run_id)).randrange(3)
-        decision = decisions.Decision("asked", how != "reject")
+        decision = decisions.ApprovalDecision("asked", how != "reject")
         try:
             try:
                 await decisions.decide(self._database, self._case.scope, context.run_id, decision)

@@ -13,7 +13,7 @@ from extraction_case import document_with_pages, until
 from fieldmark.agents.extraction.offline import answer as answer_by_rules
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import Call, call, raw_call, text
-from fieldmark.runs.lifecycle.decisions import Decision, decide
+from fieldmark.runs.lifecycle.decisions import ApprovalDecision, decide
 from fieldmark.stores import extractions
 from fieldmark.testing.script import Script, repeat_forever
 from warm_pool import warm_pool
@@ -153,7 +153,7 @@ async def test_completion_asks_unless_the_values_were_approved(case, approved):
     kind, save, done = call("identify_document", {"document_type": "invoice"}), *extraction_calls()[1:]
     script = Script([[kind], [save], [done]])
     waiting = await case.execute_run(script, approval="ask")
-    await decide(case.database, case.scope, waiting.run_id, Decision(save.id, approved=approved))
+    await decide(case.database, case.scope, waiting.run_id, ApprovalDecision(save.id, approved=approved))
     ended = await case.execute_run(script, waiting.run_id)
     assert case.extraction()["document_type"] == "invoice"
     assert (ended.state["status"], case.extraction()["status"]) == (
@@ -175,7 +175,7 @@ async def test_an_approved_completion_ends_the_run_without_the_model(case):
     waiting = await case.execute_run(script, approval="ask")
     assert waiting.state["status"] == "awaiting_approval"
     seen = waiting.ledger[0]
-    decision = Decision(seen["id"], approved=True)
+    decision = ApprovalDecision(seen["id"], approved=True)
     await decide(case.database, case.scope, waiting.run_id, decision)
     ended = await case.execute_run(script, waiting.run_id)
     assert (ended.state["status"], ended.state["answer"], ended.requests) == ("completed", "Two fields.", [])

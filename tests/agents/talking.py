@@ -14,7 +14,7 @@ from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.stores import runs, threads
 from fieldmark.stores.runs import RunOptions, Subject
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
+from fieldmark.tools.ledger import StartedBy, ToolCall, ToolOutcome, execute
 
 SCHEMA = {
     "type": "object",
@@ -57,7 +57,7 @@ class Talk:
         call_id = f"call-{uuid4()}"
         await self.case.record_call(context, name, arguments, call_id)
         return await execute(
-            self.agent.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY
+            self.agent.create_tools(context), context, ToolCall(name, call_id, arguments), by=StartedBy.POLICY
         )
 
     async def preview(self, context: RunContext, name: str, /, **arguments: Any) -> Any:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from rich.console import Console
 
-from fieldmark.cli.client import Client, Refused
+from fieldmark.cli.client import Client, ErrorResponse
 from fieldmark.cli.follow import Follower, Runs
 from fieldmark.settings import Settings
 
@@ -68,7 +68,7 @@ async def test_restarting_service_is_retried():
 @pytest.mark.parametrize(("status", "code"), [(404, "not_found"), (410, "events_forgotten"), (401, "key_revoked")])
 async def test_permanent_error_is_not_retried(status, code):
     async with client_with_responses(problem(status, code)) as (client, asked):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(ErrorResponse) as refused:
             await Runs(client, Console(stderr=True).status("")).follow_to_end(RUN)
     assert refused.value.reason == code and len(asked) == 1
 
@@ -78,7 +78,7 @@ async def test_full_queue_is_retried_and_a_closed_one_is_not():
     async with client_with_responses(*answers) as (client, asked):
         runs = Runs(client, Console(stderr=True).status(""))
         assert await runs.start("extract", {}) == RUN
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(ErrorResponse) as refused:
             await runs.start("extract", {})
     assert refused.value.reason == "queue_closed" and len(asked) == 3
 

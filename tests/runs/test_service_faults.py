@@ -10,7 +10,7 @@ from child_processes import cli_processes
 from extraction_case import FinishedRun, tool_results
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.runs.billing.prices import Prices, Tokens
+from fieldmark.runs.billing.prices import Prices, TokenUsage
 from fieldmark.runs.engine.options import ModelService
 from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.run import Runner
@@ -143,7 +143,7 @@ async def test_fallback_model_answers_for_an_overloaded_model_and_is_charged(cas
     retries = [event["retry"] for event in case.events(run_id) if "retry" in event]
     assert "claude-sonnet-5" in retries[-1] and "claude-haiku-4-5" in retries[-1]
     charged, _ = case.sql("select * from public.usage where run_id = %s order by created_at", run_id)
-    tokens = Tokens(charged["input_tokens"], charged["output_tokens"])
+    tokens = TokenUsage(charged["input_tokens"], charged["output_tokens"])
     assert charged["model"] == "claude-haiku-4-5"
     assert charged["cost_usd"] == prices.of("claude-haiku-4-5").of(tokens) != prices.of("claude-sonnet-5").of(tokens)
     # The journal names the model that answered. A person's change has none.

@@ -221,7 +221,7 @@ async def test_correction_writes_values_of_its_message_and_proposes_the_rest(cas
 
 async def test_preview_of_a_document_type_shows_a_change_only(case):
     async with case.database.as_user(case.scope) as conn:
-        await extractions.identify(conn, case.extraction_id, "invoice", AGENT)
+        await extractions.set_document_type(conn, case.extraction_id, "invoice", AGENT)
         for document_type, changes in (("receipt", [("document_type", "invoice", "receipt")]), ("invoice", [])):
             shown = await extractions.preview_type(conn, case.extraction_id, document_type, AGENT)
             assert [(one.path, one.old, one.new) for one in shown.changes] == changes

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from extraction_case import document_with_pages
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
-from fieldmark.tools.ledger import By, ToolCall, execute
+from fieldmark.tools.ledger import StartedBy, ToolCall, execute
 from fieldmark.tools.toolset import MAX_RESULT_BYTES
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +23,10 @@ _HEADER = re.compile(r"--- page (\d+) of \d+ ---\n")
 
 async def read(context, **arguments):
     return await execute(
-        EXTRACTION.create_tools(context), context, ToolCall("get_document_text", "call-1", arguments), by=By.POLICY
+        EXTRACTION.create_tools(context),
+        context,
+        ToolCall("get_document_text", "call-1", arguments),
+        by=StartedBy.POLICY,
     )
 
 
@@ -139,7 +142,10 @@ async def test_invalid_page_ranges_are_rejected(lay, pages):
 
 async def search(context, query: str):
     return await execute(
-        EXTRACTION.create_tools(context), context, ToolCall("search_document", "call-1", {"query": query}), by=By.POLICY
+        EXTRACTION.create_tools(context),
+        context,
+        ToolCall("search_document", "call-1", {"query": query}),
+        by=StartedBy.POLICY,
     )
 
 
@@ -169,6 +175,6 @@ async def test_search_query_is_literal_text(lay):
 async def test_result_marks_embedded_einvoice_pages(lay) -> None:
     context = await lay(["Total 1,00", "a.Total: 1.00", "b " * 30_000], einvoice_pages=(2, 3))
     everything = await read(context)
-    assert (everything.code, everything.data["for_machines_from"]) == ("more", 2)
+    assert (everything.code, everything.data["xml_pages_from"]) == ("more", 2)
     assert (await read(context, pages="1")).data is None
-    assert (await read(context, pages="3-")).data["for_machines_from"] == 3
+    assert (await read(context, pages="3-")).data["xml_pages_from"] == 3

@@ -14,7 +14,7 @@ from fieldmark.domain.statuses import CallStatus
 from fieldmark.errors import Fenced
 from fieldmark.stores import extractions, tool_calls
 from fieldmark.tools.errors import ModelRetry, ToolFailed
-from fieldmark.tools.ledger import By, ToolCall, execute
+from fieldmark.tools.ledger import StartedBy, ToolCall, execute
 from fieldmark.tools.toolset import Action, RunTools, Tool, ToolEffect, ToolInput, ToolResult, Toolset, hash_of
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +28,9 @@ async def context(case):
 
 
 async def call(context, name="update_field", call_id: str | None = "call-1", arguments=TOTAL):
-    return await execute(EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY)
+    return await execute(
+        EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), by=StartedBy.POLICY
+    )
 
 
 async def test_approved_call_is_written_and_recorded(case, context):
@@ -181,7 +183,9 @@ def tools(context, failing: Exception | None) -> RunTools:
 
 async def write_and(case, context, failing: Exception | None):
     await case.record_call(context, "write_and_fail", {}, "call-1")
-    return await execute(tools(context, failing), context, ToolCall("write_and_fail", "call-1", {}), by=By.POLICY)
+    return await execute(
+        tools(context, failing), context, ToolCall("write_and_fail", "call-1", {}), by=StartedBy.POLICY
+    )
 
 
 async def test_successful_tool_call_is_one_transaction(case, context):
@@ -211,7 +215,10 @@ async def test_lost_connection_records_nothing(case, context):
     await case.record_call(context, "write_and_fail", {}, "call-1")
     with pytest.raises(asyncio.CancelledError):
         await execute(
-            tools(context, asyncio.CancelledError()), context, ToolCall("write_and_fail", "call-1", {}), by=By.POLICY
+            tools(context, asyncio.CancelledError()),
+            context,
+            ToolCall("write_and_fail", "call-1", {}),
+            by=StartedBy.POLICY,
         )
     assert case.ledger(context.run_id)[0]["status"] == "approved" and case.extraction()["version"] == 0
 

@@ -36,7 +36,7 @@ Calls: TypeAlias = list[tuple[str, JsonObject]]
 """Tools and their arguments."""
 
 
-class Done(NamedTuple):
+class FinishedCall(NamedTuple):
     """A finished call: its result as text, and its code and data."""
 
     tool: str
@@ -62,16 +62,16 @@ class RuleTurn:
     task: str
     message: str | None
     texts: dict[str, str]
-    done: list[Done]
+    done: list[FinishedCall]
 
-    def call(self, tool: str, arguments: JsonObject | None = None, why: str = "") -> Done:
+    def call(self, tool: str, arguments: JsonObject | None = None, why: str = "") -> FinishedCall:
         """Return the result of the rule's next call. Raise NeedsCalls if it was not made yet."""
         return self.calls([(tool, arguments or {})], why)[0]
 
-    def calls(self, wanted: Calls, why: str = "") -> list[Done]:
+    def calls(self, wanted: Calls, why: str = "") -> list[FinishedCall]:
         """Return the results of the rule's next calls, up to the first that failed. The model makes all of them in one
         message."""
-        found: list[Done] = []
+        found: list[FinishedCall] = []
         for number, (tool, _) in enumerate(wanted):
             at = next((at for at, one in enumerate(self.done) if one.tool == tool), None)
             if at is None:
@@ -83,14 +83,14 @@ class RuleTurn:
         return found
 
 
-def follow(body: Body, tools: set[str], rules: Callable[[RuleTurn], str]) -> list[Block] | None:
+def next_message(body: Body, tools: set[str], rules: Callable[[RuleTurn], str]) -> list[Block] | None:
     """Return the model's next message: calls, or the final text of the rules. Return None if the request does not
     offer the agent's tools."""
     if not tools <= {strip_prefix(str(tool.get("name"))) for tool in objects_in(body, "tools")}:
         return None
     task, done = _conversation(body)
     texts, own = _foreign(task)
-    decided = [Done(tool, said, status != "done", "ok", {}) for tool, _, status, said in _DECIDED.findall(own)]
+    decided = [FinishedCall(tool, said, status != "done", "ok", {}) for tool, _, status, said in _DECIDED.findall(own)]
     try:
         return [text(f"{rules(RuleTurn(own, tagged(own, 'message'), texts, [*decided, *done]))} {NOTE}")]
     except NeedsCalls as step:
@@ -100,9 +100,9 @@ def follow(body: Body, tools: set[str], rules: Callable[[RuleTurn], str]) -> lis
         return [*([text(step.why)] if step.why else []), *(call(*one) for one in calls)]
 
 
-def _conversation(body: Body) -> tuple[str, list[Done]]:
+def _conversation(body: Body) -> tuple[str, list[FinishedCall]]:
     """Return the task (the first user message, or the last one written by a person) and the calls made since."""
-    task, done, calls = "", list[Done](), dict[str, str]()
+    task, done, calls = "", list[FinishedCall](), dict[str, str]()
     for message in objects_in(body, "messages"):
         blocks = objects_in(message, "content") or [{"text": message.get("content")}]
         words = _words(blocks)
@@ -118,7 +118,7 @@ def _conversation(body: Body) -> tuple[str, list[Done]]:
                 outcome = json_object(found[1]) if found else {}
                 said = said[: found.start()] if found and outcome else said
                 code, data = str(outcome.get("code", "ok")), as_object(outcome.get("data"))
-                done.append(Done(tool, said, bool(block.get("is_error")), code, data))
+                done.append(FinishedCall(tool, said, bool(block.get("is_error")), code, data))
     return task, done
 
 
@@ -154,11 +154,11 @@ def _foreign(task: str) -> tuple[dict[str, str], str]:
         return {}, task
     word = boundary[1]
     part = re.compile(rf"(?ms)^\[{word} ([\w ]+) begins\]\n(.*?)^\[{word} \1 ends\]$")
-    page = re.compile(rf"^\[{word} (page \d+ of \d+(?:, for machines)?)\]$", re.MULTILINE)
+    page = re.compile(rf"^\[{word} (page \d+ of \d+(?:, embedded XML)?)\]$", re.MULTILINE)
     return {kind: page.sub(r"--- \1 ---", said) for kind, said in part.findall(task)}, part.sub("", task)
 
 
-def places_of(value: JsonValue, keys: paths.Path = ()) -> dict[paths.Path, JsonValue]:
+def values_by_path(value: JsonValue, keys: paths.Path = ()) -> dict[paths.Path, JsonValue]:
     """Return every path in a value, with the value at that path."""
     inner: Iterable[tuple[str | int, JsonValue]] = ()
     if isinstance(value, dict):
@@ -166,7 +166,9 @@ def places_of(value: JsonValue, keys: paths.Path = ()) -> dict[paths.Path, JsonV
     elif isinstance(value, list):
         inner = enumerate(value)
     return {
-        at: one for key, item in inner for at, one in [((*keys, key), item), *places_of(item, (*keys, key)).items()]
+        at: one
+        for key, item in inner
+        for at, one in [((*keys, key), item), *values_by_path(item, (*keys, key)).items()]
     }
 
 
@@ -226,9 +228,9 @@ def _typed(said: str, old: JsonValue, keys: paths.Path) -> JsonValue:
     return dated[0] if dated and dated[1] == said else said
 
 
-def without_machine_pages(read: Done) -> tuple[str, str]:
-    """Return what was read of the pages that a person sees, and the pages for machines: those hold paths, which would
-    pass for labels."""
-    first = read.data.get("for_machines_from")
+def split_xml_pages(read: FinishedCall) -> tuple[str, str]:
+    """Return the text of the printed pages, and that of the embedded e-invoice (XML). The XML pages contain paths,
+    which would be mistaken for labels."""
+    first = read.data.get("xml_pages_from")
     found = re.search(rf"^--- page {first} of ", read.answer, re.MULTILINE) if isinstance(first, int) else None
     return (read.answer, "") if found is None else (read.answer[: found.start()], read.answer[found.start() :])

@@ -22,7 +22,7 @@ from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import ToolOutcome
-from fieldmark.tools.toolset import Answer, RunTools, Toolset
+from fieldmark.tools.toolset import RunAnswer, RunTools, Toolset
 
 Request = TypeVar("Request", bound=BaseModel)
 TaskInput = TypeVar("TaskInput", bound=BaseModel)
@@ -89,7 +89,7 @@ class Task(Generic[Request, TaskInput]):
     message: Callable[[TaskInput], str] | None = None
     # Makes the answer of a run whose agent found none, without a model. The code says why. With a fallback, only a
     # call that ends the run counts as an answer. The last question comes first, if there is one.
-    fallback: Callable[[RunContext, TaskInput, FallbackCode], Awaitable[Answer]] | None = None
+    fallback: Callable[[RunContext, TaskInput, FallbackCode], Awaitable[RunAnswer]] | None = None
     last_question: LastQuestion[TaskInput] | None = None
     # Records in the run's thread that the run failed or was cancelled, with the code of the reason.
     on_failure: Callable[[Connection, RunContext, str], Awaitable[None]] | None = None

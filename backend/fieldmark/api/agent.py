@@ -250,7 +250,9 @@ async def decide_call(
         runtime.database,
         scope,
         body.run_id,
-        decisions.Decision(decision.call_id, decision.approved, decision.input, decision.reason, decision.approve_rest),
+        decisions.ApprovalDecision(
+            decision.call_id, decision.approved, decision.input, decision.reason, decision.approve_rest
+        ),
     )
     if not body.wait:
         return await _accepted_response(runtime, scope, body.run_id)

@@ -179,7 +179,7 @@ async def serve_app(app: FastAPI, listener: socket.socket) -> None:
         limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=2,
     )
-    server = _Server(config)
+    server = _HttpServer(config)
     serving = asyncio.create_task(server.serve([listener]), name="server")
     try:
         await asyncio.shield(serving)
@@ -189,7 +189,7 @@ async def serve_app(app: FastAPI, listener: socket.socket) -> None:
         raise
 
 
-class _Server(uvicorn.Server):
+class _HttpServer(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Generator[None]:
         """Leave signals to the command, which has more to close than this server."""

@@ -229,7 +229,7 @@ class UnmappedCount(BaseModel):
     count: int
 
 
-class Unmapped(BaseModel):
+class UnmappedPage(BaseModel):
     """The numbers and dates that no field contains."""
 
     version: int = Field(description="The extraction's version that the fields are from.")
@@ -474,7 +474,7 @@ async def delete_extraction(extraction_id: UUID, conn: Conn) -> None:
 @router.patch("/{extraction_id}", response_model=ChangedExtraction)
 async def set_document_type(body: DocumentType, change: TheChange) -> Response:
     """Set the document's type. Agents then change it only if you ask for it."""
-    return await change.make(lambda conn: extractions.identify(conn, change.id, body.document_type))
+    return await change.make(lambda conn: extractions.set_document_type(conn, change.id, body.document_type))
 
 
 @router.get("/{extraction_id}/problems")
@@ -502,7 +502,7 @@ async def list_readings(row: TheExtraction, scope: TheScope, runtime: TheRuntime
             rule=one.reading.kind,
             location=FieldLocation.of(one.location),
         )
-        for one in await extractions.readings(runtime.database, scope, row)
+        for one in await extractions.find_rule_fixes(runtime.database, scope, row)
     ]
     return RuleReadings(version=row.version, items=items)
 
@@ -513,11 +513,11 @@ async def list_unmapped(
     scope: TheScope,
     runtime: TheRuntime,
     page: Annotated[int, Query(ge=1, le=2**31 - 1, description="The first page to list.")] = 1,
-) -> Unmapped:
+) -> UnmappedPage:
     """List the numbers and dates in the document that no field contains, so that a person sees what was missed. A value
     maps every location that matches it."""
     part = await unmapped(runtime.database, scope, row, page)
-    return Unmapped(
+    return UnmappedPage(
         version=row.version,
         items=[UnmappedItem.of(one) for one in part.items],
         pages=[UnmappedCount(page=page, count=count) for page, count in part.counts],

@@ -18,7 +18,7 @@ from fieldmark.api.streams import STREAM, Deltas, event_stream, parse_last_event
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import BadRequest, EventsExpired
 from fieldmark.runs.lifecycle import decisions
-from fieldmark.runs.lifecycle.views import Run, described, listed
+from fieldmark.runs.lifecycle.views import Run, to_run, to_runs
 from fieldmark.stores import runs
 
 router = Routes(prefix="/api/runs", tags=["runs"])
@@ -48,7 +48,7 @@ async def list_runs(
     """List your own runs. With `status=awaiting_approval` also those that you may approve."""
     filters = runs.RunFilter(task, document_id, extraction_id, filename, since, until)
     page = await runs.list_runs(conn, scope, status=status, limit=limit, before=before, filters=filters)
-    return ListPage[Run](items=await listed(conn, page.items), next=page.next)
+    return ListPage[Run](items=await to_runs(conn, page.items), next=page.next)
 
 
 @router.post("/{run_id}/cancel", status_code=202)
@@ -62,7 +62,7 @@ async def cancel_run(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> Run:
 @router.get("/{run_id}")
 async def get_run(run_id: UUID, scope: TheScope, conn: Conn) -> Run:
     """Return a run in its current state."""
-    return await described(conn, await runs.find(conn, run_id))
+    return await to_run(conn, await runs.find(conn, run_id))
 
 
 @router.get("/{run_id}/proposed", response_model=ProposedFields)

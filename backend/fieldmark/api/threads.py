@@ -16,7 +16,7 @@ from fieldmark.api.shared_types import STORABLE, Before, Limit, ListPage, Reques
 from fieldmark.domain.values import value_problem
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
-from fieldmark.runs.lifecycle.views import Turn, turns
+from fieldmark.runs.lifecycle.views import Turn, to_turns
 from fieldmark.stores import threads
 from fieldmark.stores.threads import ThreadFilter, ThreadRow
 
@@ -107,7 +107,7 @@ async def get_thread(
     """Return one of your threads, or one that is shared with you, with a page of its turns."""
     row = await threads.find(conn, thread_id)
     page = await threads.turns(conn, thread_id, limit=limit, before=before)
-    items = await turns(conn, page.items)
+    items = await to_turns(conn, page.items)
     start = {} if row.document_id is None else await threads.starting_state(conn, row.document_id)
     state: dict[str, JsonValue] = {name: str(one) for name, one in start.items() if one is not None}
     return Thread(**dict(_summary(scope, row)), working_state=state | row.working_state, turns=items, next=page.next)

@@ -15,7 +15,7 @@ from fieldmark.cli.evaluate import evaluate
 from fieldmark.cli.export import export
 from fieldmark.cli.extract import correct, extract
 from fieldmark.cli.keys import key
-from fieldmark.cli.process import on_its_streams
+from fieldmark.cli.process import standard_streams
 from fieldmark.cli.proposals import accept, organisation, propose, reject
 from fieldmark.cli.runs import approve, cancel, runs
 from fieldmark.cli.schema_changes import apply, diff
@@ -75,5 +75,5 @@ def _options(
 
 def main() -> None:
     """The entry point of `fieldmark`."""
-    with on_its_streams():
+    with standard_streams():
         _app(prog_name="fieldmark")

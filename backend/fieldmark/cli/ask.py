@@ -9,10 +9,10 @@ from uuid import UUID
 import typer
 from rich.status import Status
 
-from fieldmark.cli.client import Client, asked
+from fieldmark.cli.client import Client, run_with_client
 from fieldmark.cli.files import print_json
 from fieldmark.cli.follow import running, show_event
-from fieldmark.cli.process import FAILED, MISUSED, stop
+from fieldmark.cli.process import FAILED, MISUSED, exit_with
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, out, plain, steps
 from fieldmark.domain.document_filters import FieldCondition
@@ -40,7 +40,7 @@ def ask(
         body["thread_id"] = str(thread)
     if where or tag:
         body["filters"] = {"fields": [_condition(one) for one in where or ()], "tags": list(tag or ())}
-    run = asked(target, lambda client: _ask(client, body))
+    run = run_with_client(target, lambda client: _ask(client, body))
     answer = run["result"] or {"error": run["error"], "code": run["error_code"]}
     if not print_json(target, answer) and run["result"] is not None:
         _show(run["answer"], run["result"])
@@ -53,7 +53,7 @@ def _condition(text: str) -> dict[str, object]:
     try:
         return FieldCondition.parse(text).model_dump(mode="json")
     except Invalid as error:
-        stop(str(error), MISUSED)
+        exit_with(str(error), MISUSED)
 
 
 async def _ask(client: Client, body: Mapping[str, object]) -> Mapping[str, Any]:

@@ -26,7 +26,7 @@ _REJECT = ("r", "reject", "n", "no")
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class UserDecision:
     """A user's decision about a call. `arguments`: the edited arguments, if they were edited."""
 
     call_id: str
@@ -51,7 +51,7 @@ class TerminalUser:
         self._editor = editor
         self._read = b""
 
-    async def decide(self, pending: ProposedCall) -> Decision | None:
+    async def decide(self, pending: ProposedCall) -> UserDecision | None:
         """Ask until the user decides the call. Return None at the end of input, or if the user decides later."""
         show_pending_call(self._console, pending)
         while (line := await self._asked("Approve, reject, edit, or leave it for later? (a/r/e/l)")) is not None:
@@ -65,15 +65,15 @@ class TerminalUser:
                 return decision
         return None
 
-    async def decision(self, pending: ProposedCall, word: str, rest: str) -> Decision | None:
+    async def decision(self, pending: ProposedCall, word: str, rest: str) -> UserDecision | None:
         """Parse an answer into a decision. Print a hint and return None if it is not one."""
         if word in ("a", "approve", "y", "yes"):
-            return Decision(pending.call_id, True)
+            return UserDecision(pending.call_id, True)
         if word in _REJECT:
-            return Decision(pending.call_id, False, reason=rest[:_MAX_REASON_CHARACTERS] or None)
+            return UserDecision(pending.call_id, False, reason=rest[:_MAX_REASON_CHARACTERS] or None)
         if word in ("e", "edit"):
             arguments = await self._edited(pending, rest)
-            return None if arguments is None else Decision(pending.call_id, True, arguments)
+            return None if arguments is None else UserDecision(pending.call_id, True, arguments)
         self._console.print("Answer with a, r, e or l: one line, such as [bold]r It is the subtotal.[/bold]")
         return None
 

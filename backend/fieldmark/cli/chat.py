@@ -15,10 +15,10 @@ import typer
 from rich.status import Status
 
 from fieldmark.cli.asking import TerminalUser, show_pending_call
-from fieldmark.cli.client import Client, Refused, asked, said
+from fieldmark.cli.client import Client, ErrorResponse, error_text, run_with_client
 from fieldmark.cli.files import file_or_document, json_of, write
-from fieldmark.cli.follow import Follower, Runs, Waiting, cancel, running, show_event, warn
-from fieldmark.cli.process import CANNOT_WORK, FAILED, MISUSED, WAITS, stop
+from fieldmark.cli.follow import Follower, PendingDecision, Runs, cancel, running, show_event, warn
+from fieldmark.cli.process import CANNOT_WORK, FAILED, MISUSED, WAITS, exit_with
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, escape_control, out, plain, steps
 from fieldmark.domain.events import ProposedCall
@@ -42,8 +42,8 @@ def chat(
     current turn, not the conversation."""
     about = file_or_document(what)
     if isinstance(about, Path) and thread is not None:
-        stop("--thread goes with the id of the document that the conversation is about.", MISUSED)
-    code = asked(target, lambda client: _chat(client, about, thread, message, as_json=target.as_json))
+        exit_with("--thread goes with the id of the document that the conversation is about.", MISUSED)
+    code = run_with_client(target, lambda client: _chat(client, about, thread, message, as_json=target.as_json))
     if code:
         raise typer.Exit(code)
 
@@ -58,7 +58,7 @@ async def _chat(
         else:
             document = await client.get(f"/api/documents/{about}")
         steps().print(f"[bold]{plain(document['filename'])}[/bold]")
-        talk = _Talk(client, document["id"], runs.status, person, as_json=as_json)
+        talk = _ChatSession(client, document["id"], runs.status, person, as_json=as_json)
         if thread is not None:
             await talk.take_up(str(thread))
         runs.status.stop()
@@ -77,7 +77,7 @@ async def _lines(person: TerminalUser, messages: list[str] | None) -> AsyncGener
         yield line
 
 
-class _Talk:
+class _ChatSession:
     """One conversation at the terminal."""
 
     def __init__(
@@ -103,21 +103,21 @@ class _Talk:
         return WAITS if self._waiting is not None else FAILED if self._has_failed else 0
 
     @property
-    def _waiting(self) -> Waiting | None:
+    def _waiting(self) -> PendingDecision | None:
         return None if self._turn is None else self._turn.waiting
 
     async def take_up(self, thread_id: str) -> None:
         """Continue a conversation, including a call that waits in it."""
         thread = await self._client.get(f"/api/threads/{thread_id}", limit=SHOWN_TURNS)
         if thread["document_id"] != self._document_id:
-            stop("This conversation is about another document.", FAILED)
+            exit_with("This conversation is about another document.", FAILED)
         if not thread["mine"]:
-            stop("This conversation belongs to another user. Start your own, without --thread.", FAILED)
+            exit_with("This conversation belongs to another user. Start your own, without --thread.", FAILED)
         self._thread_id = thread_id
         self._show_turns(thread)
         last = thread["turns"][0] if thread["turns"] else None
         if last is not None and last["waits_for"] is not None:
-            waiting = Waiting(last["waiting_run_id"], ProposedCall.model_validate(last["waits_for"]))
+            waiting = PendingDecision(last["waiting_run_id"], ProposedCall.model_validate(last["waits_for"]))
             self._turn = Follower(self._client, self._status, last["run_id"], self._show, waiting)
             await self._turn.skip()
             self._show_waiting()
@@ -157,11 +157,11 @@ class _Talk:
         async with Runs(self._client, self._status) as runs:
             try:
                 run_id = await runs.start("chat", body)
-            except Refused as refused:
+            except ErrorResponse as refused:
                 if refused.exit_code == CANNOT_WORK:
                     raise
                 self._has_failed = True
-                err.print(f"[red]{plain(said(refused))}[/red]")
+                err.print(f"[red]{plain(error_text(refused))}[/red]")
                 return
             self._turn = Follower(self._client, self._status, run_id, self._show)
             await self._follow(self._turn)

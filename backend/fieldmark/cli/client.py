@@ -14,7 +14,16 @@ from typing import Any, Final, TypeGuard, TypeVar
 import httpx
 
 from fieldmark.cli import process
-from fieldmark.cli.process import CANNOT_WORK, FAILED, LOCAL_USER, MISUSED, at_once, read_settings, run, stop
+from fieldmark.cli.process import (
+    CANNOT_WORK,
+    FAILED,
+    LOCAL_USER,
+    MISUSED,
+    exit_with,
+    read_settings,
+    run,
+    without_spares,
+)
 from fieldmark.cli.target import NO_SERVICE, Target
 from fieldmark.cli.terminal import err
 from fieldmark.errors import FieldmarkError, Unavailable
@@ -24,10 +33,10 @@ Result = TypeVar("Result")
 
 _TIMEOUT: Final = httpx.Timeout(120, connect=10)
 _IDS_AT_ONCE: Final = 50  # in one address
-_OF_THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1")
+_LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 
 
-class Refused(FieldmarkError):
+class ErrorResponse(FieldmarkError):
     """An error response of the service. `answered` is the HTTP status, `reason` the error code."""
 
     def __init__(self, answered: int, reason: str, sentence: str) -> None:
@@ -116,7 +125,7 @@ class Client:
             some = ids[first : first + _IDS_AT_ONCE]
             try:
                 listed = await self.get("/api/documents", document_id=some, limit=len(some))
-            except Refused:
+            except ErrorResponse:
                 return {}
             found |= {one["id"]: one["filename"] for one in listed["items"]}
         return found
@@ -145,13 +154,13 @@ class Client:
 
 
 @asynccontextmanager
-async def opened(target: Target, settings: Settings) -> AsyncGenerator[Client]:
+async def open_client(target: Target, settings: Settings) -> AsyncGenerator[Client]:
     """Open a client of the service given on the command line or in the settings, or else of one in this process."""
     server = target.server or settings.server
     headers = {} if target.org is None else {"X-Org-Id": str(target.org)}
     if server is None:
         if target.key is not None:
-            stop("--key goes with --server.", MISUSED)
+            exit_with("--key goes with --server.", MISUSED)
         # Here: it takes long to import, and a service elsewhere has done it.
         from fieldmark.api.in_process import open_in_process
         from fieldmark.worker.jobs import working
@@ -164,38 +173,38 @@ async def opened(target: Target, settings: Settings) -> AsyncGenerator[Client]:
                 yield Client(http, lambda: working(own.runtime), settings, _options(org=target.org, user=target.user))
         return
     if target.user is not None:
-        stop("--user goes without --server: there the key says who asks.", MISUSED)
+        exit_with("--user goes without --server: there the key says who asks.", MISUSED)
     key = target.key or (settings.key.get_secret_value() if settings.key else None)
     if not key:
-        stop("--server needs a key: pass --key or set FIELDMARK_KEY.", MISUSED)
-    headers["Authorization"] = f"Bearer {_sendable(key)}"
-    async with httpx.AsyncClient(base_url=_address(server), headers=headers, timeout=_TIMEOUT) as http:
+        exit_with("--server needs a key: pass --key or set FIELDMARK_KEY.", MISUSED)
+    headers["Authorization"] = f"Bearer {_checked_key(key)}"
+    async with httpx.AsyncClient(base_url=_parse_url(server), headers=headers, timeout=_TIMEOUT) as http:
         yield Client(http, contextlib.nullcontext, settings, _options(org=target.org, server=target.server))
 
 
-def asked(target: Target, work: Callable[[Client], Awaitable[Result]]) -> Result:
+def run_with_client(target: Target, work: Callable[[Client], Awaitable[Result]]) -> Result:
     """Run a command with a client. An error response ends the command with its message and code."""
-    settings = at_once(read_settings("warning"))
+    settings = without_spares(read_settings("warning"))
 
     async def whole() -> Result:
         try:
-            async with opened(target, settings) as client:
+            async with open_client(target, settings) as client:
                 return await work(client)
-        except Refused as refused:
-            stop(said(refused), refused.exit_code)
+        except ErrorResponse as refused:
+            exit_with(error_text(refused), refused.exit_code)
 
     return run(whole())
 
 
-def said(refused: FieldmarkError) -> str:
+def error_text(refused: FieldmarkError) -> str:
     """Return the message of an error response with its code (docs/errors.md)."""
-    return f"{refused} [{refused.reason}]" if isinstance(refused, Refused) else str(refused)
+    return f"{refused} [{refused.reason}]" if isinstance(refused, ErrorResponse) else str(refused)
 
 
-def say_offline(client: Client) -> None:
+def print_offline_notice(client: Client) -> None:
     """Print a notice if the service in this process has no language model."""
     if client.working is not contextlib.nullcontext:
-        process.say_offline(client.settings)
+        process.print_offline_notice(client.settings)
 
 
 def _options(**given: object) -> str:
@@ -214,24 +223,24 @@ def _is_list(value: object) -> TypeGuard[list[object]]:
     return isinstance(value, list)
 
 
-def _address(server: str) -> httpx.URL:
+def _parse_url(server: str) -> httpx.URL:
     try:
         url = httpx.URL(server)
     except (httpx.InvalidURL, ValueError):
         url = httpx.URL()
     if url.scheme not in ("http", "https") or not re.fullmatch(r"[\w.:-]+", url.host):
-        stop(f"{server!r} is no address of a service: it begins with https://.", MISUSED)
+        exit_with(f"{server!r} is no address of a service: it begins with https://.", MISUSED)
     if url.userinfo or url.query or url.fragment:
-        stop("The service URL must not contain a user, ? or #. Pass the key in FIELDMARK_KEY.", MISUSED)
-    if url.scheme == "http" and url.host not in _OF_THIS_MACHINE:
+        exit_with("The service URL must not contain a user, ? or #. Pass the key in FIELDMARK_KEY.", MISUSED)
+    if url.scheme == "http" and url.host not in _LOOPBACK_HOSTS:
         err.print("[yellow]The key is sent without encryption: use https.[/yellow]")
     return url
 
 
-def _sendable(key: str) -> str:
+def _checked_key(key: str) -> str:
     # httpx would print the key in its complaint about it.
     if not (key.isascii() and key.isprintable()) or " " in key:
-        stop("The key contains invalid characters.", MISUSED)
+        exit_with("The key contains invalid characters.", MISUSED)
     return key
 
 
@@ -248,7 +257,7 @@ def _check(answer: httpx.Response) -> None:
         return
     try:
         problem = _json(answer.content)
-        refused = Refused(answer.status_code, str(problem["code"]), str(problem["detail"]))
+        refused = ErrorResponse(answer.status_code, str(problem["code"]), str(problem["detail"]))
     except (LookupError, TypeError):
         raise _no_service() from None
     raise refused
@@ -261,8 +270,8 @@ def _json(text: bytes | str) -> Any:
         raise _no_service() from None
 
 
-def _no_service() -> Refused:
-    return Refused(502, "unavailable", NO_SERVICE)
+def _no_service() -> ErrorResponse:
+    return ErrorResponse(502, "unavailable", NO_SERVICE)
 
 
 async def _events(answer: httpx.Response) -> AsyncIterator[tuple[int, dict[str, Any]]]:

@@ -14,7 +14,7 @@ from uuid import UUID
 import httpx
 import typer
 
-from fieldmark.cli.client import Client, Refused, asked, said
+from fieldmark.cli.client import Client, ErrorResponse, error_text, run_with_client
 from fieldmark.cli.files import print_json
 from fieldmark.cli.process import CANNOT_WORK, read_settings, run
 from fieldmark.cli.target import Target, command
@@ -55,7 +55,7 @@ def doctor(target: Target) -> None:
         checks = [Check("settings", State.FAILED, "\n".join(error.faults), "Correct the environment, or `.env`.")]
     else:
         settings = read_settings("error")
-        checks = asked(target, _look_elsewhere) if target.is_elsewhere else run(_look_here(settings))
+        checks = run_with_client(target, _look_elsewhere) if target.is_elsewhere else run(_look_here(settings))
     well = all(check.state is not State.FAILED for check in checks)
     if not print_json(target, {"ok": well, "checks": [asdict(check) for check in checks]}):
         _show(checks)
@@ -76,11 +76,11 @@ async def _look_elsewhere(client: Client) -> list[Check]:
     for name, path in (("service", "/readyz"), ("key", "/api/me")):
         try:
             answer = await client.get(path)
-        except Refused as refused:
+        except ErrorResponse as refused:
             fix = (
                 "Create another key, or use another one." if name == "key" else "Run `fieldmark doctor` on its machine."
             )
-            checks.append(Check(name, State.FAILED, said(refused), fix))
+            checks.append(Check(name, State.FAILED, error_text(refused), fix))
         except FieldmarkError as error:
             checks.append(Check(name, State.FAILED, str(error), "Check the address and that the service is running."))
             break

@@ -12,11 +12,11 @@ from uuid import UUID
 import typer
 
 from fieldmark.cli.asking import TerminalUser
-from fieldmark.cli.client import Client, Refused, asked, said
+from fieldmark.cli.client import Client, ErrorResponse, error_text, run_with_client
 from fieldmark.cli.files import print_json
 from fieldmark.cli.follow import show_extraction
-from fieldmark.cli.process import FAILED, MISUSED, stop
-from fieldmark.cli.schemas import kept
+from fieldmark.cli.process import FAILED, MISUSED, exit_with
+from fieldmark.cli.schemas import find_or_exit
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, out, plain, show_lines, steps
 
@@ -39,10 +39,10 @@ def documents(
     """List documents, newest first."""
 
     async def listed(client: Client) -> list[dict[str, Any]]:
-        tag_id = None if tag is None else (await kept(client, "tag", tag))["id"]
+        tag_id = None if tag is None else (await find_or_exit(client, "tag", tag))["id"]
         return await _all(client, "/api/documents", limit, {"parent_document_id": parent, "tag_id": tag_id})
 
-    found = asked(target, listed)
+    found = run_with_client(target, listed)
     if print_json(target, found):
         return
     rows = (
@@ -70,14 +70,14 @@ def show(
 ) -> None:
     """Show an extraction: fields, confidence and location."""
     if history and version is not None:
-        stop("Use either --history or --version.", MISUSED)
+        exit_with("Use either --history or --version.", MISUSED)
     path = f"/api/extractions/{extraction}"
     if history:
-        changes = asked(target, lambda client: _all(client, f"{path}/history", limit, {}))
+        changes = run_with_client(target, lambda client: _all(client, f"{path}/history", limit, {}))
         if not print_json(target, changes):
             show_lines(map(_change, changes), "No changes.")
         return
-    found, filename = asked(target, lambda client: _extraction(client, path, version))
+    found, filename = run_with_client(target, lambda client: _extraction(client, path, version))
     if not print_json(target, found):
         show_extraction(found, filename)
 
@@ -90,7 +90,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Delete documents, extractions or runs, with everything that belongs to them. This cannot be undone."""
-    left = asked(target, lambda client: _delete(client, target, kind, ids, yes=yes))
+    left = run_with_client(target, lambda client: _delete(client, target, kind, ids, yes=yes))
     if left:
         raise typer.Exit(FAILED)
 
@@ -103,7 +103,7 @@ def usage(
 ) -> None:
     """Show model usage by day and the remaining budget. Default: this month."""
     first, last = (None if day is None else day.date() for day in (since, until))
-    found = asked(target, lambda client: client.get("/api/usage", since=first, until=last))
+    found = run_with_client(target, lambda client: client.get("/api/usage", since=first, until=last))
     if print_json(target, found):
         return
     rows = (
@@ -149,14 +149,14 @@ async def _delete(client: Client, target: Target, kind: Kind, ids: list[UUID], *
     if not yes:
         what = f"{kind} {ids[0]}" if len(ids) == 1 else f"{len(ids)} {kind}s"
         if not await TerminalUser(err, None).agrees(f"Delete {what} with everything that belongs to it?"):
-            stop("Nothing was deleted. Answer y, or pass --yes.", FAILED)
+            exit_with("Nothing was deleted. Answer y, or pass --yes.", FAILED)
     for one in ids:
         try:
             await client.send("DELETE", f"/api/{kind}s/{one}")
-        except Refused as refused:
+        except ErrorResponse as refused:
             if refused.exit_code != FAILED:
                 raise
-            err.print(f"[red]✗[/red] {one}: {plain(said(refused))}")
+            err.print(f"[red]✗[/red] {one}: {plain(error_text(refused))}")
             left += 1
             continue
         if not print_json(target, [{"id": str(one), "deleted": True}]):

@@ -11,7 +11,16 @@ import typer
 from rich.table import Table
 
 from fieldmark.cli.files import check_out, json_of, print_json, read_object, read_schema, write
-from fieldmark.cli.process import FAILED, LOCAL_USER, MISUSED, opened, read_settings, run, say_offline, stop
+from fieldmark.cli.process import (
+    FAILED,
+    LOCAL_USER,
+    MISUSED,
+    exit_with,
+    open_service,
+    print_offline_notice,
+    read_settings,
+    run,
+)
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, out, plain, show_step, steps
 from fieldmark.errors import Invalid, SecondPersonNeeded
@@ -51,7 +60,7 @@ def evaluate(
 ) -> None:
     """Extract documents again and score the values: exact, equivalent, and found on the page."""
     if (folder is None) is not corrections:
-        stop("Pass a folder or --corrections.", MISUSED)
+        exit_with("Pass a folder or --corrections.", MISUSED)
     check_out(save)
     from fieldmark.evaluation.evaluate import cases_of, regressions
 
@@ -62,7 +71,9 @@ def evaluate(
             regressions(before, before, 0)  # what is no report is refused now, not when all has been read and paid for
         cases = None if folder is None else cases_of(folder)
     except (Invalid, OSError) as error:
-        stop(str(error) if isinstance(error, Invalid) else f"{baseline} cannot be read: {error.strerror}.", MISUSED)
+        exit_with(
+            str(error) if isinstance(error, Invalid) else f"{baseline} cannot be read: {error.strerror}.", MISUSED
+        )
     settings = read_settings("warning")
     report = run(_evaluate(settings, cases, wanted, instructions, target, tolerance if examples else None))
     if save is not None:
@@ -94,12 +105,12 @@ async def _evaluate(
 
     with steps().status("") as status:
         show_step(status, "Starting…")
-        async with opened(settings, target.user or LOCAL_USER, target.org) as (runtime, scope):
+        async with open_service(settings, target.user or LOCAL_USER, target.org) as (runtime, scope):
             try:
                 found = cases if cases is not None else await evaluation.corrected_cases(runtime, scope)
             except Invalid as fault:
-                stop(str(fault), FAILED)
-            say_offline(settings)
+                exit_with(str(fault), FAILED)
+            print_offline_notice(settings)
             async with working(runtime):
                 score = evaluation.evaluate
                 if examples_tolerance is not None:
@@ -114,7 +125,7 @@ async def _evaluate(
                         progress=lambda words: show_step(status, plain(words)),
                     )
                 except SecondPersonNeeded as refused:
-                    stop(f"{refused} [{refused.code}]", FAILED)
+                    exit_with(f"{refused} [{refused.code}]", FAILED)
 
 
 def _print_table(title: str, first: str, rows: dict[str, tuple[dict[str, int], dict[str, str]]]) -> None:

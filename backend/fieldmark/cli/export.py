@@ -9,9 +9,9 @@ from uuid import UUID
 
 import typer
 
-from fieldmark.cli.client import asked
+from fieldmark.cli.client import run_with_client
 from fieldmark.cli.files import check_out, write
-from fieldmark.cli.process import MISUSED, stop
+from fieldmark.cli.process import MISUSED, exit_with
 from fieldmark.cli.target import Target, command
 
 
@@ -29,11 +29,11 @@ def export(
     from fieldmark.services.exports.export import FORMATS
 
     if wanted not in FORMATS:
-        stop(f"Unknown format {wanted!r}. Choose from: {', '.join(FORMATS)}.", MISUSED)
+        exit_with(f"Unknown format {wanted!r}. Choose from: {', '.join(FORMATS)}.", MISUSED)
     if target.as_json and wanted != "json":
-        stop("Use either --json or --format.", MISUSED)
+        exit_with("Use either --json or --format.", MISUSED)
     if out is None and wanted == "xlsx" and sys.stdout.isatty():
-        stop("XLSX cannot be printed to a terminal. Pass a file with --out.", MISUSED)
+        exit_with("XLSX cannot be printed to a terminal. Pass a file with --out.", MISUSED)
     check_out(out)
     path = f"/api/extractions/{extraction}/export"
-    write(asked(target, lambda client: client.file(path, format=wanted, list=list_name)), out)
+    write(run_with_client(target, lambda client: client.file(path, format=wanted, list=list_name)), out)

@@ -12,11 +12,11 @@ from uuid import UUID
 import typer
 
 from fieldmark.cli.asking import TerminalUser
-from fieldmark.cli.client import Client, Refused, asked, said
+from fieldmark.cli.client import Client, ErrorResponse, error_text, run_with_client
 from fieldmark.cli.files import ask_password, check_in, check_out, json_of, read_schema, write
-from fieldmark.cli.follow import Seen, running, show_extraction, warn
+from fieldmark.cli.follow import RunState, running, show_extraction, warn
 from fieldmark.cli.process import CANNOT_WORK, FAILED, WAITS
-from fieldmark.cli.schemas import Kind, is_file, kept
+from fieldmark.cli.schemas import Kind, find_or_exit, is_file
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, plain, show_step, steps
 from fieldmark.domain.statuses import RunStatus
@@ -78,7 +78,9 @@ def extract(
         if target.as_json:
             write(json_of(result.as_json(named=several), indented=not several), None)
 
-    asked(target, lambda client: _extract(client, files, wanted, named, secret, report, show=not target.as_json))
+    run_with_client(
+        target, lambda client: _extract(client, files, wanted, named, secret, report, show=not target.as_json)
+    )
     if out is not None and any(result.extraction is not None for result in results):
         write(b"".join(json_of(one.as_json(named=several), indented=not several) for one in results), out)
     codes = {result.exit_code for result in results}
@@ -96,7 +98,7 @@ def correct(
 ) -> None:
     """Correct an extraction in words. Ctrl-C cancels the run."""
     wanted = {"extraction_id": str(extraction), "message": message, "approval": "ask" if ask else None}
-    asked(target, lambda client: _correct(client, wanted)).end(target)
+    run_with_client(target, lambda client: _correct(client, wanted)).end(target)
 
 
 async def _extract(
@@ -112,8 +114,8 @@ async def _extract(
     """Extract each file, in order, and report its result. `named`: ids of the stored schema and prompt."""
     for kind, name in named.items():
         if name is not None:
-            wanted = {**wanted, f"{kind}_revid": (await kept(client, kind, name))[f"{kind}_revid"]}
-    started: list[tuple[Path, str | None, str | Refused]] = []
+            wanted = {**wanted, f"{kind}_revid": (await find_or_exit(client, kind, name))[f"{kind}_revid"]}
+    started: list[tuple[Path, str | None, str | ErrorResponse]] = []
     person = TerminalUser(err, client.settings.editor) if wanted["approval"] else None
     async with running(client) as runs:
         for file in files:
@@ -121,14 +123,14 @@ async def _extract(
             try:
                 document_id = str((await runs.upload(file, password))["id"])
                 run_id = await runs.start("extract", {**wanted, "document_id": document_id})
-            except Refused as refused:
+            except ErrorResponse as refused:
                 if refused.exit_code == CANNOT_WORK:
                     raise
-                err.print(f"[red]✗[/red] {plain(file.name)}: {plain(said(refused))}")
+                err.print(f"[red]✗[/red] {plain(file.name)}: {plain(error_text(refused))}")
                 run_id = refused
             started.append((file, document_id, run_id))
         for file, document_id, run_id in started:
-            if isinstance(run_id, Refused):
+            if isinstance(run_id, ErrorResponse):
                 # A file whose reading fails before its run begins is refused for the same reason as a run fails later.
                 document = await warn(client, document_id) if document_id else {"error_code": None}
                 code = document["error_code"] or run_id.reason
@@ -147,7 +149,7 @@ async def _extract(
             report(Result(file, seen.exit_code, seen.run, seen.extraction, seen.run["error"], code, document_id))
 
 
-async def _correct(client: Client, wanted: Mapping[str, object]) -> Seen:
+async def _correct(client: Client, wanted: Mapping[str, object]) -> RunState:
     person = TerminalUser(err, client.settings.editor) if wanted["approval"] else None
     async with running(client) as runs:
         return await runs.follow_to_end(await runs.start("correct", wanted), person)

@@ -15,7 +15,7 @@ from uuid import UUID
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from fieldmark.cli.process import FAILED, MISUSED, stop
+from fieldmark.cli.process import FAILED, MISUSED, exit_with
 from fieldmark.cli.target import Target
 from fieldmark.errors import FieldmarkError, Invalid, InvalidSchema
 
@@ -33,7 +33,7 @@ def read_schema(file: Path | None) -> dict[str, Any] | None:
         said = f"{error.strerror}." if isinstance(error, OSError) else str(error)
         if isinstance(error, InvalidSchema) and (suggestion := error.details.get("suggestion")) is not None:
             said += f"\nDid you mean this? {json.dumps(suggestion, ensure_ascii=False)}"
-        stop(f"Invalid schema {file}: {said}", MISUSED)
+        exit_with(f"Invalid schema {file}: {said}", MISUSED)
     return schema
 
 
@@ -51,20 +51,20 @@ def ask_password() -> str:
     if sys.stdin.isatty():
         return typer.prompt("Password", hide_input=True, err=True)
     line = sys.stdin.readline().rstrip("\r\n")
-    return line or stop("No password on standard input.", MISUSED)
+    return line or exit_with("No password on standard input.", MISUSED)
 
 
 def check_in(file: Path) -> None:
     """End the command before any work if the document cannot be read from disk."""
     try:
         if file.is_dir():
-            stop(f"{file} is a folder: name the files in it.", MISUSED)
+            exit_with(f"{file} is a folder: name the files in it.", MISUSED)
         if not file.is_file():
-            stop(f"File not found: {file}", MISUSED)
+            exit_with(f"File not found: {file}", MISUSED)
     except OSError as error:  # a folder on the way that is closed to this user
-        stop(f"Cannot read {file}: {error.strerror}.", MISUSED)
+        exit_with(f"Cannot read {file}: {error.strerror}.", MISUSED)
     if not os.access(file, os.R_OK):
-        stop(f"Cannot read {file}: permission denied.", MISUSED)
+        exit_with(f"Cannot read {file}: permission denied.", MISUSED)
 
 
 def file_or_document(text: str) -> Path | UUID:
@@ -83,9 +83,9 @@ def check_out(file: Path | None) -> None:
         return
     folder = file.absolute().parent
     if file.is_dir() or not folder.is_dir():
-        stop(f"Cannot write {file}: the folder does not exist.", MISUSED)
+        exit_with(f"Cannot write {file}: the folder does not exist.", MISUSED)
     if not os.access(file if file.exists() else folder, os.W_OK):
-        stop(f"Cannot write {file}: permission denied.", MISUSED)
+        exit_with(f"Cannot write {file}: permission denied.", MISUSED)
 
 
 def write(content: bytes, file: Path | None) -> None:
@@ -97,7 +97,7 @@ def write(content: bytes, file: Path | None) -> None:
     try:
         file.write_bytes(content)
     except OSError as error:
-        stop(f"Cannot write {file}: {error.strerror}.", FAILED)
+        exit_with(f"Cannot write {file}: {error.strerror}.", FAILED)
 
 
 def json_of(result: Mapping[str, Any], *, indented: bool) -> bytes:

@@ -15,8 +15,8 @@ import typer
 from rich.status import Status
 from rich.table import Table
 
-from fieldmark.cli.asking import Decision, TerminalUser, show_pending_call
-from fieldmark.cli.client import Client, Disconnected, Refused, said, say_offline
+from fieldmark.cli.asking import TerminalUser, UserDecision, show_pending_call
+from fieldmark.cli.client import Client, Disconnected, ErrorResponse, error_text, print_offline_notice
 from fieldmark.cli.files import print_json
 from fieldmark.cli.process import CANNOT_WORK, FAILED, WAITS
 from fieldmark.cli.target import Target
@@ -30,15 +30,15 @@ T = TypeVar("T")
 Show = Callable[[Mapping[str, Any], Status], None]
 """Prints an event of a run."""
 
-MOST_SHOWN: Final = 100  # characters of a field that is being written, beside the spinner
-MOST_BREAKS: Final = 30  # how often in a row, a second apart, a connection may break before a command gives up
+MAX_SHOWN_CHARACTERS: Final = 100  # characters of a field that is being written, beside the spinner
+MAX_BREAKS: Final = 30  # how often in a row, a second apart, a connection may break before a command gives up
 RETRY_SECONDS: Final = 2  # shorter than Retry-After: there is only one client
 MAX_WARNINGS: Final = 5
 TEMPORARY: Final = (429, 502, 503, 504)  # statuses while a service or its proxy restarts
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingDecision:
     """A call that waits for a decision, and its run: the followed run or a child run."""
 
     run_id: str
@@ -46,7 +46,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RunState:
     """The last state of a run, its extraction if the run completed, and whether it waits for a decision."""
 
     run: Mapping[str, Any]
@@ -90,7 +90,7 @@ class Runs:
         self._started.append(request)
         try:
             return await self._retry_while_full(lambda: self.client.start(*request))
-        except Refused:
+        except ErrorResponse:
             self._started.remove(request)
             raise
 
@@ -101,7 +101,7 @@ class Runs:
         *,
         follower: Follower | None = None,
         show: Show | None = None,
-    ) -> Seen:
+    ) -> RunState:
         """Follow a run until it ends, or waits for a decision that the user does not make."""
         follower = follower or Follower(self.client, self.status, run_id, show)
         await follower.follow()
@@ -110,14 +110,14 @@ class Runs:
             decision = None if person is None else await person.decide(waiting.call)
             if decision is None:
                 _say_how_to_decide(self.client, waiting, shown=person is not None)
-                return Seen(follower.run, waits=True)
+                return RunState(follower.run, waits=True)
             self.status.start()
             if await follower.decide(decision):
                 await follower.follow()
         run = follower.run
         if run["status"] != RunStatus.COMPLETED or run["extraction_id"] is None:
-            return Seen(run)
-        return Seen(run, await _retried(lambda: self.client.get(f"/api/extractions/{run['extraction_id']}")))
+            return RunState(run)
+        return RunState(run, await _retried(lambda: self.client.get(f"/api/extractions/{run['extraction_id']}")))
 
     async def __aenter__(self) -> Runs:
         return self
@@ -133,11 +133,13 @@ class Runs:
         while True:
             try:
                 return await act()
-            except Refused as refused:
+            except ErrorResponse as refused:
                 if refused.answered != 429:
                     raise
                 if not is_reported:
-                    steps().print(f"  [yellow]! {plain(said(refused))}[/yellow] [dim]Waiting for the queue.[/dim]")
+                    steps().print(
+                        f"  [yellow]! {plain(error_text(refused))}[/yellow] [dim]Waiting for the queue.[/dim]"
+                    )
                     show_step(self.status, "Waiting for the queue…")
                     is_reported = True
                 await asyncio.sleep(RETRY_SECONDS)
@@ -146,7 +148,7 @@ class Runs:
 @contextlib.asynccontextmanager
 async def running(client: Client) -> AsyncGenerator[Runs]:
     """Open a context for runs, with a status line, and with a worker if the service is in this process."""
-    say_offline(client)
+    print_offline_notice(client)
     with steps().status("") as status:
         show_step(status, "Starting…")
         async with client.working(), Runs(client, status) as runs:
@@ -157,7 +159,12 @@ class Follower:
     """Shows each event of a run once, and finds the call that the run or a child run waits for."""
 
     def __init__(
-        self, client: Client, status: Status, run_id: str, show: Show | None = None, waiting: Waiting | None = None
+        self,
+        client: Client,
+        status: Status,
+        run_id: str,
+        show: Show | None = None,
+        waiting: PendingDecision | None = None,
     ) -> None:
         self.run_id = run_id
         self.run: Mapping[str, Any] = {}
@@ -194,15 +201,15 @@ class Follower:
                 if self.waiting is not None and asked is not None and asked[1] == self.waiting.call.call_id:
                     break
 
-    async def decide(self, decision: Decision) -> bool:
+    async def decide(self, decision: UserDecision) -> bool:
         """Send a decision. Return whether the run continues; after an error response the call may still wait."""
         assert self.waiting is not None
         try:
             await self._client.decide(self.waiting.run_id, decision.as_json())
-        except Refused as refused:
+        except ErrorResponse as refused:
             if refused.exit_code == CANNOT_WORK:
                 raise
-            err.print(f"[red]{plain(said(refused))}[/red]")
+            err.print(f"[red]{plain(error_text(refused))}[/red]")
             if refused.answered != 409:
                 return False
             # The call was decided or cancelled elsewhere, or its target has changed: load the current state.
@@ -226,15 +233,15 @@ class Follower:
                             self._child = asked[0]
                             return
                 return
-            except (Disconnected, Refused) as error:
+            except (Disconnected, ErrorResponse) as error:
                 breaks = breaks + 1 if self._after == before else 1
                 await _wait_or_raise(error, breaks)
 
 
-def waiting_call(run: Mapping[str, Any]) -> Waiting | None:
+def waiting_call(run: Mapping[str, Any]) -> PendingDecision | None:
     """Return the call that a run waits for, if any."""
     call = run["waits_for"]
-    return None if call is None else Waiting(run["id"], ProposedCall.model_validate(call))
+    return None if call is None else PendingDecision(run["id"], ProposedCall.model_validate(call))
 
 
 async def cancel(client: Client, run_id: str) -> dict[str, Any]:
@@ -255,13 +262,13 @@ async def _retried(act: Callable[[], Awaitable[Any]]) -> Any:
     while True:
         try:
             return await act()
-        except (Disconnected, Refused) as error:
+        except (Disconnected, ErrorResponse) as error:
             breaks += 1
             await _wait_or_raise(error, breaks)
 
 
-async def _wait_or_raise(error: Disconnected | Refused, breaks: int) -> None:
-    if breaks > MOST_BREAKS or (isinstance(error, Refused) and error.answered not in TEMPORARY):
+async def _wait_or_raise(error: Disconnected | ErrorResponse, breaks: int) -> None:
+    if breaks > MAX_BREAKS or (isinstance(error, ErrorResponse) and error.answered not in TEMPORARY):
         raise error
     await asyncio.sleep(1)
 
@@ -291,14 +298,14 @@ def show_event(event: Mapping[str, Any], status: Status) -> None:
             status.update("Waiting for another run on the same document…")
         case "preview":
             shown = f"{event['path']}: {json.dumps(event['value'], ensure_ascii=False)}"
-            status.update(plain(shown[:MOST_SHOWN]) + "…")
+            status.update(plain(shown[:MAX_SHOWN_CHARACTERS]) + "…")
         case "thinking" | "thinking_delta":
             status.update("Thinking…")
         case _:
             pass
 
 
-def _say_how_to_decide(client: Client, waiting: Waiting, *, shown: bool) -> None:
+def _say_how_to_decide(client: Client, waiting: PendingDecision, *, shown: bool) -> None:
     if not shown:
         show_pending_call(err, waiting.call)
     command = f"fieldmark approve {waiting.run_id}" + ("" if shown else f" --yes {waiting.call.call_id}")

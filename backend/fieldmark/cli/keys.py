@@ -9,9 +9,9 @@ from uuid import UUID
 
 import typer
 
-from fieldmark.cli.client import asked
+from fieldmark.cli.client import run_with_client
 from fieldmark.cli.files import print_json
-from fieldmark.cli.process import MISUSED, stop
+from fieldmark.cli.process import MISUSED, exit_with
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import show_lines, steps
 from fieldmark.domain.permissions import Permission
@@ -30,12 +30,12 @@ def create_key(
     """Create an API key and print it to standard output. It is shown only once."""
     wanted = [one.strip() for one in scopes.split(",") if one.strip()]
     if unknown := [one for one in wanted if one not in list(Permission)]:
-        stop(f"Unknown scope {unknown[0]!r}. Choose from: {', '.join(Permission)}.", MISUSED)
+        exit_with(f"Unknown scope {unknown[0]!r}. Choose from: {', '.join(Permission)}.", MISUSED)
     if not wanted:
-        stop("An API key needs at least one scope.", MISUSED)
+        exit_with("An API key needs at least one scope.", MISUSED)
     until = None if days is None else (datetime.now(UTC) + timedelta(days=days)).isoformat()
     body = {"name": name, "scopes": wanted, "expires_at": until}
-    made = asked(target, lambda client: client.send("POST", "/api/keys", body))
+    made = run_with_client(target, lambda client: client.send("POST", "/api/keys", body))
     if not print_json(target, made):
         typer.echo(made["key"])
         steps().print(f"Created key {made['id']}. Copy the secret now; it is not shown again.")
@@ -47,7 +47,7 @@ def list_keys(
     target: Target, limit: Annotated[int, typer.Option(min=1, max=200, help="Maximum number of rows.")] = 50
 ) -> None:
     """List keys, newest first: owners see all keys, members their own."""
-    found = asked(target, lambda client: client.get("/api/keys", limit=limit))["items"]
+    found = run_with_client(target, lambda client: client.get("/api/keys", limit=limit))["items"]
     if print_json(target, found):
         return
     rows = ((row["id"], row["prefix"], _state(row), row["name"], ",".join(row["scopes"])) for row in found)
@@ -60,7 +60,7 @@ def revoke_key(
     target: Target, key_id: Annotated[UUID, typer.Argument(metavar="key", help="The key id, as shown by `key list`.")]
 ) -> None:
     """Revoke a key and cancel its open runs."""
-    ended = asked(target, lambda client: client.send("DELETE", f"/api/keys/{key_id}"))
+    ended = run_with_client(target, lambda client: client.send("DELETE", f"/api/keys/{key_id}"))
     if not print_json(target, ended):
         steps().print("Key revoked.")
 

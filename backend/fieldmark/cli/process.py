@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 
 
 @contextlib.contextmanager
-def on_its_streams() -> Generator[None]:
+def standard_streams() -> Generator[None]:
     """A context for the whole command that handles closed pipes and narrow encodings of the standard streams."""
     # A command is half over when it has imported what it needs, and none of that is garbage: not to look for any in it
     # time and again, and once more at the end, saves a quarter of the processor time. (`open_runtime` sets it again.)
@@ -61,20 +61,22 @@ def read_settings(log_level: str | None = None) -> Settings:
     try:
         settings = of_environment()
     except SettingsError as error:
-        stop(str(error), CANNOT_WORK)
+        exit_with(str(error), CANNOT_WORK)
     from fieldmark.telemetry.logs import set_up_logs  # imported here: `--help` logs nothing
 
     set_up_logs(log_level if log_level and settings.log_level == "info" else settings.log_level)
     return settings
 
 
-def at_once(settings: Settings) -> Settings:
+def without_spares(settings: Settings) -> Settings:
     """Settings for a short-lived command: no spare processes are started."""
     return settings.model_copy(update={"warm_spares": 0})
 
 
 @contextlib.asynccontextmanager
-async def opened(settings: Settings, user: UUID, org: UUID | None = None) -> AsyncGenerator[tuple[Runtime, Scope]]:
+async def open_service(
+    settings: Settings, user: UUID, org: UUID | None = None
+) -> AsyncGenerator[tuple[Runtime, Scope]]:
     """Open the service and the user's scope: in `org`, or in the personal organisation."""
     from fieldmark.runtime import open_runtime
     from fieldmark.services.organisations import scope_of_user
@@ -83,7 +85,7 @@ async def opened(settings: Settings, user: UUID, org: UUID | None = None) -> Asy
         yield runtime, await scope_of_user(runtime.database, user, org)
 
 
-def say_offline(settings: Settings) -> None:
+def print_offline_notice(settings: Settings) -> None:
     """Print a notice if there is no language model."""
     if settings.offline:
         steps().print(
@@ -103,7 +105,7 @@ def run(work: Coroutine[Any, Any, Result], *, endless: bool = False) -> Result:
                 asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         return await work
 
-    with sentences():
+    with exit_on_error():
         try:
             return asyncio.run(until_signal())
         except (KeyboardInterrupt, asyncio.CancelledError):
@@ -112,15 +114,15 @@ def run(work: Coroutine[Any, Any, Result], *, endless: bool = False) -> Result:
 
 
 @contextlib.contextmanager
-def sentences() -> Generator[None]:
+def exit_on_error() -> Generator[None]:
     """End the command with a message, not a traceback, on expected errors."""
     try:
         yield
     except FieldmarkError as error:
-        stop(str(error), CANNOT_WORK)
+        exit_with(str(error), CANNOT_WORK)
 
 
-def stop(sentence: str, code: int) -> NoReturn:
+def exit_with(sentence: str, code: int) -> NoReturn:
     """Print the reason and end the command."""
     err.print(f"[red]{plain(sentence)}[/red]")
     raise typer.Exit(code)

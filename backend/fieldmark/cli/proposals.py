@@ -9,7 +9,7 @@ from uuid import UUID
 
 import typer
 
-from fieldmark.cli.client import Client, asked
+from fieldmark.cli.client import Client, run_with_client
 from fieldmark.cli.files import file_or_document, print_json
 from fieldmark.cli.follow import running, show_extraction
 from fieldmark.cli.process import FAILED
@@ -29,7 +29,7 @@ def propose(
 ) -> None:
     """Suggest a schema, a prompt and an extraction for a document, to accept or reject."""
     about = file_or_document(what)
-    document, extraction, exit_code = asked(target, lambda client: _propose(client, about))
+    document, extraction, exit_code = run_with_client(target, lambda client: _propose(client, about))
     if extraction is not None and not target.as_json:
         show_extraction(extraction, document["filename"])
     _show(target, document)
@@ -63,7 +63,7 @@ def organisation(
     """Show the organisation's settings, or change the ones given (owners only)."""
     given = (approvers, second_person, examples, auto_create)
     changes = {name: value for name, value in zip(_SETTINGS, given, strict=True) if value is not None}
-    found = asked(target, lambda client: client.organisation("PATCH" if changes else "GET", changes or None))
+    found = run_with_client(target, lambda client: client.organisation("PATCH" if changes else "GET", changes or None))
     if not print_json(target, found):
         rows = ((name, str(found[name]).lower()) for name in _SETTINGS)
         show_lines([("name", found["name"]), *rows], "")
@@ -86,7 +86,7 @@ async def _propose(client: Client, about: Path | UUID) -> tuple[dict[str, Any], 
 
 def _decide(target: Target, document: UUID, decision: str) -> None:
     path = f"/api/documents/{document}/auto_create/{decision}"
-    _show(target, asked(target, lambda client: client.send("POST", path)))
+    _show(target, run_with_client(target, lambda client: client.send("POST", path)))
 
 
 def _show(target: Target, document: Mapping[str, Any]) -> None:

@@ -11,11 +11,11 @@ import typer
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from fieldmark.cli import follow
-from fieldmark.cli.asking import Decision, TerminalUser, show_pending_call
-from fieldmark.cli.client import Client, asked
+from fieldmark.cli.asking import TerminalUser, UserDecision, show_pending_call
+from fieldmark.cli.client import Client, run_with_client
 from fieldmark.cli.files import print_json
-from fieldmark.cli.follow import Follower, Seen, Waiting, running
-from fieldmark.cli.process import FAILED, MISUSED, stop
+from fieldmark.cli.follow import Follower, PendingDecision, RunState, running
+from fieldmark.cli.process import FAILED, MISUSED, exit_with
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, show_lines, steps
 from fieldmark.domain.statuses import RunStatus
@@ -24,7 +24,7 @@ RunId = Annotated[UUID, typer.Argument(metavar="run", help="The run id, as liste
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DecisionOptions:
     """The decision given on the command line."""
 
     yes: str | None
@@ -40,7 +40,7 @@ def runs(
     limit: Annotated[int, typer.Option(min=1, max=200, help="Maximum number of rows.")] = 20,
 ) -> None:
     """List runs, newest first, with the calls they wait for."""
-    found, names = asked(target, lambda client: _list(client, status, limit))
+    found, names = run_with_client(target, lambda client: _list(client, status, limit))
     if print_json(target, found):
         return
     rows = (
@@ -72,23 +72,25 @@ def approve(
 ) -> None:
     """Show the call that a run waits for, decide it, and follow the run."""
     if reject and arguments is not None:
-        stop("--input cannot be combined with --reject.", MISUSED)
+        exit_with("--input cannot be combined with --reject.", MISUSED)
     if reject and yes is not None:
-        stop("Use either --yes or --reject.", MISUSED)
+        exit_with("Use either --yes or --reject.", MISUSED)
     if reason is not None and not reject:
-        stop("--reason goes with --reject.", MISUSED)
+        exit_with("--reason goes with --reject.", MISUSED)
     try:
         given = None if arguments is None else TypeAdapter(dict[str, JsonValue]).validate_json(arguments)
     except ValidationError as error:
-        stop(f"--input is no JSON object: {error.errors()[0]['msg']}.", MISUSED)
-    seen, filename = asked(target, lambda client: _approve(client, str(run_id), Wanted(yes, reject, reason, given)))
+        exit_with(f"--input is no JSON object: {error.errors()[0]['msg']}.", MISUSED)
+    seen, filename = run_with_client(
+        target, lambda client: _approve(client, str(run_id), DecisionOptions(yes, reject, reason, given))
+    )
     seen.end(target, filename)
 
 
 @command()
 def cancel(target: Target, run_id: RunId) -> None:
     """Cancel a run. Values that it wrote are kept."""
-    run = asked(target, lambda client: follow.cancel(client, str(run_id)))
+    run = run_with_client(target, lambda client: follow.cancel(client, str(run_id)))
     if not print_json(target, run):
         steps().print(f"Run {run['status']}.")
 
@@ -100,18 +102,18 @@ async def _list(client: Client, status: RunStatus | None, limit: int) -> tuple[l
     return found, await client.filenames({one["document_id"] for one in found if one["document_id"]})
 
 
-async def _approve(client: Client, run_id: str, wanted: Wanted) -> tuple[Seen, str]:
+async def _approve(client: Client, run_id: str, wanted: DecisionOptions) -> tuple[RunState, str]:
     """Return the run's last state and its document's name."""
     # The embedded database has no worker unless a command runs one.
     async with running(client) as runs:
         follower = Follower(client, runs.status, run_id)
         await follower.look()
         if follower.waiting is None:
-            stop("The run is not waiting for a decision.", FAILED)
+            exit_with("The run is not waiting for a decision.", FAILED)
         runs.status.stop()
         decision = await _decision(client, follower.waiting, wanted)
         if decision is None:
-            return Seen(follower.run, waits=True), ""
+            return RunState(follower.run, waits=True), ""
         runs.status.start()
         await follower.skip()
         if not await follower.decide(decision):
@@ -122,18 +124,18 @@ async def _approve(client: Client, run_id: str, wanted: Wanted) -> tuple[Seen, s
         return seen, await client.filename(seen.extraction["document_id"])
 
 
-async def _decision(client: Client, waiting: Waiting, wanted: Wanted) -> Decision | None:
+async def _decision(client: Client, waiting: PendingDecision, wanted: DecisionOptions) -> UserDecision | None:
     """Return the decision from the command line, or ask the user."""
     call = waiting.call
     if wanted.yes is not None:
         if wanted.yes != call.call_id:
-            stop(f"The run is waiting for another call: {call.call_id}.", FAILED)
-        return Decision(call.call_id, True, wanted.arguments)
+            exit_with(f"The run is waiting for another call: {call.call_id}.", FAILED)
+        return UserDecision(call.call_id, True, wanted.arguments)
     person = TerminalUser(err, client.settings.editor)
     if not wanted.reject and wanted.arguments is None:
         return await person.decide(call)
     show_pending_call(err, call)
     if wanted.reject:
-        return Decision(call.call_id, False, reason=wanted.reason)
+        return UserDecision(call.call_id, False, reason=wanted.reason)
     is_agreed = await person.agrees("Approve with your arguments instead?")
-    return Decision(call.call_id, True, wanted.arguments) if is_agreed else None
+    return UserDecision(call.call_id, True, wanted.arguments) if is_agreed else None

@@ -9,10 +9,10 @@ from uuid import UUID
 
 import typer
 
-from fieldmark.cli.client import Client, asked
+from fieldmark.cli.client import Client, run_with_client
 from fieldmark.cli.files import print_json, read_schema
 from fieldmark.cli.process import WAITS
-from fieldmark.cli.schemas import kept
+from fieldmark.cli.schemas import find_or_exit
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import show_lines, steps
 
@@ -26,7 +26,7 @@ def diff(
     """Compare a schema file with the stored versions in use: which fields differ, how many extractions would be read
     again, and the estimated cost. Changes nothing."""
     given = read_schema(file)
-    found = asked(target, lambda client: _changes(client, name, given))
+    found = run_with_client(target, lambda client: _changes(client, name, given))
     if print_json(target, found):
         return
     show_lines(_lines(found), "No extraction uses this schema.")
@@ -42,7 +42,7 @@ def apply(
 ) -> None:
     """Update all extractions of a schema to its latest version. Changed fields are read again in the background. No
     value is removed, and values set by people are kept. Safe to repeat."""
-    done = asked(target, lambda client: _apply(client, name))
+    done = run_with_client(target, lambda client: _apply(client, name))
     if not print_json(target, done):
         show_lines(((one["extraction_id"], one["why"]) for one in done["skipped"]), "No extraction was skipped.")
         steps().print(f"Updated: {done['followed']}. To be read again: {len(done['runs'])}.")
@@ -77,7 +77,7 @@ async def _id_of(client: Client, name: str) -> str:
     try:
         return str(UUID(name))
     except ValueError:
-        return str((await kept(client, "schema", name))["id"])
+        return str((await find_or_exit(client, "schema", name))["id"])
 
 
 def _lines(found: dict[str, Any]) -> Iterator[tuple[object, ...]]:

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from fieldmark.cli.client import Client, asked
+from fieldmark.cli.client import Client, run_with_client
 from fieldmark.cli.files import json_of, print_json, read_schema, write
-from fieldmark.cli.process import FAILED, stop
+from fieldmark.cli.process import FAILED, exit_with
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import plain, show_lines, steps
 
@@ -28,7 +28,7 @@ def list_schemas(
     limit: Annotated[int, typer.Option(min=1, max=200, help="Maximum number of rows.")] = 50,
 ) -> None:
     """List schemas, newest first."""
-    found = asked(target, lambda client: client.get("/api/schemas", name=name, limit=limit))["items"]
+    found = run_with_client(target, lambda client: client.get("/api/schemas", name=name, limit=limit))["items"]
     if print_json(target, found):
         return
     rows = (
@@ -45,7 +45,7 @@ def show_schema(
     version: Annotated[int | None, typer.Option(min=1, help="The version number, from 1. Default: the latest.")] = None,
 ) -> None:
     """Print a schema to standard output. With --json: with its metadata."""
-    found = asked(target, lambda client: _version(client, name, version))
+    found = run_with_client(target, lambda client: _version(client, name, version))
     if print_json(target, found):
         return
     steps().print(plain(f"{found['name']}, version {found['number']} ({found['schema_revid']})."))
@@ -62,7 +62,7 @@ def push_schema(
     """Store a schema, or a new version if the name exists. Prints the version id."""
     text = read_schema(file)
     wanted = file.stem.removesuffix(".schema") if name is None else name
-    made, before = asked(target, lambda client: _push(client, wanted, text))
+    made, before = run_with_client(target, lambda client: _push(client, wanted, text))
     if print_json(target, made):
         return
     typer.echo(made["schema_revid"])
@@ -81,9 +81,9 @@ async def find(client: Client, kind: Kind, name: str) -> dict[str, Any] | None:
     return items[0] if items else None
 
 
-async def kept(client: Client, kind: Kind, name: str) -> dict[str, Any]:
+async def find_or_exit(client: Client, kind: Kind, name: str) -> dict[str, Any]:
     """Return the stored item with this name (case-insensitive). Ends the command if there is none."""
-    return await find(client, kind, name) or stop(f"{kind.capitalize()} {name!r} not found.", FAILED)
+    return await find(client, kind, name) or exit_with(f"{kind.capitalize()} {name!r} not found.", FAILED)
 
 
 def is_file(text: str) -> bool:
@@ -92,12 +92,12 @@ def is_file(text: str) -> bool:
 
 
 async def _version(client: Client, name: str, number: int | None) -> dict[str, Any]:
-    found = await kept(client, "schema", name)
+    found = await find_or_exit(client, "schema", name)
     if number is not None:
         path = f"/api/schemas/{found['id']}/versions"
         items = (await client.get(path, limit=1, before=number + 1))["items"]
         if not items or items[0]["number"] != number:
-            stop(f"{found['name']} has no version {number}. The latest is {found['number']}.", FAILED)
+            exit_with(f"{found['name']} has no version {number}. The latest is {found['number']}.", FAILED)
         found = items[0]
     return await client.get(f"/api/schema_versions/{found['schema_revid']}")
 

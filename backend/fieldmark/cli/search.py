@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from fieldmark.cli.client import Client, asked
+from fieldmark.cli.client import Client, run_with_client
 from fieldmark.cli.files import print_json
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, show_lines, steps
@@ -44,7 +44,7 @@ def search(
                     found = await once()
         return found
 
-    found = asked(target, ask)
+    found = run_with_client(target, ask)
     if print_json(target, found):
         return
     rows = ((f"{hit['filename']}, page {hit['page']}:", hit["snippet"]) for hit in found["hits"])

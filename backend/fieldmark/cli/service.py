@@ -11,7 +11,7 @@ from uuid import UUID
 import typer
 from rich.markup import escape
 
-from fieldmark.cli.process import CANNOT_WORK, LOCAL_USER, read_settings, run, sentences, stop
+from fieldmark.cli.process import CANNOT_WORK, LOCAL_USER, exit_on_error, exit_with, read_settings, run
 from fieldmark.cli.terminal import err
 from fieldmark.isolation import isolation_warning
 from fieldmark.settings import Settings
@@ -69,8 +69,8 @@ def token(
 
     settings = read_settings()
     if settings.supabase_url:
-        stop("SUPABASE_URL is set: get tokens from Supabase Auth.", CANNOT_WORK)
-    with sentences():
+        exit_with("SUPABASE_URL is set: get tokens from Supabase Auth.", CANNOT_WORK)
+    with exit_on_error():
         typer.echo(LocalTokens(settings.home).sign(user, timedelta(hours=hours), email))
 
 

@@ -14,7 +14,7 @@ from uuid import UUID
 import structlog
 import typer
 
-from fieldmark.cli.process import CANNOT_WORK, stop
+from fieldmark.cli.process import CANNOT_WORK, exit_with
 from fieldmark.cli.terminal import be_quiet
 from fieldmark.settings import read_settings
 
@@ -87,7 +87,7 @@ def command(*, here_only: bool = False) -> Callable[[Callable[..., None]], Calla
                     raise
                 at = traceback.extract_tb(error.__traceback__)[-1]
                 log.debug("the command failed", exc_info=error)
-                stop(
+                exit_with(
                     f"The command failed ({type(error).__name__} at {Path(at.filename).name}:{at.lineno}): it has a "
                     "fault, or the service is another version of Fieldmark. FIELDMARK_LOG_LEVEL=debug shows more.",
                     CANNOT_WORK,

@@ -10,7 +10,7 @@ from fieldmark.domain.answers import FallbackCode
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.statuses import RunError
 from fieldmark.runs.parts import AssistantBlocks, ConversationResult, MessageDelta, MessageStarted, Part, ServiceRetry
-from fieldmark.tools.toolset import Answer
+from fieldmark.tools.toolset import RunAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class OutcomeObserver:
     `answer` returns the run's answer once a tool call has ended the run. Raises RunEnded at the first 401: the CLI
     would retry with the same key."""
 
-    def __init__(self, answer: Callable[[], Answer | None] = lambda: None) -> None:
+    def __init__(self, answer: Callable[[], RunAnswer | None] = lambda: None) -> None:
         self._answer = answer
         self._api_error: str | None = None
         self._is_streaming = False
@@ -174,14 +174,14 @@ def outcome_of_result(result: ConversationResult, api_error: str | None = None, 
     return Outcome("failed", error=error, code=code)
 
 
-def completed_by_tool(answer: Answer) -> Outcome:
+def completed_by_tool(answer: RunAnswer) -> Outcome:
     """Return the outcome of a run that was ended by a tool call."""
     return Outcome(
         "completed",
         answer=_storable(answer.text),
         ended_by_tool=True,
         result=answer.result,
-        fallback_code=answer.gave_up,
+        fallback_code=answer.fallback_code,
     )
 
 

@@ -27,7 +27,7 @@ from fieldmark.runs.engine.cli_attestation import SandboxViolation
 from fieldmark.runs.engine.cli_errors import CliFailed, cli_errors
 from fieldmark.runs.engine.message_calls import MessageCalls
 from fieldmark.runs.engine.model_stream import model_stream
-from fieldmark.runs.engine.permission_hook import PermissionHook, Policy
+from fieldmark.runs.engine.permission_hook import ApprovalPolicy, PermissionHook
 from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.engine.run_telemetry import RunTelemetry, run_telemetry
 from fieldmark.runs.engine.session_store import ConversationStore, SessionWriteFailed
@@ -44,7 +44,7 @@ from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.runs import RunRow
 from fieldmark.telemetry.metrics import Metrics
 from fieldmark.tools.context import FIRST_PART_BYTES, TOOL_SECONDS, RunContext
-from fieldmark.tools.ledger import By, ToolCall, collect, execute
+from fieldmark.tools.ledger import StartedBy, ToolCall, collect, execute
 
 log = structlog.get_logger()
 
@@ -81,7 +81,7 @@ class Runner:
 
     `model` is the default; `max_turns` and `seconds` are upper limits of what a run or its task asks for.
     `approval_wait_seconds` is how long the CLI is kept while a person decides, if no other run needs its slot. If
-    `falls_back` is false, a run without an answer fails instead of using its task's fallback."""
+    `uses_fallbacks` is false, a run without an answer fails instead of using its task's fallback."""
 
     database: Database
     pool: CliPool
@@ -92,7 +92,7 @@ class Runner:
     approval_wait_seconds: float = 0
     tool_seconds: float = TOOL_SECONDS
     embedder: Embedder | None = None
-    falls_back: bool = True
+    uses_fallbacks: bool = True
     first_part_bytes: int = FIRST_PART_BYTES
     metrics: Metrics = field(default_factory=Metrics)
     _monitors: set[RunMonitor] = field(default_factory=set[RunMonitor], init=False)
@@ -157,12 +157,12 @@ class Runner:
         outcome = await self._run_agent(claimed)
         if task.fallback is None or not outcome.needs_fallback:
             return outcome
-        if not self.falls_back:
+        if not self.uses_fallbacks:
             return outcome if outcome.status == "failed" else NO_ANSWER
         fallback_code = outcome.fallback_code or outcome.code or RunError.AGENT_STOPPED
         if task.last_question is not None and outcome.can_ask_again:
             last_question = await self._ask_last_question(
-                claimed, task.last_question, replace(claimed.context, falls_back=fallback_code)
+                claimed, task.last_question, replace(claimed.context, fallback_code=fallback_code)
             )
             if last_question is not None and last_question.has_answer:
                 claimed.telemetry.used_fallback(fallback_code, "model")
@@ -283,7 +283,7 @@ class Runner:
         last_question: LastQuestion[Any] | None,
     ) -> Outcome:
         context, run, agent, telemetry = claimed.context, claimed.run, claimed.agent, claimed.telemetry
-        model, policy = run.model or self.model, Policy(run.approval, frozenset(run.auto_approved_tools))
+        model, policy = run.model or self.model, ApprovalPolicy(run.approval, frozenset(run.auto_approved_tools))
         tools, turns = agent.create_tools(context), self._turns_left(run)
         reserved = 1 if claimed.task.last_question is not None and turns > 1 else 0
         calls, decided_call = MessageCalls(), start.decided_call
@@ -426,7 +426,7 @@ async def _finish_decided_call(claimed: _ClaimedRun) -> Outcome | None:
     if row.status is CallStatus.WAITING:
         outcome = await collect(context, tools, row, then)
     elif row.decided_by is not None:
-        outcome = await execute(tools, context, call, by=By.POLICY, then=then)
+        outcome = await execute(tools, context, call, by=StartedBy.POLICY, then=then)
     else:
         return None  # approved by policy: the CLI repeats the call, or the model does
     return Outcome(RunStatus.AWAITING_RUNS) if outcome is None or outcome.code == "awaiting_runs" else None

@@ -53,18 +53,18 @@ class _Fact(NamedTuple):
 def find_mismatches(pages: Sequence[Page]) -> list[ReadingWarning]:
     """Return a warning for each value of the e-invoice that no printed page contains, with the most similar printed
     text. Empty if no page has printed text."""
-    for_machines = [page for page in pages if page.engine == "xml"]
+    xml_pages = [page for page in pages if page.engine == "xml"]
     printed = [page for page in pages if page.engine != "xml"]
     text = "\n".join(page.text for page in printed)[:MAX_CHARACTERS]
-    if not for_machines or not text.strip():
+    if not xml_pages or not text.strip():
         return []
     index = DocumentIndex(
         PageWords(page.number, [[w.text, w.x0, w.y0, w.x1, w.y1] for w in page.words]) for page in printed
     )
-    known = {day for page in for_machines for line in _LINE.finditer(page.text) if (day := _day(line[2]))}
+    known = {day for page in xml_pages for line in _LINE.finditer(page.text) if (day := _day(line[2]))}
     facts: dict[tuple[str | float, ...], tuple[Page, _Fact]] = {}
-    every = ((page, fact) for page in for_machines for fact in _facts(page.text, known))
-    for one in islice(every, _MAX_FACTS):
+    facts_by_page = ((page, fact) for page in xml_pages for fact in _facts(page.text, known))
+    for one in islice(facts_by_page, _MAX_FACTS):
         facts.setdefault(one[1].values, one)  # the amount due usually equals the grand total
     found = (
         ReadingWarning(WarningCode.INVOICE_DISAGREES, page.number, 1, _excerpt(fact, similar))

@@ -78,7 +78,7 @@ INDEXES: Final = DocumentIndexes()
 
 
 @dataclass(slots=True)
-class Evidence:
+class FoundEvidence:
     """The confidence and evidence of the leaves of a write, by path name, as the extraction stores them."""
 
     confidences: dict[str, float] = field(default_factory=dict[str, float])
@@ -95,7 +95,7 @@ async def find(
     current_fields: Mapping[str, JsonValue],
     claims: Mapping[str, Claim] | None,
     from_message: Collection[str] | None = (),
-) -> Evidence:
+) -> FoundEvidence:
     """Find the evidence of every leaf of a value that will be written at path `at`.
 
     `current_fields`: the other values of a row help to find its line. `claims`: the model's claims by path name, of
@@ -114,12 +114,12 @@ def _find(
     current_fields: Mapping[str, JsonValue],
     claims: Mapping[str, Claim] | None,
     from_message: Collection[str] | None,
-) -> Evidence:
+) -> FoundEvidence:
     written = dict(leaves(value, at))
     claimed = {name: _nearest_claim(claims, name) for name in written} if claims is not None else {}
     leaves_of_row = [*rest_of_row(at, current_fields, written), *written.items()]
     found = index.ground_leaves(leaves_of_row, claimed)
-    result = Evidence()
+    result = FoundEvidence()
     for name in written:
         finding: Finding = found[name]
         proof = finding.as_json(claimed.get(name))
@@ -134,7 +134,7 @@ def _find(
     return result
 
 
-def in_message(message: str, values: Iterable[tuple[str, JsonValue]]) -> frozenset[str]:
+def values_in_message(message: str, values: Iterable[tuple[str, JsonValue]]) -> frozenset[str]:
     """Return the names of the values that occur in a message. Numbers and dates are compared by value; case, accents
     and spaces do not count. `true`, `false`, null and empty values never occur.
 

@@ -43,12 +43,12 @@ from fieldmark.grounding import Claim, DocumentIndex, Location
 from fieldmark.identity.scope import Scope
 from fieldmark.services.evidence import (
     DocumentIndexes,
-    Evidence,
+    FoundEvidence,
     find,
     first_locations,
-    in_message,
     quote_errors,
     rest_of_row,
+    values_in_message,
 )
 from fieldmark.services.evidence import locations as evidence_locations
 from fieldmark.services.fair_share import run_queued, run_queued_unbounded, run_unqueued
@@ -56,7 +56,7 @@ from fieldmark.stores import extractions
 from fieldmark.stores.extractions import UncheckedPathsRow, WriteResult
 from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields
 
-MOST_CHANGES_SHOWN: Final = 2_000
+MAX_PREVIEWED_CHANGES: Final = 2_000
 """Changes of one write that a preview lists."""
 
 MAX_READINGS: Final = 20
@@ -124,7 +124,7 @@ class PreparedWrite:
     row: ExtractionRow
     write: Write
     author: Author
-    shown: Evidence
+    shown: FoundEvidence
     from_message: frozenset[str]
 
 
@@ -160,7 +160,7 @@ class PrintedReading:
     location: Location
 
 
-async def readings(database: Database, scope: Scope, row: ExtractionRow) -> list[PrintedReading]:
+async def find_rule_fixes(database: Database, scope: Scope, row: ExtractionRow) -> list[PrintedReading]:
     """Return printed values that would satisfy a broken rule, at most 20. Opens its own transaction."""
     if row.schema is None:
         return []
@@ -258,14 +258,14 @@ def _broken_paths(rows: Sequence[ExtractionRow]) -> list[frozenset[str]]:
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-async def lock(conn: Connection, extraction_id: UUID, seen: int | None = None) -> int:
+async def lock(conn: Connection, extraction_id: UUID, seen_version: int | None = None) -> int:
     """Lock the extraction until the transaction ends. Return its version. Raise NotFound, or Conflict if its version is
     not `seen`."""
     locked = await extractions.lock(conn, extraction_id)
-    if seen is not None and seen != locked.version:
+    if seen_version is not None and seen_version != locked.version:
         raise Conflict(
-            f"The fields changed: you saw version {seen}, and version {locked.version} is current. Read the extraction "
-            "again."
+            f"The fields changed: you saw version {seen_version}, and version {locked.version} is current. "
+            "Read the extraction again."
         )
     return locked.version
 
@@ -294,7 +294,7 @@ async def _prepare(
     from_message: frozenset[str] = frozenset()
     if author.message is not None and not isinstance(write, FieldRemoval):
         written = leaves(write.value, write.path if isinstance(write, FieldWrite) else ())
-        from_message = await run_queued(scope.org_id, in_message, author.message, written)
+        from_message = await run_queued(scope.org_id, values_in_message, author.message, written)
     shown = await _evidence(scope, index, row, write, author, from_message)
     return PreparedWrite(row, write, author, shown, from_message)
 
@@ -383,7 +383,7 @@ async def preview(conn: Connection, extraction_id: UUID, write: Write, author: A
 def preview_of(row: ExtractionRow, write: Write) -> Preview:
     """Return `preview` of a write to `row`."""
     fields = row.extracted_fields
-    old_leaves, new_leaves = _touched(fields, write)
+    old_leaves, new_leaves = _leaves_before_and_after(fields, write)
     changes = [change for change in _changes(old_leaves, new_leaves) if change.old != change.new or change.added]
     if isinstance(write, FieldRemoval) and not isinstance(value := value_at(fields, write.path), Missing):
         changes = [Change(paths.name(write.path), value, None, removed=True)]
@@ -395,10 +395,12 @@ def preview_of(row: ExtractionRow, write: Write) -> Preview:
                 target[f"row {paths.name(path[:depth])}"] = value
         if isinstance(value_at(fields, path), Missing):
             target[f"nothing at {paths.name(path)}"] = True
-    return Preview(changes[:MOST_CHANGES_SHOWN], target, row.version)
+    return Preview(changes[:MAX_PREVIEWED_CHANGES], target, row.version)
 
 
-async def identify(conn: Connection, extraction_id: UUID, document_type: str, author: Author = PERSON) -> WriteResult:
+async def set_document_type(
+    conn: Connection, extraction_id: UUID, document_type: str, author: Author = PERSON
+) -> WriteResult:
     """Set the document's type. Return the stored type. Raise NotFound, Invalid, and OutsideFields if a limited run
     would change it."""
     if unseen := invisible_problem(document_type, "document_type"):
@@ -406,7 +408,7 @@ async def identify(conn: Connection, extraction_id: UUID, document_type: str, au
     if author.only is not None:
         _refuse_other_type(await extractions.find(conn, extraction_id), author)
     if author.message is not None:
-        await extractions.allow_locked_paths(conn, in_message(author.message, [(_TYPE, document_type)]))
+        await extractions.allow_locked_paths(conn, values_in_message(author.message, [(_TYPE, document_type)]))
     return await extractions.identify(conn, extraction_id, document_type)
 
 
@@ -427,9 +429,9 @@ async def complete(
         row = await extractions.find(conn, extraction_id, lock=True)
         _refuse_empty(row)
         if found is None:
-            found = await incomplete(row)
+            found = await completion_violations(row)
         if found:
-            raise SchemaViolation(not_yet(found), names_of(found))
+            raise SchemaViolation(violations_text(found), violated_paths(found))
     return await extractions.complete(conn, extraction_id)
 
 
@@ -441,19 +443,19 @@ def _refuse_empty(row: ExtractionRow) -> None:
         )
 
 
-async def incomplete(row: ExtractionRow) -> list[Violation]:
+async def completion_violations(row: ExtractionRow) -> list[Violation]:
     """Return the violations that keep an agent from completing the extraction, at most twenty."""
     if row.schema is None:
         return []
     return await run_unqueued(violations, row.schema, row.extracted_fields, row.evidence, row.locks)
 
 
-def not_yet(found: Sequence[Violation]) -> str:
+def violations_text(found: Sequence[Violation]) -> str:
     """Return violations as a message."""
     return "The fields do not follow the schema yet:\n" + "\n".join(f"- {one.message}" for one in found)
 
 
-def names_of(found: Sequence[Violation]) -> list[str]:
+def violated_paths(found: Sequence[Violation]) -> list[str]:
     """Return the path names of violations, without those of the fields as a whole."""
     return [paths.name(one.path) for one in found if one.path]
 
@@ -487,9 +489,9 @@ async def prepare_restore(
 
 async def _evidence(
     scope: Scope, index: DocumentIndex, row: ExtractionRow, write: Write, author: Author, from_message: frozenset[str]
-) -> Evidence:
+) -> FoundEvidence:
     if isinstance(write, FieldRemoval):
-        return Evidence()
+        return FoundEvidence()
     at = write.path if isinstance(write, FieldWrite) else ()
     return await find(
         scope.org_id,
@@ -513,7 +515,7 @@ def can_be_written(path: Path, value: JsonValue) -> bool:
         return False
 
 
-async def _new_evidence(prepared: PreparedWrite, row: ExtractionRow) -> Evidence:
+async def _new_evidence(prepared: PreparedWrite, row: ExtractionRow) -> FoundEvidence:
     """Return the evidence to store. Values that a person leaves unchanged keep their evidence, since the agent's quote
     may have selected one of several locations."""
     if not prepared.author.is_person or isinstance(prepared.write, FieldRemoval):
@@ -521,7 +523,7 @@ async def _new_evidence(prepared: PreparedWrite, row: ExtractionRow) -> Evidence
     return await run_in_thread(_without_unchanged, prepared.shown, row, prepared.write)
 
 
-def _without_unchanged(shown: Evidence, row: ExtractionRow, write: FieldWrite | FieldsWrite) -> Evidence:
+def _without_unchanged(shown: FoundEvidence, row: ExtractionRow, write: FieldWrite | FieldsWrite) -> FoundEvidence:
     at = write.path if isinstance(write, FieldWrite) else ()
     written = dict(leaves(write.value, at))
     before = value_at(row.extracted_fields, at)
@@ -530,7 +532,7 @@ def _without_unchanged(shown: Evidence, row: ExtractionRow, write: FieldWrite | 
         for name, leaf in (() if isinstance(before, Missing) else leaves(before, at))
         if name in written and name in row.evidence and canonical(written[name]) == canonical(leaf)
     }
-    return Evidence(
+    return FoundEvidence(
         {name: score for name, score in shown.confidences.items() if name not in unchanged},
         {name: proof for name, proof in shown.evidence.items() if name not in unchanged},
         shown.not_found,
@@ -572,7 +574,7 @@ async def _refuse_violations(conn: Connection, before: ExtractionRow, stored: Wr
         raise SchemaViolation(
             "Nothing was stored: the fields would not follow the schema.\n"
             + "\n".join(f"- {one.message}" for one in found),
-            names_of(found),
+            violated_paths(found),
         )
 
 
@@ -592,10 +594,10 @@ async def _refuse_outside(row: ExtractionRow, write: Write, author: Author) -> N
         raise OutsideFields(
             f"Nothing was stored: this run may not remove the list item {name[:500]}. Leave it in the list.", [name]
         )
-    old, new = await run_unqueued(_touched, row.extracted_fields, write)
+    old, new = await run_unqueued(_leaves_before_and_after, row.extracted_fields, write)
     outside = [path for path in {**old, **new} if not _is_within(author.only, path)]
     if outside and row.schema is not None:
-        now = {path for one in await incomplete(row) for path in one.about or (one.path,)}
+        now = {path for one in await completion_violations(row) for path in one.about or (one.path,)}
         outside = [path for path in outside if not _is_within(now - {()}, path)]
     if outside:
         names = [paths.name(path) for path in outside[:20]]
@@ -635,7 +637,7 @@ def _merged_paths(fields: Fields, value: Fields, above: Path = ()) -> Iterator[P
             yield path
 
 
-def _touched(fields: Fields, write: Write) -> tuple[dict[Path, JsonValue], dict[Path, JsonValue]]:
+def _leaves_before_and_after(fields: Fields, write: Write) -> tuple[dict[Path, JsonValue], dict[Path, JsonValue]]:
     """Return the leaves at the paths of a write before and after it."""
     old: dict[Path, JsonValue] = {}
     new: dict[Path, JsonValue] = {}

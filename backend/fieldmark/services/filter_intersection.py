@@ -15,27 +15,27 @@ def restrict_to(filters: DocumentFilters, document_ids: Sequence[UUID]) -> Docum
     return filters.model_copy(update={"document_ids": tuple(ids)}) if ids else None
 
 
-def intersect(one: DocumentFilters, other: DocumentFilters | None) -> DocumentFilters | None:
+def intersect(filters: DocumentFilters, other: DocumentFilters | None) -> DocumentFilters | None:
     """Return filters for the documents that match both. None if no document can. Raise Invalid if the result exceeds
     the limits of filters, or if both have a different type or file name."""
     if other is None or other == DocumentFilters():
-        return one
-    if one == DocumentFilters():
+        return filters
+    if filters == DocumentFilters():
         return other
-    combined = one.model_dump()
+    combined = filters.model_dump()
     if other.document_ids:
-        restricted = restrict_to(one, other.document_ids)
+        restricted = restrict_to(filters, other.document_ids)
         if restricted is None:
             return None
         combined["document_ids"] = restricted.document_ids
     for name in ("document_type", "filename"):
-        first, second = getattr(one, name), getattr(other, name)
+        first, second = getattr(filters, name), getattr(other, name)
         if first is not None and second is not None and first.casefold() != second.casefold():
             raise Invalid(f"The person's question already has the {name} {first}. Leave {name} out.")
         combined[name] = first if first is not None else second
     for name, tighter in (("uploaded_after", max), ("uploaded_before", min)):
-        bounds = [value for value in (getattr(one, name), getattr(other, name)) if value is not None]
+        bounds = [value for value in (getattr(filters, name), getattr(other, name)) if value is not None]
         combined[name] = tighter(bounds) if bounds else None
-    combined["tags"] = tuple(dict.fromkeys((*one.tags, *other.tags)))
-    combined["fields"] = (*one.fields, *other.fields)
+    combined["tags"] = tuple(dict.fromkeys((*filters.tags, *other.tags)))
+    combined["fields"] = (*filters.fields, *other.fields)
     return validate_model(DocumentFilters, combined)

@@ -36,7 +36,7 @@ MAX_VERSIONS: Final = 50
 """Older versions that are compared: the newest that extractions follow."""
 _RUNS_OF_ESTIMATE: Final = 50
 
-BeginReading: TypeAlias = Callable[[Connection, ExtractionRow, Sequence[str] | None], Awaitable[UUID]]
+StartReading: TypeAlias = Callable[[Connection, ExtractionRow, Sequence[str] | None], Awaitable[UUID]]
 """Starts a run that reads the named fields of an extraction again, or all of them, in the caller's transaction."""
 
 
@@ -130,7 +130,7 @@ async def apply(
     database: Database,
     scope: Scope,
     schema_id: UUID,
-    begin_reading: BeginReading,
+    begin_reading: StartReading,
     *,
     revid: UUID | None = None,
     extraction_ids: Sequence[UUID] | None = None,
@@ -163,7 +163,7 @@ async def apply(
     for follower in page.items:
         try:
             async with database.as_user(scope) as conn:
-                why = await _bring(conn, follower.id, target, begin_reading, done)
+                why = await _move_to_version(conn, follower.id, target, begin_reading, done)
         except DocumentFailed:
             why = SkipReason.DOCUMENT_FAILED
         except (QueueFull, OutOfCredit) as full:
@@ -178,8 +178,8 @@ async def apply(
     return done
 
 
-async def _bring(
-    conn: Connection, extraction_id: UUID, target: SchemaRow, begin_reading: BeginReading, done: AppliedVersion
+async def _move_to_version(
+    conn: Connection, extraction_id: UUID, target: SchemaRow, begin_reading: StartReading, done: AppliedVersion
 ) -> SkipReason | None:
     """Bring one extraction to a version. Return why not, if it stays."""
     row = await stored.get(conn, extraction_id, lock=True)
@@ -193,7 +193,7 @@ async def _bring(
     await store.follow(conn, extraction_id, target.schema_revid)
     if difference.needs_reading:
         done.runs.append(await begin_reading(conn, row, difference.fields))
-    elif row.status is ExtractionStatus.COMPLETED and not await extractions.incomplete(
+    elif row.status is ExtractionStatus.COMPLETED and not await extractions.completion_violations(
         replace(row, schema=target.schema)
     ):
         await extractions.complete(conn, extraction_id)

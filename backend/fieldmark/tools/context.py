@@ -18,7 +18,7 @@ FIRST_PART_BYTES = 80_000
 TOOL_SECONDS = 60.0
 
 
-async def start_nothing(conn: Connection, context: RunContext, child: ChildRun) -> UUID:
+async def refuse_child_runs(conn: Connection, context: RunContext, child: ChildRun) -> UUID:
     """Default of `RunContext.start_run`. Raise RuntimeError."""
     raise RuntimeError("This context starts no runs.")
 
@@ -35,7 +35,7 @@ class RunContext:
     indexes: DocumentIndexes = field(default=INDEXES, compare=False)
     # Starts a child run for the current call, in the call's transaction.
     start_run: Callable[[Connection, RunContext, ChildRun], Awaitable[UUID]] = field(
-        default=start_nothing, compare=False
+        default=refuse_child_runs, compare=False
     )
     call_id: str | None = None
     # Most bytes of document text in the run's first message.
@@ -45,7 +45,7 @@ class RunContext:
     # Embeds queries for semantic search. None if the service has no embedding model.
     embedder: Embedder | None = field(default=None, compare=False)
     # Why the task falls back. Set only while the model gets its last question.
-    falls_back: FallbackCode | None = None
+    fallback_code: FallbackCode | None = None
 
     @property
     def run_id(self) -> UUID:

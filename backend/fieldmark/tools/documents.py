@@ -68,7 +68,7 @@ class Boundary:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _PageExcerpt:
     """The shown part of a page. It ends with a line break."""
 
     number: int
@@ -77,7 +77,7 @@ class _Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class _More:
+class _NextPart:
     """Where to continue reading: a page, and optionally an offset in characters."""
 
     page: int
@@ -92,9 +92,9 @@ class _More:
 class _Excerpt:
     """The pages that fit into the result, the numbers of those shown to their end, and where to continue."""
 
-    pages: Sequence[_Shown]
+    pages: Sequence[_PageExcerpt]
     whole: Sequence[int]
-    more: _More | None = None
+    more: _NextPart | None = None
 
 
 class DocumentReader:
@@ -137,7 +137,7 @@ async def read_pages(
     document_id: UUID,
     pages: str | None,
     offset: int,
-    how: Callable[[int, int | None], str],
+    next_call_text: Callable[[int, int | None], str],
 ) -> ToolResult:
     """Return the text of some pages, or of all pages, up to the size limit of a result. `how` words the call that
     continues at a page and offset."""
@@ -155,10 +155,10 @@ async def read_pages(
         for page in found.pages
     )
     data: dict[str, JsonValue] = {} if found.more is None else found.more.as_json()
-    if for_machines := [page.number for page in found.pages if page.is_xml]:
-        data["for_machines_from"] = for_machines[0]  # and all after it: a PDF's own pages come first
+    if xml_pages := [page.number for page in found.pages if page.is_xml]:
+        data["xml_pages_from"] = xml_pages[0]  # and all after it: a PDF's own pages come first
     if found.more is not None:
-        text += f"[more: {how(found.more.page, found.more.offset)}]"
+        text += f"[more: {next_call_text(found.more.page, found.more.offset)}]"
     shown = [page.number for page in found.pages]
     pages = f"page {shown[0]}" if len(shown) == 1 else f"pages {format_ranges(shown)}"
     details: JsonObject = {"documents": [{"document_id": str(document.id), "filename": document.filename}]}
@@ -181,14 +181,14 @@ async def first_part(conn: Connection, context: RunContext, document_id: UUID, *
     text = boundary.around(
         "document",
         "".join(
-            boundary.line(f"page {page.number} of {count}" + (", for machines" if page.is_xml else ""))
+            boundary.line(f"page {page.number} of {count}" + (", embedded XML" if page.is_xml else ""))
             + "\n"
             + page_warnings.get(page.number, "")
             + page.text
             for page in found.pages
         ),
     )
-    more = _More(1) if not found.pages and count else found.more
+    more = _NextPart(1) if not found.pages and count else found.more
     if more is not None:
         text += "\n" + boundary.line(f"the document goes on: {_call_again(more.page, more.offset)}")
     return boundary, text
@@ -206,7 +206,7 @@ async def _excerpt(
     heads: Counter[int] = Counter()
     for warning in warnings:
         heads[warning.page or 1] += len(warning.message.encode()) + _ROOM_OF_A_MARK
-    shown: list[_Shown] = []
+    shown: list[_PageExcerpt] = []
     whole: list[int] = []
     # Fetched a few at a time: a 500-page document is not loaded to show twenty pages of it.
     number = first
@@ -220,13 +220,13 @@ async def _excerpt(
             head = heads[number] + _ROOM_OF_A_MARK
             size = head + len(body.encode())
             if size > room and shown:
-                return _Excerpt(shown, whole, _More(number))
+                return _Excerpt(shown, whole, _NextPart(number))
             if size > room:
                 cut = body.encode()[: max(0, room - head)].decode(errors="ignore")
                 cut = cut[: cut.rfind("\n") + 1] or cut
-                more = _More(number, offset + len(cut))
-                return _Excerpt([_Shown(number, cut, page.is_xml)], whole, more)
-            shown.append(_Shown(number, body, page.is_xml))
+                more = _NextPart(number, offset + len(cut))
+                return _Excerpt([_PageExcerpt(number, cut, page.is_xml)], whole, more)
+            shown.append(_PageExcerpt(number, body, page.is_xml))
             whole += [number] if offset <= len(page.text) else []
             room -= size
             offset = 0
@@ -252,13 +252,13 @@ def _by_page(warnings: Sequence[ReadingWarning], line: Callable[[str], str]) -> 
     return page_warnings
 
 
-def _hits(pages: Sequence[PageText], wanted: str, most: int) -> list[str]:
+def _hits(pages: Sequence[PageText], query: str, limit: int) -> list[str]:
     found: list[str] = []
     for page in pages:
         for line in page.text.splitlines():
-            if wanted in " ".join(line.split()).casefold():
+            if query in " ".join(line.split()).casefold():
                 found.append(f"page {page.number}: {line.strip()[:500]}")
-                if len(found) == most:
+                if len(found) == limit:
                     return found
     return found
 

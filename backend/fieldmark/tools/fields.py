@@ -51,7 +51,7 @@ def write_result(
     else:
         code, how = ("stored_in_part", "Stored in part") if stored.changed else ("not_stored", "Not stored")
         text = (
-            f"{how}, version {stored.version}: {stays(stored.proposed)} "
+            f"{how}, version {stored.version}: {kept_values_text(stored.proposed)} "
             f"Stored now: {short(current, MAX_RESULT_BYTES - 16_000)}"
         )
     # A run that carries out a person's message must not report a proposal as done.
@@ -60,7 +60,7 @@ def write_result(
     if stored.changed:
         changed = [ChangedField.model_validate(one) for one in stored.changed]
         events.append(ChangedEvent(changed=changed, version=stored.version))
-    return ToolResult(text + missing + reopened(written), code, shorten_lists(data), events, needs_attention)
+    return ToolResult(text + missing + reopened_text(written), code, shorten_lists(data), events, needs_attention)
 
 
 def shorten_lists(data: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -68,23 +68,23 @@ def shorten_lists(data: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return {name: cut(value, 4000) if isinstance(value, list) else value for name, value in data.items()}
 
 
-def cut(values: Sequence[JsonValue], most: int) -> list[JsonValue]:
+def cut(values: Sequence[JsonValue], max_characters: int) -> list[JsonValue]:
     """Return the first values that together take at most `most` characters as JSON."""
     found: list[JsonValue] = []
     for value in values:
-        most -= len(json.dumps(value)) + 1
-        if most < 0:
+        max_characters -= len(json.dumps(value)) + 1
+        if max_characters < 0:
             break
         found.append(value)
     return found
 
 
-def reopened(written: WrittenFields) -> str:
+def reopened_text(written: WrittenFields) -> str:
     """Return the sentence that reports that the write reopened a complete extraction, or an empty string."""
     return "\nThe extraction is in progress again: complete it when you are done." if written.reopened else ""
 
 
-def stays(proposed: Sequence[str]) -> str:
+def kept_values_text(proposed: Sequence[str]) -> str:
     """Return the sentence that reports which values were not changed because a person set them."""
     return (
         f"a person set the values at {short(proposed)}, so they stay. Your values are kept as proposals "

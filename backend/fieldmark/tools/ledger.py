@@ -84,7 +84,7 @@ class Prepared:
     refusal: ToolOutcome | None = None
 
 
-class By(StrEnum):
+class StartedBy(StrEnum):
     """Who approved or resumes a call. This decides how the call starts.
 
     POLICY   the run's approval policy: the call's ledger entry is claimed
@@ -113,7 +113,7 @@ async def execute(
     context: RunContext,
     call: ToolCall,
     *,
-    by: By,
+    by: StartedBy,
     decide: Callable[[Connection], Awaitable[None]] | None = None,
     then: Callable[[Connection, ToolOutcome], Awaitable[None]] | None = None,
 ) -> ToolOutcome:
@@ -127,14 +127,14 @@ async def execute(
     try:
         args = tools.check(call.tool, call.arguments)
     except ModelRetry as fault:
-        tool, refusal = tools.tools.get(call.tool), refused(fault)
+        tool, refusal = tools.tools.get(call.tool), outcome_of_error(fault)
         if tool is None or not tool.is_gated or call.id is None:
             return refusal
         wrong = Prepared(tool, tools.actions[call.tool], refusal=refusal)
         return await _attempt(context, call, by, wrong, decide, then)
     tool, action = tools.tools[call.tool], tools.actions[call.tool]
     if tool.is_gated and call.id is None:
-        return refused(ToolFailed("The call has no id, so it cannot have been approved.", "not_approved"))
+        return outcome_of_error(ToolFailed("The call has no id, so it cannot have been approved.", "not_approved"))
 
     async def attempt() -> ToolOutcome:
         return await _attempt(context, call, by, await _prepare(tool, action, args), decide, then)
@@ -142,15 +142,15 @@ async def execute(
     try:
         return await retry_while_stale(attempt)
     except Exception as error:
-        if by is By.PERSON:
+        if by is StartedBy.PERSON:
             raise
-        return await _attempt(context, call, by, Prepared(tool, action, refusal=refused(error)), decide, then)
+        return await _attempt(context, call, by, Prepared(tool, action, refusal=outcome_of_error(error)), decide, then)
 
 
 async def _attempt(
     context: RunContext,
     call: ToolCall,
-    by: By,
+    by: StartedBy,
     prepared: Prepared,
     decide: Callable[[Connection], Awaitable[None]] | None,
     then: Callable[[Connection, ToolOutcome], Awaitable[None]] | None,
@@ -163,7 +163,7 @@ async def _attempt(
             await runs.fence(conn, context.run_id, context.fencing_token)
         elif (settled := await _begin(conn, context, call, by, decide)) is not None:
             return settled
-        outcome = prepared.refusal or await _run(conn, context, prepared, keeps_going=by is By.PERSON)
+        outcome = prepared.refusal or await _run(conn, context, prepared, keeps_going=by is StartedBy.PERSON)
         if outcome.is_error and prepared.tool.is_gated:
             await _record(conn, context, outcome)
         if then is not None:
@@ -175,16 +175,16 @@ async def _begin(
     conn: Connection,
     context: RunContext,
     call: ToolCall,
-    by: By,
+    by: StartedBy,
     decide: Callable[[Connection], Awaitable[None]] | None,
 ) -> ToolOutcome | None:
     """Claim the call's ledger entry. Return an outcome if the call ran before or is not approved."""
     assert call.id is not None
-    if by is By.PERSON:
+    if by is StartedBy.PERSON:
         assert decide is not None
         await decide(conn)
         return None
-    if by is By.SERVICE:
+    if by is StartedBy.SERVICE:
         await tool_calls.record(
             conn,
             run_id=context.run_id,
@@ -205,11 +205,11 @@ async def _begin(
         arguments_hash=hash_of(call.arguments),
     )
     if claimed is None:
-        return refused(ToolFailed("This call was not approved.", "not_approved"))
+        return outcome_of_error(ToolFailed("This call was not approved.", "not_approved"))
     if (recorded := _recorded(claimed)) is not None:
         return recorded
-    if claimed.status is not (CallStatus.WAITING if by is By.RUNS else CallStatus.APPROVED):
-        return refused(ToolFailed("This call was refused.", "refused"))
+    if claimed.status is not (CallStatus.WAITING if by is StartedBy.RUNS else CallStatus.APPROVED):
+        return outcome_of_error(ToolFailed("This call was refused.", "refused"))
     return None
 
 
@@ -224,7 +224,7 @@ async def _run(conn: Connection, context: RunContext, prepared: Prepared, *, kee
     except Stale:
         raise
     except Exception as error:  # noqa: BLE001  refusals of the tool; the rest is raised again
-        return refused(error)
+        return outcome_of_error(error)
 
 
 async def _perform(conn: Connection, context: RunContext, prepared: Prepared) -> ToolOutcome:
@@ -271,7 +271,7 @@ async def _prepare(tool: Tool[Any], action: Action, args: ToolInput) -> Prepared
             await action.check(args)
         return Prepared(tool, action, args if action.prepare is None else await action.prepare(args))
     except Exception as error:  # noqa: BLE001  refusals of the tool; the rest is raised again
-        return Prepared(tool, action, refusal=refused(error))
+        return Prepared(tool, action, refusal=outcome_of_error(error))
 
 
 async def collect(
@@ -293,10 +293,10 @@ async def collect(
         return await make_answer(conn, args, started)
 
     tools = RunTools(tools, {**tools.actions, row.tool: Action(answer)})
-    return await execute(tools, context, ToolCall(row.tool, row.id, row.arguments), by=By.RUNS, then=then)
+    return await execute(tools, context, ToolCall(row.tool, row.id, row.arguments), by=StartedBy.RUNS, then=then)
 
 
-def refused(error: Exception) -> ToolOutcome:
+def outcome_of_error(error: Exception) -> ToolOutcome:
     """Return the outcome for an error raised by a tool or a service. Raise the error again if it must end the run."""
     match error:
         case ToolFailed():

@@ -75,13 +75,13 @@ class ToolResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The final answer of a run: its text, and `result` for programs if the task has typed answers. `gave_up` is the
-    reason why the agent found no answer: the task's fallback then makes one."""
+class RunAnswer:
+    """The final answer of a run: its text, and `result` for programs if the task has typed answers. `fallback_code` is
+    set if the agent found no answer: the task's fallback then makes one."""
 
     text: str
     result: JsonObject | None = None
-    gave_up: FallbackCode | None = None
+    fallback_code: FallbackCode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Tool(Generic[Input]):
     partial_write: PartialWrite | None = None
     # Ends the run after a successful call: makes the run's answer from the arguments and the result's `data`. If it
     # returns None, the run goes on.
-    answer: Callable[[Input, JsonValue], Answer | None] | None = None
+    answer: Callable[[Input, JsonValue], RunAnswer | None] | None = None
     # When a call is refused, later calls of the same message are refused too, unless one of the two is independent.
     is_independent: bool = False
 
@@ -213,13 +213,13 @@ class Toolset:
             return tool.input.model_validate(dict(arguments))
         except ValidationError as error:
             faults = error.errors()[:10]
-            said = [_in_words(fault) for fault in faults]
+            said = [_fault_text(fault) for fault in faults]
             if any(fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1 for fault in faults):
                 names = [field.alias or name for name, field in tool.input.model_fields.items()]
                 said.append(f"The arguments are: {', '.join(names) or 'none'}.")
             raise ModelRetry(" ".join(said)) from None
 
-    def answer(self, name: str, arguments: Mapping[str, JsonValue], data: JsonValue) -> Answer | None:
+    def answer(self, name: str, arguments: Mapping[str, JsonValue], data: JsonValue) -> RunAnswer | None:
         """Return the run's answer if this finished call ends the run, else None. Empty text never ends it."""
         tool = self.tools[name]
         said = None if tool.answer is None else tool.answer(self.check(name, arguments), data)
@@ -282,7 +282,7 @@ def hash_of(arguments: Mapping[str, JsonValue]) -> str:
     return hashlib.sha256(canonical(dict(arguments))).hexdigest()
 
 
-def _in_words(fault: Mapping[str, Any]) -> str:
+def _fault_text(fault: Mapping[str, Any]) -> str:
     where = ".".join(str(step) for step in fault["loc"]) or "arguments"
     if fault["type"] == "extra_forbidden":
         return f"{where}: there is no such argument."

@@ -113,7 +113,7 @@ def _register(queue: App, runtime: Runtime, pool: CliPool) -> Runner:
         prices=runtime.prices,
         approval_wait_seconds=settings.approval_wait_seconds,
         tool_seconds=settings.tool_seconds,
-        falls_back=settings.ask_fallback,
+        uses_fallbacks=settings.ask_fallback,
         first_part_bytes=settings.first_part_kb * 1000,
         embedder=runtime.embedder,
         metrics=runtime.metrics,

@@ -10,7 +10,7 @@ import pytest
 from agents.talking import SCHEMA, Talk
 from extraction_case import ExtractionCase
 from fieldmark.agents.document.agent import AUTO_CREATE, DOCUMENT
-from fieldmark.agents.document.limits import MOST
+from fieldmark.agents.document.limits import MAX_CALLS
 from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.stores import runs
 from fieldmark.stores.library import PromptText, prompts, schemas, tags
@@ -130,7 +130,7 @@ async def test_auto_create_cannot_delete_tag_or_set_values(talk: Talk, alone: Ru
         "update_extraction_field": {"path": "total", "value": 1},
     }
     gated = {name for name, tool in DOCUMENT.toolset.tools.items() if tool.is_gated}
-    assert gated == calls.keys() | MOST.keys()
+    assert gated == calls.keys() | MAX_CALLS.keys()
     for name, arguments in calls.items():
         assert await code(talk, alone, name, **arguments) == "not_in_this_run", name
     assert talk.case.sql("select count(*) as n from schemas where deleted_at is null") == [{"n": 1}]

@@ -171,7 +171,7 @@ async def test_embedded_einvoice_pages_are_left_out_of_the_message(database, clo
         text = await message_of(talk, context)
         assert part(text, "excerpt") == "Total: 10.00" and "get_ocr_text shows all of it" in text
         read = await talk.call(context, "get_ocr_text")
-        assert "Document.Total: 11.00" in read.sentence and read.data == {"for_machines_from": 2}
+        assert "Document.Total: 11.00" in read.sentence and read.data == {"xml_pages_from": 2}
         assert "Document" not in (await talk.call(context, "get_ocr_text", page_num=1)).text
         past = await talk.call(context, "get_ocr_text", page_num=3)
         assert past.is_error and past.code == "invalid"

@@ -13,7 +13,7 @@ from fieldmark.agents.extraction.offline import answer
 from fieldmark.agents.offline_rules import NOTE
 
 INVOICE = f"[{WORD} page 1 of 2]\nInvoice number: A-77\nTotal: 12.50 EUR\n"
-FOR_MACHINES = f"[{WORD} page 2 of 2, for machines]\nExchangedDocument.Note.Content: Thanks\nID: A-78\n"
+XML_PAGE = f"[{WORD} page 2 of 2, embedded XML]\nExchangedDocument.Note.Content: Thanks\nID: A-78\n"
 DONE = ("Done.", "done", None)
 
 
@@ -22,7 +22,7 @@ def extracted(document: str, answers: Answers, more: str = "") -> tuple[list[Mad
 
 
 def test_short_document_takes_one_model_message():
-    made, _ = extracted(INVOICE + FOR_MACHINES, {})
+    made, _ = extracted(INVOICE + XML_PAGE, {})
     ((identified, saved, completed),) = made
     assert (identified[0], identified[1]["document_type"]) == ("identify_document", "invoice")
     assert saved == (
@@ -38,7 +38,7 @@ def test_short_document_takes_one_model_message():
         },
     )
     assert completed[0] == "complete_extraction" and NOTE in completed[1]["summary"]
-    ((_, saved, _),) = extracted(FOR_MACHINES, {})[0]  # where there is nothing else
+    ((_, saved, _),) = extracted(XML_PAGE, {})[0]  # where there is nothing else
     assert saved[1]["fields"]["id"] == "A-78" and saved[1]["evidence"]["id"]["page"] == 2
     made, said = extracted(f"[{WORD} page 1 of 1]\nHello\n", {"identify_document": [DONE]})
     assert [name for ((name, _),) in made] == ["identify_document"] and NOTE in said

@@ -106,7 +106,7 @@ async def test_unproven_answer_is_rejected_with_reasons_and_then_falls_back(ask)
         first = await asking.call(tool, **given)
         assert (first.is_error, first.code) == (True, "answer_invalid") and fault in first.data["faults"], first
         second = await asking.call(tool, **given)
-        assert (second.code, second.data["gave_up"]) == ("fallback", "answer_invalid")
+        assert (second.code, second.data["fallback_code"]) == ("fallback", "answer_invalid")
 
 
 NUMBERS = {

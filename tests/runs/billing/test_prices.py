@@ -9,7 +9,7 @@ from importlib.resources import files
 import pytest
 from pydantic import ValidationError
 
-from fieldmark.runs.billing.prices import FREE, Price, Prices, Tokens, parse_price, plain_name
+from fieldmark.runs.billing.prices import FREE, Price, Prices, TokenUsage, parse_price, plain_name
 from fieldmark.settings import Settings
 
 LISTED = tomllib.loads((files("fieldmark.runs.billing") / "prices.toml").read_text(), parse_float=Decimal)
@@ -52,19 +52,19 @@ def test_unlisted_model_has_no_price(model):
     assert Prices().of(model) is None
 
 
-TOKENS = Tokens(input=1_000, output=100, cache_write_5m=10_000, cache_write_1h=3_000, cache_read=50_000)
+TOKENS = TokenUsage(input=1_000, output=100, cache_write_5m=10_000, cache_write_1h=3_000, cache_read=50_000)
 
 
 @pytest.mark.parametrize(
     ("model", "tokens", "cost"),
     [
-        ("claude-sonnet-5", Tokens(), "0"),
+        ("claude-sonnet-5", TokenUsage(), "0"),
         ("claude-sonnet-5", TOKENS, "0.05"),  # .002 + .001 + .025 + .012 + .01
         ("claude-opus-4-1", TOKENS, "0.375"),  # .015 + .0075 + .1875 + .09 + .075
-        ("claude-haiku-5-5", Tokens(input=100_000), "0.01"),
+        ("claude-haiku-5-5", TokenUsage(input=100_000), "0.01"),
         # Every token of a longer prompt costs more, and so does the answer; caches count as prompt.
-        ("claude-haiku-5-5", Tokens(input=100_001), "0.0500005"),
-        ("claude-haiku-5-5", Tokens(input=1, cache_read=60_000, cache_write_5m=40_000, output=1_000), "0.0305005"),
+        ("claude-haiku-5-5", TokenUsage(input=100_001), "0.0500005"),
+        ("claude-haiku-5-5", TokenUsage(input=1, cache_read=60_000, cache_write_5m=40_000, output=1_000), "0.0305005"),
     ],
 )
 def test_cost_is_exact(model, tokens, cost):

@@ -20,7 +20,7 @@ from fieldmark.db.migrate import migrate
 from fieldmark.offline_model.messages import Body, call, raw_call, text, thinking
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.lifecycle import decisions, launch
-from fieldmark.runs.lifecycle.decisions import Decision
+from fieldmark.runs.lifecycle.decisions import ApprovalDecision
 from fieldmark.stores.runs import RunOptions
 from fieldmark.testing.script import Script, http_error, stall_connection
 from toy_agent.agent import TOY, CompareRequest
@@ -108,8 +108,8 @@ async def calls_that_a_person_decides(case: ExtractionCase) -> Requests:
     asks = Script([[TOTAL, NUMBER], [call("get_document_text")], [total]])
     run_id, requests = await _work(case, asks, approval="ask")
     for answer, decision in (
-        ([number], Decision(total.id, True)),
-        (DONE, Decision(number.id, False, reason="It is net.")),
+        ([number], ApprovalDecision(total.id, True)),
+        (DONE, ApprovalDecision(number.id, False, reason="It is net.")),
     ):
         await decisions.decide(case.database, case.scope, run_id, decision)
         _, more = await _work(case, lambda body, answer=answer: answer, run_id)

@@ -12,9 +12,9 @@ from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.db.pool import Database
 from fieldmark.errors import Fenced
 from fieldmark.runs.engine.cli_attestation import SandboxViolation
-from fieldmark.runs.engine.permission_hook import PermissionHook, Policy
+from fieldmark.runs.engine.permission_hook import ApprovalPolicy, PermissionHook
 from fieldmark.runs.engine.tool_executor import ToolExecutor
-from fieldmark.runs.lifecycle.decisions import Decision, decide
+from fieldmark.runs.lifecycle.decisions import ApprovalDecision, decide
 from fieldmark.runs.parts import BlockStarted, MessageStarted, MessageStopped
 from fieldmark.tools.context import RunContext
 
@@ -84,7 +84,7 @@ async def test_undeclared_tool_is_denied(case, hook, context, name):
 
 @pytest.mark.parametrize("beside", [[], ["call-2"]], ids=["alone", "beside another"])
 async def test_call_that_asks_a_person_must_be_alone_in_its_message(case, context, beside):
-    hook = PermissionHook(EXTRACTION.create_tools(context), context, Policy("ask"))
+    hook = PermissionHook(EXTRACTION.create_tools(context), context, ApprovalPolicy("ask"))
     blocks = [BlockStarted(call_id) for call_id in ("call-1", *beside)]
     for part in (MessageStarted("m", None), *blocks, MessageStopped()):
         hook.calls.on_part(part)
@@ -149,12 +149,12 @@ async def test_events_before_a_call_are_written_before_it_runs(context):
 
 @pytest.mark.parametrize("edited", [None, TOTAL | {"value": 2}], ids=["as it was asked", "edited"])
 async def test_decided_call_continues_with_the_decision(case, context, edited):
-    asking = PermissionHook(EXTRACTION.create_tools(context), context, Policy("ask"))
+    asking = PermissionHook(EXTRACTION.create_tools(context), context, ApprovalPolicy("ask"))
     for part in (MessageStarted("m", None), BlockStarted("call-1"), MessageStopped()):
         asking.calls.on_part(part)
     assert (await ask(asking, UPDATE, TOTAL))[0] == "defer"
-    await decide(case.database, case.scope, context.run_id, Decision("call-1", True, edited))
-    hook = PermissionHook(EXTRACTION.create_tools(context), context, Policy("ask"), "call-1")
+    await decide(case.database, case.scope, context.run_id, ApprovalDecision("call-1", True, edited))
+    hook = PermissionHook(EXTRACTION.create_tools(context), context, ApprovalPolicy("ask"), "call-1")
     given = {"hook_event_name": "PreToolUse", "tool_name": UPDATE, "tool_input": TOTAL}
     said = (await hook(given, "call-1", {}))["hookSpecificOutput"]
     assert (said["permissionDecision"], said.get("updatedInput")) == ("allow", edited)

@@ -13,7 +13,7 @@ from fieldmark.errors import Fenced
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import text
 from fieldmark.runs.engine.session_store import ConversationStore, SessionWriteFailed
-from fieldmark.runs.lifecycle.decisions import Decision, decide
+from fieldmark.runs.lifecycle.decisions import ApprovalDecision, decide
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -119,7 +119,7 @@ async def test_waiting_run_without_stored_conversation_starts_a_new_one(case):
     waiting = await case.execute_run(Script([[update_call("total")]]), approval="ask")
     assert waiting.state["status"] == "awaiting_approval" and case.sql("select 1 from public.agent_sessions") == []
     case.sql("drop trigger refuse on public.agent_sessions")
-    await decide(case.database, case.scope, waiting.run_id, Decision(waiting.state["waiting_call"], True))
+    await decide(case.database, case.scope, waiting.run_id, ApprovalDecision(waiting.state["waiting_call"], True))
     finished = await case.execute_run(lambda body: [text("Done.")], run_id=waiting.run_id)
     assert finished.state["status"] == "completed" and case.extraction()["extracted_fields"] == {"total": 1}
     assert "(done): " in finished.sent

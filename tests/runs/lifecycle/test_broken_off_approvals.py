@@ -20,7 +20,7 @@ from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine.options import ModelService
 from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.lifecycle import decisions
-from fieldmark.runs.lifecycle.decisions import Decision
+from fieldmark.runs.lifecycle.decisions import ApprovalDecision
 from fieldmark.runs.monitor import RunMonitor
 from fieldmark.runs.run import Runner
 from fieldmark.stores import runs
@@ -41,7 +41,7 @@ async def proposed(case) -> tuple:
 
 async def decide(case, run_id, approved: bool) -> None:
     (entry,) = case.ledger(run_id)
-    await decisions.decide(case.database, case.scope, run_id, Decision(entry["id"], approved))
+    await decisions.decide(case.database, case.scope, run_id, ApprovalDecision(entry["id"], approved))
 
 
 def patient(case, model, *, max_active: int = 1, seconds: int = 300) -> Runner:

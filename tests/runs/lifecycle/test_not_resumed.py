@@ -8,7 +8,7 @@ import pytest
 
 from fieldmark.offline_model.messages import call, text
 from fieldmark.runs.lifecycle import decisions
-from fieldmark.runs.lifecycle.decisions import Decision
+from fieldmark.runs.lifecycle.decisions import ApprovalDecision
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +25,7 @@ delete from public.agent_sessions where entry -> 'attachment' ->> 'type' = 'hook
 async def test_decision_is_kept_and_the_agent_receives_it(case, lost, approved):
     proposed = await case.execute_run(Script([[call("update_field", TOTAL)]]), approval="ask")
     run_id, before = proposed.run_id, proposed.state
-    await decisions.decide(case.database, case.scope, run_id, Decision(before["waiting_call"], approved))
+    await decisions.decide(case.database, case.scope, run_id, ApprovalDecision(before["waiting_call"], approved))
     assert case.sql(lost)
     finished = await case.execute_run(lambda body: [text("Done.")], run_id=run_id)
     assert (finished.state["status"], finished.state["answer"]) == ("completed", "Done.")

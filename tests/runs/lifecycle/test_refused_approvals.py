@@ -19,7 +19,7 @@ async def asked(case, name: str, arguments: dict):
 
 async def test_agent_receives_the_refusal_of_the_database(case):
     run_id = await asked(case, "remove_field", {"path": "gone"})
-    await decisions.decide(case.database, case.scope, run_id, decisions.Decision("asked", approved=True))
+    await decisions.decide(case.database, case.scope, run_id, decisions.ApprovalDecision("asked", approved=True))
     (entry,) = case.ledger(run_id)
     assert (entry["status"], entry["code"]) == ("failed", "invalid") and "gone" in entry["result"]
 
@@ -28,7 +28,7 @@ async def test_person_can_correct_refused_arguments(case):
     run_id = await asked(case, "update_field", {"path": "total", "value": 1, "confidence": 0.5})
     wrong = {"path": "items[3]", "value": 1, "confidence": 0.5}
     with pytest.raises(Invalid, match="items") as refused:
-        await decisions.decide(case.database, case.scope, run_id, decisions.Decision("asked", True, wrong))
+        await decisions.decide(case.database, case.scope, run_id, decisions.ApprovalDecision("asked", True, wrong))
     assert refused.value.code == "invalid"
     (entry,) = case.ledger(run_id)
     assert entry["status"] == "pending" and case.extraction()["extracted_fields"] == {}

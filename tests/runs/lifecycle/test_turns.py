@@ -12,7 +12,7 @@ from fieldmark.offline_model.messages import call, text
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.claim import claim
 from fieldmark.runs.lifecycle import launch
-from fieldmark.runs.lifecycle.decisions import Decision, decide
+from fieldmark.runs.lifecycle.decisions import ApprovalDecision, decide
 from fieldmark.stores.runs import RunOptions
 from toy_agent.agent import TOY, CompareRequest
 
@@ -59,7 +59,7 @@ async def test_next_turn_does_not_run_the_pending_call_of_the_previous_one(case)
 async def test_turn_after_a_decision_continues_its_conversation(case):
     note = call("note", {"text": "Mine."})
     waiting = await case.execute_run(lambda body: [note], run_id=await ask(case, "One.", "ask"))
-    await decide(case.database, case.scope, waiting.run_id, Decision(note.id, approved=True))
+    await decide(case.database, case.scope, waiting.run_id, ApprovalDecision(note.id, approved=True))
     finished = await case.execute_run(lambda body: [text("Done.")], run_id=waiting.run_id)
     assert finished.state["status"] == "completed" and finished.state["session_id"] == waiting.state["session_id"]
     assert "One." in finished.sent and "Mine." in finished.sent

@@ -10,7 +10,7 @@ from fieldmark.errors import Invalid, NotApprover, NotFound, ReadOnly, SecondPer
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import call, text
 from fieldmark.runs.lifecycle import decisions
-from fieldmark.runs.lifecycle.decisions import Decision
+from fieldmark.runs.lifecycle.decisions import ApprovalDecision
 from fieldmark.stores import runs
 from fieldmark.testing.script import Script
 
@@ -62,7 +62,9 @@ async def decided(case, who: Scope, run_id) -> object:
     """None where they can; else what they are told. In SQL below the service it is the same."""
     error_type = None
     try:
-        await decisions.decide(case.database, who, run_id, Decision("c", False, {}))  # a rejection takes no input
+        await decisions.decide(
+            case.database, who, run_id, ApprovalDecision("c", False, {})
+        )  # a rejection takes no input
     except Invalid:
         pass
     except (NotFound, ReadOnly, NotApprover, SecondPersonNeeded) as error:
@@ -151,9 +153,9 @@ async def test_second_persons_decision_is_executed_and_the_run_keeps_its_owner(c
     for who, approve_rest in ((case.scope, None), (colleague, "tool")):  # nor does the second one approve what follows
         with pytest.raises(SecondPersonNeeded):
             await decisions.decide(
-                case.database, who, finished.run_id, Decision(call_id, True, approve_rest=approve_rest)
+                case.database, who, finished.run_id, ApprovalDecision(call_id, True, approve_rest=approve_rest)
             )
-    await decisions.decide(case.database, colleague, finished.run_id, Decision(call_id, True))
+    await decisions.decide(case.database, colleague, finished.run_id, ApprovalDecision(call_id, True))
     assert case.extraction()["extracted_fields"] == {"total": 10}
     (entry,) = finished.ledger
     assert (entry["decided_by"], entry["status"]) == (colleague.user_id, "done")

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fieldmark.agents.document import mentions
 from fieldmark.agents.document.conversation import Conversation
-from fieldmark.agents.document.limits import REFINEMENTS, limited
+from fieldmark.agents.document.limits import REFINEMENTS, limit_action
 from fieldmark.agents.document.mentions import Mention
 from fieldmark.agents.document.message import message_context
 from fieldmark.agents.document.offline import answer
@@ -57,7 +57,7 @@ AUTO_CREATE_SECONDS = 120
 Mentions = Annotated[
     list[Mention],
     Field(
-        max_length=mentions.MOST,
+        max_length=mentions.MAX_MENTIONS,
         description="What the message is about: the agent is shown all of it. Of a schema or a prompt the id means its "
         "latest version, or names a version.",
     ),
@@ -224,7 +224,7 @@ def create_document_tools(about: Conversation) -> RunTools:
     }
     if about.thread_id is None:
         gated = [name for name, tool in _TOOLSET.tools.items() if tool.is_gated]
-        actions |= {name: limited(about, name, actions[name]) for name in gated}
+        actions |= {name: limit_action(about, name, actions[name]) for name in gated}
     return _TOOLSET.bind(**actions)
 
 

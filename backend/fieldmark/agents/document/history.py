@@ -94,8 +94,8 @@ def _message(row: TurnRow) -> str:
     return message if isinstance(message, str) else ""
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most].rstrip()}…"
+def _cut(text: str, max_characters: int) -> str:
+    return text if len(text) <= max_characters else f"{text[:max_characters].rstrip()}…"
 
 
 def _json(entry: JsonValue) -> str:

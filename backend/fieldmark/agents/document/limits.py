@@ -19,7 +19,7 @@ from fieldmark.tools.toolset import Action, ToolInput
 
 REFINEMENTS: Final = 2
 
-MOST: Final = {
+MAX_CALLS: Final = {
     "create_schema": 1,
     "create_prompt": 1,
     "update_schema": REFINEMENTS,
@@ -30,18 +30,18 @@ MOST: Final = {
 """The most calls of each writing tool in an automatic run. Writing tools not listed are refused."""
 
 
-class _Both(NamedTuple):
+class _CheckedCall(NamedTuple):
     args: ToolInput
     prepared: Any
 
 
-def limited(about: Conversation, tool: str, action: Action) -> Action:
+def limit_action(about: Conversation, tool: str, action: Action) -> Action:
     """Return a writing tool's action, limited to what an automatic run may do."""
 
-    async def prepare(args: ToolInput) -> _Both:
-        return _Both(args, args if action.prepare is None else await action.prepare(args))
+    async def prepare(args: ToolInput) -> _CheckedCall:
+        return _CheckedCall(args, args if action.prepare is None else await action.prepare(args))
 
-    async def run(conn: Connection, given: _Both) -> Any:
+    async def run(conn: Connection, given: _CheckedCall) -> Any:
         await check(conn, about, tool, given.args)
         return await action.run(conn, given.prepared)
 
@@ -50,15 +50,15 @@ def limited(about: Conversation, tool: str, action: Action) -> Action:
 
 async def check(conn: Connection, about: Conversation, tool: str, args: ToolInput) -> None:
     """Raise ToolFailed for a call that an automatic run may not make."""
-    if tool not in MOST:
-        raise _not_here("It creates a schema, a prompt and an extraction, and nothing else.")
+    if tool not in MAX_CALLS:
+        raise _not_allowed("It creates a schema, a prompt and an extraction, and nothing else.")
     row = await auto_creations.of_run(conn, about.context.run_id)
     if row is None:
         raise Fenced("The document is gone.")
     done = Counter(await tool_calls.carried_out_tools(conn, about.context.run_id))
-    if done[tool] >= MOST[tool]:
+    if done[tool] >= MAX_CALLS[tool]:
         raise ToolFailed(
-            f"This run may call {tool} {MOST[tool]} times and has done so. Finish with what you have.",
+            f"This run may call {tool} {MAX_CALLS[tool]} times and has done so. Finish with what you have.",
             "too_many_refinements",
         )
     match tool:
@@ -69,38 +69,38 @@ async def check(conn: Connection, about: Conversation, tool: str, args: ToolInpu
                 {name: row.matched[name] for name in ("schema_id", "schema_revid", "prompt_revid")},
             )
         case "update_schema":
-            await _check_schema(conn, about, _named(args, "schema_revid") or row.schema_revid)
+            await _check_schema(conn, about, _id_argument(args, "schema_revid") or row.schema_revid)
         case "create_prompt":
             await _check_asked(conn, about, row, args)
         case "update_prompt":
-            await _check_prompt(conn, about, row, _named(args, "prompt_revid") or row.prompt_revid)
+            await _check_prompt(conn, about, row, _id_argument(args, "prompt_revid") or row.prompt_revid)
             await _check_asked(conn, about, row, args)
         case "run_extraction":
-            await _check_prompt(conn, about, row, _named(args, "prompt_revid"), taken=True)
+            await _check_prompt(conn, about, row, _id_argument(args, "prompt_revid"), taken=True)
         case "update_document":
             asked = args.model_fields_set - {"document_id", "add_tags"}
-            if _named(args, "document_id") not in (None, about.document_id) or asked:
-                raise _not_here("It may only add tags, and only to its own document.")
+            if _id_argument(args, "document_id") not in (None, about.document_id) or asked:
+                raise _not_allowed("It may only add tags, and only to its own document.")
         case _:
             pass
 
 
 async def _check_schema(conn: Connection, about: Conversation, revid: UUID | None) -> None:
     if revid is not None and await schemas.creating_run(conn, revid) != about.context.run_id:
-        raise _not_here("It may only change the schema that it created.")
+        raise _not_allowed("It may only change the schema that it created.")
 
 
 async def _check_asked(conn: Connection, about: Conversation, row: AutoCreationRow, args: ToolInput) -> None:
     """Raise ToolFailed if a prompt names a model or a schema it may not use. Models differ in price, and no
     one approves the calls of an automatic run."""
     if getattr(args, "model", None) is not None:
-        raise _not_here("Its prompt may not name a model: the service's default model is used.")
-    revid = _named(args, "schema_revid")
+        raise _not_allowed("Its prompt may not name a model: the service's default model is used.")
+    revid = _id_argument(args, "schema_revid")
     if revid is None or await schemas.creating_run(conn, revid) == about.context.run_id:
         return
     schema = await schemas.find_version(conn, revid)
     if row.matched is None or schema is None or str(schema.id) != row.matched["schema_id"]:
-        raise _not_here(
+        raise _not_allowed(
             "Its prompt may only use the schema that it created, that of the matching document, or no schema."
         )
 
@@ -117,13 +117,13 @@ async def _check_prompt(
     if revid is None or (taken and row.matched is not None and str(revid) == row.matched["prompt_revid"]):
         return
     if await prompts.creating_run(conn, revid) != about.context.run_id:
-        raise _not_here("It may only use and change the prompt that it created.")
+        raise _not_allowed("It may only use and change the prompt that it created.")
 
 
-def _named(args: ToolInput, name: str) -> UUID | None:
+def _id_argument(args: ToolInput, name: str) -> UUID | None:
     value = getattr(args, name, None)
     return value if isinstance(value, UUID) else None
 
 
-def _not_here(why: str) -> ToolFailed:
+def _not_allowed(why: str) -> ToolFailed:
     return ToolFailed(f"This run is automatic, so it may not do this. {why}", "not_in_this_run")

@@ -10,14 +10,14 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from fieldmark.agents.document.conversation import MentionType
-from fieldmark.agents.document.tools.shared import of_extraction, of_prompt, of_schema, of_tag
+from fieldmark.agents.document.tools.shared import extraction_json, prompt_json, schema_json, tag_json
 from fieldmark.db.pool import Connection
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.errors import Conflict, Invalid, NotFound
 from fieldmark.stores import documents, extractions
 from fieldmark.stores.library import prompts, schemas, tags
 
-MOST: Final = 10
+MAX_MENTIONS: Final = 10
 MAX_BYTES: Final = 256 * 1024
 _PAGES_AT_ONCE: Final = 24
 
@@ -55,7 +55,7 @@ async def texts(conn: Connection, mentions: Sequence[Mention]) -> list[str]:
             why = "too long to show"
             if not isinstance(error, _TooLong):
                 why = "not read" if isinstance(error, Conflict) else "not found"
-            text = _said({"type": mention.type, "id": str(mention.id), "error": why})
+            text = _json({"type": mention.type, "id": str(mention.id), "error": why})
         room -= len(text.encode())
         found.append(text)
     return found
@@ -70,25 +70,25 @@ async def _text_of(conn: Connection, mention: Mention, room: int) -> str:
         case MentionType.SCHEMA:
             schema = await schemas.get_any(conn, mention.id)
             _refuse(schema.is_deleted, "schema")
-            data = {**of_schema(schema), "schema": schema.schema}
+            data = {**schema_json(schema), "schema": schema.schema}
         case MentionType.PROMPT:
             prompt = await prompts.get_any(conn, mention.id)
             _refuse(prompt.is_deleted, "prompt")
-            data = {**of_prompt(prompt), "content": prompt.content, "tags": await _tags(conn, prompt.tag_ids)}
+            data = {**prompt_json(prompt), "content": prompt.content, "tags": await _tags(conn, prompt.tag_ids)}
             if prompt.schema_id is not None:
                 follows = await schemas.get(conn, prompt.schema_id)
-                data["schema"] = {**of_schema(follows), "schema": follows.schema}
+                data["schema"] = {**schema_json(follows), "schema": follows.schema}
         case MentionType.TAG:
             tag = await tags.get(conn, mention.id)
             _refuse(tag.is_deleted, "tag")
-            data = of_tag(tag)
+            data = tag_json(tag)
         case MentionType.EXTRACTION:
             extraction = await extractions.find(conn, mention.id)
-            data = {**of_extraction(extraction), "document_id": str(extraction.document_id)}
+            data = {**extraction_json(extraction), "document_id": str(extraction.document_id)}
             data["fields"] = extraction.extracted_fields
         case MentionType.DOCUMENT:
             return await _document(conn, mention.id, room)
-    text = await run_in_thread(_said, {"type": mention.type, **data})
+    text = await run_in_thread(_json, {"type": mention.type, **data})
     if len(text.encode()) > room:
         raise _TooLong
     return text
@@ -96,10 +96,10 @@ async def _text_of(conn: Connection, mention: Mention, room: int) -> str:
 
 async def _tags(conn: Connection, tag_ids: Sequence[UUID]) -> list[JsonValue]:
     rows = [await tags.find(conn, tag_id) for tag_id in tag_ids]
-    return [of_tag(row) for row in rows if row is not None and not row.is_deleted]
+    return [tag_json(row) for row in rows if row is not None and not row.is_deleted]
 
 
-def _said(data: dict[str, JsonValue]) -> str:
+def _json(data: dict[str, JsonValue]) -> str:
     return json.dumps(data, ensure_ascii=False)
 
 
@@ -110,7 +110,7 @@ def _refuse(is_deleted: bool, what: str) -> None:
 
 async def _document(conn: Connection, wanted: UUID, room: int) -> str:
     row = await documents.find_read(conn, wanted)
-    head = _said(
+    head = _json(
         {
             "type": MentionType.DOCUMENT,
             "document_id": str(row.id),

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from fieldmark.agents.document.conversation import Conversation
 from fieldmark.agents.document.history import history
 from fieldmark.agents.document.mentions import Mention, texts
-from fieldmark.agents.document.tools.shared import of_extraction
+from fieldmark.agents.document.tools.shared import extraction_json
 from fieldmark.db.pool import Connection
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.errors import Fenced
@@ -77,7 +77,7 @@ async def _extracted(conn: Connection, extraction_id: UUID | None) -> tuple[str,
     row = None if extraction_id is None else await extractions.get(conn, extraction_id)
     if row is None:
         return "", True
-    return await run_in_thread(_fitted, {**of_extraction(row), "fields": row.extracted_fields})
+    return await run_in_thread(_fitted, {**extraction_json(row), "fields": row.extracted_fields})
 
 
 def _fitted(extraction: dict[str, JsonValue]) -> tuple[str, bool]:
@@ -117,16 +117,16 @@ async def _excerpt(conn: Connection, about: Conversation) -> tuple[str, bool]:
     return text, is_whole
 
 
-def cut_at_word(text: str, most: int) -> str:
+def cut_at_word(text: str, max_characters: int) -> str:
     """The beginning of a text, without the part of a word at its end; a single long word is cut.
 
     >>> cut_at_word("one two three", 9), cut_at_word("onetwothree", 4), cut_at_word("one two", 7)
     ('one two', 'onet', 'one two')
     """
-    if len(text) <= most:
+    if len(text) <= max_characters:
         return text
-    if text[most].isspace():
-        return text[:most].rstrip()
-    kept = text[:most]
+    if text[max_characters].isspace():
+        return text[:max_characters].rstrip()
+    kept = text[:max_characters]
     at = max((n for n, letter in enumerate(kept) if letter.isspace()), default=0)
     return kept[:at].rstrip() or kept

@@ -13,15 +13,15 @@ from pydantic import JsonValue
 
 from fieldmark.agents.offline_rules import (
     CHANGES_HELP,
-    Done,
+    FinishedCall,
     RuleTurn,
     changes,
-    follow,
     json_object,
     leaves_of,
     match_paths,
-    places_of,
-    without_machine_pages,
+    next_message,
+    split_xml_pages,
+    values_by_path,
 )
 from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject, as_object
@@ -39,7 +39,7 @@ _CONTENT: Final = "Read the fields of the schema as they are printed."
 
 def answer(body: Body) -> list[Block] | None:
     """Return the model's next message, or None for a request of another agent's."""
-    return follow(body, {"create_schema", "run_extraction"}, _rules)
+    return next_message(body, {"create_schema", "run_extraction"}, _rules)
 
 
 def _rules(turn: RuleTurn) -> str:
@@ -70,7 +70,7 @@ def _extract(turn: RuleTurn, _: str = "") -> str:
         return _not_done("The document was not extracted", read)
     if read.code == "not_completed":
         return _not_done("The extraction was not completed", read)
-    places, pages = places_of(read.data.get("fields")), as_object(read.data.get("pages"))
+    places, pages = values_by_path(read.data.get("fields")), as_object(read.data.get("pages"))
     lines = [
         f"- {(name := paths.name(keys))}: {_shown(places[keys])}" + (f" (page {pages[name]})" if name in pages else "")
         for keys in leaves_of(places)[:_MOST_LINES]
@@ -92,7 +92,7 @@ def _tag(turn: RuleTurn, name: str) -> str:
 def _answer(turn: RuleTurn, named: str) -> str:
     """Answer with what was extracted, else with what a label of the document names."""
     read = turn.call("get_extraction_result")
-    places = {} if read.failed else places_of(read.data.get("fields"))
+    places = {} if read.failed else values_by_path(read.data.get("fields"))
     if found := match_paths(named, leaves_of(places)):
         return " ".join(f"{paths.name(keys)} is {_shown(places[keys])}." for keys in found[:5])
     fields: dict[paths.Path, Field] = {one.keys: one for one in read_fields(_document(turn))}
@@ -107,7 +107,7 @@ def _change(turn: RuleTurn, words: str) -> str:
     read = turn.call("get_extraction_result")
     if read.failed:
         return _not_done("Nothing was changed", read)
-    wanted, sentences = changes(words, places_of(read.data.get("fields")))
+    wanted, sentences = changes(words, values_by_path(read.data.get("fields")))
     for tool, arguments in wanted:
         path, value = str(arguments["path"]), arguments.get("value")
         if tool != "update_field":
@@ -138,7 +138,7 @@ def _propose(turn: RuleTurn) -> str:
     return _extract(turn)
 
 
-def _make(turn: RuleTurn, tool: str, name: str, arguments: JsonObject, why: str) -> Done:
+def _make(turn: RuleTurn, tool: str, name: str, arguments: JsonObject, why: str) -> FinishedCall:
     """Create something under a name. If the name is taken, try a numbered name, then one unique to this task."""
     made = turn.call(tool, {"name": name, **arguments}, why)
     for ending in ("2", hashlib.sha256(turn.task.encode()).hexdigest()[:6]):
@@ -154,10 +154,10 @@ def _document(turn: RuleTurn) -> str:
     if shown.strip() and "the document goes on" not in turn.task:
         return shown
     read = turn.call("get_ocr_text")
-    return shown if read.failed else without_machine_pages(read)[0]
+    return shown if read.failed else split_xml_pages(read)[0]
 
 
-def _not_done(what: str, refused: Done) -> str:
+def _not_done(what: str, refused: FinishedCall) -> str:
     return f"{what}. {' '.join(refused.answer.split())[:300]}"
 
 

@@ -11,11 +11,11 @@ from fieldmark.agents.offline_rules import (
     Calls,
     RuleTurn,
     changes,
-    follow,
     json_object,
-    places_of,
+    next_message,
+    split_xml_pages,
     tagged,
-    without_machine_pages,
+    values_by_path,
 )
 from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
@@ -24,12 +24,12 @@ from fieldmark.offline_model.messages import Block, Body
 
 _MOST_READS: Final = 100
 _GOES_ON: Final = re.compile(r'^\[\w+ the document goes on: .*pages "(\d+-)"(?: and offset (\d+))?\]$', re.MULTILINE)
-_FOR_MACHINES: Final = re.compile(r"^--- page \d+ of \d+, for machines ---$", re.MULTILINE)
+_XML_PAGE: Final = re.compile(r"^--- page \d+ of \d+, embedded XML ---$", re.MULTILINE)
 
 
 def answer(body: Body) -> list[Block] | None:
     """Return the model's next message, or None for a request of another agent's."""
-    return follow(body, {"extract_fields", "update_field"}, _rules)
+    return next_message(body, {"extract_fields", "update_field"}, _rules)
 
 
 def _rules(turn: RuleTurn) -> str:
@@ -38,15 +38,15 @@ def _rules(turn: RuleTurn) -> str:
 
 
 def _extract(turn: RuleTurn) -> str:
-    printed, for_machines = _document(turn)
+    printed, xml_text = _document(turn)
     schema = json.loads(tagged(turn.task, "schema") or "null")
     limits = [paths.parse(str(as_object(one).get("path"))) for one in json.loads(turn.texts.get("fields", "[]"))]
     found = {
         paths.name(field.keys): field
-        for field in read_fields(printed, schema) or read_fields(for_machines, schema)
+        for field in read_fields(printed, schema) or read_fields(xml_text, schema)
         if not limits or any(field.keys[: len(one)] == one for one in limits)
     }
-    name, sure = document_type(printed or for_machines)
+    name, sure = document_type(printed or xml_text)
     kind: JsonObject = {"document_type": name, "confidence": sure, "reason": "by its key words"}
     if not found and not limits:
         turn.call("identify_document", kind)
@@ -59,20 +59,20 @@ def _extract(turn: RuleTurn) -> str:
 
 
 def _document(turn: RuleTurn) -> tuple[str, str]:
-    """The text of the pages that a person sees, and of those for machines."""
+    """Return the text of the printed pages, and that of the embedded e-invoice (XML)."""
     more = _GOES_ON.search(turn.task)
     rest: JsonObject = {} if more is None else {"pages": more[1]} | ({"offset": int(more[2])} if more[2] else {})
     shown = turn.texts.get("document", "")
-    found = _FOR_MACHINES.search(shown)
-    printed, for_machines = (shown, "") if found is None else (shown[: found.start()], shown[found.start() :])
+    found = _XML_PAGE.search(shown)
+    printed, xml_text = (shown, "") if found is None else (shown[: found.start()], shown[found.start() :])
     for _ in range(_MOST_READS):
         if not rest:
             break
         read = turn.call("get_document_text", rest)
         rest = {name: read.data[name] for name in ("pages", "offset") if name in read.data and read.code == "more"}
-        seen, unseen = without_machine_pages(read)
-        printed, for_machines = printed + seen, for_machines + unseen
-    return printed, for_machines.replace(", for machines ---", " ---")
+        seen, unseen = split_xml_pages(read)
+        printed, xml_text = printed + seen, xml_text + unseen
+    return printed, xml_text.replace(", embedded XML ---", " ---")
 
 
 def _save(turn: RuleTurn, found: dict[str, Field]) -> Calls:
@@ -99,7 +99,7 @@ def _complete(said: str) -> tuple[str, JsonObject]:
 
 def _correct(turn: RuleTurn, words: str) -> str:
     current = json_object(turn.texts.get("extraction", ""))
-    wanted, said = changes(words, places_of(current.get("extracted_fields")))
+    wanted, said = changes(words, values_by_path(current.get("extracted_fields")))
     names = [str(arguments["path"]) for _, arguments in wanted]
     said += [
         f"Set {arguments['path']} to {json.dumps(arguments['value'], ensure_ascii=False)}."

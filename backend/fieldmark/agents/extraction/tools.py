@@ -21,7 +21,7 @@ from fieldmark.domain.partial_json import WrittenLeaf
 from fieldmark.errors import Invalid
 from fieldmark.grounding import Claim
 from fieldmark.services import extractions
-from fieldmark.services.evidence import Evidence
+from fieldmark.services.evidence import FoundEvidence
 from fieldmark.services.extractions import (
     Author,
     FieldRemoval,
@@ -40,17 +40,17 @@ from fieldmark.tools.fields import (
     FieldPath,
     cut,
     fields_for_people,
+    kept_values_text,
     outline,
-    reopened,
+    reopened_text,
     short,
     shorten_lists,
-    stays,
     write_result,
 )
 from fieldmark.tools.toolset import (
     MAX_RESULT_BYTES,
-    Answer,
     Confidence,
+    RunAnswer,
     Tool,
     ToolEffect,
     ToolInput,
@@ -136,7 +136,7 @@ class _PreparedFields:
     document_type: str | None
 
     @property
-    def shown(self) -> Evidence:
+    def shown(self) -> FoundEvidence:
         return self.write.shown
 
 
@@ -210,7 +210,7 @@ class ExtractionTools:
         stored = written.stored
         if stored.proposed:
             return ToolResult(
-                f"Not removed, version {stored.version}: {stays(stored.proposed)}",
+                f"Not removed, version {stored.version}: {kept_values_text(stored.proposed)}",
                 "not_removed",
                 {"version": stored.version, "proposed": list(stored.proposed)},
                 needs_attention=self.context.message is not None,
@@ -221,7 +221,8 @@ class ExtractionTools:
         data: dict[str, JsonValue] = {"version": stored.version}
         data |= {"reopened": True} if written.reopened else {}
         return ToolResult(
-            f"Removed {stored.path}, which was {short(stored.removed)}. Version {stored.version}.{reopened(written)}",
+            f"Removed {stored.path}, which was {short(stored.removed)}. Version {stored.version}."
+            + reopened_text(written),
             "removed",
             data,
             [event],
@@ -232,14 +233,14 @@ class ExtractionTools:
 
     async def complete_extraction(self, conn: Connection, args: CompleteExtraction) -> ToolResult:
         row = await extraction_rows.find(conn, self.extraction_id, lock=True)
-        found = await extractions.incomplete(row)
+        found = await extractions.completion_violations(row)
         if unread := await self._asks_for_pages(conn):
             data: dict[str, JsonValue] = {"pages": list(unread)}
-            data |= {"paths": list(extractions.names_of(found))} if found else {}
+            data |= {"paths": list(extractions.violated_paths(found))} if found else {}
             raise ModelRetry(
                 f"Not read in this run: {'page' if len(unread) == 1 else 'pages'} {format_ranges(unread)}. "
                 "Read what can hold a field; if it holds none, complete again: this is asked once."
-                + (f"\n{extractions.not_yet(found)}" if found else ""),
+                + (f"\n{extractions.violations_text(found)}" if found else ""),
                 "unread_pages",
                 shorten_lists(data),
             )
@@ -274,7 +275,7 @@ class ExtractionTools:
     async def _identify(self, conn: Connection, document_type: str | None) -> dict[str, JsonValue]:
         if document_type is None:
             return {}
-        stored = await extractions.identify(conn, self.extraction_id, document_type, self._author())
+        stored = await extractions.set_document_type(conn, self.extraction_id, document_type, self._author())
         return {"document_type": stored.value}
 
     async def _with_type(self, conn: Connection, document_type: str | None, preview: Preview) -> Preview:
@@ -441,5 +442,5 @@ COMPLETE_EXTRACTION = Tool(
     CompleteExtraction,
     summary=lambda args: _typed(args.document_type, "Completing the extraction"),
     effect=ToolEffect.WRITE,
-    answer=lambda args, _: Answer(args.summary or ""),
+    answer=lambda args, _: RunAnswer(args.summary or ""),
 )

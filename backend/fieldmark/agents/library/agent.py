@@ -28,7 +28,7 @@ from fieldmark.agents.library.tools.submitting import (
     SUBMIT_CALCULATION,
     SUBMIT_SUMMARY,
     SubmittingTools,
-    in_words,
+    answer_text,
 )
 from fieldmark.agents.spec import (
     MORE_TURNS,
@@ -50,7 +50,7 @@ from fieldmark.stores import runs, threads
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.documents import Boundary
-from fieldmark.tools.toolset import Action, Answer, RunTools, Toolset
+from fieldmark.tools.toolset import Action, RunAnswer, RunTools, Toolset
 
 MAX_ROUNDS: Final = 16
 ASK_SECONDS: Final = 180
@@ -110,7 +110,7 @@ async def _brief(conn: Connection, context: RunContext, given: AskInput) -> Prom
 
 async def _prepare_last(context: RunContext, given: AskInput, call: CallTool) -> Prompt | None:
     """Search and read the best passages with the agent's tools. Return the last question about them."""
-    shown = await fallback.read_the_best(given.message, call)
+    shown = await fallback.read_best_documents(given.message, call)
     if shown is None:
         return None
     boundary = Boundary(context.run_id, shown, given.message)
@@ -122,15 +122,15 @@ async def _prepare_last(context: RunContext, given: AskInput, call: CallTool) ->
     )
 
 
-async def _fall_back(context: RunContext, given: AskInput, why: FallbackCode) -> Answer:
+async def _fall_back(context: RunContext, given: AskInput, why: FallbackCode) -> RunAnswer:
     question = Question.of(context)
     async with context.database.as_user(context.scope) as conn:
         await runs.fence(conn, context.run_id, context.fencing_token)
         record = await Record.of(conn, context.run_id)
-        answer = await fallback.passages(conn, question, why, record)
+        answer = await fallback.answer_from_passages(conn, question, why, record)
         await memory.remember(conn, question, record, answer)
     result = answer.model_dump(mode="json")
-    return Answer(in_words(result), result)
+    return RunAnswer(answer_text(result), result)
 
 
 ASK = Task(

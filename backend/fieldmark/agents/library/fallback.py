@@ -43,7 +43,7 @@ _WHY: Final = {
 }
 
 
-async def read_the_best(question: str, call: CallTool) -> str | None:
+async def read_best_documents(question: str, call: CallTool) -> str | None:
     """Return the text of the best matching documents, in blocks that can be cited. None if nothing matches."""
     found = await call("search_documents", {"query": question[:MAX_QUERY], "max_results": MOST_FOUND})
     hits = as_list(as_object(found.data).get("hits"))
@@ -54,14 +54,14 @@ async def read_the_best(question: str, call: CallTool) -> str | None:
     return None if read.is_error else read.sentence
 
 
-def note_of_last_answer(code: FallbackCode) -> Fallback:
+def last_answer_note(code: FallbackCode) -> Fallback:
     """Return the note for an answer that the model made from the best passages only."""
     why = _WHY.get(code, "the agent came to no answer")
     text = f"The agent did not finish ({why}). This answer was made in one step, from the best matching passages."
     return Fallback(code=code, text=text, by_model=True)
 
 
-async def effort_of(conn: Connection, question: Question, record: Record) -> AnswerCost:
+async def answer_cost(conn: Connection, question: Question, record: Record) -> AnswerCost:
     """Return the effort of the run so far."""
     run = await runs.get(conn, question.context.run_id)
     return AnswerCost(
@@ -73,7 +73,9 @@ async def effort_of(conn: Connection, question: Question, record: Record) -> Ans
     )
 
 
-async def passages(conn: Connection, question: Question, code: FallbackCode, record: Record) -> AnswerResponse:
+async def answer_from_passages(
+    conn: Connection, question: Question, code: FallbackCode, record: Record
+) -> AnswerResponse:
     """Return an answer made of the best matching passages, each cited."""
     found = await _found(conn, question)
     sources: list[Source] = []
@@ -101,7 +103,7 @@ async def passages(conn: Connection, question: Question, code: FallbackCode, rec
         coverage=record.coverage_beside(sources),
         confidence=_CONFIDENCE,
         timestamp=datetime.now(UTC),
-        effort=await effort_of(conn, question, record),
+        effort=await answer_cost(conn, question, record),
         fallback=fallback,
     )
 

@@ -109,8 +109,8 @@ def _steps(call: RecordedCall) -> list[str]:
             return [call.tool]
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most].rstrip()}…"
+def _cut(text: str, max_characters: int) -> str:
+    return text if len(text) <= max_characters else f"{text[:max_characters].rstrip()}…"
 
 
 def _count(state: Mapping[str, JsonValue], name: str) -> int:

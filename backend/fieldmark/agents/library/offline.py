@@ -10,7 +10,16 @@ from typing import Final
 from pydantic import JsonValue
 
 from fieldmark.agents.library.tools.submitting import Intent
-from fieldmark.agents.offline_rules import NOTE, Done, RuleTurn, follow, json_object, leaves_of, match_paths, places_of
+from fieldmark.agents.offline_rules import (
+    NOTE,
+    FinishedCall,
+    RuleTurn,
+    json_object,
+    leaves_of,
+    match_paths,
+    next_message,
+    values_by_path,
+)
 from fieldmark.domain import paths
 from fieldmark.domain.calculator import MAX_CHARACTERS
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
@@ -45,7 +54,7 @@ _BLOCK: Final = re.compile(r"^\[([0-9a-f]{12}-\d+-\d+)\] (.*)$", re.MULTILINE)
 
 def answer(body: Body) -> list[Block] | None:
     """Return the model's next message, or None for a request of another agent's."""
-    return follow(body, {"cite_source", "submit_answer"}, _rules)
+    return next_message(body, {"cite_source", "submit_answer"}, _rules)
 
 
 def _rules(turn: RuleTurn) -> str:
@@ -96,7 +105,7 @@ def _figure(turn: RuleTurn, asked: re.Match[str]) -> None:
             return
 
 
-def _submit_figure(turn: RuleTurn, found: Done, *, is_count: bool, is_grouped: bool) -> None:
+def _submit_figure(turn: RuleTurn, found: FinishedCall, *, is_count: bool, is_grouped: bool) -> None:
     lines: list[str] = []
     results: list[str] = []
     for group in map(as_object, as_list(found.data.get("groups"))[:_MOST]):
@@ -124,7 +133,7 @@ def _field(turn: RuleTurn, named: str, subject: str) -> None:
     if document is None:
         return
     summary = turn.call("get_document_summary", {"doc_id": document})
-    places = places_of(json_object(summary.data.get("fields")))
+    places = values_by_path(json_object(summary.data.get("fields")))
     for path in match_paths(named, leaves_of(places))[:1]:
         value = places[path]
         for block, words in _BLOCK.findall(turn.call("read_document", {"doc_id": document}).answer):

@@ -22,7 +22,7 @@ from fieldmark.tools.toolset import ToolInput
 INVALID: Final[Literal["answer_invalid"]] = "answer_invalid"
 """The code of an answer that was refused for what it says."""
 
-GAVE_UP: Final = "gave_up"
+FALLBACK_CODE: Final = "fallback_code"
 """Key in the data of a call that ends the run: why there is no answer."""
 
 SUBMITTING: Final = ("submit_answer", "submit_summary", "submit_calculation")
@@ -108,7 +108,7 @@ class Record:
 
     @property
     def has_answered(self) -> bool:
-        return any(GAVE_UP not in as_object(call.data) for call in self.done(*SUBMITTING))
+        return any(FALLBACK_CODE not in as_object(call.data) for call in self.done(*SUBMITTING))
 
     @property
     def was_refused(self) -> bool:

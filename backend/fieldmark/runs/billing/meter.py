@@ -15,7 +15,7 @@ import structlog
 
 from fieldmark.domain.statuses import RunError
 from fieldmark.errors import FieldmarkError
-from fieldmark.runs.billing.prices import Prices, Tokens
+from fieldmark.runs.billing.prices import Prices, TokenUsage
 from fieldmark.runs.outcome import NO_TURNS_LEFT, Outcome, RunEnded
 from fieldmark.runs.parts import (
     AssistantBlocks,
@@ -38,7 +38,7 @@ WAIT_SECONDS = 10
 """Limit of how long a call waits until its message is charged."""
 
 CHARACTERS_PER_TOKEN = 4
-_MOST_ID_CHARACTERS = 170
+_MAX_ID_CHARACTERS = 170
 _FINAL_STOP_REASONS = ("end_turn", "stop_sequence", "refusal")
 _SYNTHETIC = "<synthetic>"  # the CLI's own text, which is free
 
@@ -51,7 +51,7 @@ LIMIT_MESSAGES: Mapping[str, str] = {
 
 
 @dataclass(slots=True)
-class _Message:
+class _MeteredMessage:
     """A message of the model so far. `key` is our own unique id: the service may repeat its ids."""
 
     key: str
@@ -83,7 +83,7 @@ class Meter:
         self._prices = prices
         self._requested_model = requested_model
         self._turns = turns
-        self._current: _Message | None = None
+        self._current: _MeteredMessage | None = None
         self._messages = 0
         # An attempt may have two conversations: its own, and that of the last question.
         self._conversation = token_hex(3)
@@ -147,13 +147,13 @@ class Meter:
                     self._charge_event.clear()
                     await self._charge_event.wait()
 
-    def _new(self, message_id: str | None, model: str | None, counts: TokenCounts) -> _Message:
+    def _new(self, message_id: str | None, model: str | None, counts: TokenCounts) -> _MeteredMessage:
         self._messages += 1
-        name = _name(message_id, _MOST_ID_CHARACTERS)
+        name = _storable_name(message_id, _MAX_ID_CHARACTERS)
         key = f"{self._context.fencing_token}.{self._conversation}.{self._messages} {name}"
-        return _Message(key, _name(model), counts)
+        return _MeteredMessage(key, _storable_name(model), counts)
 
-    async def _settle(self, message: _Message) -> None:
+    async def _settle(self, message: _MeteredMessage) -> None:
         # An interrupted message is retried and doesn't count as a turn.
         if message.stop_reason is not None:
             self._turns -= 1
@@ -164,7 +164,7 @@ class Meter:
         self._charged_calls.update(message.calls)
         self._charge_event.set()
 
-    async def _charge(self, message: _Message) -> str | None:
+    async def _charge(self, message: _MeteredMessage) -> str | None:
         if self._current is message:
             self._current = None
         tokens = _tokens(message)
@@ -188,13 +188,13 @@ class Meter:
             return await usage.charge(conn, charged)
 
 
-def _tokens(message: _Message) -> Tokens:
+def _tokens(message: _MeteredMessage) -> TokenUsage:
     counts = message.counts
     hour = counts.cache_write_1h or 0
     output = counts.output or 0
     if message.stop_reason is None:  # interrupted before its final count: estimate the output from the text so far
         output = max(output, message.characters // CHARACTERS_PER_TOKEN)
-    return Tokens(
+    return TokenUsage(
         input=counts.input or 0,
         output=output,
         cache_write_5m=max((counts.cache_write or 0) - hour, 0),
@@ -216,7 +216,7 @@ def _merged(before: TokenCounts, after: TokenCounts) -> TokenCounts:
     )
 
 
-def _name(given: str | None, most_characters: int = 200) -> str:
+def _storable_name(given: str | None, most_characters: int = 200) -> str:
     """Return an id or model name if Postgres can store it, otherwise a generated one."""
     fits = given is not None and given.isprintable() and 0 < len(given) <= most_characters
     return given if given is not None and fits else f"unnamed-{uuid4()}"

@@ -14,7 +14,7 @@ _MILLION = Decimal(1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class TokenUsage:
     """Tokens used by one message."""
 
     input: int = 0
@@ -40,7 +40,7 @@ class Price:
     beyond: Price | None = None
     beyond_tokens: int = 0
 
-    def of(self, tokens: Tokens) -> Decimal:
+    def of(self, tokens: TokenUsage) -> Decimal:
         """Return the cost of one message in US dollars."""
         if self.beyond is not None and tokens.prompt > self.beyond_tokens:
             return self.beyond.of(tokens)
@@ -81,7 +81,7 @@ class Prices:
             return FREE
         if self.override is not None and model == self.model:
             return self.override
-        return _listed().get(plain_name(model))
+        return _price_list().get(plain_name(model))
 
     def are_known(self, model: str) -> bool:
         """Whether the prices of this model and of the fallback model are known, so that a run's cost can be limited."""
@@ -93,7 +93,7 @@ class Prices:
         if self.fallback is not None and plain_name(used) == plain_name(self.fallback):
             return self.of(self.fallback)
         is_other_model = plain_name(used) != plain_name(requested)
-        listed = _listed().get(plain_name(used))
+        listed = _price_list().get(plain_name(used))
         if is_other_model and listed is not None and not self.offline:
             return listed
         return self.of(requested)
@@ -113,7 +113,7 @@ def plain_name(model: str) -> str:
 
 
 @cache
-def _listed() -> dict[str, Price]:
+def _price_list() -> dict[str, Price]:
     text = (files("fieldmark.runs.billing") / "prices.toml").read_text()
     return {name: _price(values) for name, values in tomllib.loads(text, parse_float=Decimal).items()}
 

@@ -96,7 +96,7 @@ class RunBinding:
         handlers = self._handlers
         if handlers is None:
             self._taint("permission request")
-            await _no_answer()
+            await _never_answer()
         return await handlers.run(handlers.hook(hook_input, call_id, context))
 
     async def after_call(self, hook_input: HookInput, call_id: str | None, context: HookContext) -> SyncHookJSONOutput:
@@ -107,7 +107,7 @@ class RunBinding:
         handlers = self._handlers
         if handlers is None:
             self._taint("tool call")
-            await _no_answer()
+            await _never_answer()
         return await handlers.run(handlers.executor(name, call_id, arguments))
 
     # The SDK's SessionStore interface
@@ -141,7 +141,7 @@ class RunBinding:
         self.tainted = True
 
 
-async def _no_answer() -> NoReturn:
+async def _never_answer() -> NoReturn:
     """Wait until the CLI is ended. Any answer would cause another model request, which no run pays for."""
     await asyncio.get_running_loop().create_future()
     raise AssertionError

@@ -25,8 +25,8 @@ from fieldmark.runs.events.approvals import Changed, approval_event
 from fieldmark.stores import runs, tool_calls
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry
-from fieldmark.tools.ledger import REFUSALS, By, ToolCall, ToolOutcome, execute, refused
-from fieldmark.tools.toolset import Answer, RunTools, Tool, Toolset, hash_of
+from fieldmark.tools.ledger import REFUSALS, StartedBy, ToolCall, ToolOutcome, execute, outcome_of_error
+from fieldmark.tools.toolset import RunAnswer, RunTools, Tool, Toolset, hash_of
 
 log = structlog.get_logger()
 
@@ -40,7 +40,7 @@ _NO_ROUNDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class ApprovalPolicy:
     """Who approves writes: the policy (`auto`) or a person (`ask`). Tools approved in advance don't ask a person."""
 
     approval: str = "auto"
@@ -54,7 +54,7 @@ class Policy:
         return not self.asks or tool in self.auto_approved_tools
 
 
-AUTO = Policy()
+AUTO = ApprovalPolicy()
 
 OnToolOutcome = Callable[[str, str, float | None], None]
 """Called with the tool, the outcome and the duration in seconds of each call. An undeclared tool is `unknown`."""
@@ -98,7 +98,7 @@ class PermissionHook:
         self,
         toolset: RunTools,
         context: RunContext,
-        policy: Policy = AUTO,
+        policy: ApprovalPolicy = AUTO,
         waiting_call: str | None = None,
         on_tool_outcome: OnToolOutcome = ignore_outcome,
         *,
@@ -122,7 +122,7 @@ class PermissionHook:
         self.seen: set[str] = set()
         self.decided: set[str] = set()
         self.outcomes: dict[str, ToolOutcome] = {}
-        self.answer: Answer | None = None
+        self.answer: RunAnswer | None = None
         self._tools: dict[str, Tool[Any]] = {}
 
     async def __call__(self, hook_input: HookInput, call_id: str | None, _: HookContext) -> SyncHookJSONOutput:
@@ -196,7 +196,7 @@ class PermissionHook:
                 await action.check(args)
             await self._ask(name, call_id, arguments, args)
         except REFUSALS as error:  # the tool refuses the call, so there is nothing to approve
-            refusal = refused(error)
+            refusal = outcome_of_error(error)
             return await self._refuse(name, call_id, arguments, refusal.sentence, refusal.code, refusal.data)
         if self._wait_for_decision is None or not await self._wait_for_decision():
             return Verdict("defer")
@@ -257,7 +257,7 @@ class PermissionHook:
     async def _start_runs(self, name: str, call_id: str, arguments: dict[str, JsonValue]) -> Verdict:
         """Run a call that starts child runs here in the hook, because only the hook can defer the call."""
         await self._record(name, call_id, arguments, CallStatus.APPROVED)
-        outcome = await execute(self.toolset, self.context, ToolCall(name, call_id, arguments), by=By.POLICY)
+        outcome = await execute(self.toolset, self.context, ToolCall(name, call_id, arguments), by=StartedBy.POLICY)
         # Otherwise the call was refused: its tool returns the recorded refusal.
         return Verdict("defer" if outcome.code == "awaiting_runs" else "allow")
 

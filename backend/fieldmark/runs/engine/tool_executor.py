@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from fieldmark.runs.engine.cli_attestation import SandboxViolation
 from fieldmark.runs.engine.permission_hook import PermissionHook, log_context, tool_label
 from fieldmark.telemetry.traces import failed, span
-from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
+from fieldmark.tools.ledger import StartedBy, ToolCall, ToolOutcome, execute
 
 
 class ToolExecutor:
@@ -57,7 +57,7 @@ class ToolExecutor:
 
     async def _run(self, name: str, call_id: str, arguments: dict[str, JsonValue]) -> ToolOutcome:
         call = ToolCall(name, call_id, arguments)
-        task = asyncio.create_task(execute(self._hook.toolset, self._hook.context, call, by=By.POLICY))
+        task = asyncio.create_task(execute(self._hook.toolset, self._hook.context, call, by=StartedBy.POLICY))
         self._running.add(task)
         try:
             return await task

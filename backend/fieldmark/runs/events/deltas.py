@@ -46,7 +46,7 @@ class _ReadPosition:
 
 
 @dataclass(slots=True)
-class _Block:
+class _StreamedBlock:
     """The block that the model is writing. `sent` is the number of characters sent."""
 
     number: int
@@ -56,7 +56,7 @@ class _Block:
 
 
 @dataclass(slots=True)
-class _Call:
+class _StreamedCall:
     """A call that the model is writing, or that has not returned yet. `previews` are sent next; `sent` is the number of
     previews sent."""
 
@@ -73,8 +73,8 @@ class DeltaBuffer:
         self._attempt = attempt
         self.is_published = is_published
         self._blocks = 0
-        self._block: _Block | None = None
-        self._calls: dict[str, _Call] = {}
+        self._block: _StreamedBlock | None = None
+        self._calls: dict[str, _StreamedCall] = {}
         self._withdrawn: list[str] = []
         self.on_change: Callable[[], object] = lambda: None
         """Called when there may be new chunks."""
@@ -86,9 +86,9 @@ class DeltaBuffer:
                     self._withdraw(*self._calls.popitem())
             case BlockStarted():
                 self._blocks += 1
-                self._block = _Block(self._blocks)
+                self._block = _StreamedBlock(self._blocks)
                 if part.call_id is not None:
-                    self._calls[part.call_id] = _Call()
+                    self._calls[part.call_id] = _StreamedCall()
             case BlockDelta(kind="text" | "thinking") if self._block is not None:
                 self._block.kind = part.kind
                 self._block.parts.append(part.text)
@@ -148,7 +148,7 @@ class DeltaBuffer:
             for at, to in pairwise([*cuts, len(text)])
         ]
 
-    def _withdraw(self, call_id: str, call: _Call) -> None:
+    def _withdraw(self, call_id: str, call: _StreamedCall) -> None:
         if call.sent:
             self._withdrawn.append(self._withdrawal(call_id))
             self._notify()

@@ -16,7 +16,7 @@ from fieldmark.runs.lifecycle.launch import start_child
 from fieldmark.stores import runs
 from fieldmark.stores.runs import RunRow
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
+from fieldmark.tools.ledger import StartedBy, ToolCall, ToolOutcome, execute
 
 
 def run_context(database: Database, scope: Scope, run: RunRow) -> RunContext:
@@ -42,6 +42,6 @@ def service_calls(context: RunContext) -> CallTool:
         async with context.database.as_user(context.scope) as conn:
             await runs.append_event(conn, context.run_id, started)
         report_end = end_reporter(context.run_id, started)
-        return await execute(tools, context, ToolCall(tool, call_id, arguments), by=By.SERVICE, then=report_end)
+        return await execute(tools, context, ToolCall(tool, call_id, arguments), by=StartedBy.SERVICE, then=report_end)
 
     return call_tool

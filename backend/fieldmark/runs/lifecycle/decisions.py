@@ -32,17 +32,17 @@ from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.approvals import approval_event, shown_changes
 from fieldmark.runs.events.mapper import end_reporter, tool_event
 from fieldmark.runs.lifecycle.context import run_context
-from fieldmark.services.evidence import Evidence
+from fieldmark.services.evidence import FoundEvidence
 from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.runs import RunRow
 from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.errors import ModelRetry
-from fieldmark.tools.ledger import REFUSALS, By, ToolCall, ToolOutcome, execute, refused
+from fieldmark.tools.ledger import REFUSALS, StartedBy, ToolCall, ToolOutcome, execute, outcome_of_error
 from fieldmark.tools.toolset import RunTools, Toolset, hash_of
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ApprovalDecision:
     """A person's decision on one call. `arguments` replace those of the agent; the agent receives the `reason`.
     `approve_rest` also approves the run's later calls: of the same tool, or of all tools."""
 
@@ -79,7 +79,7 @@ def as_pending(agent: str, call: CallRow) -> WaitingCall:
     return WaitingCall(call_id=call.id, tool=call.tool, input=call.arguments, message=message, changes=changes)
 
 
-async def proposed_evidence(database: Database, scope: Scope, run_id: UUID) -> Evidence:
+async def proposed_evidence(database: Database, scope: Scope, run_id: UUID) -> FoundEvidence:
     """Return the page locations of the values that a pending call would write. Empty for a call that writes no fields.
     Opens its own transactions. Raise NotFound if the run has no pending call."""
     async with database.as_user(scope) as conn:
@@ -88,18 +88,18 @@ async def proposed_evidence(database: Database, scope: Scope, run_id: UUID) -> E
     if call is None:
         raise NotFound("The run has no pending call. It was decided already, or the run has ended.")
     if run.agent not in AGENTS:
-        return Evidence()
+        return FoundEvidence()
     tools = AGENTS[run.agent].create_tools(run_context(database, scope, run))
     prepare = tools.actions[call.tool].prepare
     try:
         prepared = prepare and await prepare(tools.check(call.tool, call.arguments))
     except REFUSALS:  # the decision itself reports the error
-        return Evidence()
+        return FoundEvidence()
     evidence = getattr(prepared, "shown", None)
-    return evidence if isinstance(evidence, Evidence) else Evidence()
+    return evidence if isinstance(evidence, FoundEvidence) else FoundEvidence()
 
 
-async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decision) -> int:
+async def decide(database: Database, scope: Scope, run_id: UUID, decision: ApprovalDecision) -> int:
     """Decide a pending call, execute it if it is approved, and continue the run. Return the number of the last event
     before the decision.
 
@@ -145,7 +145,7 @@ def _end_reporter(run: RunRow, call: CallRow) -> Callable[[Connection, ToolOutco
     return end_reporter(run.id, tool_event(toolset, call.tool, call.id, call.arguments))
 
 
-async def _reject(database: Database, scope: Scope, run: RunRow, call: CallRow, decision: Decision) -> int:
+async def _reject(database: Database, scope: Scope, run: RunRow, call: CallRow, decision: ApprovalDecision) -> int:
     report_end = _end_reporter(run, call)
     async with database.as_user(scope) as conn:
         last = await runs.last_event(conn, run.id)
@@ -157,7 +157,7 @@ async def _reject(database: Database, scope: Scope, run: RunRow, call: CallRow, 
     return last
 
 
-async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow, decision: Decision) -> int:
+async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow, decision: ApprovalDecision) -> int:
     if run.agent not in AGENTS:
         raise Conflict(f"This service has no agent {run.agent!r}. Decide the call in the service that started it.")
     edited = decision.arguments if decision.arguments != call.arguments else None
@@ -195,7 +195,7 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
 
     try:
         tool_call = ToolCall(call.tool, call.id, arguments)
-        await execute(tools, context, tool_call, by=By.PERSON, decide=decide, then=then)
+        await execute(tools, context, tool_call, by=StartedBy.PERSON, decide=decide, then=then)
     except _PreviewChanged as changed:
         changes = [change.as_json() for change in changed.now.changes]
         event = approval_event(
@@ -217,7 +217,7 @@ class _PreviewChanged(Exception):
 
 
 async def _record_decision(
-    conn: Connection, run: RunRow, call: CallRow, decision: Decision, edited: dict[str, JsonValue] | None
+    conn: Connection, run: RunRow, call: CallRow, decision: ApprovalDecision, edited: dict[str, JsonValue] | None
 ) -> None:
     recorded = await tool_calls.start_decision(
         conn,
@@ -247,7 +247,7 @@ async def _check_target(
     try:
         now = await preview(conn, tools.check(call.tool, call.arguments))
     except REFUSALS as error:  # the target does not exist any more
-        now = Preview((), refused(error).sentence)
+        now = Preview((), outcome_of_error(error).sentence)
     if now.target_hash != call.target_hash:
         raise _PreviewChanged(now)
     if edited is None or now.version == call.target_version:

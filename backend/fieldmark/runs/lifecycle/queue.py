@@ -37,8 +37,8 @@ PERSISTENT_SECONDS = 8
 
 
 @asynccontextmanager
-async def open_queue(database: Database, direct_url: str, places: Mapping[str, int]) -> AsyncGenerator[App]:
-    """Open the queue over direct connections: a worker needs LISTEN, which transaction poolers don't support. `places`
+async def open_queue(database: Database, direct_url: str, slots: Mapping[str, int]) -> AsyncGenerator[App]:
+    """Open the queue over direct connections: a worker needs LISTEN, which transaction poolers don't support. `slots`
     is the number of concurrent jobs of each queue's worker (see `private.claim_job`). Raise Misconfigured if the URL
     leads to a pooler, Unavailable if the database does not respond."""
     url, pooled = libpq_url(direct_url)
@@ -58,7 +58,7 @@ async def open_queue(database: Database, direct_url: str, places: Mapping[str, i
         kwargs={**CONNECTION_OPTIONS, "application_name": "fieldmark-queue", "options": options},
     )
     app = App(connector=connector)
-    app.job_manager = _JobManager(connector, database, places)
+    app.job_manager = _JobManager(connector, database, slots)
     await check_connection(url, "The database itself (DATABASE_DIRECT_URL)")
     async with app.open_async():
         yield app
@@ -74,10 +74,10 @@ class _JobManager(JobManager):
     retry also wake the worker, and a worker that is woken during a fetch fetches again.
     """
 
-    def __init__(self, connector: BaseConnector, database: Database, places: Mapping[str, int]) -> None:
+    def __init__(self, connector: BaseConnector, database: Database, slots: Mapping[str, int]) -> None:
         super().__init__(connector)
         self._database = database
-        self._places = places
+        self._slots = slots
         self._callbacks: dict[str, NotificationCallback] = {}
         self._woken: set[str] = set()
 
@@ -113,10 +113,10 @@ class _JobManager(JobManager):
         while True:
             self._woken.discard(queue)
             rows = await self.connector.execute_query_all_async(
-                "select * from private.claim_job(%(queue)s, %(worker_id)s, %(places)s)",
+                "select * from private.claim_job(%(queue)s, %(worker_id)s, %(slots)s)",
                 queue=queue,
                 worker_id=worker_id,
-                places=self._places[queue],
+                slots=self._slots[queue],
             )
             if rows:
                 return Job.from_row(rows[0])

@@ -30,7 +30,7 @@ class ModelUsage(BaseModel):
     """Tokens and cost of one model in a run."""
 
     model: str
-    turns: int
+    to_turns: int
     input_tokens: int
     output_tokens: int
     cache_creation_input_tokens: int
@@ -92,31 +92,31 @@ class Turn(BaseModel):
     waits_for: WaitingCall | None = Field(description="The call of `waiting_run_id` that awaits a decision.")
 
 
-async def described(conn: Connection, row: RunRow) -> Run:
+async def to_run(conn: Connection, row: RunRow) -> Run:
     """Return a run for the API, with its usage by model."""
-    (run,) = await listed(conn, [row])
+    (run,) = await to_runs(conn, [row])
     return run.model_copy(update={"models": [ModelUsage(**one) for one in await usage.by_model(conn, row.id)]})
 
 
-async def listed(conn: Connection, rows: Sequence[RunRow]) -> list[Run]:
+async def to_runs(conn: Connection, rows: Sequence[RunRow]) -> list[Run]:
     """Return runs for the API, with their pending calls."""
     behind = await runs.waits_behind(conn, rows)
     waiting = {row.id: row.agent for row in rows if row.status is RunStatus.AWAITING_APPROVAL}
     calls = await pending_calls(conn, waiting)
     refusals = await runs.approval_refusal_reason(conn, list(calls))
-    return [_described(row, calls.get(row.id), behind.get(row.id), refusals.get(row.id)) for row in rows]
+    return [_to_run(row, calls.get(row.id), behind.get(row.id), refusals.get(row.id)) for row in rows]
 
 
-async def turns(conn: Connection, rows: Sequence[TurnRow]) -> list[Turn]:
+async def to_turns(conn: Connection, rows: Sequence[TurnRow]) -> list[Turn]:
     """Return turns of a thread for the API, with their pending calls."""
     calls = await pending_calls(
         conn, {row.waiting_run: row.waiting_agent or row.agent for row in rows if row.waiting_run}
     )
     texts = await runs.texts_by_run(conn, [row.id for row in rows])
-    return [_turn(row, texts.get(row.id, []), calls.get(row.waiting_run or row.id)) for row in rows]
+    return [_to_turn(row, texts.get(row.id, []), calls.get(row.waiting_run or row.id)) for row in rows]
 
 
-def _turn(row: TurnRow, texts: Sequence[str], call: WaitingCall | None) -> Turn:
+def _to_turn(row: TurnRow, texts: Sequence[str], call: WaitingCall | None) -> Turn:
     is_answer = bool(texts) and row.answer is not None and texts[-1].strip() == row.answer
     message, mentions = row.input.get("message"), row.input.get("mentions")
     shown = {name: getattr(row, name) for name in Turn.model_fields if hasattr(row, name)}
@@ -134,7 +134,7 @@ def _turn(row: TurnRow, texts: Sequence[str], call: WaitingCall | None) -> Turn:
     )
 
 
-def _described(row: RunRow, call: WaitingCall | None, behind: UUID | None, refusal: str | None) -> Run:
+def _to_run(row: RunRow, call: WaitingCall | None, behind: UUID | None, refusal: str | None) -> Run:
     shown = {name: getattr(row, name) for name in Run.model_fields if hasattr(row, name)}
     return Run.model_validate(
         {

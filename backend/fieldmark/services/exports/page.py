@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MAX_LEAVES = 10_000
 MAX_VALUE = 2_000  # characters shown of one value
 MAX_PROBLEMS = 50
-MAX_LIT = 400  # values highlighted with their boxes under the pointer: each needs two CSS rules
+MAX_HIGHLIGHTED = 400  # values highlighted with their boxes under the pointer: each needs two CSS rules
 SURE, FAIR = 0.9, 0.6
 
 _FOLDER = Path(__file__).parent
@@ -53,7 +53,7 @@ class Sheet:
     png: bytes | None
 
 
-class _Value(NamedTuple):
+class _ValueView(NamedTuple):
     """A leaf for the template. `number` identifies its anchors; `text` is empty for an empty value."""
 
     number: int
@@ -73,18 +73,18 @@ class _Value(NamedTuple):
     proposals: list[str]
 
 
-class _Page(NamedTuple):
+class _PageView(NamedTuple):
     number: int
     width: str
     height: str
     image: Markup  # base64
-    values: list[_Value]
+    values: list[_ValueView]
 
 
-class _Table(NamedTuple):
+class _TableView(NamedTuple):
     title: str
     columns: list[str]
-    rows: list[tuple[str, list[_Value | None]]]
+    rows: list[tuple[str, list[_ValueView | None]]]
 
 
 def as_html(extraction: Mapping[str, Any], document: Mapping[str, Any], sheets: Sequence[Sheet]) -> bytes:
@@ -98,8 +98,8 @@ def as_html(extraction: Mapping[str, Any], document: Mapping[str, Any], sheets: 
     page = _template().render(
         title=document["filename"],
         style=Markup((_FOLDER / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - a file of ours
-        lit=linked if len(linked) <= MAX_LIT else [],
-        about=_about(extraction),
+        lit=linked if len(linked) <= MAX_HIGHLIGHTED else [],
+        about=_status_line(extraction),
         legend=_legend(values.values()),
         pages=_pages(sheets, values.values()),
         groups=_groups(shown, tables, values),
@@ -127,10 +127,10 @@ def _template() -> Template:
     return environment.get_template("page.html")
 
 
-def _value(number: int, leaf: Leaf, pages_shown: set[int]) -> _Value:
-    text = _cut(_as_text(leaf.value), MAX_VALUE) if leaf.value is not None else ""
+def _value(number: int, leaf: Leaf, pages_shown: set[int]) -> _ValueView:
+    text = _shortened(_as_text(leaf.value), MAX_VALUE) if leaf.value is not None else ""
     verdict = _verdict(leaf)
-    return _Value(
+    return _ValueView(
         number=number,
         label=_label(leaf.path[-1]) if leaf.path else "value",
         text=text,
@@ -143,9 +143,9 @@ def _value(number: int, leaf: Leaf, pages_shown: set[int]) -> _Value:
         page_shown=leaf.page in pages_shown,
         linked=bool(leaf.boxes) and leaf.page in pages_shown,
         box_styles=[_box_style(*box) for box in leaf.boxes],
-        quote=_cut(leaf.quote, 200) if leaf.quote and leaf.quote != leaf.value else None,
+        quote=_shortened(leaf.quote, 200) if leaf.quote and leaf.quote != leaf.value else None,
         by_person=leaf.by_person,
-        proposals=[_cut(_as_text(value), 200) for value in leaf.proposals[:5]],
+        proposals=[_shortened(_as_text(value), 200) for value in leaf.proposals[:5]],
     )
 
 
@@ -155,13 +155,13 @@ def _box_style(x0: float, y0: float, x1: float, y1: float) -> str:
     return f"left:{x0:.3%};top:{y0:.3%};width:{x1 - x0:.3%};height:{y1 - y0:.3%};z-index:{depth}"
 
 
-def _pages(sheets: Sequence[Sheet], values: Iterable[_Value]) -> list[_Page]:
-    on_page: dict[int | None, list[_Value]] = {}
+def _pages(sheets: Sequence[Sheet], values: Iterable[_ValueView]) -> list[_PageView]:
+    on_page: dict[int | None, list[_ValueView]] = {}
     for value in values:
         if value.linked:
             on_page.setdefault(value.page, []).append(value)
     return [
-        _Page(
+        _PageView(
             sheet.number,
             f"{sheet.width:.2f}",
             f"{sheet.height:.2f}",
@@ -173,20 +173,20 @@ def _pages(sheets: Sequence[Sheet], values: Iterable[_Value]) -> list[_Page]:
 
 
 def _groups(
-    leaves: Sequence[Leaf], tables: Sequence[Table], values: Mapping[str, _Value]
-) -> list[tuple[str, list[_Value]]]:
+    leaves: Sequence[Leaf], tables: Sequence[Table], values: Mapping[str, _ValueView]
+) -> list[tuple[str, list[_ValueView]]]:
     """Return the values outside tables, by the object that contains them. Top-level values come first."""
     in_tables = {leaf.name for table in tables for row in table.rows.values() for leaf in row.values()}
-    groups: dict[str, list[_Value]] = {"": []}
+    groups: dict[str, list[_ValueView]] = {"": []}
     for leaf in leaves:
         if leaf.name not in in_tables:
             groups.setdefault(paths.name(leaf.path[:-1]), []).append(values[leaf.name])
     return [(name, group) for name, group in groups.items() if group]
 
 
-def _tables(tables: Sequence[Table], values: Mapping[str, _Value]) -> list[_Table]:
+def _tables(tables: Sequence[Table], values: Mapping[str, _ValueView]) -> list[_TableView]:
     return [
-        _Table(
+        _TableView(
             f"{table.name} ({len(table.rows):,})",
             table.columns,
             [
@@ -201,7 +201,7 @@ def _tables(tables: Sequence[Table], values: Mapping[str, _Value]) -> list[_Tabl
     ]
 
 
-def _about(extraction: Mapping[str, Any]) -> str:
+def _status_line(extraction: Mapping[str, Any]) -> str:
     kind = f"{extraction['document_type']} · " if extraction.get("document_type") else ""
     state = "completed" if extraction["status"] == "completed" else "in progress"
     waiting = len(extraction.get("proposals") or ())
@@ -210,14 +210,14 @@ def _about(extraction: Mapping[str, Any]) -> str:
     return f"{kind}{state} · version {int(extraction['version'])}{proposals}{valid}"
 
 
-def _legend(values: Iterable[_Value]) -> list[tuple[str, str, str]]:
+def _legend(values: Iterable[_ValueView]) -> list[tuple[str, str, str]]:
     """Return (grade, meaning, number of values) of each grade that occurs."""
     counts = Counter("none" if value.grade == "blank" else value.grade for value in values)
     return [(grade, meaning, f"{counts[grade]:,}") for grade, meaning in _LEGEND if counts[grade]]
 
 
 def _problems(extraction: Mapping[str, Any]) -> list[str]:
-    messages = [_cut(str(one["message"]), MAX_VALUE) for one in extraction.get("problems") or ()]
+    messages = [_shortened(str(one["message"]), MAX_VALUE) for one in extraction.get("problems") or ()]
     more = len(messages) - MAX_PROBLEMS
     return messages if more <= 0 else [*messages[:MAX_PROBLEMS], f"{more} more problems are not shown."]
 
@@ -261,8 +261,8 @@ def _as_text(value: JsonValue) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _shortened(text: str, max_characters: int) -> str:
+    return text if len(text) <= max_characters else text[: max_characters - 1] + "…"
 
 
 def _moment(time: datetime | str) -> str:

@@ -40,7 +40,7 @@ def as_csv(extraction: Mapping[str, Any], list_name: str | None) -> bytes:
         writer.writerow(COLUMNS)
         writer.writerows([_plain(value) for value in row] for row in _rows(extraction, leaves))
     else:
-        for row in _items(extraction, _named(tables_of(leaves), list_name)):
+        for row in _items(extraction, _find_table(tables_of(leaves), list_name)):
             writer.writerow([_plain(value) for value in row])
     return out.getvalue().encode("utf-8-sig", "replace")
 
@@ -103,7 +103,7 @@ def _row(leaf: Leaf) -> list[JsonValue]:
     ]
 
 
-def _named(tables: Sequence[Table], name: str) -> Table:
+def _find_table(tables: Sequence[Table], name: str) -> Table:
     for table in tables:
         if table.name == name:
             return table

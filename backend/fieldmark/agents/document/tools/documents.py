@@ -11,13 +11,13 @@ from pydantic import Field, JsonValue
 
 from fieldmark.agents.document.conversation import Conversation, MentionType
 from fieldmark.agents.document.tools.shared import (
-    A_PAGE,
+    PAGE_SIZE,
     Before,
     Name,
     PartOfName,
-    listed,
-    tag_named,
-    tags_named,
+    find_tag,
+    find_tag_ids,
+    list_result,
 )
 from fieldmark.db.pool import Connection
 from fieldmark.domain.changes import Change, Preview
@@ -90,10 +90,10 @@ class DocumentTools:
         return await documents.find(conn, wanted)
 
     async def list_page(self, conn: Connection, args: ListDocuments) -> ToolResult:
-        tag = None if args.tag is None else await tag_named(conn, self.context.scope, args.tag)
+        tag = None if args.tag is None else await find_tag(conn, self.context.scope, args.tag)
         wanted = DocumentListFilter(name=args.name_search, tag_id=None if tag is None else tag.id)
         page = await documents.list_documents(
-            conn, self.context.scope.org_id, limit=A_PAGE, before=args.before, filters=wanted
+            conn, self.context.scope.org_id, limit=PAGE_SIZE, before=args.before, filters=wanted
         )
         on = await tags.by_document(conn, [row.id for row in page.items])
         items: list[JsonValue] = []
@@ -107,15 +107,15 @@ class DocumentTools:
                 "tags": [one.name for one in on.get(row.id, [])],
             }
             items.append(item | ({"of_this_conversation": True} if row.id == self.about.document_id else {}))
-        result = listed("documents", items, page.next)
+        result = list_result("documents", items, page.next)
         assert result.shown is not None
         found: list[JsonValue] = [{**as_object(one), "filename": as_object(one)["name"]} for one in items]
         return replace(result, shown=replace(result.shown, details={"documents": found}))
 
     async def update(self, conn: Connection, args: UpdateDocument) -> ToolResult:
         row = await self._given(conn, args.document_id)
-        add = await tags_named(conn, self.context.scope, args.add_tags or [])
-        remove = await tags_named(conn, self.context.scope, args.remove_tags or [])
+        add = await find_tag_ids(conn, self.context.scope, args.add_tags or [])
+        remove = await find_tag_ids(conn, self.context.scope, args.remove_tags or [])
         if args.name is not None:
             await documents.rename(conn, row.id, args.name)
         if add or remove:
@@ -131,8 +131,8 @@ class DocumentTools:
 
     async def preview_change(self, conn: Connection, args: UpdateDocument) -> Preview:
         row = await self._given(conn, args.document_id)
-        add = [await tag_named(conn, self.context.scope, name) for name in args.add_tags or []]
-        remove = [await tag_named(conn, self.context.scope, name) for name in args.remove_tags or []]
+        add = [await find_tag(conn, self.context.scope, name) for name in args.add_tags or []]
+        remove = [await find_tag(conn, self.context.scope, name) for name in args.remove_tags or []]
         before = await _tags_of(conn, row.id)
         gone = {tag.name for tag in remove}
         after = sorted({*(name for name in before if name not in gone), *(tag.name for tag in add)}, key=str.lower)

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from fieldmark.agents.document.conversation import Conversation
 from fieldmark.agents.document.tools.library import PromptTools
-from fieldmark.agents.document.tools.shared import ROOM, of_extraction, size, versions_of
+from fieldmark.agents.document.tools.shared import MAX_JSON_BYTES, extraction_json, size, used_versions
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Change, Preview
@@ -55,7 +55,7 @@ class UpdateExtractionField(ToolInput):
 
 
 @dataclass(frozen=True, slots=True)
-class _Means:
+class _PromptAndSchema:
     """The prompt and schema used for an extraction."""
 
     prompt: PromptRow | None
@@ -69,7 +69,7 @@ class ChatExtractionTools:
         self.about = about
         self.context = about.context
 
-    async def _means(self, conn: Connection, revid: UUID | None) -> _Means:
+    async def _means(self, conn: Connection, revid: UUID | None) -> _PromptAndSchema:
         """Return the given prompt, else the conversation's prompt or schema, unless deleted."""
         state = await self.about.recall(conn)
         prompt = None
@@ -81,9 +81,11 @@ class ChatExtractionTools:
             prompt = await prompts.get_version(conn, state.prompt_revid)
             prompt = None if prompt.is_deleted else prompt
         if prompt is not None:
-            return _Means(prompt, None if prompt.schema_id is None else await schemas.get(conn, prompt.schema_id))
+            return _PromptAndSchema(
+                prompt, None if prompt.schema_id is None else await schemas.get(conn, prompt.schema_id)
+            )
         schema = None if state.schema_revid is None else await schemas.get_version(conn, state.schema_revid)
-        return _Means(None, None if schema is None or schema.is_deleted else schema)
+        return _PromptAndSchema(None, None if schema is None or schema.is_deleted else schema)
 
     async def run(self, conn: Connection, args: RunExtraction) -> ChildRun:
         means = await self._means(conn, args.prompt_revid)
@@ -133,9 +135,9 @@ class ChatExtractionTools:
         assert child.extraction_id is not None
         row = await extraction_rows.find(conn, child.extraction_id)
         if await self._is_kept(conn, row):
-            await self.about.remember(conn, extraction_id=row.id, **versions_of(row))
+            await self.about.remember(conn, extraction_id=row.id, **used_versions(row))
         elif self.about.thread_id is not None:
-            await self.about.remember(conn, **versions_of(row))
+            await self.about.remember(conn, **used_versions(row))
         return _collected(row, child.answer or "")
 
     async def _is_kept(self, conn: Connection, row: ExtractionRow) -> bool:
@@ -172,12 +174,12 @@ class ChatExtractionTools:
         value = value_at(row.extracted_fields, at)
         if isinstance(value, Missing):
             raise ModelRetry(f"There is no value at path {args.path}.", "nothing_there")
-        if size(value) > ROOM:
+        if size(value) > MAX_JSON_BYTES:
             raise ModelRetry(
                 f"The value at {args.path} is too long to show. Read it in parts, by longer paths.", "too_long"
             )
         shown = fields_for_people("Read", row, value, at)
-        return ToolResult("The value at this path.", "ok", {**of_extraction(row), "value": value}, shown=shown)
+        return ToolResult("The value at this path.", "ok", {**extraction_json(row), "value": value}, shown=shown)
 
     def _author(self) -> Author:
         return Author(is_person=False, message=self.context.message)
@@ -232,11 +234,11 @@ def _collected(row: ExtractionRow, answer: str) -> ToolResult:
 
 def _shown(text: str, code: str, row: ExtractionRow) -> ToolResult:
     """Return an extraction, or the paths to read it by if it is too long."""
-    data = of_extraction(row)
+    data = extraction_json(row)
     pages = _pages(row)
     shown = fields_for_people("Read" if code == "ok" else "Extracted", row, row.extracted_fields)
-    if size(row.extracted_fields) + size(pages) + len(text.encode()) > ROOM:
-        listed = cut(outline(row.extracted_fields), ROOM // 2)
+    if size(row.extracted_fields) + size(pages) + len(text.encode()) > MAX_JSON_BYTES:
+        listed = cut(outline(row.extracted_fields), MAX_JSON_BYTES // 2)
         text = f"{text[:1000]}\nThe fields are too long to show at once: read them by path with get_extraction_result."
         return ToolResult(text, "too_long" if code == "ok" else code, {**data, "paths": listed}, shown=shown)
     return ToolResult(text, code, {**data, "fields": row.extracted_fields, "pages": pages}, shown=shown)
@@ -254,7 +256,7 @@ async def _closed_again(conn: Connection, prepared: PreparedWrite, written: Writ
     if not written.reopened:
         return written
     row = await extraction_rows.find(conn, prepared.row.id, lock=True)
-    if await extractions.incomplete(row):
+    if await extractions.completion_violations(row):
         return written
     stored = await extractions.complete(conn, row.id, prepared.author, [])
     return replace(written, stored=replace(written.stored, version=stored.version), reopened=False)

@@ -10,27 +10,27 @@ from pydantic import Field, JsonValue
 
 from fieldmark.agents.document.conversation import Conversation
 from fieldmark.agents.document.tools.shared import (
-    A_PAGE,
-    ROOM,
+    MAX_JSON_BYTES,
+    PAGE_SIZE,
     Before,
     Name,
     PartOfName,
+    count_in_words,
+    find_tag,
+    find_tag_ids,
     item_for_people,
-    listed,
-    of_prompt,
-    of_schema,
-    of_tag,
-    referred,
+    list_result,
+    prompt_json,
+    schema_json,
     size,
-    tag_named,
-    tags_named,
+    tag_json,
 )
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Change, Preview, differences
 from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.errors import InvalidSchema
-from fieldmark.services.extractions import MOST_CHANGES_SHOWN
+from fieldmark.services.extractions import MAX_PREVIEWED_CHANGES
 from fieldmark.services.schemas import check, validate
 from fieldmark.stores.library import (
     GREY,
@@ -227,8 +227,8 @@ class _ItemTools(Generic[Row]):
 
     async def list_page(self, conn: Connection, args: ListItems) -> ToolResult:
         wanted = {"name_contains": args.name_search, **await self.filters(conn, args)}
-        page = await self.items.list_page(conn, self.context.scope, limit=A_PAGE, before=args.before, **wanted)
-        return listed(f"{self.kind}s", [self.describe(row) for row in page.items], page.next)
+        page = await self.items.list_page(conn, self.context.scope, limit=PAGE_SIZE, before=args.before, **wanted)
+        return list_result(f"{self.kind}s", [self.describe(row) for row in page.items], page.next)
 
     async def refuse_taken(self, conn: Connection, name: str, but: UUID | None = None) -> None:
         taken = await self.items.by_name(conn, self.context.scope.org_id, name)
@@ -327,16 +327,16 @@ class SchemaTools(_VersionedTools[SchemaRow]):
     deleted = "The schema is deleted. What was made with it keeps it."
 
     def __init__(self, about: Conversation) -> None:
-        super().__init__(about, schemas, of_schema)
+        super().__init__(about, schemas, schema_json)
 
     async def get(self, conn: Connection, args: GetSchema) -> ToolResult:
         row = await self.find(conn, args)
-        version = of_schema(row)
+        version = schema_json(row)
         names = list(as_object(as_object(row.schema).get("properties")))
         count = "1 property" if len(names) == 1 else f"{len(names)} properties"
         shown = item_for_people("Read", "schema", version, f"{count}: {', '.join(names)}" if names else f"{count}.")
-        if row.schema is not None and size(row.schema) > ROOM:
-            data: dict[str, JsonValue] = {**version, "properties": cut([*names], ROOM - 2000)}
+        if row.schema is not None and size(row.schema) > MAX_JSON_BYTES:
+            data: dict[str, JsonValue] = {**version, "properties": cut([*names], MAX_JSON_BYTES - 2000)}
             text = "The schema is too long to show at once. These are its properties."
             return ToolResult(text, "too_long", data, shown=shown)
         return ToolResult(f"Version {row.number} of the schema.", "ok", {**version, "schema": row.schema}, shown=shown)
@@ -356,7 +356,7 @@ class SchemaTools(_VersionedTools[SchemaRow]):
             row = await self.version_of(conn, args.schema_revid)
         assert row.schema is not None  # a version has one
         found = await validate(self.context.scope.org_id, row.schema, args.data)
-        data = of_schema(row)
+        data = schema_json(row)
         if not found:
             return ToolResult(
                 "The fields follow the schema.", "valid", data, shown=item_for_people("Checked against", "schema", data)
@@ -366,8 +366,8 @@ class SchemaTools(_VersionedTools[SchemaRow]):
         ]
         text = "The fields do not follow the schema:\n" + "\n".join(f"- {one.message}" for one in found[:20])
         shown = item_for_people("Checked against", "schema", data)
-        data["violations"] = cut(faults, ROOM // 2)
-        return ToolResult(text[: ROOM // 4], "schema_violation", data, shown=shown)
+        data["violations"] = cut(faults, MAX_JSON_BYTES // 2)
+        return ToolResult(text[: MAX_JSON_BYTES // 4], "schema_violation", data, shown=shown)
 
     async def check(self, args: CreateSchema | UpdateSchema) -> None:
         if args.json_schema is not None:
@@ -377,13 +377,13 @@ class SchemaTools(_VersionedTools[SchemaRow]):
         row = await schemas.create(conn, self.context.scope.org_id, args.name, args.json_schema)
         # A prompt of another schema does not apply to this one.
         await self.about.remember(conn, schema_revid=row.schema_revid, prompt_revid=None)
-        return ToolResult("The schema is made, version 1.", "schema_created", of_schema(row))
+        return ToolResult("The schema is made, version 1.", "schema_created", schema_json(row))
 
     async def preview_new(self, conn: Connection, args: CreateSchema) -> Preview:
         await self.refuse_taken(conn, args.name)
         before: JsonObject = {"properties": {}} if isinstance(args.json_schema.get("properties"), dict) else {}
         changes = [Change("name", None, args.name, added=True), *differences(before, args.json_schema, ("schema",))]
-        return Preview(changes[:MOST_CHANGES_SHOWN], {"name": args.name})
+        return Preview(changes[:MAX_PREVIEWED_CHANGES], {"name": args.name})
 
     async def update(self, conn: Connection, args: UpdateSchema) -> ToolResult:
         row = await self.latest(conn, args)
@@ -407,7 +407,7 @@ class SchemaTools(_VersionedTools[SchemaRow]):
             changes.append(Change("name", row.name, args.name))
         if args.json_schema is not None:
             changes += differences(row.schema, args.json_schema, ("schema",))
-        return Preview(changes[:MOST_CHANGES_SHOWN], self.target(row))
+        return Preview(changes[:MAX_PREVIEWED_CHANGES], self.target(row))
 
 
 async def _check(schema: JsonObject) -> None:
@@ -423,7 +423,7 @@ def _suggested_fixes(error: InvalidSchema) -> JsonValue:
     for name in ("errors", "suggestion"):
         if name in error.details:
             data[name] = error.details[name]
-    return data if data and size(data) <= ROOM else None
+    return data if data and size(data) <= MAX_JSON_BYTES else None
 
 
 class PromptTools(_VersionedTools[PromptRow]):
@@ -433,17 +433,17 @@ class PromptTools(_VersionedTools[PromptRow]):
     deleted = "The prompt is deleted. What was made with it keeps it."
 
     def __init__(self, about: Conversation) -> None:
-        super().__init__(about, prompts, of_prompt)
+        super().__init__(about, prompts, prompt_json)
 
     async def filters(self, conn: Connection, args: ListPrompts) -> dict[str, UUID | None]:
-        tag = None if args.tag is None else await tag_named(conn, self.context.scope, args.tag)
+        tag = None if args.tag is None else await find_tag(conn, self.context.scope, args.tag)
         return {"tag_id": None if tag is None else tag.id, "document_id": args.document_id}
 
     async def get(self, conn: Connection, args: GetPrompt) -> ToolResult:
         row = await self.find(conn, args)
-        data: dict[str, JsonValue] = {**of_prompt(row), "tags": [*await _names_of(conn, row.tag_ids)]}
+        data: dict[str, JsonValue] = {**prompt_json(row), "tags": [*await _tag_names(conn, row.tag_ids)]}
         content = row.content
-        room = ROOM - size(data)
+        room = MAX_JSON_BYTES - size(data)
         if is_long := size(content) > room:
             content = content.encode()[: room // 2].decode(errors="ignore")
         text = f"Version {row.number} of the prompt."
@@ -458,14 +458,14 @@ class PromptTools(_VersionedTools[PromptRow]):
             if revid is not None and (await schemas.get_version(conn, revid)).is_deleted:
                 revid = None
         schema_id = await _schema_of(conn, revid)
-        tag_ids = await tags_named(conn, self.context.scope, args.tags or [])
+        tag_ids = await find_tag_ids(conn, self.context.scope, args.tags or [])
         return PromptText(args.name, args.content, schema_id, args.model, tag_ids)
 
     async def create(self, conn: Connection, args: CreatePrompt) -> ToolResult:
         text = await self._text_of_new(conn, args)
         row = await prompts.create(conn, self.context.scope.org_id, text)
         await self._work_with(conn, row)
-        return ToolResult("The prompt is made, version 1.", "prompt_created", of_prompt(row))
+        return ToolResult("The prompt is made, version 1.", "prompt_created", prompt_json(row))
 
     async def _work_with(self, conn: Connection, row: PromptRow) -> None:
         await self.about.remember(conn, prompt_revid=row.prompt_revid)
@@ -476,7 +476,7 @@ class PromptTools(_VersionedTools[PromptRow]):
         await self.refuse_taken(conn, args.name)
         text = await self._text_of_new(conn, args)
         changes = [Change(name, None, new, added=True) for name, new in (await _shown(conn, text)).items() if new]
-        return Preview(changes, {"name": args.name, **_refers_to(text)})
+        return Preview(changes, {"name": args.name, **_references(text)})
 
     async def _text_after(self, conn: Connection, row: PromptRow, args: UpdatePrompt) -> PromptText:
         given = args.model_fields_set
@@ -485,7 +485,7 @@ class PromptTools(_VersionedTools[PromptRow]):
             args.content or row.content,
             await _schema_of(conn, args.schema_revid) if "schema_revid" in given else row.schema_id,
             args.model if "model" in given else row.model,
-            row.tag_ids if args.tags is None else await tags_named(conn, self.context.scope, args.tags),
+            row.tag_ids if args.tags is None else await find_tag_ids(conn, self.context.scope, args.tags),
         )
 
     async def update(self, conn: Connection, args: UpdatePrompt) -> ToolResult:
@@ -506,7 +506,7 @@ class PromptTools(_VersionedTools[PromptRow]):
             for name, old in before.items()
             if old != after[name]
         ]
-        return Preview(changes, {"prompt_revid": str(row.prompt_revid), **_refers_to(text)})
+        return Preview(changes, {"prompt_revid": str(row.prompt_revid), **_references(text)})
 
 
 async def _shown(conn: Connection, text: PromptRow | PromptText) -> JsonObject:
@@ -516,16 +516,16 @@ async def _shown(conn: Connection, text: PromptRow | PromptText) -> JsonObject:
         "content": text.content,
         "schema": None if text.schema_id is None else (await schemas.get(conn, text.schema_id)).name,
         "model": text.model,
-        "tags": [*await _names_of(conn, text.tag_ids)],
+        "tags": [*await _tag_names(conn, text.tag_ids)],
     }
 
 
-def _refers_to(text: PromptText) -> JsonObject:
+def _references(text: PromptText) -> JsonObject:
     schema_id = None if text.schema_id is None else str(text.schema_id)
     return {"schema_id": schema_id, "tags": [str(one) for one in text.tag_ids]}
 
 
-async def _names_of(conn: Connection, tag_ids: Sequence[UUID]) -> list[str]:
+async def _tag_names(conn: Connection, tag_ids: Sequence[UUID]) -> list[str]:
     rows = [await tags.find(conn, one) for one in tag_ids]
     return [row.name for row in rows if row is not None and not row.is_deleted]
 
@@ -547,7 +547,7 @@ class TagTools(_ItemTools[TagRow]):
     deleted = "The tag is deleted."
 
     def __init__(self, about: Conversation) -> None:
-        super().__init__(about, tags, of_tag)
+        super().__init__(about, tags, tag_json)
 
     def target(self, row: TagRow) -> JsonValue:
         return {"tag": str(row.id), "name": row.name, "color": row.color}
@@ -556,19 +556,19 @@ class TagTools(_ItemTools[TagRow]):
         return Change(f"removed_from_{what}", count, None, removed=True)
 
     async def find(self, conn: Connection, args: GetTag | UpdateTag | DeleteTag) -> TagRow:
-        return await tag_named(conn, self.context.scope, args.tag)
+        return await find_tag(conn, self.context.scope, args.tag)
 
     async def get(self, conn: Connection, args: GetTag) -> ToolResult:
         row = await self.find(conn, args)
         found = await tags.references(conn, row.id)
-        data: dict[str, JsonValue] = {**of_tag(row), **found}
-        on = [one for what, count in found.items() for one in referred(count, what.removesuffix("s"))]
+        data: dict[str, JsonValue] = {**tag_json(row), **found}
+        on = [one for what, count in found.items() for one in count_in_words(count, what.removesuffix("s"))]
         shown = item_for_people("Read", "tag", data, f"On {' and '.join(on)}." if on else "On nothing.")
         return ToolResult("The tag.", "ok", data, shown=shown)
 
     async def create(self, conn: Connection, args: CreateTag) -> ToolResult:
         row = await tags.create(conn, self.context.scope.org_id, args.name, args.color or GREY)
-        return ToolResult("The tag is made.", "tag_created", of_tag(row))
+        return ToolResult("The tag is made.", "tag_created", tag_json(row))
 
     async def preview_new(self, conn: Connection, args: CreateTag) -> Preview:
         await self.refuse_taken(conn, args.name)
@@ -579,7 +579,7 @@ class TagTools(_ItemTools[TagRow]):
     async def update(self, conn: Connection, args: UpdateTag) -> ToolResult:
         row = await self.find(conn, args)
         changed = await tags.update(conn, row.id, name=args.name, color=args.color)
-        return ToolResult("The tag is changed.", "tag_updated", of_tag(changed))
+        return ToolResult("The tag is changed.", "tag_updated", tag_json(changed))
 
     async def preview_change(self, conn: Connection, args: UpdateTag) -> Preview:
         row = await self.find(conn, args)

@@ -20,9 +20,9 @@ from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.fields import cut
 from fieldmark.tools.toolset import ShownResult, ToolResult
 
-ROOM: Final = 36_000
+MAX_JSON_BYTES: Final = 36_000
 """Most bytes of JSON in a result. The rest of the limit is for its text."""
-A_PAGE: Final = 20
+PAGE_SIZE: Final = 20
 """Items on one page of a list."""
 _NAMES_CHARACTERS: Final = 200
 
@@ -40,9 +40,9 @@ Before = Annotated[
 ]
 
 
-def listed(what: str, items: Sequence[JsonValue], goes_on: str | None) -> ToolResult:
+def list_result(what: str, items: Sequence[JsonValue], goes_on: str | None) -> ToolResult:
     """Return one page of a list as a result."""
-    shown = cut(items, ROOM)
+    shown = cut(items, MAX_JSON_BYTES)
     data: dict[str, JsonValue] = {what: shown}
     text = f"{len(shown)} {what}."
     if len(shown) < len(items):
@@ -52,7 +52,7 @@ def listed(what: str, items: Sequence[JsonValue], goes_on: str | None) -> ToolRe
         data["next"] = goes_on
     names = [str(as_object(one).get("name")) for one in shown]
     lines = [*names, *(["There are more."] if goes_on is not None or len(shown) < len(items) else [])]
-    count = "".join(referred(len(shown), what.removesuffix("s"))) or f"no {what}"
+    count = "".join(count_in_words(len(shown), what.removesuffix("s"))) or f"no {what}"
     message = f"Found {count}" + (f": {', '.join(names)[:_NAMES_CHARACTERS]}" if names else "")
     for_people = ShownResult(message, {what: shown}, "\n".join(lines) or None)
     return ToolResult(text, "ok" if goes_on is None else "more", data, shown=for_people)
@@ -65,7 +65,7 @@ def item_for_people(verb: str, kind: str, data: Mapping[str, JsonValue], *lines:
     return ShownResult(f"{verb} the {kind} {data['name']!r}{version}", dict(data), "\n".join(lines) or None)
 
 
-def of_schema(row: SchemaRow) -> dict[str, JsonValue]:
+def schema_json(row: SchemaRow) -> dict[str, JsonValue]:
     """Return the data that describes a version of a schema, without the schema itself."""
     data: dict[str, JsonValue] = {
         "schema_id": str(row.id),
@@ -76,7 +76,7 @@ def of_schema(row: SchemaRow) -> dict[str, JsonValue]:
     return data | _marks(is_latest=row.is_latest, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
 
 
-def of_prompt(row: PromptRow) -> dict[str, JsonValue]:
+def prompt_json(row: PromptRow) -> dict[str, JsonValue]:
     """Return the data that describes a version of a prompt, without its content."""
     data: dict[str, JsonValue] = {
         "prompt_id": str(row.id),
@@ -89,19 +89,19 @@ def of_prompt(row: PromptRow) -> dict[str, JsonValue]:
     return data | _marks(is_latest=row.is_latest, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
 
 
-def of_tag(row: TagRow) -> dict[str, JsonValue]:
+def tag_json(row: TagRow) -> dict[str, JsonValue]:
     """Return the data that describes a tag."""
     data: dict[str, JsonValue] = {"tag_id": str(row.id), "name": row.name, "color": row.color}
     return data | _marks(is_latest=True, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
 
 
-def versions_of(row: ExtractionRow) -> dict[str, UUID | None]:
+def used_versions(row: ExtractionRow) -> dict[str, UUID | None]:
     """Return the prompt and schema versions that an extraction was made with."""
     found = {"prompt_revid": row.prompt_revid, "schema_revid": row.schema_revid}
     return {name: revid for name, revid in found.items() if revid is not None}
 
 
-def of_extraction(row: ExtractionRow) -> dict[str, JsonValue]:
+def extraction_json(row: ExtractionRow) -> dict[str, JsonValue]:
     """Return the data that describes an extraction, without its fields."""
     data: dict[str, JsonValue] = {
         "extraction_id": str(row.id),
@@ -109,7 +109,7 @@ def of_extraction(row: ExtractionRow) -> dict[str, JsonValue]:
         "status": row.status.value,
         "version": row.version,
     }
-    for name, revid in versions_of(row).items():
+    for name, revid in used_versions(row).items():
         data[name] = str(revid)
     return data
 
@@ -121,7 +121,7 @@ def _marks(*, is_latest: bool, is_deleted: bool, is_proposed: bool) -> dict[str,
     return marks | ({"proposed": True} if is_proposed else {})
 
 
-async def tag_named(conn: Connection, scope: Scope, name: str) -> TagRow:
+async def find_tag(conn: Connection, scope: Scope, name: str) -> TagRow:
     """Return the tag with a name. Raise ModelRetry if there is none."""
     row = await tags.by_name(conn, scope.org_id, name)
     if row is None:
@@ -129,9 +129,9 @@ async def tag_named(conn: Connection, scope: Scope, name: str) -> TagRow:
     return row
 
 
-async def tags_named(conn: Connection, scope: Scope, names: Sequence[str]) -> list[UUID]:
+async def find_tag_ids(conn: Connection, scope: Scope, names: Sequence[str]) -> list[UUID]:
     """Return the distinct ids of tags by name. Raise ModelRetry if one does not exist."""
-    rows = [await tag_named(conn, scope, name) for name in names]
+    rows = [await find_tag(conn, scope, name) for name in names]
     return list(dict.fromkeys(row.id for row in rows))
 
 
@@ -140,6 +140,6 @@ def size(value: JsonValue) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode())
 
 
-def referred(count: int, what: str) -> list[str]:
+def count_in_words(count: int, what: str) -> list[str]:
     """Return a count in words, as a list of one item. Empty for 0."""
     return [] if not count else [f"{count} {what}" if count == 1 else f"{count} {what}s"]

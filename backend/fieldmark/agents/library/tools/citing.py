@@ -44,14 +44,14 @@ class OpenDocument(ToolInput):
     reason: Annotated[str, Field(min_length=1, max_length=300)]
 
 
-async def source_of(conn: Connection, question: Question, record: Record, args: CiteSource) -> Source:
+async def find_source(conn: Connection, question: Question, record: Record, args: CiteSource) -> Source:
     """Return the source of a citation. Raise ModelRetry if the block was not read in this run or lacks the quote."""
     block = record.block(args.block_id)
     if block is None:
         raise _not_read(args.block_id)
     if sum(character.isalnum() for character in args.quote) < _FEWEST_CHARACTERS:
         raise ModelRetry("The quote is too short. Quote at least two letters or digits.", "quote_too_short")
-    place, name = await _place(conn, question, block, args)
+    place, name = await _locate_quote(conn, question, block, args)
     return Source(
         number=args.number,
         document_id=block.document_id,
@@ -77,13 +77,13 @@ class CitingTools:
         self.context = question.context
 
     async def cite_source(self, conn: Connection, args: CiteSource) -> ToolResult:
-        source = await source_of(conn, self.question, await Record.of(conn, self.context.run_id), args)
+        source = await find_source(conn, self.question, await Record.of(conn, self.context.run_id), args)
         data: dict[str, JsonValue] = source.model_dump(mode="json")
         return ToolResult(
             f"[{args.number}] is page {source.page} of the document: write [{args.number}] after what you say from it.",
             "cited",
             {"source": data},
-            [CitationEvent(citation=citation_of(source))],
+            [CitationEvent(citation=to_citation(source))],
             shown=_shown("Cited", source),
         )
 
@@ -93,7 +93,7 @@ class CitingTools:
             raise ModelRetry(
                 f"There is no citation {args.citation} in this run: cite_source makes one.", "no_such_citation"
             )
-        event = OpenEvent(open=citation_of(source), reason=args.reason)
+        event = OpenEvent(open=to_citation(source), reason=args.reason)
         text = f"The person is shown page {source.page}."
         return ToolResult(text, "opened", None, [event], shown=_shown("Opened", source))
 
@@ -105,7 +105,9 @@ def _shown(verb: str, source: Source) -> ShownResult:
     return ShownResult(message, {"documents": [found]}, f"“{source.quote}”")
 
 
-async def _place(conn: Connection, question: Question, block: ReadBlock, args: CiteSource) -> tuple[Location, str]:
+async def _locate_quote(
+    conn: Connection, question: Question, block: ReadBlock, args: CiteSource
+) -> tuple[Location, str]:
     """Return the location of a quote in a block, and the document's name. Only exact matches count, since the model has
     read these words."""
     document = await documents.get(conn, block.document_id)
@@ -126,7 +128,7 @@ async def _place(conn: Connection, question: Question, block: ReadBlock, args: C
     return place, document.filename
 
 
-def citation_of(source: Source) -> Citation:
+def to_citation(source: Source) -> Citation:
     """Return a source as a citation event contains it."""
     return Citation(**source.model_dump(exclude={"filename"}))
 

@@ -59,7 +59,7 @@ class FigureTools:
         return ToolResult(text, "calculated", data, shown=ShownResult(f"Computed {text[:200]}", data))
 
     async def query_fields(self, conn: Connection, args: QueryFields) -> ToolResult:
-        said = described(args)
+        said = query_text(args)
         where = intersect(self.question.filters, args.where)
         if where is None:
             raise ModelRetry(
@@ -67,7 +67,7 @@ class FigureTools:
             )
         asked = FieldQuery(where=where, aggregates=args.aggregates, group_by=args.group_by, limit=MOST_GROUPS)
         found = await query(conn, self.context.scope, asked)
-        covers = coverage_of(found.coverage, where.document_type)
+        covers = answer_coverage(found.coverage, where.document_type)
         sources = [source.model_dump(mode="json") for source in _sources(found)]
         results = [str(found.coverage.matched)]
         groups: list[JsonValue] = []
@@ -91,8 +91,8 @@ class FigureTools:
             "rows_total": found.rows_total,
         }
         text = f"{found.coverage.matched} documents match. Covers {covers.text}."
-        if unknown := not_known(found.coverage, args.where):
-            there, data["fields"] = await what_there_is(conn, self.question)
+        if unknown := unknown_paths(found.coverage, args.where):
+            there, data["fields"] = await available_fields(conn, self.question)
             text += f" No document searched has {', '.join(unknown)}. {there}"
         if found.in_several_groups:
             text += f" {found.in_several_groups} documents are in several groups: the groups do not add up."
@@ -112,14 +112,14 @@ class QueryFields(ToolInput):
     group_by: GroupBy | None = None
 
 
-def not_known(found: Coverage, where: DocumentFilters) -> list[str]:
+def unknown_paths(found: Coverage, where: DocumentFilters) -> list[str]:
     """Return the queried paths, or the document type, that no document has."""
     if found.of_kind == 0:
         return [f"the type {where.document_type}"] if where.document_type else []
     return list(dict.fromkeys(path.path for path in found.paths if path.documents and path.lack == path.documents))
 
 
-async def what_there_is(conn: Connection, question: Question) -> tuple[str, JsonValue]:
+async def available_fields(conn: Connection, question: Question) -> tuple[str, JsonValue]:
     """Return the fields that can be queried, the most common of each type first, and a sentence about them."""
     known = await known_fields.list_known_fields(
         conn, question.context.scope.org_id, question.filters or DocumentFilters()
@@ -136,7 +136,7 @@ async def what_there_is(conn: Connection, question: Question) -> tuple[str, Json
     return f"The fields of the newest {known.looked_at} documents are listed.", cut(fields, _FIELDS_ROOM)
 
 
-def described(args: QueryFields) -> str:
+def query_text(args: QueryFields) -> str:
     """Return a field query in words.
 
     >>> described(QueryFields(aggregates=(Aggregate(op="sum", path="total"),), group_by=GroupBy(path="vendor")))
@@ -154,7 +154,7 @@ def described(args: QueryFields) -> str:
     return (f"{said} where {' and '.join(conditions)}" if conditions else said)[:500]
 
 
-def coverage_of(found: Coverage, document_type: str | None) -> AnswerCoverage:
+def answer_coverage(found: Coverage, document_type: str | None) -> AnswerCoverage:
     """Return the coverage of a field query, in numbers and words."""
     kind = f"documents of type {document_type}" if document_type else "documents"
     without = found.no_extraction + found.reading + found.failed
@@ -217,7 +217,7 @@ def _sources(found: FieldAnswer) -> list[Source]:
 QUERY_FIELDS = Tool(
     "query_fields",
     QueryFields,
-    summary=lambda args: f"Computing {described(args)[:200]}",
+    summary=lambda args: f"Computing {query_text(args)[:200]}",
     effect=ToolEffect.NOTE,
     is_independent=True,
 )

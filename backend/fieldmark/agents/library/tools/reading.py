@@ -60,7 +60,7 @@ class ReadMultipleDocuments(ToolInput):
 
 
 @dataclass(slots=True)
-class _Shown:
+class _DocumentExcerpt:
     """The shown part of a document: the lines, the blocks of each page, and where to continue."""
 
     row: DocumentRow
@@ -73,10 +73,10 @@ class _Shown:
         return {"document_id": str(self.row.id), "name": self.row.filename, "shown": shown}
 
 
-async def find(conn: Connection, question: Question, named: str) -> DocumentRow:
+async def find(conn: Connection, question: Question, id_or_name: str) -> DocumentRow:
     """Return the document with an id or a name, among those that the person asks about. Raise ToolFailed if there is
     none."""
-    row = await _named(conn, question, named)
+    row = await _find_by_name(conn, question, id_or_name)
     if row is not None and question.filters != type(question.filters)():
         among = restrict_to(question.filters, [row.id])
         row = (
@@ -85,29 +85,31 @@ async def find(conn: Connection, question: Question, named: str) -> DocumentRow:
             else None
         )
     if row is None:
-        raise ToolFailed(f"There is no document {named[:80]!r}, or the person's filters exclude it.", "not_found")
+        raise ToolFailed(f"There is no document {id_or_name[:80]!r}, or the person's filters exclude it.", "not_found")
     return row
 
 
-async def _named(conn: Connection, question: Question, named: str) -> DocumentRow | None:
+async def _find_by_name(conn: Connection, question: Question, id_or_name: str) -> DocumentRow | None:
     try:
-        return await documents.get(conn, UUID(named))
+        return await documents.get(conn, UUID(id_or_name))
     except ValueError:
         pass
-    wanted = DocumentListFilter(name=named)
+    wanted = DocumentListFilter(name=id_or_name)
     page = await documents.list_documents(conn, question.context.scope.org_id, limit=_MOST_ALIKE, filters=wanted)
-    found = [row for row in page.items if row.filename.casefold() == named.casefold()]
+    found = [row for row in page.items if row.filename.casefold() == id_or_name.casefold()]
     if len(found) > 1:
         ids: list[JsonValue] = [str(row.id) for row in found]
         raise ModelRetry(
-            f"{len(found)} documents are named {named[:80]!r}: give one's id.", "ambiguous", {"document_ids": ids}
+            f"{len(found)} documents are named {id_or_name[:80]!r}: give one's id.",
+            "ambiguous",
+            {"document_ids": ids},
         )
     return found[0] if found else None
 
 
-async def readable(conn: Connection, question: Question, named: str) -> DocumentRow:
+async def find_readable(conn: Connection, question: Question, id_or_name: str) -> DocumentRow:
     """Return a document whose text can be read. Raise ToolFailed."""
-    row = await find(conn, question, named)
+    row = await find(conn, question, id_or_name)
     if row.status is not DocumentStatus.READY:
         why = row.error or "It is still being processed. Try again later."
         raise ToolFailed(f"{json.dumps(row.filename, ensure_ascii=False)} cannot be read. {why}", "not_read")
@@ -122,10 +124,10 @@ class ReadingTools:
         self.context = question.context
 
     async def read_document(self, conn: Connection, args: ReadDocument) -> ToolResult:
-        row = await readable(conn, self.question, args.doc_id)
+        row = await find_readable(conn, self.question, args.doc_id)
         if (again := await self._read_before(conn, READ_DOCUMENT.name, args, [row])) is not None:
             return again
-        shown = await _shown(conn, row, args.focus_query, args.page, args.block, ROOM)
+        shown = await _excerpt(conn, row, args.focus_query, args.page, args.block, ROOM)
         pages = [page for page, *_ in shown.blocks]
         data: dict[str, JsonValue] = {"read": [shown.as_json()], "pages": list[JsonValue](pages)}
         code = "ok" if shown.more is None else "more"
@@ -137,14 +139,14 @@ class ReadingTools:
         wanted = list(dict.fromkeys(args.doc_ids))
         for one in wanted:
             try:
-                rows.append(await readable(conn, self.question, one))
+                rows.append(await find_readable(conn, self.question, one))
             except ToolRefusal as refusal:
                 lines.append(f"[not read: {refusal.text}]")
         if not rows:
             raise ToolFailed("None of these documents could be read. " + " ".join(lines), "not_found")
         if not lines and (again := await self._read_before(conn, READ_MULTIPLE_DOCUMENTS.name, args, rows)) is not None:
             return again
-        shown = [await _shown(conn, row, args.focus_query, None, None, ROOM // len(wanted)) for row in rows]
+        shown = [await _excerpt(conn, row, args.focus_query, None, None, ROOM // len(wanted)) for row in rows]
         lines += [line for one in shown for line in one.lines]
         data: dict[str, JsonValue] = {"read": [one.as_json() for one in shown]}
         return ToolResult("\n".join(lines), "ok", data, shown=_for_people(rows))
@@ -162,23 +164,23 @@ class ReadingTools:
         return ToolResult(entry.result, call.code or "ok", data, shown=_for_people(rows, from_cache=True))
 
 
-def named(row: DocumentRow) -> JsonObject:
+def document_json(row: DocumentRow) -> JsonObject:
     """Return a document as steps list it."""
     return {"document_id": str(row.id), "filename": row.filename, "pages": row.page_count}
 
 
 def _for_people(rows: Sequence[DocumentRow], *, from_cache: bool = False) -> ShownResult:
     names = ", ".join(row.filename for row in rows)
-    return ShownResult(f"Read {names}", {"documents": [named(row) for row in rows], "from_cache": from_cache})
+    return ShownResult(f"Read {names}", {"documents": [document_json(row) for row in rows], "from_cache": from_cache})
 
 
-async def _shown(
+async def _excerpt(
     conn: Connection, row: DocumentRow, focus: str | None, page: int | None, block: int | None, room: int
-) -> _Shown:
+) -> _DocumentExcerpt:
     count = row.page_count or 0
     if page is not None and page > count:
         raise ModelRetry(f"The document has pages 1 to {count}, got {page}.")
-    shown = _Shown(row)
+    shown = _DocumentExcerpt(row)
     name = json.dumps(row.filename, ensure_ascii=False)
     shown.lines.append(f"--- {name}, document {row.id}, {count} pages ---")
     wanted = range(page or 1, count + 1)
@@ -201,7 +203,7 @@ async def _shown(
             continue
         begin = block if block is not None and number == page else 1
         of_page = [one for one in await run_unqueued(blocks_of, stored.words) if one.number >= begin]
-        head = f"--- page {number} of {count}{', for machines' if stored.engine == 'xml' else ''} ---"
+        head = f"--- page {number} of {count}{', embedded XML' if stored.engine == 'xml' else ''} ---"
         lines, last = [head], 0
         left -= len(head) + 1
         for one in of_page:

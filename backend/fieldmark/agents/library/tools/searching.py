@@ -12,8 +12,8 @@ from pydantic import Field, JsonValue
 
 from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.record import Record
-from fieldmark.agents.library.tools.figures import what_there_is
-from fieldmark.agents.library.tools.reading import Document, find, named, readable
+from fieldmark.agents.library.tools.figures import available_fields
+from fieldmark.agents.library.tools.reading import Document, document_json, find, find_readable
 from fieldmark.db.pool import Connection
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain.document_filters import DocumentFilters
@@ -80,7 +80,7 @@ class SearchTools:
         result = _found(await _shown(conn, found.hits, record.found), found.not_indexed, args.query)
         if found.hits or args.filters is None or not (args.filters.fields or args.filters.document_type):
             return result
-        there, fields = await what_there_is(conn, self.question)
+        there, fields = await available_fields(conn, self.question)
         return replace(result, text=f"{result.text} {there}", data={**as_object(result.data), "fields": fields})
 
     async def rerank_documents(self, conn: Connection, args: RerankDocuments) -> ToolResult:
@@ -110,7 +110,7 @@ class SearchTools:
             "status": row.status.value,
             "tags": [str(tag["name"]) for tag in row.tags],
         }
-        row = await readable(conn, self.question, args.doc_id)
+        row = await find_readable(conn, self.question, args.doc_id)
         if (current := await extractions.current_of(conn, row.id)) is not None:
             fields = await run_in_thread(json.dumps, current.extracted_fields, ensure_ascii=False, default=str)
             data["document_type"] = current.document_type
@@ -119,7 +119,7 @@ class SearchTools:
         blocks = [] if page is None else await run_unqueued(blocks_of, page.words)
         beginning = " / ".join(block.text for block in blocks)
         data["begins"] = beginning if len(beginning) <= _BEGINNING else f"{beginning[:_BEGINNING]}…"
-        details: dict[str, JsonValue] = {"documents": [named(row)]}
+        details: dict[str, JsonValue] = {"documents": [document_json(row)]}
         lines = [f"Pages: {row.page_count}", f"Tags: {', '.join(str(tag['name']) for tag in row.tags) or 'none'}"]
         if current is not None:
             details["fields"], of_fields = await run_in_thread(field_lines, current.extracted_fields)

@@ -15,8 +15,8 @@ from pydantic import Field, JsonValue
 
 from fieldmark.agents.library import fallback, memory
 from fieldmark.agents.library.question import Question
-from fieldmark.agents.library.record import GAVE_UP, INVALID, Record, decimal
-from fieldmark.agents.library.tools.citing import CiteSource, citation_of, source_of
+from fieldmark.agents.library.record import FALLBACK_CODE, INVALID, Record, decimal
+from fieldmark.agents.library.tools.citing import CiteSource, find_source, to_citation
 from fieldmark.agents.library.tools.figures import MOST_SOURCES
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import (
@@ -33,14 +33,14 @@ from fieldmark.domain.json_values import as_object
 from fieldmark.grounding.dates import MONTHS, Day, find_dates
 from fieldmark.stores import documents, threads
 from fieldmark.tools.errors import ModelRetry, ToolFailed, ToolRefusal
-from fieldmark.tools.toolset import Answer, Confidence, Tool, ToolEffect, ToolInput, ToolResult
+from fieldmark.tools.toolset import Confidence, RunAnswer, Tool, ToolEffect, ToolInput, ToolResult
 
 MAX_ANSWER: Final = 20_000
 _CITED: Final = re.compile(r"\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]")
 
 
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
-_SAID: Final = re.compile(r"\d+(?:[.,'’]\d+|[\u00a0\u202f ]\d{3}(?!\d))*")
+_NUMBER_IN_TEXT: Final = re.compile(r"\d+(?:[.,'’]\d+|[\u00a0\u202f ]\d{3}(?!\d))*")
 _DAY_OF_MONTH: Final = re.compile(
     r"\b(?P<day_first>\d{1,2})(?:st|nd|rd|th|\.)?(?: of)? (?P<after>[^\W\d_]{3,9})\b"
     r"|\b(?P<before>[^\W\d_]{3,9}) (?P<day>\d{1,2})(?:st|nd|rd|th)?\b"
@@ -107,12 +107,12 @@ class SubmitCalculation(ToolInput):
     confidence: Confidence
 
 
-class _Fault(NamedTuple):
+class _AnswerFault(NamedTuple):
     code: str
     text: str
 
 
-def cited(*texts: str) -> set[int]:
+def citation_numbers(*texts: str) -> set[int]:
     """Return the citation numbers that texts refer to.
 
     >>> sorted(cited("It leaks [1], and rots [2, 3]. See a[i]."))
@@ -133,50 +133,52 @@ class SubmittingTools:
         await threads.save_state(conn, self.question.thread_id, {**data, "intent_confidence": args.confidence})
         return ToolResult("Noted.", "noted", data)
 
-    def _intent_faults(self, record: Record, tool: str, *, nothing_found: bool = False) -> Iterator[_Fault]:
-        if self.context.falls_back is not None:
+    def _intent_faults(self, record: Record, tool: str, *, nothing_found: bool = False) -> Iterator[_AnswerFault]:
+        if self.context.fallback_code is not None:
             return  # the last question does not ask for an intent
         if record.intent is None:
-            yield _Fault("no_intent", "Call record_intent first.")
+            yield _AnswerFault("no_intent", "Call record_intent first.")
         elif not nothing_found and (wanted := _ENDS.get(Intent(record.intent))) not in (None, tool):
-            yield _Fault(
+            yield _AnswerFault(
                 "other_intent", f"You said that it is {record.intent}: end with {wanted}, or record another intent."
             )
 
-    def _answer_faults(self, record: Record, args: SubmitAnswer) -> Iterator[_Fault]:
+    def _answer_faults(self, record: Record, args: SubmitAnswer) -> Iterator[_AnswerFault]:
         yield from self._intent_faults(record, SUBMIT_ANSWER.name, nothing_found=args.nothing_found)
-        yield from _citation_faults(record, cited(args.answer))
+        yield from _citation_faults(record, citation_numbers(args.answer))
         yield from self._number_faults(record, args.answer)
         if args.nothing_found and not record.searched:
-            yield _Fault("not_searched", "You have searched for nothing yet: nothing_found needs a search.")
+            yield _AnswerFault("not_searched", "You have searched for nothing yet: nothing_found needs a search.")
         if not args.nothing_found and not record.citations:
-            yield _Fault("not_cited", "An answer needs a citation: read, cite_source, and write [n] in the text.")
+            yield _AnswerFault("not_cited", "An answer needs a citation: read, cite_source, and write [n] in the text.")
 
-    def _summary_faults(self, record: Record, args: SubmitSummary) -> Iterator[_Fault]:
+    def _summary_faults(self, record: Record, args: SubmitSummary) -> Iterator[_AnswerFault]:
         yield from self._intent_faults(record, SUBMIT_SUMMARY.name)
-        yield from _citation_faults(record, cited(args.summary, *args.key_points))
+        yield from _citation_faults(record, citation_numbers(args.summary, *args.key_points))
         yield from self._number_faults(record, args.summary, *args.key_points)
-        if bare := [number for number, point in enumerate(args.key_points, 1) if not cited(point)]:
-            yield _Fault("not_cited", f"Key points without a citation: {', '.join(map(str, bare))}.")
+        if bare := [number for number, point in enumerate(args.key_points, 1) if not citation_numbers(point)]:
+            yield _AnswerFault("not_cited", f"Key points without a citation: {', '.join(map(str, bare))}.")
 
-    def _calculation_faults(self, record: Record, args: SubmitCalculation) -> Iterator[_Fault]:
+    def _calculation_faults(self, record: Record, args: SubmitCalculation) -> Iterator[_AnswerFault]:
         yield from self._intent_faults(record, SUBMIT_CALCULATION.name)
-        yield from _citation_faults(record, cited(args.answer, args.formula))
+        yield from _citation_faults(record, citation_numbers(args.answer, args.formula))
         result = decimal(args.result)
         if result is None or all(value != result for value, _ in record.results()):
-            yield _Fault(
+            yield _AnswerFault(
                 "not_computed",
                 "The result is not from calculator or query_fields in this run. Submit one of theirs.",
             )
         elif not _contains_number(args.result, args.answer):
-            yield _Fault("result_not_said", "The answer does not contain the result. Write it there as in `result`.")
+            yield _AnswerFault(
+                "result_not_said", "The answer does not contain the result. Write it there as in `result`."
+            )
         else:
             yield from self._number_faults(record, args.answer)
         message = self.question.message
         if not record.citations and not any(record.done("query_fields")) and not _is_given(record, args, message):
-            yield _Fault("not_cited", "Cite what the numbers come from, or ask query_fields for them.")
+            yield _AnswerFault("not_cited", "Cite what the numbers come from, or ask query_fields for them.")
 
-    def _number_faults(self, record: Record, *texts: str) -> Iterator[_Fault]:
+    def _number_faults(self, record: Record, *texts: str) -> Iterator[_AnswerFault]:
         """Yield a fault if a text contains numbers or dates that are in no quote, no computed result and not in the
         question. A date may be formatted differently from its source."""
         given = [self.question.message, *record.searched, *(one.text for one in record.coverage)]
@@ -187,7 +189,7 @@ class SubmittingTools:
         numbers |= {Decimal(source.page) for source in record.citations.values()}
         days: set[Day] = set()
         for text in given:
-            numbers |= {reading for one in _SAID.findall(text) for reading in _readings(one)}
+            numbers |= {reading for one in _NUMBER_IN_TEXT.findall(text) for reading in _readings(one)}
             days |= {day for found in find_dates(fold(text)) for day in found.days}
         numbers |= {Decimal(year) for year, _, _ in days}
         unknown: list[str] = []
@@ -197,33 +199,33 @@ class SubmittingTools:
                 if days & set(found.days):
                     left = left[: found.start] + " " * (found.end - found.start) + left[found.end :]
             left = _DAY_OF_MONTH.sub(lambda found: "" if _is_one_of(found, days) else found[0], left)
-            unknown += [one for one in _SAID.findall(left) if not numbers & _readings(one)]
+            unknown += [one for one in _NUMBER_IN_TEXT.findall(left) if not numbers & _readings(one)]
         if unknown := list(dict.fromkeys(unknown)):
-            yield _Fault(
+            yield _AnswerFault(
                 "number_not_proven",
                 "These numbers are in no quote that you cite, and no tool has computed them: "
                 f"{', '.join(unknown[:10])}. Cite where they are printed, or compute them.",
             )
 
-    async def _begin(self, conn: Connection, citations: Sequence[CiteSource] = ()) -> tuple[Record, list[_Fault]]:
+    async def _begin(self, conn: Connection, citations: Sequence[CiteSource] = ()) -> tuple[Record, list[_AnswerFault]]:
         """Return the run's record, including the citations of this answer, and the faults of these citations."""
         record = await Record.of(conn, self.context.run_id)
         if record.has_answered:
             raise ToolFailed("This run has already submitted its answer.", "answered")
         given: dict[int, Source] = {}
-        found: list[_Fault] = []
+        found: list[_AnswerFault] = []
         for one in citations:
             try:
-                given[one.number] = await source_of(conn, self.question, record, one)
+                given[one.number] = await find_source(conn, self.question, record, one)
             except ToolRefusal as refusal:
-                found.append(_Fault(refusal.code, f"[{one.number}]: {refusal.text}"))
+                found.append(_AnswerFault(refusal.code, f"[{one.number}]: {refusal.text}"))
         return replace(record, given=given), found
 
     async def _end(
         self,
         conn: Connection,
         record: Record,
-        found: Sequence[_Fault],
+        found: Sequence[_AnswerFault],
         make: Callable[..., AnyAnswer],
         answer: Callable[[], dict[str, Any]],
         confidence: float,
@@ -231,27 +233,29 @@ class SubmittingTools:
         """End the run with an answer that has no faults. The first answer with faults is refused with them; after the
         second the task falls back."""
         codes: list[JsonValue] = [fault.code for fault in found]
-        if found and (self.context.falls_back is not None or not record.was_refused):
+        if found and (self.context.fallback_code is not None or not record.was_refused):
             raise ModelRetry(
                 " ".join(fault.text for fault in found) + " Fix this and submit once more: there is no third attempt.",
                 INVALID,
                 {"faults": codes},
             )
         if found:
-            return ToolResult("The answer cannot be given.", "fallback", {GAVE_UP: INVALID, "faults": codes})
+            return ToolResult("The answer cannot be given.", "fallback", {FALLBACK_CODE: INVALID, "faults": codes})
         given = make(
             **answer(),
             **dict(record.trace),
             coverage=record.coverage if make is CalculationResponse else record.coverage_beside(record.sources),
             confidence=confidence,
             timestamp=datetime.now(UTC),
-            effort=await fallback.effort_of(conn, self.question, record),
-            fallback=None if self.context.falls_back is None else fallback.note_of_last_answer(self.context.falls_back),
+            effort=await fallback.answer_cost(conn, self.question, record),
+            fallback=None
+            if self.context.fallback_code is None
+            else fallback.last_answer_note(self.context.fallback_code),
         )
         identical = await documents.identical_filenames(conn, {source.document_id for source in given.sources})
         given = given.model_copy(update={"identical_files": identical})
         await memory.remember(conn, self.question, record, given)
-        events = [CitationEvent(citation=citation_of(source)) for source in record.given.values()]
+        events = [CitationEvent(citation=to_citation(source)) for source in record.given.values()]
         return ToolResult("The answer is given.", "answered", given.model_dump(mode="json"), events)
 
     async def submit_answer(self, conn: Connection, args: SubmitAnswer) -> ToolResult:
@@ -290,12 +294,12 @@ class SubmittingTools:
         return await self._end(conn, record, found, CalculationResponse, answer, args.confidence)
 
 
-def _citation_faults(record: Record, said: set[int]) -> Iterator[_Fault]:
+def _citation_faults(record: Record, said: set[int]) -> Iterator[_AnswerFault]:
     there = record.citations.keys()
     if missing := sorted(said - there):
-        yield _Fault("no_such_citation", f"The text refers to {_numbers(missing)}, which you have not cited.")
+        yield _AnswerFault("no_such_citation", f"The text refers to {_numbers(missing)}, which you have not cited.")
     if unused := sorted(there - said):
-        yield _Fault(
+        yield _AnswerFault(
             "citation_unused", f"You have cited {_numbers(unused)}, and the text does not say where it is used."
         )
 
@@ -350,15 +354,15 @@ def _sources_behind(record: Record, expression: str) -> list[Source]:
     return [source.model_copy(update={"number": at}) for at, source in enumerate(found[:MOST_SOURCES], 1)]
 
 
-def ending(_: ToolInput, data: JsonValue) -> Answer:
+def final_answer(_: ToolInput, data: JsonValue) -> RunAnswer:
     """Return the run's answer from the data of the call that ended it."""
     result = as_object(data)
-    if GAVE_UP in result:
-        return Answer("The answer could not be proven.", gave_up=INVALID)
-    return Answer(in_words(result), result)
+    if FALLBACK_CODE in result:
+        return RunAnswer("The answer could not be proven.", fallback_code=INVALID)
+    return RunAnswer(answer_text(result), result)
 
 
-def in_words(result: dict[str, Any]) -> str:
+def answer_text(result: dict[str, Any]) -> str:
     """Return an answer as text for people. Its coverage is always included."""
     lines = [str(result.get("answer") or result.get("summary") or "")]
     lines += [f"- {point}" for point in result.get("key_points") or ()]
@@ -385,19 +389,19 @@ SUBMIT_ANSWER = Tool(
     SubmitAnswer,
     summary=lambda args: "Answering",
     effect=ToolEffect.NOTE,
-    answer=ending,
+    answer=final_answer,
 )
 SUBMIT_SUMMARY = Tool(
     "submit_summary",
     SubmitSummary,
     summary=lambda args: "Giving the summary",
     effect=ToolEffect.NOTE,
-    answer=ending,
+    answer=final_answer,
 )
 SUBMIT_CALCULATION = Tool(
     "submit_calculation",
     SubmitCalculation,
     summary=lambda args: "Giving the result",
     effect=ToolEffect.NOTE,
-    answer=ending,
+    answer=final_answer,
 )
