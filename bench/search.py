@@ -44,7 +44,7 @@ from fieldmark.db.pool import Database
 from fieldmark.domain import search_terms
 from fieldmark.domain.ids import new_id
 from fieldmark.embedding import Embedder
-from fieldmark.embedding.package import PackagedModel
+from fieldmark.embedding.package import PackagedEmbedder
 from fieldmark.files import stored_path
 from fieldmark.identity.scope import Scope
 from fieldmark.services import search
@@ -350,7 +350,7 @@ async def main(
     with embedded_postgres(home, 18) as server:
         await migrate(server.owner_url, app_password=server.app_password, agents=agent_rows())
         reached = True
-        embedder = PackagedModel() if by_meaning else None
+        embedder = PackagedEmbedder() if by_meaning else None
         async with Database(server.app_url, size=5) as database:
             if folder is not None:
                 sets = {"cranfield": cranfield(folder)} if (folder / "cran.xml").exists() else {}

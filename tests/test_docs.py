@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fieldmark.api.app import create_app
 from fieldmark.domain.schema import check_schema
-from fieldmark.evaluation.evaluate import cases_of
+from fieldmark.evaluation.evaluate import load_cases
 from fieldmark.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -102,7 +102,7 @@ def test_every_test_named_in_security_exists():
 def test_readme_samples_exist_and_fit_their_schema():
     schema = json.loads((SAMPLES / "invoice.schema.json").read_text("utf-8"))
     check_schema(schema)
-    cases = cases_of(SAMPLES / "cases")
+    cases = load_cases(SAMPLES / "cases")
     assert [case.name for case in cases] == ["i2d_AzureInterior.pdf", "zf_mustang_20221026.pdf"]
     for case in cases:
         assert set(schema["required"]) <= case.gold.keys()

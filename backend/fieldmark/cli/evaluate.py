@@ -62,14 +62,14 @@ def evaluate(
     if (folder is None) is not corrections:
         exit_with("Pass a folder or --corrections.", MISUSED)
     check_out(save)
-    from fieldmark.evaluation.evaluate import cases_of, regressions
+    from fieldmark.evaluation.evaluate import load_cases, regressions
 
     wanted = read_schema(schema)
     try:
         before = None if baseline is None else read_object(baseline)
         if before is not None:
             regressions(before, before, 0)  # what is no report is refused now, not when all has been read and paid for
-        cases = None if folder is None else cases_of(folder)
+        cases = None if folder is None else load_cases(folder)
     except (Invalid, OSError) as error:
         exit_with(
             str(error) if isinstance(error, Invalid) else f"{baseline} cannot be read: {error.strerror}.", MISUSED

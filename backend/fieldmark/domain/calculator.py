@@ -50,7 +50,7 @@ def calculate(expression: str) -> Calculation:
     if len(expression) > MAX_CHARACTERS:
         _refuse(f"The expression has more than {MAX_CHARACTERS:,} characters")
     plain = " ".join(expression.translate(_SIGNS).lower().split())
-    value, is_rounded = as_decimal(_result(plain))
+    value, is_rounded = as_decimal(_evaluate(plain))
     return Calculation(value, format_decimal(value), is_rounded, plain)
 
 
@@ -83,8 +83,7 @@ _OPERATORS: Final[Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fra
 }
 
 
-def _result(text: str) -> Fraction:
-    """Return the exact value of an expression in lower case."""
+def _evaluate(text: str) -> Fraction:
     if found := _FORBIDDEN.search(text):
         _refuse(f"{found[0]!r} is not allowed: write numbers, + - * / % ^ and parentheses")
     numbers = _NUMBER_LIKE.findall(text)
@@ -97,10 +96,10 @@ def _result(text: str) -> Fraction:
                 "the fraction, and a space after a comma between two numbers"
             )
     if len(numbers) > MAX_OPERANDS:
-        _refuse(f"There are more than {MAX_OPERANDS:,} numbers")
+        _refuse(f"The expression has more than {MAX_OPERANDS:,} numbers")
     for name in _NAME.findall(text):
         if name not in _FUNCTIONS:
-            _refuse(f"There is no function {name[:40]!r}: there are {', '.join(_FUNCTIONS)}")
+            _refuse(f"The function {name[:40]!r} does not exist. Use {', '.join(_FUNCTIONS)}")
     # A percent sign binds more tightly than a power, as an attribute does in Python.
     source = _PERCENT.sub(" .percent", text).replace("^", "**")
     try:
@@ -122,7 +121,7 @@ def _value(node: ast.expr, source: str, depth: int) -> Fraction:
     for step in reversed(steps):
         right = _value(step.right, source, depth + 1)
         if right == 0 and isinstance(step.op, ast.Div | ast.Mod):
-            _refuse("Nothing can be divided by zero")
+            _refuse("The expression divides by zero")
         value = _bounded(_OPERATORS[type(step.op)](value, right))
     return value
 
@@ -133,7 +132,7 @@ def _operand(node: ast.expr, source: str, depth: int) -> Fraction:
 
     match node:
         case ast.Constant(value=int() | float()):
-            return Fraction(source[node.col_offset : node.end_col_offset])  # as it is written, in ASCII on one line
+            return Fraction(source[node.col_offset : node.end_col_offset])  # the source text, in ASCII on one line
         case ast.UnaryOp(op=ast.USub()):
             return -value_of(node.operand)
         case ast.Attribute():
@@ -148,9 +147,9 @@ def _operand(node: ast.expr, source: str, depth: int) -> Fraction:
 
 def _power(base: Fraction, exponent: Fraction) -> Fraction:
     if exponent.denominator != 1 or abs(exponent) > MAX_EXPONENT:
-        _refuse(f"An exponent is a whole number from -{MAX_EXPONENT:,} to {MAX_EXPONENT:,}")
+        _refuse(f"An exponent must be a whole number from -{MAX_EXPONENT:,} to {MAX_EXPONENT:,}")
     if base == 0 and exponent < 0:
-        _refuse("Nothing can be divided by zero")
+        _refuse("The expression divides by zero")
     if abs(exponent) * log2(max(abs(base.numerator), base.denominator)) > _MAX_BITS:
         _refuse(f"The power has more than {MAX_INTERMEDIATE_DIGITS} digits")
     return _bounded(base ** int(exponent))
@@ -173,7 +172,7 @@ def _round(values: Sequence[Fraction]) -> Fraction:
     """Round half away from zero, as people round money."""
     places = values[1] if len(values) == 2 else Fraction()
     if len(values) > 2 or places.denominator != 1 or abs(places) > MAX_PLACES:
-        _refuse(f"round takes a number and its places, from -{MAX_PLACES} to {MAX_PLACES}")
+        _refuse(f"round takes a number and its decimal places, from -{MAX_PLACES} to {MAX_PLACES}")
     shift = Fraction(10) ** int(places)
     whole, half = divmod(abs(values[0]) * shift, 1)
     rounded = (whole + (half >= Fraction(1, 2))) / shift
@@ -189,5 +188,5 @@ _FUNCTIONS: Final[Mapping[str, Callable[[Sequence[Fraction]], Fraction]]] = {
 }
 
 
-def _refuse(why: str) -> NoReturn:
-    raise InvalidExpression(f"{why}.")
+def _refuse(problem: str) -> NoReturn:
+    raise InvalidExpression(f"{problem}.")

@@ -53,7 +53,7 @@ class Preview:
 def differences(old: JsonValue, new: JsonValue, at: Path) -> Iterator[Change]:
     """Yield the differences of two values at a path: objects key by key, all other values as a whole.
 
-    >>> [(one.path, one.new) for one in differences({"a": {"b": 1}}, {"a": {"b": 2}, "c": 3}, ("s",))]
+    >>> [(change.path, change.new) for change in differences({"a": {"b": 1}}, {"a": {"b": 2}, "c": 3}, ("s",))]
     [('s.a.b', 2), ('s.c', 3)]
     """
     if isinstance(old, dict) and isinstance(new, dict):

@@ -141,7 +141,7 @@ class FieldCondition(BaseModel):
     value: FieldValue | None = None
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_value(self) -> Self:
         if self.op.takes_value == (self.value is None):
             raise ValueError(f"`{self.op}` needs a value." if self.op.takes_value else f"`{self.op}` takes no value.")
         if self.op.is_ordering and not isinstance(self.value, Decimal) and self.day is None:

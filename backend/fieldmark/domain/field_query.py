@@ -69,7 +69,7 @@ class Aggregate(BaseModel):
     path: FieldPath | None = None
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_path(self) -> Self:
         if self.path is None and self.op is not AggregateOp.COUNT:
             raise ValueError(f"`{self.op}` needs the path of a field.")
         return self
@@ -84,7 +84,7 @@ class GroupBy(BaseModel):
     path: FieldPath | None = None
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_path(self) -> Self:
         if self.kind.has_path == (self.path is None):
             raise ValueError(
                 f"Grouping by {self.kind} needs the path of a field."

@@ -32,10 +32,10 @@ def value_at(fields: JsonValue, path: Sequence[str | int]) -> JsonValue | Missin
     return fields
 
 
-def leaves(fields: JsonValue, above: paths.Path = ()) -> Iterator[tuple[str, JsonValue]]:
+def leaves(fields: JsonValue, parent: paths.Path = ()) -> Iterator[tuple[str, JsonValue]]:
     """Yield (path name, value) of every leaf, in document order. A leaf is a scalar, an empty object or an empty
     list."""
-    for path, value in walk(fields, above):
+    for path, value in walk(fields, parent):
         yield paths.name(path), value
 
 
@@ -44,13 +44,13 @@ def has_fields(fields: JsonValue) -> bool:
     return any(value is not None and value not in ({}, []) for _, value in walk(fields))
 
 
-def walk(fields: JsonValue, above: paths.Path = ()) -> Iterator[tuple[paths.Path, JsonValue]]:
+def walk(fields: JsonValue, parent: paths.Path = ()) -> Iterator[tuple[paths.Path, JsonValue]]:
     """Yield (path, value) of every leaf, in document order."""
-    if isinstance(fields, dict) and (fields or not above):
+    if isinstance(fields, dict) and (fields or not parent):
         for key, value in fields.items():
-            yield from walk(value, (*above, key))
+            yield from walk(value, (*parent, key))
     elif isinstance(fields, list) and fields:
         for index, value in enumerate(fields):
-            yield from walk(value, (*above, index))
+            yield from walk(value, (*parent, index))
     else:
-        yield above, fields
+        yield parent, fields

@@ -16,7 +16,7 @@ import regex
 # A no-break or thin space, which separates thousands. An ordinary space would separate tokens instead.
 HARD_SPACE = "\x1f"
 
-_BEFORE_FORMS = str.maketrans(
+_REPLACED_BEFORE_NFKC = str.maketrans(
     {
         **dict.fromkeys("\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f", HARD_SPACE),
         # Superscripts are footnotes or powers, not digits of the number before them.
@@ -31,7 +31,7 @@ _BEFORE_FORMS = str.maketrans(
         "Ł": "l",
     }
 )
-_AFTER_FORMS = str.maketrans(
+_REPLACED_AFTER_NFKC = str.maketrans(
     {
         **dict.fromkeys("‐‑‒–—―−﹘﹣－⁃➖", "-"),
         **dict.fromkeys("‘’‚‛′ʼ`´", "'"),
@@ -53,7 +53,7 @@ _IGNORED = re.compile(
 _FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
 _NOT_ALPHANUMERIC = regex.compile(r"[^\p{L}\p{M}\p{N}\n]+")
 _ASCII_NOT_ALPHANUMERIC = {code: None for code in range(128) if not chr(code).isalnum() and chr(code) != "\n"}
-# Scripts written without spaces: a "word" may be a whole line, so a match inside one cuts no token.
+# Scripts written without spaces: a "word" may be a whole line, so a match may start inside it.
 UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー]")
 RIGHT_TO_LEFT = regex.compile(r"[\p{Hebrew}\p{Arabic}\p{Syriac}\p{Thaana}]")
 _CLUSTER = regex.compile(r"\X")
@@ -63,8 +63,8 @@ def fold(text: str) -> str:
     """Return the folded text. Line breaks stay; an ASCII text keeps its length."""
     if text.isascii():
         return text.lower()
-    text = unicodedata.normalize("NFKD", text.translate(_BEFORE_FORMS))
-    text = unicodedata.normalize("NFC", _IGNORED.sub("", text).casefold()).translate(_AFTER_FORMS)
+    text = unicodedata.normalize("NFKD", text.translate(_REPLACED_BEFORE_NFKC))
+    text = unicodedata.normalize("NFC", _IGNORED.sub("", text).casefold()).translate(_REPLACED_AFTER_NFKC)
     return _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
 
 
@@ -90,5 +90,5 @@ def source_ranges(text: str, folder: Callable[[str], str]) -> list[tuple[int, in
     found: list[tuple[int, int]] = []
     for cluster in _CLUSTER.finditer(text):
         found += [cluster.span()] * len(folder(cluster[0]))
-    # Folding may depend on more than one cluster. Then the offsets are unknown, and each maps to the whole text.
+    # If folding depends on several clusters, offsets are unknown: each character maps to the whole text.
     return found if len(found) == len(folder(text)) else [(0, len(text))] * len(folder(text))

@@ -18,15 +18,15 @@ _JOINABLE: Final = (
     r"[\p{Arabic}\p{Syriac}\p{Mongolian}\p{Devanagari}\p{Bengali}\p{Gurmukhi}\p{Gujarati}\p{Oriya}\p{Tamil}\p{Telugu}"
     r"\p{Kannada}\p{Malayalam}\p{Sinhala}\p{Khmer}\p{Myanmar}\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f]"
 )
-_IN_A_VALUE = regex.compile(rf"[{_INVISIBLE}]|(?<!{_JOINABLE})[\u200c\u200d]|[\u200c\u200d](?!{_JOINABLE})")
-IN_A_KEY: Final = f"[{_INVISIBLE}\u200c\u200d]"
+_INVISIBLE_IN_VALUE = regex.compile(rf"[{_INVISIBLE}]|(?<!{_JOINABLE})[\u200c\u200d]|[\u200c\u200d](?!{_JOINABLE})")
+INVISIBLE_IN_KEY: Final = f"[{_INVISIBLE}\u200c\u200d]"
 """Regular expression of the characters that no key may contain."""
-_IN_A_KEY = regex.compile(IN_A_KEY)
+_INVISIBLE_IN_KEY = regex.compile(INVISIBLE_IN_KEY)
 
 
 def find_invisible(text: str, *, key: bool = False) -> str | None:
     """Return the name of the first invisible character that may not be stored, or None."""
     if text.isascii():
         return None
-    found = (_IN_A_KEY if key else _IN_A_VALUE).search(text)
+    found = (_INVISIBLE_IN_KEY if key else _INVISIBLE_IN_VALUE).search(text)
     return None if found is None else f"U+{ord(found[0]):04X} {unicodedata.name(found[0], 'unnamed')}"

@@ -7,11 +7,11 @@ import re
 import unicodedata
 from typing import Final
 
-from fieldmark.domain.invisible import IN_A_KEY, find_invisible
+from fieldmark.domain.invisible import INVISIBLE_IN_KEY, find_invisible
 
 MAX_CHARACTERS: Final = 200
 MAX_TITLE: Final = 100
-_INVISIBLE: Final = re.compile(IN_A_KEY)
+_INVISIBLE: Final = re.compile(INVISIBLE_IN_KEY)
 _CONTROL_CATEGORIES: Final = ("Cc", "Zl", "Zp")  # controls, among them line ends
 
 

@@ -8,7 +8,7 @@ from typing import Final, TypeGuard
 
 from pydantic import JsonValue
 
-MAX_DIGITS: Final = 40  # of a number; a longer run of digits is something else
+MAX_DIGITS: Final = 40  # a longer run of digits is an identifier, not a number
 
 
 def is_number(value: object) -> TypeGuard[int | float]:

@@ -20,21 +20,19 @@ _NUMBER_AT_END: Final = re.compile(r"[:,\[\s][-+.0-9eE]+\Z")
 
 
 def finished_leaves(text: str) -> list[WrittenLeaf]:
-    """Return the finished leaves of the beginning of a JSON text, in order. None if it is not JSON.
-
-    A text that has not ended is left out. A last leaf that may go on is held back: digits at the end may be part of a
-    longer number, and an empty object or list may get members.
-    """
+    """Return the finished leaves of an incomplete JSON text, in order; empty if it is not JSON. An unfinished text is
+    left out. A last leaf that may continue is held back: digits at the end may be part of a longer number, and an empty
+    object or list may get members."""
     try:
         found = list(walk(from_json(text, allow_partial=True)))
     except ValueError:
         return []
-    if found and _may_go_on(found[-1][1], text):
+    if found and _may_continue(found[-1][1], text):
         found.pop()
     return found
 
 
-def _may_go_on(value: JsonValue, text: str) -> bool:
+def _may_continue(value: JsonValue, text: str) -> bool:
     if not (value in ({}, []) or (is_number(value) and _NUMBER_AT_END.search(text))):
         return False
     try:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final, TypeAlias
 
-from fieldmark.domain.invisible import IN_A_KEY, find_invisible
+from fieldmark.domain.invisible import INVISIBLE_IN_KEY, find_invisible
 from fieldmark.errors import InvalidPath
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -42,7 +42,7 @@ _QUOTED: Final = (
 )
 _FIRST: Final = rf"(?:{_PLAIN.pattern}|\[{_QUOTED}\])"
 _NEXT: Final = rf"(?:\.{_PLAIN.pattern}|\[(?:0|[1-9][0-9]{{0,8}}|{_QUOTED})\])"
-PATTERN: Final = rf"^(?!.*{IN_A_KEY}){_FIRST}{_NEXT}{{0,{MAX_STEPS - 1}}}$"
+PATTERN: Final = rf"^(?!.*{INVISIBLE_IN_KEY}){_FIRST}{_NEXT}{{0,{MAX_STEPS - 1}}}$"
 """What `parse` accepts, for JSON Schemas of requests. Also matches invisible characters escaped as \\uXXXX."""
 
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
@@ -54,15 +54,15 @@ _STEP: Final = re.compile(
 
 def parse(text: str) -> Path:
     """Return the steps of a path. Raise InvalidPath, which names the first wrong character, counted from 1."""
-    return tuple(step for step in _parse_steps(text, several=False) if not isinstance(step, Each))
+    return tuple(step for step in _parse_steps(text, allow_each=False) if not isinstance(step, Each))
 
 
 def parse_pattern(text: str) -> Pattern:
     """Return the steps of a path in which `[]` means every item of a list. Raise InvalidPath."""
-    return tuple(_parse_steps(text, several=True))
+    return tuple(_parse_steps(text, allow_each=True))
 
 
-def _parse_steps(text: str, *, several: bool) -> list[str | int | Each]:
+def _parse_steps(text: str, *, allow_each: bool) -> list[str | int | Each]:
     if not text:
         raise InvalidPath("The path is empty: write the name of a field, such as vendor.name.")
     if len(text) > MAX_CHARACTERS:
@@ -73,7 +73,7 @@ def _parse_steps(text: str, *, several: bool) -> list[str | int | Each]:
     while at < len(text):
         found = _STEP.match(text, at)
         step = None if found is None else _step(found, is_first=not steps)
-        if found is None or step is None or (step is EACH and not several):
+        if found is None or step is None or (step is EACH and not allow_each):
             raise InvalidPath(
                 f"Path {json.dumps(text[:200], ensure_ascii=False)}, character {at + 1}: write names with dots between "
                 'them, an index from 0 in brackets, and any other name as a JSON string in brackets: items[2]["a.b"].x.'

@@ -43,6 +43,6 @@ class Permission(StrEnum):
         return MembershipRole.VIEWER if self.is_read_only else MembershipRole.MEMBER
 
 
-def is_at_least(role: MembershipRole, least: MembershipRole) -> bool:
+def is_at_least(role: MembershipRole, minimum: MembershipRole) -> bool:
     """Return whether a role equals or exceeds another."""
-    return _RANKS.index(role) >= _RANKS.index(least)
+    return _RANKS.index(role) >= _RANKS.index(minimum)

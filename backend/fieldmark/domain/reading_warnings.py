@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-MAX_EXCERPT = 200  # characters of foreign text that are kept, for a person to see what it is about
+MAX_EXCERPT = 200  # characters of the document's text, shown so that a person recognises it
 
 
 class WarningCode(StrEnum):
@@ -74,7 +74,7 @@ class ReadingWarning:
         """A message of our own that contains no text of the document."""
         where = "The file" if self.page is None else f"Page {self.page}"
         last_page = (self.page or 1) + self.count - 1
-        return _SENTENCES[self.code][self.count != 1].format(
+        return _MESSAGES[self.code][self.count != 1].format(
             where=where, page=self.page, last_page=last_page, count=self.count
         )
 
@@ -106,17 +106,16 @@ _UPLOAD = "Upload the ones you need separately."
 _PICTURES = "missing, damaged, too large, or not a PNG, JPEG, TIFF, WebP, BMP or GIF"
 
 
-def _any_count(sentence: str) -> tuple[str, str]:
+def _same_for_any_count(sentence: str) -> tuple[str, str]:
     return sentence, sentence
 
 
 def _files(sentence: str) -> tuple[str, str]:
-    """Return a sentence for one file and for several. `FILES` and `WERE` in it are replaced."""
     one = sentence.replace("FILES", "1 file").replace("WERE", "was")
     return one, sentence.replace("FILES", "{count:,} files").replace("WERE", "were")
 
 
-_SENTENCES: dict[WarningCode, tuple[str, str]] = {
+_MESSAGES: dict[WarningCode, tuple[str, str]] = {
     WarningCode.HIDDEN_TEXT: (
         "{where} contains 1 hidden word. It was left out.",
         "{where} contains {count:,} hidden words. They were left out.",
@@ -125,7 +124,7 @@ _SENTENCES: dict[WarningCode, tuple[str, str]] = {
         "{where} contains 1 struck-out word. It was left out.",
         "{where} contains {count:,} struck-out words. They were left out.",
     ),
-    WarningCode.UNCERTAIN_TEXT: _any_count(
+    WarningCode.UNCERTAIN_TEXT: _same_for_any_count(
         "{where} was recognised with only {count} % certainty. Check its values against the page. "
         f"OCR supports {OCR_SCRIPTS}."
     ),
@@ -133,11 +132,11 @@ _SENTENCES: dict[WarningCode, tuple[str, str]] = {
         f"{{where}} shows 1 line of text that OCR could not read. OCR supports {OCR_SCRIPTS}.",
         f"{{where}} shows {{count:,}} lines of text that OCR could not read. OCR supports {OCR_SCRIPTS}.",
     ),
-    WarningCode.GARBLED_TEXT: _any_count(
+    WarningCode.GARBLED_TEXT: _same_for_any_count(
         "{where} was read by OCR, because the text stored in the file differs from what the page shows."
     ),
-    WarningCode.NOTHING_READ: _any_count("{where} shows something in which OCR found no text."),
-    WarningCode.FORMULAS_WITHOUT_VALUES: _any_count(
+    WarningCode.NOTHING_READ: _same_for_any_count("{where} shows something in which OCR found no text."),
+    WarningCode.FORMULAS_WITHOUT_VALUES: _same_for_any_count(
         "{where} contains formulas without stored values ({count:,}), which were left out. Open the file in a "
         "spreadsheet program, save it, and upload it again."
     ),
@@ -145,16 +144,16 @@ _SENTENCES: dict[WarningCode, tuple[str, str]] = {
         f"{{where}} contains 1 picture that could not be read: it is {_PICTURES}.",
         f"{{where}} contains {{count:,}} pictures that could not be read: they are {_PICTURES}.",
     ),
-    WarningCode.ATTACHMENTS_NOT_READ: _any_count(
+    WarningCode.ATTACHMENTS_NOT_READ: _same_for_any_count(
         "{where} has attachments that were not read ({count:,}). Upload the ones you need as documents."
     ),
-    WarningCode.FRAMES_NOT_READ: _any_count(
+    WarningCode.FRAMES_NOT_READ: _same_for_any_count(
         "{where} is the first picture of an animation. The other pictures were not read. Upload them as separate files."
     ),
-    WarningCode.FORM_NOT_READ: _any_count(
+    WarningCode.FORM_NOT_READ: _same_for_any_count(
         "{where} belongs to an XFA form, which only Adobe software can display. Print it to a PDF and upload that."
     ),
-    WarningCode.UNCERTAIN_ENCODING: _any_count(
+    WarningCode.UNCERTAIN_ENCODING: _same_for_any_count(
         "{where} is not UTF-8 and was read as Windows-1252, but seems to use another encoding. Save it as UTF-8 and "
         "upload it again."
     ),
@@ -162,18 +161,18 @@ _SENTENCES: dict[WarningCode, tuple[str, str]] = {
         "{where} contains 1 unknown sign of a symbol font. It was replaced by �.",
         "{where} contains {count:,} unknown signs of symbol fonts. They were replaced by �.",
     ),
-    WarningCode.CUT_OFF: _any_count(
+    WarningCode.CUT_OFF: _same_for_any_count(
         "{where} is an email that is cut off. The rest of it was read. Save the email again and upload it."
     ),
     WarningCode.MACHINE_READABLE: (
         "Page {page} is the embedded e-invoice (XML). The printed page takes precedence.",
         "Pages {page}–{last_page} are the embedded e-invoice (XML). The printed page takes precedence.",
     ),
-    WarningCode.INVOICE_DISAGREES: _any_count(
+    WarningCode.INVOICE_DISAGREES: _same_for_any_count(
         "{where} is the embedded e-invoice (XML) and contains a value that is not on the printed page. The printed "
         "page takes precedence."
     ),
-    WarningCode.ENCLOSED_APART: _any_count(
+    WarningCode.ENCLOSED_APART: _same_for_any_count(
         "{where} contains files that became separate documents ({count:,}). Their text is not part of this document."
     ),
     WarningCode.ENCLOSED_TOO_MANY: _files(

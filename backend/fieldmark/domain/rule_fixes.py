@@ -47,9 +47,9 @@ def possible_fixes(schema: JsonObject, fields: JsonObject) -> list[RuleFix]:
     return list(found.values())
 
 
-def would_fix(schema: JsonObject, fields: JsonObject, reading: RuleFix) -> bool:
+def would_fix(schema: JsonObject, fields: JsonObject, fix: RuleFix) -> bool:
     """Return whether a fix makes a failing rule pass and breaks no further rule."""
-    return _broken(schema, _with_value(fields, reading.path, reading.value)) < _broken(schema, fields)
+    return _broken(schema, _with_value(fields, fix.path, fix.value)) < _broken(schema, fields)
 
 
 def _broken(schema: JsonObject, fields: JsonObject) -> Counter[tuple[Path, str, tuple[Path, ...]]]:
@@ -91,16 +91,16 @@ def _as_json(number: Decimal, places: int) -> JsonValue:
 def _with_value(fields: JsonValue, path: Path, value: JsonValue) -> JsonObject:
     """Return a copy of the fields with the value at an existing path replaced."""
 
-    def put(node: JsonValue, rest: Path) -> JsonValue:
-        if not rest:
+    def replace(node: JsonValue, remaining_path: Path) -> JsonValue:
+        if not remaining_path:
             return value
-        step = rest[0]
+        step = remaining_path[0]
         if isinstance(node, dict) and isinstance(step, str):
-            return {**node, step: put(node[step], rest[1:])}
+            return {**node, step: replace(node[step], remaining_path[1:])}
         if isinstance(node, list) and isinstance(step, int):
-            return [put(one, rest[1:]) if index == step else one for index, one in enumerate(node)]
+            return [replace(one, remaining_path[1:]) if index == step else one for index, one in enumerate(node)]
         return node
 
-    made = put(fields, path)
+    made = replace(fields, path)
     assert isinstance(made, dict)
     return made

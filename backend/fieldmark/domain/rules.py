@@ -48,9 +48,9 @@ MAX_VALUES: Final = 500_000
 MAX_BROKEN: Final = 20
 
 # Represents `[*]` in a path: an index beyond the end of every list.
-_EACH: Final = paths.MAX_INDEX
-_STAR: Final = re.compile(r'("(?:[^"\\]|\\.)*+"?)|\[\*\]')
-# The database keeps numbers of 100 digits a side, so a product of twenty is exact in this.
+_EACH_INDEX: Final = paths.MAX_INDEX
+_EACH_MARK: Final = re.compile(r'("(?:[^"\\]|\\.)*+"?)|\[\*\]')
+# Stored numbers have up to 100 digits on each side of the point, so a product of twenty is exact in this context.
 EXACT: Final = Context(prec=200 * MAX_PATHS + 100, Emax=999_999, Emin=-999_999)
 
 Number = int | float
@@ -76,7 +76,7 @@ class _Rule:
     def compared_paths(self) -> Iterator[Path]:
         """Yield the paths that the rule compares, each up to its first `[*]`."""
         for path in self.all_paths():
-            yield path[: path.index(_EACH)] if _EACH in path else path
+            yield path[: path.index(_EACH_INDEX)] if _EACH_INDEX in path else path
 
 
 def check_rules(schema: JsonObject) -> None:
@@ -121,53 +121,53 @@ def iter_broken_rules(schema: JsonObject, fields: JsonObject) -> Iterator[Broken
     for rule, at in _scopes(schema, fields):
         if next(_CHECKS[rule.kind](rule, at), None) is None:
             continue
-        parts = tuple(found for path in rule.paths for found in at.every(path) if found[1] is not None)
+        parts = tuple(found for path in rule.paths for found in at.iterate(path) if found[1] is not None)
         equals = rule.equals
         if isinstance(equals, tuple):
-            yield BrokenRule(rule.kind, parts, *next(at.every(equals)))
+            yield BrokenRule(rule.kind, parts, *next(at.iterate(equals)))
         else:
             yield BrokenRule(rule.kind, parts, None, equals)
 
 
-# Looking at fields ----------------------------------------------------------------------------------------------------
+# Checking fields ------------------------------------------------------------------------------------------------------
 
 
-class _Finder:
+class _ValueFinder:
     """Finds the values at a path with `[*]`, and limits how many values are read."""
 
     def __init__(self) -> None:
         self._left = MAX_VALUES
 
-    def every(self, value: JsonValue | Missing, path: Path, above: Path = ()) -> Iterator[tuple[Path, JsonValue]]:
+    def iterate(self, value: JsonValue | Missing, path: Path, above: Path = ()) -> Iterator[tuple[Path, JsonValue]]:
         """Yield (path, value) of every value at a path with `[*]`. Absent values are yielded as None."""
         self._left -= 1
         if self._left < 0:
             raise InvalidSchema(f"The schema's rules read more than {MAX_VALUES:,} values. Use fewer or shorter lists.")
-        if _EACH not in path:
+        if _EACH_INDEX not in path:
             found = value_at(None if isinstance(value, Missing) else value, path)
             yield above + path, None if isinstance(found, Missing) else found
             return
-        star = path.index(_EACH)
+        star = path.index(_EACH_INDEX)
         found = value_at(None if isinstance(value, Missing) else value, path[:star])
         if not isinstance(found, list):
             return
         for index, item in enumerate(found):
-            yield from self.every(item, path[star + 1 :], (*above, *path[:star], index))
+            yield from self.iterate(item, path[star + 1 :], (*above, *path[:star], index))
 
 
 @dataclass(frozen=True, slots=True)
 class _RuleScope:
     """Where a rule applies: the fields as a whole, or one item of its `each`."""
 
-    finder: _Finder
+    finder: _ValueFinder
     path: Path
     item: JsonValue
 
-    def every(self, path: Path) -> Iterator[tuple[Path, JsonValue]]:
-        return self.finder.every(self.item, path, self.path)
+    def iterate(self, path: Path) -> Iterator[tuple[Path, JsonValue]]:
+        return self.finder.iterate(self.item, path, self.path)
 
     def values(self, path: Path) -> list[tuple[str, JsonValue]]:
-        return [(paths.name(found), value) for found, value in self.every(path)]
+        return [(paths.name(found), value) for found, value in self.iterate(path)]
 
     def value(self, path: Path) -> tuple[str, JsonValue]:
         return self.values(path)[0]
@@ -181,35 +181,37 @@ class _RuleScope:
 
 def _scopes(schema: JsonObject, fields: JsonObject) -> Iterator[tuple[_Rule, _RuleScope]]:
     """Yield the rules in order, each with every scope that it applies to."""
-    finder = _Finder()
+    finder = _ValueFinder()
     for rule in _parse_rules(schema):
-        for path, item in finder.every(fields, rule.each) if rule.each else [((), fields)]:
+        for path, item in finder.iterate(fields, rule.each) if rule.each else [((), fields)]:
             yield rule, _RuleScope(finder, path, item)
 
 
-def _check_sum(rule: _Rule, at: _RuleScope) -> Iterator[_Broken]:
+def _check_sum(rule: _Rule, scope: _RuleScope) -> Iterator[_Broken]:
     yield from _check_result(
-        rule, at, [found for path in rule.paths for found in at.values(path)], sum, " and ", "add up to"
+        rule, scope, [found for path in rule.paths for found in scope.values(path)], sum, " and ", "add up to"
     )
 
 
-def _check_product(rule: _Rule, at: _RuleScope) -> Iterator[_Broken]:
-    yield from _check_result(rule, at, [at.value(path) for path in rule.paths], math.prod, " × ", "is")
+def _check_product(rule: _Rule, scope: _RuleScope) -> Iterator[_Broken]:
+    yield from _check_result(rule, scope, [scope.value(path) for path in rule.paths], math.prod, " × ", "is")
 
 
 def _check_result(
     rule: _Rule,
-    at: _RuleScope,
-    found: list[tuple[str, JsonValue]],
+    scope: _RuleScope,
+    parts: list[tuple[str, JsonValue]],
     combine: Callable[[list[Decimal]], Decimal | int],
     separator: str,
     verb: str,
 ) -> Iterator[_Broken]:
-    result_name, expected = at.value(rule.equals) if isinstance(rule.equals, tuple) else ("", rule.equals)
-    values = [value for _, value in found]
-    if not found or expected is None or None in values:
+    result_name, expected = scope.value(rule.equals) if isinstance(rule.equals, tuple) else ("", rule.equals)
+    values = [value for _, value in parts]
+    if not parts or expected is None or None in values:
         return
-    wrong = [_not_a_number(name, value) for name, value in [*found, (result_name, expected)] if not is_number(value)]
+    wrong = [
+        _not_a_number_message(name, value) for name, value in [*parts, (result_name, expected)] if not is_number(value)
+    ]
     if wrong:
         yield from wrong[:3]
         return
@@ -217,14 +219,14 @@ def _check_result(
     difference = to_decimal(expected) - result
     if abs(difference) > rule.tolerance:
         show = _amount_formatter([*values, expected], result)
-        parts = separator.join(map(at.name, rule.paths))
+        printed_parts = separator.join(map(scope.name, rule.paths))
         end = (
             f"{result_name} is {show(to_decimal(expected))}" if result_name else f"must be {show(to_decimal(expected))}"
         )
         yield (
-            f"{parts} {verb} {show(result)} but {end}: {_show_difference(show, difference)}",
+            f"{printed_parts} {verb} {show(result)} but {end}: {_show_difference(show, difference)}",
             {
-                "parts": [*map(at.name, rule.paths)],
+                "parts": [*map(scope.name, rule.paths)],
                 "total": result_name or None,
                 "actual": show(result).replace(",", ""),
                 "expected": show(to_decimal(expected)).replace(",", ""),
@@ -233,8 +235,8 @@ def _check_result(
         )
 
 
-def _check_equal(rule: _Rule, at: _RuleScope) -> Iterator[_Broken]:
-    found = at.present(rule)
+def _check_equal(rule: _Rule, scope: _RuleScope) -> Iterator[_Broken]:
+    found = scope.present(rule)
     for (first, one), (second, other) in ((found[0], another) for another in found[1:]):
         if is_number(one) and is_number(other):
             difference = to_decimal(other) - to_decimal(one)
@@ -250,8 +252,8 @@ def _check_equal(rule: _Rule, at: _RuleScope) -> Iterator[_Broken]:
             )
 
 
-def _check_date_order(rule: _Rule, at: _RuleScope) -> Iterator[_Broken]:
-    found = at.present(rule)
+def _check_date_order(rule: _Rule, scope: _RuleScope) -> Iterator[_Broken]:
+    found = scope.present(rule)
     wrong: list[_Broken] = [
         (
             f"{name} is {short_json(value)}, which is not a date: write it as YYYY-MM-DD",
@@ -274,11 +276,11 @@ def _check_date_order(rule: _Rule, at: _RuleScope) -> Iterator[_Broken]:
             )
 
 
-def _check_required(rule: _Rule, at: _RuleScope) -> Iterator[_Broken]:
+def _check_required(rule: _Rule, scope: _RuleScope) -> Iterator[_Broken]:
     assert rule.condition is not None
     path, expected = rule.condition
-    condition, actual = at.value(path)
-    name, value = at.value(rule.paths[0])
+    condition, actual = scope.value(path)
+    name, value = scope.value(rule.paths[0])
     if value is None and actual is not None and _json_key(actual) == _json_key(expected):
         yield (
             f"{name} is missing: it is required if {condition} is {short_json(actual)}",
@@ -297,7 +299,7 @@ _CHECKS: Final[Mapping[str, Callable[[_Rule, _RuleScope], Iterator[_Broken]]]] =
 KINDS: Final = frozenset(_CHECKS)
 
 
-def _not_a_number(name: str, value: JsonValue) -> _Broken:
+def _not_a_number_message(name: str, value: JsonValue) -> _Broken:
     text = f"{name} is {short_json(value)}, which is not a number: write it as a JSON number"
     return text, {"not_a_number": name, "value": _short(value)}
 
@@ -329,7 +331,7 @@ def _amount_formatter(given: Sequence[JsonValue], result: Decimal = Decimal(0)) 
 _EXTRA_KEYS: Final = {"sum": ("equals", "tolerance"), "product": ("equals", "tolerance"), "equals": ("tolerance",)}
 
 
-# Reading rules --------------------------------------------------------------------------------------------------------
+# Parsing rules --------------------------------------------------------------------------------------------------------
 
 
 def _parse_rules(schema: JsonObject) -> list[_Rule]:
@@ -354,7 +356,7 @@ def _parse_rule(index: int, rule: JsonValue) -> _Rule:
     if unknown := sorted(rule.keys() - {kind, "each", *_EXTRA_KEYS.get(kind, ())}):
         raise _rule_error(index, f"a rule with {kind} cannot have {', '.join(unknown)[:200]}")
     each = _parse_path(index, rule["each"]) if "each" in rule else None
-    if each is not None and _EACH not in each:
+    if each is not None and _EACH_INDEX not in each:
         raise _rule_error(index, 'each must contain [*], as in "items[*]"')
     tolerance = rule.get("tolerance", 0)
     if not is_number(tolerance) or not 0 <= tolerance <= 1e15:
@@ -394,7 +396,7 @@ def _parse_requirement(index: int, given: JsonValue) -> tuple[tuple[Path, ...], 
 
 def _parse_plain_path(index: int, given: JsonValue) -> Path:
     path = _parse_path(index, given)
-    if _EACH in path:
+    if _EACH_INDEX in path:
         raise _rule_error(index, f"{_name(path)} refers to several values, but one is needed; use each")
     return path
 
@@ -403,10 +405,12 @@ def _parse_path(index: int, given: JsonValue) -> Path:
     if not isinstance(given, str):
         raise _rule_error(index, f"a path must be a text, not {short_json(given)}")
     try:
-        path = paths.parse(_STAR.sub(lambda found: found[1] or f"[{_EACH}]", given[: 2 * paths.MAX_CHARACTERS]))
+        path = paths.parse(
+            _EACH_MARK.sub(lambda found: found[1] or f"[{_EACH_INDEX}]", given[: 2 * paths.MAX_CHARACTERS])
+        )
     except InvalidPath as error:
         raise _rule_error(index, str(error).removesuffix(".")) from None
-    if path.count(_EACH) > 2:
+    if path.count(_EACH_INDEX) > 2:
         raise _rule_error(index, "a path can have [*] at most twice")
     return path
 
@@ -441,7 +445,7 @@ def _follow_reference(schema: JsonObject, node: JsonValue) -> JsonObject | None:
 
 
 def _name(path: Path) -> str:
-    return paths.name(path).replace(f"[{_EACH}]", "[*]")
+    return paths.name(path).replace(f"[{_EACH_INDEX}]", "[*]")
 
 
 def _rule_error(index: int, what: str) -> InvalidSchema:

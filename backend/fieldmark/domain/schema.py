@@ -33,9 +33,9 @@ MAX_VIOLATIONS = 20
 MAX_DISPLAYED = 200
 MAX_PATTERN_CHARACTERS = 500
 MAX_SUGGESTION_CHARACTERS = 20_000
-MAX_REMEMBERED = 1000
+MAX_CACHED_SCHEMAS = 1000
 
-_usable: Final = OrderedDict[bytes, None]()
+_usable_schemas: Final = OrderedDict[bytes, None]()
 """Hashes of schemas recently found valid: all documents of a batch share one."""
 
 
@@ -48,7 +48,7 @@ def check_schema(schema: JsonObject) -> None:
     """
     try:
         digest = hashlib.sha256(json.dumps(schema).encode()).digest()
-        if digest in _usable:
+        if digest in _usable_schemas:
             return
         _check_form(schema)
     except InvalidSchema as error:
@@ -58,9 +58,9 @@ def check_schema(schema: JsonObject) -> None:
         raise InvalidSchema(str(error), {**error.details, "suggestion": suggestion}) from None
     except RecursionError:  # also raised for a pattern of many open brackets
         raise InvalidSchema("The schema, or a pattern in it, is nested too deeply.") from None
-    _usable[digest] = None
-    if len(_usable) > MAX_REMEMBERED:
-        _usable.popitem(last=False)
+    _usable_schemas[digest] = None
+    if len(_usable_schemas) > MAX_CACHED_SCHEMAS:
+        _usable_schemas.popitem(last=False)
 
 
 def _suggestion(schema: JsonObject) -> JsonObject | None:
@@ -87,22 +87,22 @@ def _check_form(schema: JsonObject) -> None:
         raise InvalidSchema(f"The schema is not a valid JSON Schema: {errors[0][2]}.", _error_details(*errors))
     if schema.get("type", "object") != "object":
         raise InvalidSchema('The schema must describe an object: its "type" must be "object".')
-    if any(True for _ in _values_under(schema, "patternProperties")):
+    if any(True for _ in _values_of_key(schema, "patternProperties")):
         raise InvalidSchema("The schema uses patternProperties, which is not supported: name the properties.")
-    for reference in [*_values_under(schema, "$ref"), *_values_under(schema, "$dynamicRef")]:
+    for reference in [*_values_of_key(schema, "$ref"), *_values_of_key(schema, "$dynamicRef")]:
         if not str(reference).startswith("#"):
             raise InvalidSchema(
                 f"The schema refers to {str(reference)[:100]!r}; only references inside it (#/…) are followed."
             )
-    if len([uri for uri in _values_under(schema, "$schema") if isinstance(uri, str)]) > ("$schema" in schema):
+    if len([uri for uri in _values_of_key(schema, "$schema") if isinstance(uri, str)]) > ("$schema" in schema):
         raise InvalidSchema('The schema has a "$schema" below its root. Only the root may name a draft.')
-    for pattern in _values_under(schema, "pattern"):
+    for pattern in _values_of_key(schema, "pattern"):
         if isinstance(pattern, str):
             _check_pattern(pattern)
-    for extension in _values_under(schema, KEYWORD):
+    for extension in _values_of_key(schema, KEYWORD):
         _check_extension(extension, is_root=extension is schema.get(KEYWORD))
     check_rules(schema)
-    follow_references(schema, dict.fromkeys(map(str, _values_under(schema, "$ref"))))
+    follow_references(schema, dict.fromkeys(map(str, _values_of_key(schema, "$ref"))))
 
 
 def _describe_error(error: SchemaError) -> str:
@@ -128,7 +128,7 @@ def violations(
     fields: JsonObject,
     evidence: JsonObject | None = None,
     locks: Collection[str] = (),
-    most: int = MAX_VIOLATIONS,
+    max_count: int = MAX_VIOLATIONS,
 ) -> list[Violation]:
     """Return the violations that prevent completion, at most `most`: of the schema, of its rules, and of "grounded".
 
@@ -136,8 +136,8 @@ def violations(
     a user (`locks`). Raise InvalidSchema if the schema cannot be used.
     """
     check_schema(schema)  # on Supabase, a front end may insert an extraction with an unchecked schema
-    found = [*validate(schema, fields), *_not_found(schema, fields, evidence or {}, locks)]
-    return _limit([*found, *rule_violations(schema, fields)], most)
+    found = [*validate(schema, fields), *_ungrounded_violations(schema, fields, evidence or {}, locks)]
+    return _limit([*found, *rule_violations(schema, fields)], max_count)
 
 
 def violations_for_display(
@@ -163,7 +163,7 @@ def write_violations(
     found = validate_partial(schema, after)
     if not found:
         return []
-    # Without their indexes, since items move up when one is removed.
+    # Without indexes, since items move up when an item is removed.
     older = Counter(map(_violation_kind, validate_partial(schema, before)))
     new: list[Violation] = []
     for one in found:
@@ -179,12 +179,14 @@ def _violation_kind(violation: Violation) -> tuple[Any, ...]:
     return tuple("" if isinstance(step, int) else step for step in violation.path), violation.rule
 
 
-def _limit(found: list[Violation], most: int = MAX_VIOLATIONS) -> list[Violation]:
-    more = len(found) - most
-    return found if more <= 0 else [*found[:most], Violation((), "more", f"and {more} more", params={"count": more})]
+def _limit(found: list[Violation], max_count: int = MAX_VIOLATIONS) -> list[Violation]:
+    more = len(found) - max_count
+    return (
+        found if more <= 0 else [*found[:max_count], Violation((), "more", f"and {more} more", params={"count": more})]
+    )
 
 
-def _not_found(
+def _ungrounded_violations(
     schema: JsonObject, fields: JsonObject, evidence: JsonObject, locks: Collection[str]
 ) -> Iterator[Violation]:
     for grounded_path in grounded(schema, fields):
@@ -226,13 +228,12 @@ def _check_pattern(pattern: str) -> None:
         raise InvalidSchema(f"The pattern {pattern[:100]!r} in the schema cannot be used: {error}.") from None
 
 
-def _values_under(node: JsonValue, key: str) -> Iterator[JsonValue]:
-    """Yield every value of a key, at any depth."""
+def _values_of_key(node: JsonValue, key: str) -> Iterator[JsonValue]:
     if isinstance(node, dict):
         for name, value in node.items():
             if name == key:
                 yield value
-            yield from _values_under(value, key)
+            yield from _values_of_key(value, key)
     elif isinstance(node, list):
         for value in node:
-            yield from _values_under(value, key)
+            yield from _values_of_key(value, key)

@@ -18,8 +18,8 @@ MAX_FIELDS: Final = 100
 """A run reads up to this many changed fields by name. If more changed, it reads all fields."""
 _MAX_REFERENCES: Final = 200
 _ANNOTATIONS: Final = frozenset(("title", "default", "examples", "$comment"))
-# Keywords at the root that say nothing about what a field holds, or are compared by themselves.
-_NOT_OF_VALUES: Final = frozenset(
+# Root keywords that do not affect field values, or are compared separately.
+_OTHER_ROOT_KEYWORDS: Final = frozenset(
     (
         *("type", "properties", "required", "additionalProperties", "unevaluatedProperties", "description"),
         *("$schema", "$id", "$defs", "definitions", KEYWORD),
@@ -79,16 +79,16 @@ class _Digests:
     def field(self, key: str) -> _Digest:
         required = self._schema.get("required")
         is_required = isinstance(required, list) and key in required
-        return self._of([as_object(self._schema.get("properties"))[key], is_required])
+        return self._digest_of([as_object(self._schema.get("properties"))[key], is_required])
 
     def rest(self) -> _Digest:
-        kept = {word: value for word, value in self._schema.items() if word not in _NOT_OF_VALUES}
+        kept = {word: value for word, value in self._schema.items() if word not in _OTHER_ROOT_KEYWORDS}
         for word in ("additionalProperties", "unevaluatedProperties"):
             if isinstance(value := self._schema.get(word), dict):
                 kept[word] = value
-        return self._of([kept, as_object(self._schema.get(KEYWORD)).get("grounded")])
+        return self._digest_of([kept, as_object(self._schema.get(KEYWORD)).get("grounded")])
 
-    def _of(self, node: JsonValue) -> _Digest:
+    def _digest_of(self, node: JsonValue) -> _Digest:
         """Return the text of a node and of all definitions that it refers to."""
         text, waiting = _text_of(node)
         found: dict[str, str] = {}
@@ -99,12 +99,12 @@ class _Digests:
             if len(found) == _MAX_REFERENCES:
                 return None
             if reference not in self._texts:
-                self._texts[reference] = _text_of(self._target(reference))
+                self._texts[reference] = _text_of(self._resolve(reference))
             found[reference], further = self._texts[reference]
             waiting = [*waiting, *further]
         return (text, *sorted(reference + found[reference] for reference in found))
 
-    def _target(self, reference: str) -> JsonValue:
+    def _resolve(self, reference: str) -> JsonValue:
         """Return what a reference points to: the whole schema if it is not a plain path into it."""
         if not reference.startswith("#/"):
             return self._schema

@@ -23,24 +23,26 @@ _TYPE_NAMES: Final = {
     "bool": "boolean",
     "list": "array",
 }
-_BY_NAME: Final = ("properties", "$defs", "definitions", "dependentSchemas", "patternProperties")
+_SCHEMAS_BY_NAME: Final = ("properties", "$defs", "definitions", "dependentSchemas", "patternProperties")
 """Keywords with schemas under names."""
-_ONE: Final = (
+_SINGLE_SCHEMAS: Final = (
     *("items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames"),
     *("unevaluatedItems", "unevaluatedProperties", "contentSchema", "additionalItems"),
 )
-_SEVERAL: Final = ("anyOf", "allOf", "oneOf", "prefixItems")
-_PLAIN: Final = (
+_SCHEMA_LISTS: Final = ("anyOf", "allOf", "oneOf", "prefixItems")
+_OTHER_KEYWORDS: Final = (
     *("type", "enum", "const", "required", "dependentRequired", "dependencies", "format", "pattern", "default"),
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
     *("minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties", "maxProperties"),
     *("contentEncoding", "contentMediaType", "title", "description", "examples", "deprecated", "readOnly", "writeOnly"),
     "id",
 )
-_KEYWORDS: Final = frozenset((*_BY_NAME, *_ONE, *_SEVERAL, *_PLAIN))
-# Keywords of other dialects, OpenAPI above all. They change nothing and are not mistakes.
+_KEYWORDS: Final = frozenset((*_SCHEMAS_BY_NAME, *_SINGLE_SCHEMAS, *_SCHEMA_LISTS, *_OTHER_KEYWORDS))
+# Keywords of other dialects, mostly OpenAPI. They have no effect and are not mistakes.
 _OTHER_DIALECTS: Final = frozenset(("example", "nullable", "discriminator", "xml", "externalDocs", "name", "options"))
-_DESCRIBES_FIELDS: Final = frozenset((*_BY_NAME, *_SEVERAL, "items", "additionalProperties", "$ref", "if", "not"))
+_DESCRIBES_FIELDS: Final = frozenset(
+    (*_SCHEMAS_BY_NAME, *_SCHEMA_LISTS, "items", "additionalProperties", "$ref", "if", "not")
+)
 
 
 def misplaced_names(schema: JsonValue, at: Path = ()) -> Iterator[Path]:
@@ -95,9 +97,9 @@ def _type_of(value: JsonValue) -> str | None:
 
 def _subschemas(schema: JsonObject) -> Iterator[tuple[Path, JsonValue]]:
     for word, value in schema.items():
-        if word in _BY_NAME and isinstance(value, dict):
+        if word in _SCHEMAS_BY_NAME and isinstance(value, dict):
             yield from (((word, name), below) for name, below in value.items())
-        elif word in _ONE:
+        elif word in _SINGLE_SCHEMAS:
             yield (word,), value
-        elif word in _SEVERAL and isinstance(value, list):
+        elif word in _SCHEMA_LISTS and isinstance(value, list):
             yield from (((word, index), below) for index, below in enumerate(value))

@@ -14,12 +14,12 @@ from typing import Final
 
 import regex
 
-from fieldmark.domain.invisible import IN_A_KEY
+from fieldmark.domain.invisible import INVISIBLE_IN_KEY
 
 MAX_CHUNK_TERMS: Final = 400
 """Maximum number of terms in a chunk, unless a single word has more."""
 MAX_LENGTH: Final = 64
-MAX_TERMS_A_WORD: Final = 2000
+MAX_TERMS_PER_WORD: Final = 2000
 """Bounds the terms of one word: a file may contain a "word" of a megabyte."""
 
 _RUN = regex.compile(r"[\p{L}\p{M}\p{N}]+")
@@ -30,9 +30,9 @@ _EDGE = regex.compile(r"^[^\p{L}\p{M}\p{N}]+|[^\p{L}\p{M}\p{N}]+$")
 _UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー"
 _SAME_SPACING = regex.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _IS_UNSPACED = regex.compile(rf"[{_UNSPACED}]")
-_UNSEEN = regex.compile(IN_A_KEY)
-_IBAN_BEGINS = re.compile(r"[A-Za-z]{2}[0-9]{2}(?:[A-Za-z0-9]{4})?")
-_IBAN_GOES_ON = re.compile(r"[A-Za-z0-9]{1,4}")
+_INVISIBLE = regex.compile(INVISIBLE_IN_KEY)
+_IBAN_START = re.compile(r"[A-Za-z]{2}[0-9]{2}(?:[A-Za-z0-9]{4})?")
+_IBAN_GROUP = re.compile(r"[A-Za-z0-9]{1,4}")
 _IBAN_LENGTH: Final = range(15, 35)
 
 
@@ -40,7 +40,7 @@ def terms(words: Sequence[str]) -> list[list[str]]:
     """Return the terms of each word, in lower case, with accents."""
     found = [_terms(word) for word in words]
     for at, word in enumerate(words):
-        if _IBAN_BEGINS.fullmatch(word) and (whole := _grouped_iban(words, at)):
+        if _IBAN_START.fullmatch(word) and (whole := _grouped_iban(words, at)):
             found[at].append(whole)
     return found
 
@@ -51,14 +51,14 @@ def _terms(word: str) -> list[str]:
         if word.isalnum() and not word.isdigit():
             return [word[:MAX_LENGTH]]
     else:
-        word = unicodedata.normalize("NFKC", _UNSEEN.sub("", word)).casefold()
+        word = unicodedata.normalize("NFKC", _INVISIBLE.sub("", word)).casefold()
     bare = _EDGE.sub("", word)
     if number := _NUMBER.fullmatch(bare):
         digits = re.sub("[^0-9]", "", bare)[:MAX_LENGTH]
         decimals = number["cents"] or number["rest"] or ""
         whole = digits[: len(digits) + 1 - len(decimals)] if decimals else digits
         return list(dict.fromkeys((digits, whole)))
-    found = [term for run in _RUN.findall(bare) for term in _split_run(run)][:MAX_TERMS_A_WORD]
+    found = [term for run in _RUN.findall(bare) for term in _split_run(run)][:MAX_TERMS_PER_WORD]
     if len(found) > 1 and _SEPARATED.fullmatch(bare):
         found.append("".join(_RUN.findall(bare))[:MAX_LENGTH])
     return found
@@ -77,11 +77,11 @@ def _split_run(run: str) -> Iterator[str]:
 
 
 def _grouped_iban(words: Sequence[str], at: int) -> str | None:
-    """Return the IBAN that is printed in groups of four from word `at` on, or None."""
+    """Return the IBAN printed in groups of four that starts at word `at`, or None."""
     groups = [words[at]]
     for word in words[at + 1 : at + 9]:
         bare = _EDGE.sub("", word)
-        if len(groups[-1]) != 4 or not _IBAN_GOES_ON.fullmatch(bare):
+        if len(groups[-1]) != 4 or not _IBAN_GROUP.fullmatch(bare):
             break
         groups.append(bare)
         if bare != word:
@@ -139,7 +139,7 @@ def detect_language(text_terms: Sequence[str], default: str | None = None) -> st
             counts[name] = counts.get(name, 0) + 1 / len(names)
     best = max(counts, key=counts.__getitem__, default=None)
     if best is not None and counts[best] >= (_MIN_COUNT if default else 1):
-        # A page in another language than its document has many of its words, not a few place names.
+        # A page in another language has many words of that language, not only a few names.
         return default if default and counts[best] < 2 * counts.get(default, 0) else best
     sample = "".join(text_terms[:200])
     for name, script in _SCRIPTS.items():

@@ -18,11 +18,11 @@ class Embedder(Protocol):
         """The model's name. Vectors of different models cannot be compared."""
         ...
 
-    async def question(self, text: str) -> list[float]:
+    async def embed_question(self, text: str) -> list[float]:
         """Return the vector of a question."""
         ...
 
-    async def passages(self, texts: list[str]) -> list[list[float]]:
+    async def embed_passages(self, texts: list[str]) -> list[list[float]]:
         """Return the vectors of document chunks, in order, all with the same dimensions."""
         ...
 
@@ -41,10 +41,10 @@ def embedder_for(settings: Settings) -> Embedder | None:
     if settings.embedder == OFF:
         return None
     if settings.embedder == PACKAGE:
-        from fieldmark.embedding.package import PackagedModel
+        from fieldmark.embedding.package import PackagedEmbedder
 
-        return PackagedModel()
-    from fieldmark.embedding.endpoint import Endpoint
+        return PackagedEmbedder()
+    from fieldmark.embedding.endpoint import EndpointEmbedder
 
     key = settings.embedder_key.get_secret_value() if settings.embedder_key else None
-    return Endpoint(settings.embedder, settings.embedder_model, key)
+    return EndpointEmbedder(settings.embedder, settings.embedder_model, key)

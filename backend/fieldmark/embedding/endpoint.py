@@ -14,11 +14,11 @@ from fieldmark.errors import Unavailable
 
 QUESTION_SECONDS: Final = 3
 PASSAGES_SECONDS: Final = 60
-MAX_ANSWER: Final = 16 * 1024 * 1024
+MAX_RESPONSE_BYTES: Final = 16 * 1024 * 1024
 MAX_DIMENSIONS: Final = 4096
 
 
-class Endpoint:
+class EndpointEmbedder:
     """Requests vectors from `<address>/embeddings`. Errors never contain the text of a response."""
 
     def __init__(self, address: str, model: str, key: str | None) -> None:
@@ -33,16 +33,16 @@ class Endpoint:
     def model(self) -> str:
         return f"{self._model}@{self._host}"
 
-    async def question(self, text: str) -> list[float]:
-        return (await self._ask([text], QUESTION_SECONDS))[0]
+    async def embed_question(self, text: str) -> list[float]:
+        return (await self._request_vectors([text], QUESTION_SECONDS))[0]
 
-    async def passages(self, texts: list[str]) -> list[list[float]]:
-        return await self._ask(texts, PASSAGES_SECONDS)
+    async def embed_passages(self, texts: list[str]) -> list[list[float]]:
+        return await self._request_vectors(texts, PASSAGES_SECONDS)
 
     async def close(self) -> None:
         await self._session.aclose()
 
-    async def _ask(self, texts: list[str], seconds: float) -> list[list[float]]:
+    async def _request_vectors(self, texts: list[str], seconds: float) -> list[list[float]]:
         body = {"model": self._model, "input": texts, "encoding_format": "float"}
         try:
             async with (
@@ -54,18 +54,18 @@ class Endpoint:
                 answer = bytearray()
                 async for part in response.aiter_bytes():
                     answer += part
-                    if len(answer) > MAX_ANSWER:
+                    if len(answer) > MAX_RESPONSE_BYTES:
                         raise Unavailable(f"The response of the embedder at {self._host} is too large.")
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
             # `from None`: the library's error may quote the request.
             raise Unavailable(f"The embedder at {self._host} does not answer ({type(error).__name__}).") from None
         try:
-            return _vectors(json.loads(answer), len(texts))
+            return _parse_vectors(json.loads(answer), len(texts))
         except (ValueError, KeyError, TypeError, RecursionError):
             raise Unavailable(f"The embedder at {self._host} returned no valid vectors.") from None
 
 
-def _vectors(answer: Any, count: int) -> list[list[float]]:
+def _parse_vectors(answer: Any, count: int) -> list[list[float]]:
     found: dict[int, list[float]] = {}
     for one in answer["data"]:
         vector = [float(number) for number in one["embedding"]]

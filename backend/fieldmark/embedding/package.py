@@ -39,7 +39,7 @@ _START: Final = (
 _ENVIRONMENT: Final = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
 
 
-class PackagedModel:
+class PackagedEmbedder:
     """The packaged model. Its process is started on first use, and restarted if it has ended."""
 
     def __init__(self) -> None:
@@ -50,27 +50,27 @@ class PackagedModel:
         self._process: asyncio.subprocess.Process | None = None
         self._user: users.UserLease | None = None
 
-    async def question(self, text: str) -> list[float]:
+    async def embed_question(self, text: str) -> list[float]:
         async with self._lock:
-            await self._running()  # outside the timeout: starting the process may take longer
+            await self._running_process()  # outside the timeout: starting the process may take longer
         try:
             async with asyncio.timeout(QUESTION_SECONDS):
-                return await self._ask(text, is_question=True)
+                return await self._request_vector(text, is_question=True)
         except TimeoutError:
-            raise Unavailable("The embedder's process takes too long.") from None
+            raise Unavailable("The embedding model took too long to answer. Try again.") from None
 
-    async def passages(self, texts: list[str]) -> list[list[float]]:
+    async def embed_passages(self, texts: list[str]) -> list[list[float]]:
         # One at a time, so that a question need not wait for all of them.
-        return [await self._ask(text, is_question=False) for text in texts]
+        return [await self._request_vector(text, is_question=False) for text in texts]
 
     async def close(self) -> None:
         async with self._lock:
-            await self._end()
+            await self._stop()
 
-    async def _ask(self, text: str, *, is_question: bool) -> list[float]:
+    async def _request_vector(self, text: str, *, is_question: bool) -> list[float]:
         request = json.dumps({"is_question": is_question, "text": text.replace("\0", " ")[:MAX_CHARACTERS]})
         async with self._lock:
-            process = await self._running()
+            process = await self._running_process()
             is_answered = False
             try:
                 assert process.stdin is not None
@@ -85,19 +85,19 @@ class PackagedModel:
                 raise Unavailable(f"The embedder's process failed ({type(error).__name__}).") from None
             finally:
                 if not is_answered:  # its next output could belong to this text
-                    await self._end()
+                    await self._stop()
             if not is_answered:
-                raise Unavailable("The embedder's process ended.")
+                raise Unavailable("The embedding model returned no valid vector.")
             return vector
 
-    async def _running(self) -> asyncio.subprocess.Process:
+    async def _running_process(self) -> asyncio.subprocess.Process:
         if self._process is not None and self._process.returncode is None:
             return self._process
-        await self._end()
+        await self._stop()
         try:
             return await self._start()
         except BaseException as error:
-            await self._end()  # also after a cancellation: a process that is not ready must not be reused
+            await self._stop()  # also after a cancellation: a process that is not ready must not be reused
             if not isinstance(error, (OSError, ValueError, TimeoutError)):
                 raise
             raise Unavailable(f"The embedder's process did not start ({type(error).__name__}).") from None
@@ -125,7 +125,7 @@ class PackagedModel:
                 raise OSError
         return self._process
 
-    async def _end(self) -> None:
+    async def _stop(self) -> None:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()

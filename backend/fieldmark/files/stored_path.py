@@ -13,15 +13,15 @@ from fieldmark.errors import Invalid
 MAX_NAME_BYTES = 255
 _MAX_STORED_NAME = 120
 _MAX_SUFFIX_BYTES = 20
-_NAMELESS = "document"
+_DEFAULT_NAME = "document"
 
 # A key of Supabase Storage may have ASCII letters, digits and _ / ! - . * ' ( ) space & $ @ = ; : + , ?
 # (`isValidKey` in its src/storage/limits.ts). Of these, the ones that need no quoting in a URL or a header.
 _NOT_STORABLE = re.compile(r"[^A-Za-z0-9.()_-]+")
 
-_CONTROL = {"Cc", "Cs", "Zl", "Zp"}
-_UNSEEN = {"Zs", "Cf"}
-_DIRECTION = {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
+_CONTROL_CATEGORIES = {"Cc", "Cs", "Zl", "Zp"}
+_INVISIBLE_CATEGORIES = {"Zs", "Cf"}
+_DIRECTION_CONTROLS = {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ def stored_path(org_id: UUID, document_id: UUID, filename: str) -> StoredPath:
     Characters of `filename` that are not accepted are replaced: "März 1.pdf" becomes "Marz_1.pdf". The unchanged
     filename is stored in `documents.filename`.
     """
-    suffix, stem = _split(_storable(filename))
+    suffix, stem = _split_suffix(_to_storable(filename))
     stem = stem[: _MAX_STORED_NAME - len(suffix)].strip("_.")
-    return StoredPath(org_id, document_id, (stem or _NAMELESS) + suffix)
+    return StoredPath(org_id, document_id, (stem or _DEFAULT_NAME) + suffix)
 
 
 def safe_name(filename: str) -> str:
@@ -67,10 +67,10 @@ def safe_name(filename: str) -> str:
     Separators, control characters, lone surrogates and bidirectional controls become `_`; other Unicode stays. The
     result has 1 to 255 bytes of UTF-8 and does not consist of dots only. A long name is cut before its suffix.
     """
-    cleaned = "".join("_" if _unsafe(character) else character for character in filename).strip()
-    if all(c == "." or unicodedata.category(c) in _UNSEEN for c in cleaned):
-        return _NAMELESS
-    suffix, stem = _split(cleaned)
+    cleaned = "".join("_" if _is_unsafe(character) else character for character in filename).strip()
+    if all(c == "." or unicodedata.category(c) in _INVISIBLE_CATEGORIES for c in cleaned):
+        return _DEFAULT_NAME
+    suffix, stem = _split_suffix(cleaned)
     room = MAX_NAME_BYTES - len(suffix.encode())
     return stem.encode()[:room].decode(errors="ignore") + suffix
 
@@ -89,8 +89,8 @@ def _uuid(text: str) -> UUID:
 def _check_name(name: str) -> None:
     if not name.strip("."):
         raise Invalid("The name in a stored path is empty or made of dots alone.")
-    # Lone surrogates cannot be encoded, so they are looked for before the length is.
-    if any(_unsafe(character) for character in name):
+    # Check for lone surrogates before encoding to measure the length.
+    if any(_is_unsafe(character) for character in name):
         raise Invalid("The name in a stored path contains a separator or a control character.")
     # A client may decode percent signs before it sends a path: "..%2F" would then name another object.
     if "%" in name:
@@ -99,20 +99,20 @@ def _check_name(name: str) -> None:
         raise Invalid(f"The name in a stored path is longer than {MAX_NAME_BYTES} bytes.")
 
 
-def _unsafe(character: str) -> bool:
+def _is_unsafe(character: str) -> bool:
     return (
         character in "/\\"
-        or unicodedata.category(character) in _CONTROL
-        or unicodedata.bidirectional(character) in _DIRECTION
+        or unicodedata.category(character) in _CONTROL_CATEGORIES
+        or unicodedata.bidirectional(character) in _DIRECTION_CONTROLS
     )
 
 
-def _storable(filename: str) -> str:
+def _to_storable(filename: str) -> str:
     plain = "".join(c for c in unicodedata.normalize("NFKD", filename) if not unicodedata.combining(c))
     return _NOT_STORABLE.sub("_", plain)
 
 
-def _split(name: str) -> tuple[str, str]:
+def _split_suffix(name: str) -> tuple[str, str]:
     """Return the suffix (".pdf", or "" if it is missing, too long or not alphanumeric) and the name without it."""
     suffix = PurePosixPath(name).suffix
     if not suffix[1:].isalnum() or len(suffix.encode()) > _MAX_SUFFIX_BYTES:

@@ -49,10 +49,12 @@ class SupabaseFiles:
         where = parse_stored_path(path)
         with await asyncio.to_thread(source.open, "rb") as content:
             form = {"files": {"file": (where.name, content, "application/octet-stream")}}
-            async with self._answer("POST", self._at(where), headers={"x-upsert": "false"}, **form) as response:
-                stored = await _json(response)
+            async with self._request(
+                "POST", self._object_path(where), headers={"x-upsert": "false"}, **form
+            ) as response:
+                stored = await _parse_json(response)
         if not isinstance(stored, dict) or "Key" not in stored:
-            raise _not_storage()
+            raise _not_storage_error()
 
     @asynccontextmanager
     async def local(self, path: str) -> AsyncGenerator[Path]:
@@ -66,26 +68,28 @@ class SupabaseFiles:
         """Return the original's size in bytes, or None if there is no original."""
         where = parse_stored_path(path)
         try:
-            async with self._answer("GET", f"info/{self._at(where)}") as response:
-                info = await _json(response)
+            async with self._request("GET", f"info/{self._object_path(where)}") as response:
+                info = await _parse_json(response)
         except NotFound:
             return None
         size = info.get("size", "none") if isinstance(info, dict) else "none"
-        if size is not None and not isinstance(size, int):  # null while the upload is under way
-            raise _not_storage()
+        if size is not None and not isinstance(size, int):  # null during the upload
+            raise _not_storage_error()
         return size
 
     async def remove(self, path: str) -> None:
         """Remove the original if it exists."""
         where = parse_stored_path(path)
         self._downloads.remove(str(where))
-        async with self._answer("DELETE", self._bucket, json={"prefixes": [str(where)]}):
+        async with self._request("DELETE", self._bucket, json={"prefixes": [str(where)]}):
             pass
 
     async def _download(self, where: StoredPath, target: Path) -> None:
-        async with self._answer("GET", self._at(where)) as response:
+        async with self._request("GET", self._object_path(where)) as response:
             if response.headers.get("Content-Encoding", "identity") != "identity":
-                raise Unavailable("Supabase Storage answered in an encoding that was not asked for.")
+                raise Unavailable(
+                    "Supabase Storage sent an unsupported content encoding. Check the proxy in front of it."
+                )
             received = 0
             with await asyncio.to_thread(target.open, "xb") as file:
                 async for chunk in response.aiter_raw(_CHUNK_BYTES):
@@ -94,11 +98,11 @@ class SupabaseFiles:
                         raise TooLarge(f"The original is larger than {self._max_bytes:,} bytes.")
                     await asyncio.to_thread(file.write, chunk)
 
-    def _at(self, where: StoredPath) -> str:
+    def _object_path(self, where: StoredPath) -> str:
         return f"{self._bucket}/{quote(str(where))}"
 
     @asynccontextmanager
-    async def _answer(
+    async def _request(
         self, method: str, path: str, headers: dict[str, str] | None = None, **body: Any
     ) -> AsyncGenerator[httpx.Response]:
         """Send a request to Storage and yield the response before its body is read. Raise our error for its status."""
@@ -121,7 +125,7 @@ class SupabaseFiles:
         return httpx.create_ssl_context()
 
 
-async def _json(response: httpx.Response) -> JsonValue:
+async def _parse_json(response: httpx.Response) -> JsonValue:
     body = b""
     async for chunk in response.aiter_raw():
         body += chunk
@@ -136,7 +140,7 @@ async def _json(response: httpx.Response) -> JsonValue:
 async def _response_error(response: httpx.Response) -> FieldmarkError:
     """Return the error for a response. The status is in its body: the HTTP status may be 400 for all errors."""
     status, code = str(response.status_code), ""
-    problem = await _json(response)
+    problem = await _parse_json(response)
     if isinstance(problem, dict):
         status = str(problem.get("statusCode", status))
         code = str(problem.get("error", problem.get("code", "")))
@@ -144,16 +148,16 @@ async def _response_error(response: httpx.Response) -> FieldmarkError:
         case ("404", "Bucket not found" | "NoSuchBucket"):
             return Unavailable("Supabase Storage has no such bucket: apply the migrations, which create it.")
         case ("404", _):
-            return NotFound("The original of this document does not exist any more.")
+            return NotFound("The original of this document no longer exists.")
         case ("409", _):
             return Conflict("An original already exists at this path. Originals are never replaced.")
         case ("413", _):
             return TooLarge("The file is larger than Supabase Storage accepts.")
         case ("401" | "403", _):
-            return Unavailable("Supabase Storage refuses the service: check SUPABASE_SECRET_KEY.")
+            return Unavailable("Supabase Storage refused the secret key. Check SUPABASE_SECRET_KEY.")
         case _:
             return Unavailable(f"Supabase Storage failed with status {status[:3]}. Try again.")
 
 
-def _not_storage() -> Unavailable:
+def _not_storage_error() -> Unavailable:
     return Unavailable("The response is not from Supabase Storage. Check SUPABASE_URL.")

@@ -25,7 +25,7 @@ from fieldmark.grounding.word_index import MAX_MATCHES, WordIndex
 _MAX_QUOTE_MATCHES: Final = 100  # matches of one quote that are checked for an answer
 _SENTENCE_ENDS: Final = (".", ":", ";", "?", "!")  # of a sentence or a form's question
 _MAX_WORDS_TO_ANSWER: Final = 8  # words after a quote in which its answer is searched
-_OPPOSITE_SIGN_CERTAINTY: Final = 0.6  # of -75 for a debit of 75
+_OPPOSITE_SIGN_CERTAINTY: Final = 0.6  # of a match with the opposite sign, such as -75 for a debit of 75
 _DEDUCTIONS: Final = """
 credit credits debit debits deduction deductions discount discounts expense expenses fee fees loss losses payment
 payments rebate rebates refund refunds withdrawal withdrawals withheld withholding abzug abzuge belastung gebuhr
@@ -36,8 +36,8 @@ _PARTIAL_CERTAINTY: Final = 0.6  # of a match that is part of something longer
 _RATING = re.compile(r"[A-Za-z]{1,3}\d?")
 _HOUSE_NUMBER = re.compile(r"[^\W\d_].*[^\W\d_.]\.? \d{1,4}", re.DOTALL)
 _HOUSE_LETTER = re.compile(r"[a-h][,.;]?")
-_MAX_FORM_WORDS: Final = 60  # on a line before and after a quote; longer lines are not checked for boxes
-_MAX_BOX_WORDS: Final = 3  # before a quote: `[ x ]`
+_MAX_FORM_WORDS: Final = 60  # on the line of a quote; longer lines are not checked for boxes
+_MAX_BOX_WORDS: Final = 3  # words of a box before a quote: `[ x ]`
 
 
 class CandidateFinder:
@@ -49,13 +49,15 @@ class CandidateFinder:
         self._found: dict[tuple[type, object], Candidates | None] = {}
 
     def find(self, value: JsonValue, claim: Claim, label: Sequence[str | int] = ()) -> Candidates | None:
-        """Return the candidates for a scalar, or None. A boolean is not printed itself: its candidates are those of its
-        quote, unless the page contradicts it there. The label (a path) may name a deduction, whose printed minus isn't
-        part of the value: a debit of 75 is also found at -75, with less certainty."""
+        """Return the candidates for a scalar, or None. The candidates for a boolean are those of its quote, unless the
+        page contradicts the value there. `label` is the path of the value. If it names a deduction, a debit of 75 is
+        also found at -75, with less certainty."""
         if isinstance(value, bool):
             found = self._text_search.find_quote(claim.quote, claim.page) if claim.quote else None
             spans = (
-                [span for span in found.spans[:_MAX_QUOTE_MATCHES] if self._quote_answers(span, value)] if found else []
+                [span for span in found.spans[:_MAX_QUOTE_MATCHES] if self._quote_confirms(span, value)]
+                if found
+                else []
             )
             return Candidates("quote", spans, claim.quote or "") if spans else None
         if not isinstance(value, (str, int, float)) or value == "":
@@ -96,8 +98,7 @@ class CandidateFinder:
             return False
         return is_end or not following.isalpha() or index.folded[last + 2][:1].isdigit()
 
-    def _quote_answers(self, span: Span, value: bool) -> bool:
-        """Return whether a quote says yes (or no), with the negations and answers on its line or below it."""
+    def _quote_confirms(self, span: Span, value: bool) -> bool:
         index, own = self._index, sorted(span.word_indexes())
         options = self._options_around(own)
         if any(yes_no.is_box(index.folded[at]) for at in options):  # `☐ Yes ☒ No` means no, whichever part is quoted
@@ -114,7 +115,6 @@ class CandidateFinder:
         return yes_no.is_evidence(value, quote, around, yes_no.is_denied(*self._sentence_around(own)))
 
     def _box_after(self, word: int) -> list[str]:
-        """Return the folded words of the box directly after a word on its line."""
         index, line = self._index, self._index.line_of(word)
         end = word
         while end - word < _MAX_BOX_WORDS and end + 1 < len(index.words) and index.line_of(end + 1) == line:
@@ -124,7 +124,7 @@ class CandidateFinder:
         return index.folded[word + 1 : end + 1]
 
     def _is_ticked(self, quote: Sequence[int]) -> set[bool]:
-        """Return whether the form item of a quote is ticked, as `yes_no.item_is_ticked` does."""
+        """Return {True} if the form item of a quote is ticked, {False} if not; empty or both if unclear."""
         index, first, last = self._index, quote[0], quote[-1]
         line = index.line_of(first)
         start, end = max(0, first - _MAX_FORM_WORDS), min(len(index.words), last + 1 + _MAX_FORM_WORDS)
@@ -132,7 +132,7 @@ class CandidateFinder:
         if index.line_of(last) != line or (own[0] == start > 0) or own[-1] == end - 1 < len(index.words) - 1:
             return set()
         words = [index.words[at][0] if len(index.words[at][0]) == 1 else index.folded[at] for at in own]
-        return yes_no.item_is_ticked(words, first - own[0], last - own[0])
+        return yes_no.item_states(words, first - own[0], last - own[0])
 
     def _options_around(self, quote: Sequence[int]) -> Sequence[int]:
         """Return the answers and boxes around a quote that is itself an answer; for any other quote, nothing."""
@@ -184,7 +184,6 @@ class CandidateFinder:
         return first
 
     def _last_answer(self, word: int) -> int:
-        """Return the index of the last answer after a word on its line, or of the word itself."""
         index = self._index
         last, line = word, index.line_of(word)
         while last - word < _MAX_WORDS_TO_ANSWER and last + 1 < len(index.words) and index.line_of(last + 1) == line:
@@ -216,23 +215,22 @@ class CandidateFinder:
 
     def _most_certain(self, match: Match, found: Sequence[Number], text: str) -> Candidates | None:
         certainty = max((number.certainty for number in found), default=1.0)
-        spans = [self._span(number) for number in found if number.certainty == certainty]
+        spans = [self._span_of_number(number) for number in found if number.certainty == certainty]
         return Candidates(match, spans, text, certainty=certainty) if spans else None
 
     def _find_numbers(self, names: Sequence[str], as_printed: bool = False) -> list[Number]:
         found = {number for name in names for number in self._index.numbers.find(name, MAX_MATCHES, as_printed)}
         return sorted((number for number in found if not self._may_be_millions(number)), key=lambda number: number[:2])
 
-    def _span(self, number: Number) -> Span:
+    def _span_of_number(self, number: Number) -> Span:
         return self._index.folded_stream.span(number.start, number.end)
 
     def _may_be_millions(self, number: Number) -> bool:
-        """Return whether the unit of a number is an upper-case M, which may mean millions and not metres."""
         printed = self._last_words(number) if number.unit == "m" else ""
         return "M" in printed and "m" not in printed
 
     def _last_words(self, number: Number) -> str:
-        last = self._span(number).word_indexes()[-1]
+        last = self._span_of_number(number).word_indexes()[-1]
         return " ".join(word[0] for word in self._index.words[last : last + 2])
 
     def _find_text(self, value: str) -> Candidates | None:
@@ -267,7 +265,7 @@ class CandidateFinder:
         found = [number for number in found if not number.is_limit]  # a value that is a limit has `<5` in its text
         match: Match = "number"
         if value.currency is not None or value.unit is not None:
-            agreements = {number: self._agreement(text, value, number) for number in found}
+            agreements = {number: self._currency_agreement(text, value, number) for number in found}
             found = [number for number in found if agreements[number] is Agreement.SAME]
             if not found:
                 match = "symbol"
@@ -282,7 +280,7 @@ class CandidateFinder:
             return Candidates("normalised", spans, text) if spans else None
         if written:
             # The text may include a currency: RM9.00. With another point or sign it is a different number.
-            tight, on = folded.replace(" ", ""), {self._span(number).last for number in found}
+            tight, on = folded.replace(" ", ""), {self._span_of_number(number).last for number in found}
             exactly = [
                 span
                 for span in written.spans
@@ -294,17 +292,17 @@ class CandidateFinder:
                 return Candidates("normalised", exactly, text, certainty=certainty)
         return printings
 
-    def _agreement(self, text: str, value: Number, printed: Number) -> Agreement:
+    def _currency_agreement(self, text: str, value: Number, printed: Number) -> Agreement:
         """Compare the currency or unit of a value with that of a printed number. A number printed without either takes
         the only currency on its page, or the unit of a column heading there."""
         index = self._index
-        page = index.page_of[self._span(printed).first_word]
+        page = index.page_of[self._span_of_number(printed).first_word]
         if value.unit is not None:
             if printed.unit is None and printed.currency is None:
                 is_in_head = units.is_column_unit(value.unit, index.page_text(page))
                 return Agreement.SAME if is_in_head else Agreement.NONE
             own = text.rstrip("0123456789 .,")[-len(value.unit) :]
-            is_cased = value.unit in units.CASED and own not in self._last_words(printed)  # mW and MW
+            is_cased = value.unit in units.CASE_SENSITIVE_UNITS and own not in self._last_words(printed)  # mW and MW
             return Agreement.SAME if printed.unit == value.unit and not is_cased else Agreement.NONE
         currency = value.currency or frozenset()
         if printed.unit is not None and printed.currency is None and (codes := units.codes_of(printed.unit)):

@@ -30,7 +30,7 @@ _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]
 _MAX_BELOW = 3.0
 
 # Keyed by page: (weakness, index of the first word, index of the last, box). The path's whole last key has weakness 0.
-_LabelHits: TypeAlias = Mapping[int, Sequence[tuple[int, int, int, Word]]]
+_LabelMatches: TypeAlias = Mapping[int, Sequence[tuple[int, int, int, Word]]]
 
 
 class RankedSpan(NamedTuple):
@@ -50,7 +50,7 @@ class CandidateRanker:
     def __init__(self, index: WordIndex, text_search: TextSearch) -> None:
         self._index = index
         self._text_search = text_search
-        self._label_hits: dict[tuple[tuple[str, ...], ...], _LabelHits] = {}
+        self._label_hits: dict[tuple[tuple[str, ...], ...], _LabelMatches] = {}
 
     def best(self, spans: Sequence[Span], label: Sequence[str | int], claim: Claim) -> Span:
         """Return the most likely of a value's spans; of equally likely ones the first."""
@@ -59,7 +59,8 @@ class CandidateRanker:
         return self.most_likely([(one[:4], one.span) for one in self.rank(spans, label, claim)])
 
     def most_likely(self, keyed: Sequence[tuple[tuple[Any, ...], Span]]) -> Span:
-        """Return the span with the smallest key; of equal ones, the first that is not next to letters, as `3m` is."""
+        """Return the span with the smallest key. Of equal keys, return the first that does not touch letters, as `3m`
+        does."""
         least = min(key for key, _ in keyed)
         equal = [span for key, span in keyed if key == least]
         return next((span for span in equal[:_MAX_EQUAL] if not _is_next_to_letters(span)), equal[0])
@@ -142,7 +143,7 @@ class CandidateRanker:
                         best[number] = key
         return best
 
-    def _find_labels(self, names: Sequence[tuple[str, ...]]) -> _LabelHits:
+    def _find_labels(self, names: Sequence[tuple[str, ...]]) -> _LabelMatches:
         key = tuple(names)
         if key not in self._label_hits:
             index = self._index

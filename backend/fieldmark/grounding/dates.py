@@ -94,8 +94,8 @@ _NAMED: Final[frozenset[Order]] = frozenset({""})
 _DAY_FIRST_ORDER: Final[frozenset[Order]] = frozenset({"dmy"})
 
 _ORDINAL = r"(?:st|nd|rd|th|er|ste|de|º|°|o|a)?"
-_GAP = r"[\s\x1f.,/\-']*"
-_OF = r"(?:(?:day\s)?(?:de|del|of|di|van|the)\s)?"
+_SEPARATOR = r"[\s\x1f.,/\-']*"
+_OF_WORDS = r"(?:(?:day\s)?(?:de|del|of|di|van|the)\s)?"
 _YEAR = r"(\d{4}|\d{2})(?!\d)"
 _NUMERIC = re.compile(
     r"(\d(?<!\w\d)(?<!\d[.,:/\-']\d)\d{0,3})(?:(\s?[./\-,·]\s?)(\d{1,2})\s?[./\-,·]\s?(\d{4}|\d{1,2})"
@@ -123,7 +123,7 @@ UNUSUAL_CERTAINTY: Final = 0.6
 _AMBIGUOUS_CERTAINTY, _REFERENCE_CERTAINTY = 0.9, 0.6
 WITHOUT_YEAR_CERTAINTY: Final = 0.6
 _DAY_FIRST = re.compile(
-    rf"(\d(?<![\w.,]\d)\d?){_ORDINAL}{_GAP}{_OF}({units.any_of(MONTHS)})(?![^\W\d_]){_GAP}{_OF}{_YEAR}"
+    rf"(\d(?<![\w.,]\d)\d?){_ORDINAL}{_SEPARATOR}{_OF_WORDS}({units.any_of(MONTHS)})(?![^\W\d_]){_SEPARATOR}{_OF_WORDS}{_YEAR}"
 )
 _MONTH_FIRST = re.compile(rf"(\d(?<![\d.,]\d)\d?)(?:st|nd|rd|th)?[\s\x1f,.\-/']{{1,3}}{_YEAR}")
 # Two days of one month: `3-5 March 2024`, `10.-12.04.2026`, `Jan 1-15, 2023`. The first day shares the month and year.
@@ -132,25 +132,25 @@ _FIRST_OF_TWO = re.compile(
     r"|\.(\d\d?)\.(\d{4}|\d\d)(?![\d_]|[./\-,:]\d)|,?\s(\d{4})(?!\d))"
 )
 _MONTH_BEFORE = re.compile(r"(?<![^\W_])([^\W\d_]{3,12})[\s\x1f.\-/]{0,3}\Z")
-_YEAR_BEFORE = re.compile(rf"([12](?<!\d\d)\d{{3}}){_GAP}([^\W\d_]{{3,12}}){_GAP}(\d{{1,2}})(?![\d])")
+_YEAR_BEFORE = re.compile(rf"([12](?<!\d\d)\d{{3}}){_SEPARATOR}([^\W\d_]{{3,12}}){_SEPARATOR}(\d{{1,2}})(?![\d])")
 _EAST_ASIAN = re.compile(r"(\d(?<!\d\d)\d{3})\s?[年년]\s?(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日일]")
 _DAY_AND_MONTH = re.compile(
-    rf"(\d(?<![\w.,/\-]\d)\d?){_ORDINAL}\.?\s?{_OF}({units.any_of(MONTHS)})(?![^\W_]|\.?,?\s?\d{{4}})"
+    rf"(\d(?<![\w.,/\-]\d)\d?){_ORDINAL}\.?\s?{_OF_WORDS}({units.any_of(MONTHS)})(?![^\W_]|\.?,?\s?\d{{4}})"
 )
 _PERIOD_YEAR: Final = r"((?:19|20)\d\d)"
 _MONTH_AND_YEAR = re.compile(rf"(\d(?<![\w.,:/\-]\d)\d)\s?[./\-]\s?{_PERIOD_YEAR}(?!\w|[.,/\-]\d)")
 _MONTH_AND_SHORT_YEAR = re.compile(r"(\d(?<![\w.,:/\-]\d)\d)/(\d\d)(?![\w/]|[.,:\-]\d)")
 _YEAR_AND_MONTH = re.compile(r"([12](?<![\w.,:/\-]\d)(?:(?<=1)9|(?<=2)0)\d\d)[/\-](\d\d)(?!\w|[.,:/\-]\d)")
 _NAMED_YEAR = re.compile(r"([12](?<![\d.,:]\d)(?:(?<=1)9|(?<=2)0)\d\d|\d(?<=[-/']\d)\d)(?![^\W年년]|[.,]\d)")
-_NAME_BEFORE = re.compile(rf"(?<![^\W_])([^\W\d_]{{3,12}})[\s\x1f.,/\-']{{0,3}}{_OF}\Z")
+_NAME_BEFORE = re.compile(rf"(?<![^\W_])([^\W\d_]{{3,12}})[\s\x1f.,/\-']{{0,3}}{_OF_WORDS}\Z")
 _NAME_AFTER = re.compile(
     r"[\s\x1f./\-]{1,3}([^\W\d_]{3,12})(?![^\W_]|[\s\x1f.,/\-]{0,3}\d)|\s?[年년]\s?(\d\d?)\s?[月월](?!\s?\d)"
 )
-_DAY_BEFORE = re.compile(rf"\d{_ORDINAL}{_GAP}{_OF}\Z")
+_DAY_BEFORE = re.compile(rf"\d{_ORDINAL}{_SEPARATOR}{_OF_WORDS}\Z")
 _QUARTER = (
     r"(?:q\s?([1-4])|([1-4])(?:\.|st|nd|rd|th|er|e|eme|º|°|o)?\s?(?:q|quarter|quartal|kwartaal|trimestre|trim)\.?)"
 )
-_QUARTER_BEFORE = re.compile(rf"(?<![^\W_]){_QUARTER}[\s\x1f/\-']{{0,3}}{_OF}\Z")
+_QUARTER_BEFORE = re.compile(rf"(?<![^\W_]){_QUARTER}[\s\x1f/\-']{{0,3}}{_OF_WORDS}\Z")
 _QUARTER_AFTER = re.compile(rf"[\s\x1f./\-]{{0,3}}{_QUARTER}(?![^\W_])")
 _DAY_ALONE = re.compile(r"(\d(?<![\d.,]\d)\d?)(?:st|nd|rd|th)?(?![^\W_]|[.:,/\-]\d|,?\s\d{4})")
 _TWO_NUMBERS = re.compile(r"(\d(?<![\w.,:/\-]\d)\d)/(\d\d)(?![\w/]|[.:,\-]\d)")
@@ -186,8 +186,8 @@ class PrintedDate(NamedTuple):
     end: int
     days: tuple[Day, ...]
     orders: Mapping[Day, frozenset[Order]]
-    is_reference: bool = False  # by the word before it: it may not be a date
-    is_dotted: bool = False  # with dots, the month never comes first
+    is_reference: bool = False  # after a word such as "Ref": it may be a reference number
+    is_dotted: bool = False  # with dots, the day usually comes first
 
 
 class DateAndTime(NamedTuple):

@@ -143,7 +143,6 @@ class _PageIndex:
 
 
 def _holds_value(location: Location | None) -> bool:
-    """Return whether the value itself is at the location, and not only its quote."""
     return location is not None and location.match != "quote"
 
 
@@ -151,7 +150,7 @@ def _needs_xml(finding: Finding) -> bool:
     return finding.state != "blank" and not _holds_value(finding.location)
 
 
-def _better_finding(one: Finding, other: Finding) -> Finding:
-    if not _needs_xml(one):
-        return one
-    return other if _holds_value(other.location) or one.location is None else one
+def _better_finding(first: Finding, second: Finding) -> Finding:
+    if not _needs_xml(first):
+        return first
+    return second if _holds_value(second.location) or first.location is None else first

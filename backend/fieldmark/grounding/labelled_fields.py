@@ -32,12 +32,14 @@ class Field(NamedTuple):
     page: int
 
 
-_FILE = Path(__file__).with_name("vocabulary.txt").read_text("utf-8")
-_LINES = [line.split(" | ") for line in _FILE.splitlines() if line and line[0] != "#"]
-_WORDS = [(word, name, kind, int(rank)) for name, kind, rank, words in _LINES for word in words.split(",")]
-_CURRENCIES, _DOCUMENT_TYPES = ({w: name for w, name, kind, _ in _WORDS if kind == k} for k in ("sign", "type"))
+_VOCABULARY_FILE = Path(__file__).with_name("vocabulary.txt").read_text("utf-8")
+_VOCABULARY_LINES = [line.split(" | ") for line in _VOCABULARY_FILE.splitlines() if line and line[0] != "#"]
+_VOCABULARY = [
+    (word, name, kind, int(rank)) for name, kind, rank, words in _VOCABULARY_LINES for word in words.split(",")
+]
+_CURRENCIES, _DOCUMENT_TYPES = ({w: name for w, name, kind, _ in _VOCABULARY if kind == k} for k in ("sign", "type"))
 LABELS: Labels = {}
-for _word, _field, _kind, _rank in _WORDS:
+for _word, _field, _kind, _rank in _VOCABULARY:
     if _kind not in ("sign", "type"):
         LABELS.setdefault(_word, []).append((tuple(_field.split(".")), _kind, _rank))
 _TYPE_PATTERN = re.compile(rf"\b(?:{'|'.join(f'({words})' for words in _DOCUMENT_TYPES)})\b")

@@ -26,7 +26,7 @@ _GROUPS = re.compile(r"[.,'·\s\x1f]")
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:(?P<s>[.,'·\s\x1f])\d{3})(?:(?P=s)\d{3})*")
 _LAKHS = re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}")
 _YEAR = re.compile(r"(?:19|20)\d\d")
-_CONTEXT_CHARACTERS: Final = 24  # on either side of a number that are read with it
+_CONTEXT_CHARACTERS: Final = 24  # read on either side of a number
 # Possible shifts of the decimal point: percent, per mille, thousands, lakhs, millions, crores, …
 _SHIFTS: Final = (2, 3, -3, -4, -5, -6, -7, -8, -9)
 _MAX_TOKEN_CHARACTERS: Final = 16  # of a token before a number
@@ -44,7 +44,7 @@ _SCALED = any_of(units.SCALED_CURRENCIES)
 _UNIT = any_of(units.UNIT_OF)
 _PART_OF_UNIT = any_of(("oz", "in", "inch", "inches", "min", "mins", "sec", "s"))
 
-# The token directly before a number, or before the tokens that were taken already. The last group names its kind.
+# The token directly before a number, or before the tokens already consumed. The last group names its kind.
 _BEFORE: Final = rf"""(?:
     (?P<minus>\(-\)|(?<![^\W_])(?:minus|moins|menos|meno|минус|мінус)(?=[ ])|[△▼▽⊖負负]|マイナス|(?<!\w)ー)
     |(?P<unsure>▲)                                # a loss in Japanese accounts, a rise elsewhere
@@ -56,7 +56,7 @@ _BEFORE: Final = rf"""(?:
     |(?P<money_minus>(?<![^\W_]){_CURRENCY}-)
     |(?P<money>(?<![^\W\d_]){_CURRENCY})[.:]?
     )[ ]?\Z"""
-# The token directly after a number, or after the tokens that were taken already.
+# The token directly after a number, or after the tokens already consumed.
 _AFTER: Final = rf"""[ ]?(?:
     (?P<power>[x×*·][ ]?10(?:(?P<exponent>-?(?:\^\d){{1,2}}|(?:\^|e)[-+]?\d{{1,2}})(?![\w^]|[.,]\d)
         |[\^e]|[ ]?[-+]?\d))
@@ -227,7 +227,7 @@ class NumberIndex:
         """Return the matches of a canonical value, in order. At most `limit` occurrences of its digits are checked.
 
         `as_printed` excludes values computed from a percent sign or scale. A number that may be a group of a longer
-        one, such as 250 in `1 250`, is returned only if there is no other match.
+        one, such as 250 in `1 250`, is returned only if nothing else matches.
         """
         magnitude = value.removeprefix("-")
         printed_as = {magnitude, *(_shift_point(magnitude, places) for places in _SHIFTS)}
@@ -254,7 +254,7 @@ class NumberIndex:
         body = text[start:end] if digits is None else digits
         numbers = read_number(_with_plain_spaces(text[first:start]), body, _with_plain_spaces(text[end:last])).numbers
         if any(number.values and number.values[0].startswith("-") for number in numbers):
-            numbers = self._as_remark(start, end, numbers)
+            numbers = self._numbers_in_brackets(start, end, numbers)
         if _SPACE.search(body) and "," not in body:  # it may be two numbers that are printed close together
             numbers = tuple(
                 number._replace(certainty=min(number.certainty, _EITHER_SIGN_CERTAINTY)) for number in numbers
@@ -262,7 +262,7 @@ class NumberIndex:
         shift = end - len(body)
         return [number._replace(start=start + number.start, end=shift + number.end) for number in numbers]
 
-    def _as_remark(self, start: int, end: int, numbers: tuple[Number, ...]) -> tuple[Number, ...]:
+    def _numbers_in_brackets(self, start: int, end: int, numbers: tuple[Number, ...]) -> tuple[Number, ...]:
         """Return the numbers that digits in brackets may be, the most likely first. After a word of the same cell the
         brackets are seldom a minus, as in `thirty-six (36) months`. An amount may be either: `Net loss (1,250)`."""
         text = self._text
@@ -600,7 +600,6 @@ def _is_fraction(whole: str) -> bool:
 
 
 def _is_grouped(whole: str) -> bool:
-    """Return whether digits are grouped in thousands, `1.250.000`, or in lakhs, `12,50,000`."""
     return bool(_THOUSANDS.fullmatch(whole) or _LAKHS.fullmatch(whole))
 
 

@@ -17,16 +17,15 @@ from fieldmark.grounding.locations import locate
 from fieldmark.grounding.text_stream import Span
 from fieldmark.grounding.word_index import WordIndex
 
-_MAX_RARE: Final = 400  # spans; a value with more doesn't help to choose its row's line
-_MAX_NEAR_LINE: Final = 64  # spans near the row's line that are ranked for such a value
+_MAX_RARE_SPANS: Final = 400  # spans; a value with more doesn't help to choose its row's line
+_MAX_SPANS_NEAR_LINE: Final = 64  # spans near the row's line that are ranked for such a value
 
 _Line: TypeAlias = tuple[int, int]  # (page, number of the line)
 _Leaf: TypeAlias = tuple[paths.Path, str, JsonValue]  # (path, its name, value)
 
 
 class _ListProgress:
-    """The lines and spans already used by rows of one list. The next row is expected after the line `last`. A nested
-    list starts at the line of its row."""
+    """The lines and spans already used by rows of one list. The next row is expected below the line `last`."""
 
     def __init__(self, last: _Line) -> None:
         self.lines: set[_Line] = set()
@@ -66,7 +65,7 @@ class RowGrounder:
         rare = {
             name: self._ranker.rank(candidates.spans, path, claimed[name])
             for path, name, _ in leaves
-            if (candidates := found[name]) is not None and len(candidates.spans) <= _MAX_RARE
+            if (candidates := found[name]) is not None and len(candidates.spans) <= _MAX_RARE_SPANS
         }
         line = self._best_line(list(rare.values()), progress) if progress is not None else None
         result: dict[str, Finding] = {}
@@ -131,7 +130,7 @@ class RowGrounder:
 
     def _near_line(self, spans: Sequence[Span], line: _Line) -> Sequence[Span]:
         at = bisect_left(spans, line, key=lambda span: self._index.line_of(span.first_word))
-        return spans[max(0, at - _MAX_NEAR_LINE // 2) : at + _MAX_NEAR_LINE // 2]
+        return spans[max(0, at - _MAX_SPANS_NEAR_LINE // 2) : at + _MAX_SPANS_NEAR_LINE // 2]
 
     def _distance_from_line(self, span: Span, line: _Line) -> tuple[bool, int]:
         page, number = self._index.line_of(span.first_word)

@@ -19,11 +19,11 @@ from fieldmark.grounding.units import Agreement
 from fieldmark.grounding.word_index import MAX_MATCHES, MAX_REORDERED_PAGES, MAX_TOKENS, WordIndex
 
 MAX_VALUE_CHARACTERS: Final = 20_000
-_MAX_MISSES: Final = 2_000  # rejected occurrences of one value
-_MAX_FUZZY_SEARCHES: Final = 2_000  # in one document: each takes up to milliseconds
+_MAX_MISSES: Final = 2_000  # rejected occurrences per value
+_MAX_FUZZY_SEARCHES: Final = 2_000  # per document, since each takes milliseconds
 _SIMILAR_CHARACTERS: Final = 100  # of a quote, used to find the most similar text
 
-_MAX_SHORT_CHARACTERS: Final = 3  # so short a text occurs within very many longer words
+_MAX_SHORT_CHARACTERS: Final = 3  # texts this short occur inside many longer words
 # From this many digits on, spaces and dashes between them are only formatting: IBANs, telephone numbers. A country
 # code before them counts as digits.
 _MIN_LONG_DIGITS: Final = 8
@@ -66,37 +66,41 @@ class TextSearch:
         index, found = self._index, self.find(quote)
         if found is None or page not in index.pages:
             return found
-        at = index.pages.index(page)
-        spans = [span for span in found.spans if index.page_of[span.first_word] == at]
-        return replace(found, spans=spans) if spans else self.find(quote, on=at) or found
+        page_index = index.pages.index(page)
+        spans = [span for span in found.spans if index.page_of[span.first_word] == page_index]
+        return replace(found, spans=spans) if spans else self.find(quote, page_index=page_index) or found
 
-    def find(self, value: str, on: int | None = None) -> Candidates | None:
-        """Return the candidates for a text in any reading order, or misread by OCR. `on` limits the search to one page
-        index."""
+    def find(self, value: str, page_index: int | None = None) -> Candidates | None:
+        """Return the candidates for a text in any reading order, or misread by OCR. `page_index` limits the search to
+        one page."""
         index = self._index
         text = " ".join(value.split())
-        found = self.find_in_reading_order(text) if on is None else None
+        found = self.find_in_reading_order(text) if page_index is None else None
         folded = folding.fold(text)
         needle = folding.alphanumeric(folded)
         if found or not needle:
             return found
-        if on is None and (found := self._find_currency(folded, text)):
+        if page_index is None and (found := self._find_currency(folded, text)):
             return found
         # Another order has the same words, so all of them must be printed, unless one is hyphenated.
         if "-\n" in index.folded_stream.text or all(
             folding.alphanumeric(token) in index.alphanumeric_stream.text for token in folded.split()[:MAX_TOKENS]
         ):
-            for other in index.other_reading_orders(folded) if on is None else index.reading_orders(on):
-                spans = self._occurrences(other, needle, folded)
+            for stream in (
+                index.other_reading_orders(folded) if page_index is None else index.reading_orders(page_index)
+            ):
+                spans = self._occurrences(stream, needle, folded)
                 if spans:
                     return Candidates("normalised", spans, text)
         if not fuzzy.allowed_edits(needle) or not self._fuzzy_searches_left:
             return None
         self._fuzzy_searches_left -= 1
         everywhere = chain([index.alphanumeric_stream], index.other_reading_orders(folded))
-        for one in everywhere if on is None else index.reading_orders(on):
-            hits = fuzzy.occurrences(needle, one.text, one.starts)
-            spans = [span for a, b in hits if index.is_on_one_page(span := one.span(a, b)) and self._is_from_ocr(span)]
+        for stream in everywhere if page_index is None else index.reading_orders(page_index):
+            hits = fuzzy.occurrences(needle, stream.text, stream.starts)
+            spans = [
+                span for a, b in hits if index.is_on_one_page(span := stream.span(a, b)) and self._is_from_ocr(span)
+            ]
             if spans:
                 return Candidates("fuzzy", spans[:MAX_MATCHES], text)
         return None
@@ -112,41 +116,41 @@ class TextSearch:
 
     def most_similar(self, quote: str, page: int | None) -> Candidates | None:
         """Return the span most similar to a text, or None if more than half of the text differs everywhere. Without a
-        page number, the pages that share the most words with the text are searched."""
+        page number, search the pages that share the most words with the text."""
         index = self._index
         needle = folding.fold_alphanumeric(quote[:MAX_VALUE_CHARACTERS])[:_SIMILAR_CHARACTERS]
         if not needle:
             return None
-        at = [n for n, number in enumerate(index.pages) if page is None or number == page]
-        if page is None and len(at) > MAX_REORDERED_PAGES:
-            at = index.most_likely_pages(quote, min_share=0.0) or at[:MAX_REORDERED_PAGES]
+        page_indexes = [n for n, number in enumerate(index.pages) if page is None or number == page]
+        if page is None and len(page_indexes) > MAX_REORDERED_PAGES:
+            page_indexes = index.most_likely_pages(quote, min_share=0.0) or page_indexes[:MAX_REORDERED_PAGES]
         best: tuple[float, Span] | None = None
-        for one in at:
-            words = index.words_of_page(one)
-            own = TextStream.of(
+        for page_index in page_indexes:
+            words = index.words_of_page(page_index)
+            stream = TextStream.of(
                 [index.alphanumeric[word] for word in words], range(len(words)), folding.fold_alphanumeric
             )
-            found = fuzzy.most_similar(needle, own.text, own.starts)
+            found = fuzzy.most_similar(needle, stream.text, stream.starts)
             if found and (best is None or found[0] < best[0]):
                 before = index.alphanumeric_stream.starts[words.start]
                 best = (found[0], index.alphanumeric_stream.span(before + found[1], before + found[2]))
         return Candidates("fuzzy", [best[1]], quote) if best else None
 
-    def _occurrences(self, on: TextStream, needle: str, folded: str) -> list[Span]:
+    def _occurrences(self, stream: TextStream, needle: str, folded: str) -> list[Span]:
         index = self._index
         spans: list[Span] = []
-        if len(needle) <= _MAX_SHORT_CHARACTERS and on is index.alphanumeric_stream:
+        if len(needle) <= _MAX_SHORT_CHARACTERS and stream is index.alphanumeric_stream:
             for word in index.occurrences(needle):
                 if index.alphanumeric[word] != needle:
                     continue
-                span = Span(on, word, word, 0, len(needle), word)
+                span = Span(stream, word, word, 0, len(needle), word)
                 if self._punctuation_agrees(span, folded, needle):
                     spans.append(span)
             if spans:
                 return spans
-        text, at, misses = on.text, on.text.find(needle), 0
+        text, at, misses = stream.text, stream.text.find(needle), 0
         while at >= 0 and len(spans) < MAX_MATCHES and misses < _MAX_MISSES:
-            span = on.span(at, at + len(needle))
+            span = stream.span(at, at + len(needle))
             if (
                 self._covers_whole_tokens(span)
                 and index.is_on_one_page(span)
@@ -197,7 +201,7 @@ class TextSearch:
         printed = " ".join(parts)
         if printed == folded:
             return True
-        if _plus_and_hash_endings(printed) != _plus_and_hash_endings(folded):
+        if _plus_and_hash_suffixes(printed) != _plus_and_hash_suffixes(folded):
             return False
         if bool(_RATING.search(printed)) != bool(_RATING.search(folded)):
             return False
@@ -298,7 +302,7 @@ class TextSearch:
 
 @lru_cache(maxsize=256)
 def _gaps_in_long_runs(folded: str) -> list[bool]:
-    """For each gap between two digits of a text, whether they are of one long number, as of an account or telephone."""
+    """Return for each gap between two digits whether both are part of one long number, such as an account number."""
     ends = [0] * len(folded)  # by character: the end of its long run of digits, or 0
     for run in _DIGITS.finditer(folded):
         if sum(map(str.isalnum, run[0])) >= _MIN_LONG_DIGITS:
@@ -369,6 +373,6 @@ def _marks(text: str) -> list[str]:
     return _MARKS.findall(text.replace(">=", "≥").replace("<=", "≤"))
 
 
-def _plus_and_hash_endings(text: str) -> list[str]:
+def _plus_and_hash_suffixes(text: str) -> list[str]:
     """Return the + and # after letters, as in C++, C# and B2+."""
     return re.findall(r"(?<=[^\W\d_])\d?[+#]+", text) if "+" in text or "#" in text else []

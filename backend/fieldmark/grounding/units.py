@@ -113,7 +113,7 @@ UNIT_OF: Final = {spelling: unit.split()[0] for unit in _UNITS.split(",") for sp
 _AMBIGUOUS_UNITS: Final = "a d g h in l m min s st t v w d day days tag tage pt bar ft mi"
 _AMBIGUOUS_UNIT_WORDS: Final = frozenset(_AMBIGUOUS_UNITS.split())
 # Units for which case matters: mW and MW, mb and MB.
-CASED: Final = frozenset({"mw", "mwh", "mb", "gb", "kb", "tb", "ms", "m", "t", "g"})
+CASE_SENSITIVE_UNITS: Final = frozenset({"mw", "mwh", "mb", "gb", "kb", "tb", "ms", "m", "t", "g"})
 
 # The words for a percent sign and a per mille sign.
 _PERCENT: Final = """
@@ -126,7 +126,7 @@ PERCENT_WORDS: Final = {
     **dict.fromkeys(map(fold, ("promille", "per mille", "per mil", "vom tausend", "pour mille", "промилле")), "‰"),
 }
 
-# By how many places a word after a number shifts its decimal point. None: ambiguous.
+# The number of places by which a word shifts the decimal point of the number before it. None if ambiguous.
 _SCALE_WORDS: Final[tuple[tuple[int | None, str], ...]] = (
     (3, "k tsd thsd thousand tausend mila mille duizend tusen tusind tuhat tuhatta ezer mie mii tys tis tisic ribu"),
     (3, "nghin ngan тыс тысяч тысячи тысяча тис тисяч χιλ χιλιαδες ألف آلاف אלף हज़ार हजार 천"),
@@ -145,7 +145,7 @@ _SCALE_WORDS: Final[tuple[tuple[int | None, str], ...]] = (
 SCALES: Final[Mapping[str, int | None]] = {
     fold(word): places for places, words in _SCALE_WORDS for word in words.split()
 }
-# The same for scripts without spaces, where any text may follow: `3万円`. Digits that follow make a longer number.
+# The same for scripts without spaces, where any text may follow: `3万円`. Digits after it belong to the same number.
 UNSPACED_SCALES: Final[Mapping[str, int | None]] = {
     fold(word): places
     for word, places in {

@@ -25,8 +25,8 @@ Kind: TypeAlias = Literal["number", "date"]
 Value: TypeAlias = str | int | float | None
 
 MAX_UNMAPPED: Final = 1000  # items returned at once
-_MAX_SPANS: Final = 200_000  # spans of values; text covered only by further ones is returned as unmapped
-_MAX_JSON_DIGITS: Final = 15  # that every JSON reader preserves
+_MAX_SPANS: Final = 200_000  # spans of values; text covered only by further spans is returned as unmapped
+_MAX_JSON_DIGITS: Final = 15  # digits that every JSON reader preserves
 _DIGIT = re.compile(r"\d")
 # One token: `INV/2023/03`, `20:13`, `a.b@c1`. A script without spaces ends a token.
 _TOKEN = regex.compile(
@@ -79,7 +79,7 @@ class CoveredText:
                 for word, start, end in word_parts(self._index, one, candidates.text):
                     self._ranges[word].append((start, end))
 
-    def has(self, parts: Iterable[WordPart]) -> bool:
+    def covers(self, parts: Iterable[WordPart]) -> bool:
         """Return whether a value covers any character of these."""
         return any(
             start < other_end and other_start < end
@@ -109,7 +109,7 @@ def _find_on_page(index: WordIndex, covered: CoveredText, page: int) -> list[tup
     found: list[tuple[Kind, list[WordPart], Value]] = []
     for kind, start, end, value in _numbers_and_dates(index, covered, words):
         under = _parts_between(index, start, end)
-        if under and not covered.has(under):
+        if under and not covered.covers(under):
             found.append((kind, under, value))
     found.sort(key=lambda one: one[1][0])
     return found
@@ -129,7 +129,7 @@ def _parts_between(index: WordIndex, start: int, end: int) -> list[WordPart]:
 
 def _numbers_and_dates(index: WordIndex, covered: CoveredText, words: range) -> Iterator[tuple[Kind, int, int, Value]]:
     """Yield the (kind, start, end, value) of numbers and dates in consecutive words. Offsets are in the folded text.
-    Longer ones are matched first, and matches never overlap."""
+    Longer matches come first, and matches never overlap."""
     text, starts = index.folded_stream.text, index.folded_stream.starts
     first, last = starts[words[0]], starts[words[-1]] + len(index.folded[words[-1]])
     taken: list[tuple[int, int]] = []
@@ -155,7 +155,7 @@ def _numbers_and_dates(index: WordIndex, covered: CoveredText, words: range) -> 
     groups = index.numbers.groups
     for start, end in groups[bisect_left(groups, (first, 0)) : bisect_left(groups, (last, 0))]:
         # `2 100` may be two numbers: if a value covers one, the other is still unmapped.
-        if not _overlaps_any(taken, start, end) and not covered.has(_parts_between(index, start, end)):
+        if not _overlaps_any(taken, start, end) and not covered.covers(_parts_between(index, start, end)):
             for number in index.numbers.read(start, end)[:1]:
                 yield "number", number.start, number.end, _value_of(number)
                 grouped.append((start, end))

@@ -17,13 +17,13 @@ from fieldmark.grounding import dates, layout, numbers, units
 from fieldmark.grounding.layout import Word
 from fieldmark.grounding.text_stream import Span, TextStream
 
-MAX_WORD_CHARACTERS: Final = 2_000  # of a word; longer words are not searched
-MAX_CHARACTERS: Final = 20_000_000  # of a document; later text is not searched
-MAX_MATCHES: Final = 10_000  # of one value; further ones are not counted
+MAX_WORD_CHARACTERS: Final = 2_000  # longer words are not searched
+MAX_CHARACTERS: Final = 20_000_000  # later text of a document is not searched
+MAX_MATCHES: Final = 10_000  # of one value; further matches are not counted
 MAX_REORDERED_PAGES: Final = 4  # pages that are also read in other orders for one value
 MAX_TOKENS: Final = 200  # words of one value used to choose those pages
 
-_MAX_YEARS: Final = 20  # that are tried for a date without a year
+_MAX_YEARS: Final = 20  # years that are tried for a date without a year
 _MAX_WORDS_TO_CELL_BELOW: Final = 60
 _MAX_GAP_IN_NUMBER: Final = 0.75  # in line heights
 _MAX_GAP_TO_UNIT: Final = 4.0
@@ -145,18 +145,20 @@ class WordIndex:
 
     @cached_property
     def dates(self) -> dict[dates.Day, list[tuple[int, int, float]]]:
-        """Return the (start, end, certainty) of the printed dates, keyed by each day that they may mean."""
+        """Return the (start offset, end offset, certainty) of each printed date in `folded_stream`, by the days it may
+        mean."""
         found: defaultdict[dates.Day, list[tuple[int, int, float]]] = defaultdict(list)
-        together = (
-            one for one in dates.find_dates(self.folded_stream.text) if self.are_read_together(one.start, one.end)
+        date_matches = (
+            date for date in dates.find_dates(self.folded_stream.text) if self.are_read_together(date.start, date.end)
         )
-        for one, day, certainty in dates.certainties(together):
-            found[day].append((one.start, one.end, certainty))
+        for date, day, certainty in dates.certainties(date_matches):
+            found[day].append((date.start, date.end, certainty))
         return found
 
     @cached_property
     def days_without_year(self) -> dict[dates.Day, list[tuple[int, int]]]:
-        """Return the (start, end) of the days printed without a year, for each year that is printed anywhere."""
+        """Return the (start offset, end offset) of days printed without a year, combined with each year printed
+        anywhere."""
         found: defaultdict[dates.Day, list[tuple[int, int]]] = defaultdict(list)
         years = sorted(dates.years_in(self.folded_stream.text))[:_MAX_YEARS]
         for start, end, month, day in dates.find_without_year(self.folded_stream.text) if years else ():
@@ -167,7 +169,7 @@ class WordIndex:
 
     @cached_property
     def periods(self) -> dict[dates.Period, list[tuple[int, int, float]]]:
-        """Return the (start, end, certainty) of the printed months and quarters of a year."""
+        """Return the (start offset, end offset, certainty) of each printed month or quarter of a year, by period."""
         found: defaultdict[dates.Period, list[tuple[int, int, float]]] = defaultdict(list)
         for start, end, period, certainty in dates.find_periods(self.folded_stream.text):
             if self.are_read_together(start, end):
@@ -218,20 +220,20 @@ class WordIndex:
 
     # Words, lines and pages.
 
-    def are_close(self, a: int, b: int) -> bool:
+    def are_close(self, first: int, second: int) -> bool:
         """Return whether two words are as close on one line as the groups of one number: `1 250,00`."""
-        return layout.are_adjacent(self.words[a], self.words[b], _MAX_GAP_IN_NUMBER)
+        return layout.are_adjacent(self.words[first], self.words[second], _MAX_GAP_IN_NUMBER)
 
-    def continues_below(self, a: int, b: int) -> bool:
+    def continues_below(self, first: int, second: int) -> bool:
         """Return whether a word starts the line below another word, in its column."""
-        one, other = self.words[a], self.words[b]
+        one, other = self.words[first], self.words[second]
         height = one[4] - one[2]
         is_below = 0 <= other[2] - one[4] + height / 2 <= 2 * height and other[1] < one[3]
-        return is_below and self.page_of[a] == self.page_of[b] and not layout.on_same_line(one, other)
+        return is_below and self.page_of[first] == self.page_of[second] and not layout.on_same_line(one, other)
 
-    def are_in_one_cell(self, a: int, b: int) -> bool:
+    def are_in_one_cell(self, first: int, second: int) -> bool:
         """Return whether only a space separates two words of one line."""
-        return b < len(self.words) and layout.are_adjacent(self.words[a], self.words[b], layout.CELL_GAP)
+        return second < len(self.words) and layout.are_adjacent(self.words[first], self.words[second], layout.CELL_GAP)
 
     def cell_below(self, words: Sequence[int]) -> Sequence[int]:
         """Return the words of the cell directly below some words of a line, if there is one."""

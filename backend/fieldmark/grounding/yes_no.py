@@ -25,7 +25,7 @@ cannot nothing nobody hardly
 """
 _TICKED: Final = "☑☒✓✔🗹🗸◉●■▣✅"
 _EMPTY: Final = "☐□○◯❏❑▢◻⬜▫🞎🞏⚪⭘"
-_CROSSED: Final = "✗✘❌"  # means no if others are ticked; otherwise it may be a tick itself
+_CROSSED: Final = "✗✘❌"  # means no if other boxes are ticked; otherwise it may itself be a tick
 
 _NEGATIONS: Final = frozenset(fold(_NOT).split())
 _ANSWER_WORDS: Final = {
@@ -49,8 +49,8 @@ _TOKEN = re.compile(
 
 
 def answers_in(line: str) -> set[bool]:
-    """Return what a folded line answers. `☐ yes ☒ no` gives {False}; a contradiction gives both; no answer gives an
-    empty set."""
+    """Return the answers in a folded line: {False} for `☐ yes ☒ no`. A contradiction gives both, no answer an empty
+    set."""
     tokens = list(_TOKEN.finditer(line))
     if not tokens:
         return set()
@@ -80,13 +80,13 @@ def answers_in(line: str) -> set[bool]:
     return answers or set(options.values()) or {True, False}  # none of the boxes is ticked
 
 
-def item_is_ticked(line: Sequence[str], first: int, last: int) -> set[bool]:
-    """Return whether the form item with words first..last of a line is ticked. Empty if the line has no boxes of items;
-    both values if it is unclear, or if a negation is between the box and the item.
+def item_states(line: Sequence[str], first: int, last: int) -> set[bool]:
+    """Return {True} if the form item with words first..last of a line is ticked, {False} if not.
 
-    A box belongs to the item after it if a box starts the line, and to the item before it if a box ends the line.
-    `line` is folded except for single-letter words. A lone `o` before words is an empty box, and an `x` beside it a
-    ticked one; without an `x` the `o` may be a bullet point.
+    Return an empty set if the line has no boxes for items, and both values if it is unclear or a negation is between
+    the box and the item. A box belongs to the item after it if a box starts the line, and to the item before it if a
+    box ends the line. `line` is folded except for single-letter words. A lone `o` before words is an empty box, and an
+    `x` beside it a ticked one. Without an `x`, the `o` may be a bullet point.
     """
     words = list(line)
     is_lettered = "o" in words and words[0] in ("o", "x")
@@ -121,7 +121,6 @@ def item_is_ticked(line: Sequence[str], first: int, last: int) -> set[bool]:
 
 
 def is_answer(word: str) -> bool:
-    """Return whether a folded word is a yes, a no, a box, or only punctuation."""
     bare = word.strip(":;,.")
     is_word = bare in _ANSWER_WORDS or bare in _SHORT_ANSWERS or bare in ("n/a", "n.a", "[x]", "(x)")
     return is_word or not any(character.isalnum() for character in bare)

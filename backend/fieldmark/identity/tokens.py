@@ -25,15 +25,15 @@ from fieldmark.settings import Settings
 
 _AUDIENCE = "authenticated"
 _ROLE = "authenticated"
-_REQUIRED = ["exp", "sub", "aud", "iss"]
+_REQUIRED_CLAIMS = ["exp", "sub", "aud", "iss"]
 _MAX_TOKEN = 8192
 _LEEWAY_S = 10
-_LATEST = 32_503_680_000
+_MAX_EXPIRY = 32_503_680_000
 """The year 3000. A token that expires later is treated as expiring then."""
 
 _LOCAL_ISSUER = "fieldmark"
 _LOCAL_ALGORITHM = "HS256"
-_ANOTHER_SERVERS = (
+_WRONG_SERVER_KEY = (
     "The token's signature does not match this server's key. Servers on several machines need the same "
     "FIELDMARK_HOME/keys, or Supabase Auth."
 )
@@ -41,15 +41,15 @@ _KEY_BYTES = 32
 
 _SUPABASE_ALGORITHMS = ("ES256", "RS256")
 _SHARED_ALGORITHM = "HS256"
-_WITHOUT_IT = (
+_SHARED_KEY_NOT_CONFIGURED = (
     "The token is signed with the project's shared secret (HS256). Switch the project to signing keys (in Supabase: "
     "Project Settings, JWT Keys), or set SUPABASE_JWT_SECRET to the secret."
 )
-_FORGED_SHARED = "The token's signature does not match the secret in SUPABASE_JWT_SECRET."
+_WRONG_SHARED_KEY = "The token's signature does not match the secret in SUPABASE_JWT_SECRET."
 _MAX_JWKS_BYTES = 1 << 18
 
 # ValueError: a lone surrogate in a token cannot be encoded. PyJWT raises its own errors for everything else.
-_UNREADABLE = (jwt.PyJWTError, ValueError)
+_DECODE_ERRORS = (jwt.PyJWTError, ValueError)
 
 _log = structlog.get_logger(__name__)
 
@@ -79,7 +79,7 @@ class LocalTokens:
     """
 
     def __init__(self, home: Path) -> None:
-        self._key = _own_key(home / "keys" / "tokens")
+        self._key = _load_local_key(home / "keys" / "tokens")
 
     def sign(self, user_id: UUID, lifetime: timedelta = timedelta(hours=12), email: str | None = None) -> str:
         """Return a token for a user, valid from now for `lifetime`. Raise `Invalid` if the lifetime is not positive or
@@ -104,8 +104,8 @@ class LocalTokens:
         return jwt.encode(claims, self._key, algorithm=_LOCAL_ALGORITHM)
 
     async def person_of(self, token: str) -> Person:
-        _header(token, (_LOCAL_ALGORITHM,))
-        return _person(token, self._key, _LOCAL_ALGORITHM, _LOCAL_ISSUER, forged=_ANOTHER_SERVERS)
+        _checked_header(token, (_LOCAL_ALGORITHM,))
+        return _verify(token, self._key, _LOCAL_ALGORITHM, _LOCAL_ISSUER, wrong_signature=_WRONG_SERVER_KEY)
 
 
 class SupabaseTokens:
@@ -138,18 +138,18 @@ class SupabaseTokens:
         self._fetching: asyncio.Task[None] | None = None
 
     async def person_of(self, token: str) -> Person:
-        header = _header(token, (*_SUPABASE_ALGORITHMS, _SHARED_ALGORITHM), _SUPABASE_ALGORITHMS)
+        header = _checked_header(token, (*_SUPABASE_ALGORITHMS, _SHARED_ALGORITHM), _SUPABASE_ALGORITHMS)
         if header["alg"] == _SHARED_ALGORITHM:
             if self._secret is None:
-                raise Unauthenticated(_WITHOUT_IT)
-            return _person(token, self._secret, _SHARED_ALGORITHM, self._issuer, forged=_FORGED_SHARED)
+                raise Unauthenticated(_SHARED_KEY_NOT_CONFIGURED)
+            return _verify(token, self._secret, _SHARED_ALGORITHM, self._issuer, wrong_signature=_WRONG_SHARED_KEY)
         # All other headers are ignored: a key that the token contains or links to (jwk, jku, x5u) proves nothing.
         kid = header.get("kid")
         if not isinstance(kid, str):
             raise Unauthenticated("The token does not name the key that it is signed with.")
         key = await self._key(kid)
         # The algorithm comes from the key, not the token, so that a public key is never used as a shared secret.
-        return _person(token, key, key.algorithm_name, self._issuer)
+        return _verify(token, key, key.algorithm_name, self._issuer)
 
     async def _key(self, kid: str) -> jwt.PyJWK:
         key = self._keys.get(kid)
@@ -178,8 +178,8 @@ class SupabaseTokens:
     async def _replace_keys(self) -> None:
         try:
             async with asyncio.timeout(self._timeout_s):
-                published = await _get(f"{self._issuer}/.well-known/jwks.json")
-            keys = _usable(json.loads(published))
+                published = await _fetch(f"{self._issuer}/.well-known/jwks.json")
+            keys = _usable_keys(json.loads(published))
         except (httpx.HTTPError, TimeoutError, ValueError, RecursionError) as error:
             self._auth_is_away = True
             _log.warning("supabase auth gave no keys", reason=type(error).__name__)
@@ -193,7 +193,7 @@ async def published_keys(url: str, timeout_s: float = 5) -> int:
     """Return how many usable keys Supabase Auth publishes. Raise Unavailable if it does not publish a key set."""
     try:
         async with asyncio.timeout(timeout_s):
-            return len(_usable(json.loads(await _get(f"{url.rstrip('/')}/auth/v1/.well-known/jwks.json"))))
+            return len(_usable_keys(json.loads(await _fetch(f"{url.rstrip('/')}/auth/v1/.well-known/jwks.json"))))
     except (httpx.HTTPError, TimeoutError, ValueError, RecursionError) as error:
         raise Unavailable(
             f"Supabase Auth does not publish a key set at SUPABASE_URL ({type(error).__name__})."
@@ -208,25 +208,25 @@ def tokens_for(settings: Settings) -> Tokens:
     return SupabaseTokens(settings.supabase_url, secret=None if secret is None else secret.get_secret_value().encode())
 
 
-def _header(token: str, algorithms: tuple[str, ...], recommended: tuple[str, ...] = ()) -> dict[str, Any]:
+def _checked_header(token: str, algorithms: tuple[str, ...], recommended: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the header of a token signed with one of the algorithms. An error names the `recommended` ones."""
     if len(token) > _MAX_TOKEN:
         raise Unauthenticated(f"The token is longer than {_MAX_TOKEN} characters.")
     try:
         header = jwt.get_unverified_header(token)
-    except _UNREADABLE:
+    except _DECODE_ERRORS:
         raise Unauthenticated("The bearer token is not a signed token (JWT).") from None
     if header.get("alg") not in algorithms:
         raise Unauthenticated(f"The token is not signed with {' or '.join(recommended or algorithms)}.")
     return header
 
 
-def _person(
+def _verify(
     token: str,
     key: jwt.PyJWK | bytes,
     algorithm: str,
     issuer: str,
-    forged: str = "The token's signature does not match the key that it names.",
+    wrong_signature: str = "The token's signature does not match the key that it names.",
 ) -> Person:
     try:
         claims = jwt.decode(
@@ -236,24 +236,24 @@ def _person(
             audience=_AUDIENCE,
             issuer=issuer,
             leeway=_LEEWAY_S,
-            options={"require": _REQUIRED},
+            options={"require": _REQUIRED_CLAIMS},
         )
     except (jwt.InvalidSignatureError, jwt.InvalidAlgorithmError):
-        raise Unauthenticated(forged) from None
-    except _UNREADABLE as error:
-        raise Unauthenticated(_reason(error)) from None
+        raise Unauthenticated(wrong_signature) from None
+    except _DECODE_ERRORS as error:
+        raise Unauthenticated(_refusal_message(error)) from None
     if claims.get("role") != _ROLE:
         raise Unauthenticated("The token does not belong to a signed-in user.")
     subject = claims["sub"]
     email = claims.get("email")
     try:
-        until = datetime.fromtimestamp(min(claims["exp"], _LATEST), UTC)
+        until = datetime.fromtimestamp(min(claims["exp"], _MAX_EXPIRY), UTC)
         return Person(UUID(subject), email if isinstance(email, str) and email else None, until)
     except (ValueError, AttributeError, TypeError):
         raise Unauthenticated("The token does not name a user by a UUID.") from None
 
 
-def _reason(error: BaseException) -> str:
+def _refusal_message(error: BaseException) -> str:
     match error:
         case jwt.ExpiredSignatureError():
             return "The token has expired: sign in again."
@@ -269,12 +269,12 @@ def _reason(error: BaseException) -> str:
             return "The token's content cannot be read."
 
 
-def _own_key(path: Path) -> bytes:
+def _load_local_key(path: Path) -> bytes:
     try:
         path.parent.parent.mkdir(parents=True, exist_ok=True)
         path.parent.mkdir(mode=0o700, exist_ok=True)
         if not path.exists():
-            _make_key(path)
+            _create_local_key(path)
         opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(opened, "rb") as file:
             mode = os.fstat(opened).st_mode
@@ -290,13 +290,13 @@ def _own_key(path: Path) -> bytes:
     return key
 
 
-def _make_key(path: Path) -> None:
-    made, name = tempfile.mkstemp(dir=path.parent)  # mode 0600
+def _create_local_key(path: Path) -> None:
+    descriptor, name = tempfile.mkstemp(dir=path.parent)  # mode 0600
     try:
-        with os.fdopen(made, "wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(secrets.token_bytes(_KEY_BYTES))
             file.flush()
-            os.fsync(made)
+            os.fsync(descriptor)
         # If several processes start at once, the first link wins, and all processes read its key.
         with suppress(FileExistsError):
             path.hardlink_to(name)
@@ -304,7 +304,7 @@ def _make_key(path: Path) -> None:
         Path(name).unlink()
 
 
-async def _get(url: str) -> bytes:
+async def _fetch(url: str) -> bytes:
     body = bytearray()
     async with httpx.AsyncClient(follow_redirects=False) as session, session.stream("GET", url) as response:
         response.raise_for_status()
@@ -315,7 +315,7 @@ async def _get(url: str) -> bytes:
     return bytes(body)
 
 
-def _usable(key_set: object) -> dict[str, jwt.PyJWK]:
+def _usable_keys(key_set: object) -> dict[str, jwt.PyJWK]:
     """Return the keys of a JWKS that can verify tokens, by key id."""
     published: object = cast("dict[str, object]", key_set).get("keys") if isinstance(key_set, dict) else None
     if not isinstance(published, list):

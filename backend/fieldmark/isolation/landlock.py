@@ -19,14 +19,14 @@ from pathlib import Path
 SCOPES_SIGNALS = 6
 """The first Landlock version in which a confined process cannot signal processes outside its sandbox."""
 
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every architecture of ours
-_ASK_VERSION, _PATH_BENEATH = 1, 1
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every supported architecture
+_QUERY_VERSION, _PATH_BENEATH = 1, 1
 _PR_SET_NO_NEW_PRIVS = 38
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL = (1 << bit for bit in (0, 1, 2, 3, 14, 15))
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
-_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
-_ALL_OF_VERSION = {1: 13, 2: 14, 3: 15, 4: 15}  # how many rights on files there are; 16 from version 5 on
+_FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
+_RIGHT_COUNTS = {1: 13, 2: 14, 3: 15, 4: 15}  # number of file rights by version; 16 from version 5 on
 _BIND, _CONNECT = 1, 2
 _SCOPED_SOCKETS, _SCOPED_SIGNALS = 1, 2
 
@@ -39,7 +39,7 @@ def version() -> int:
     """Return the Landlock version of this machine. 0 if the kernel or container does not support it."""
     if sys.platform != "linux":
         return 0
-    return max(0, _libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION)))
+    return max(0, _libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_QUERY_VERSION)))
 
 
 def confine(readable: Sequence[str] = (), writable: Sequence[str] = (), *, may_connect: bool = False) -> bool:
@@ -47,23 +47,25 @@ def confine(readable: Sequence[str] = (), writable: Sequence[str] = (), *, may_c
 
     Paths that do not exist are ignored. Return False, without any effect, if Landlock is not supported.
     """
-    offered = version()
-    if not offered:
+    abi_version = version()
+    if not abi_version:
         return False
-    everything = (1 << _ALL_OF_VERSION.get(offered, 16)) - 1
-    attributes = struct.pack("=Q", everything)
-    if offered >= 4:
+    all_rights = (1 << _RIGHT_COUNTS.get(abi_version, 16)) - 1
+    attributes = struct.pack("=Q", all_rights)
+    if abi_version >= 4:
         attributes += struct.pack("=Q", _BIND if may_connect else _BIND | _CONNECT)
-    if offered >= SCOPES_SIGNALS:
+    if abi_version >= SCOPES_SIGNALS:
         attributes += struct.pack("=Q", _SCOPED_SOCKETS | _SCOPED_SIGNALS)
-    rules = _checked(_libc().syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0)))
+    rules = _raise_if_failed(
+        _libc().syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
+    )
     try:
         for path in readable:
-            _allow(rules, path, everything & _READ)
+            _allow(rules, path, all_rights & _READ)
         for path in writable:
-            _allow(rules, path, everything)
-        _checked(_libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-        _checked(_libc().syscall(_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0)))
+            _allow(rules, path, all_rights)
+        _raise_if_failed(_libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        _raise_if_failed(_libc().syscall(_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0)))
     finally:
         os.close(rules)
     return True
@@ -76,9 +78,9 @@ def _allow(rules: int, path: str, rights: int) -> None:
         return
     try:
         if not Path(path).is_dir():
-            rights &= _OF_FILES
+            rights &= _FILE_RIGHTS
         beneath = struct.pack("=Qi", rights, descriptor)
-        _checked(
+        _raise_if_failed(
             _libc().syscall(_ADD_RULE, ctypes.c_int(rules), ctypes.c_int(_PATH_BENEATH), beneath, ctypes.c_uint32(0))
         )
     finally:
@@ -89,16 +91,16 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _checked(answer: int) -> int:
+def _raise_if_failed(answer: int) -> int:
     if answer < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return answer
 
 
-def _become(folder: str, config: str, program: str, *command: str) -> None:
+def _exec_confined(folder: str, config: str, program: str, *command: str) -> None:
     confine((*_SYSTEM, program), (*_DEVICES, folder, config), may_connect=True)
     os.execv(command[0], command)  # noqa: S606
 
 
 if __name__ == "__main__":
-    _become(*sys.argv[1:])
+    _exec_confined(*sys.argv[1:])

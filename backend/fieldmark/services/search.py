@@ -113,7 +113,7 @@ async def embed_query(embedder: Embedder | None, query: str) -> QueryEmbedding:
     if embedder is None or not (storable := _storable(query[:MAX_QUERY]).strip()):
         return NO_EMBEDDING
     try:
-        vector = await embedder.question(storable)
+        vector = await embedder.embed_question(storable)
     except Unavailable as error:
         log.warning("embedder unavailable: searched by words only", error=str(error))
         return QueryEmbedding("unavailable")

@@ -47,7 +47,7 @@ class VectorIndexer:
             ]
             for chunk in chunks
         ]
-        vectors = await self._embedder.passages(texts) if texts else []
+        vectors = await self._embedder.embed_passages(texts) if texts else []
         numbered = list(zip((chunk.number for chunk in chunks), vectors, strict=True))
         async with self._database.as_service() as conn:
             await conn.execute("set local synchronous_commit = off")  # a lost batch stays pending
@@ -58,7 +58,7 @@ class VectorIndexer:
         """Return the name that the embedder's vectors are stored under. It includes their length, which is requested
         once."""
         if self._name is None:
-            name = name_of(self._embedder, await self._embedder.question("length"))
+            name = name_of(self._embedder, await self._embedder.embed_question("length"))
             async with self._database.as_service() as conn:
                 await search_vectors.set_embedder(conn, name)
             self._name = name

@@ -28,22 +28,22 @@ def set_up_logs(level: str) -> None:
         structlog.dev.ConsoleRenderer(pad_event_to=0) if sys.stderr.isatty() else structlog.processors.JSONRenderer()
     )
     structlog.configure(
-        processors=[*shared, without_texts, shown],
+        processors=[*shared, redact_exception, shown],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=_Lines,
+        logger_factory=_StandardErrorLogger,
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.stdlib.add_logger_name, _redact_library_event, *shared],
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, without_texts, shown],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, redact_exception, shown],
         )
     )
     logging.basicConfig(level=max(number, logging.WARNING), handlers=[handler], force=True)
 
 
-class _Lines(structlog.PrintLogger):
+class _StandardErrorLogger(structlog.PrintLogger):
     """Writes to standard error. Write errors (broken pipe, full disk) are ignored: they must not fail the caller."""
 
     def __init__(self, *_: object) -> None:
@@ -58,17 +58,17 @@ class _Lines(structlog.PrintLogger):
 
 # Libraries that log only ids, addresses and states. Others may log exceptions or messages with document text, so for
 # those only the module and line are logged.
-_DISCREET = ("opentelemetry", "procrastinate", "psycopg", "uvicorn")
+_LIBRARIES_WITHOUT_TEXTS = ("opentelemetry", "procrastinate", "psycopg", "uvicorn")
 
 
 def _redact_library_event(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
     record: logging.LogRecord = event["_record"]
-    if record.name.split(".")[0] not in _DISCREET:
+    if record.name.split(".")[0] not in _LIBRARIES_WITHOUT_TEXTS:
         event["event"] = f"{record.module}:{record.lineno}"
     return event
 
 
-def without_texts(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+def redact_exception(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
     """Add an exception's traceback to an event: types and positions, and only messages without document values."""
     error = event.pop("exc_info", None)
     if error is True:

@@ -77,8 +77,9 @@ class Metrics:
         )
         self.clis_ended = Counter(
             "fieldmark_clis_ended",
-            "Agent processes ended, by reason: run (not completed), room, idle, runs, memory, cpu, uncleared, tainted, "
-            "died, closed.",
+            "Agent processes ended, by reason: run (its run was not completed), room (replaced by another), idle, "
+            "runs, memory, cpu (a limit was reached), uncleared (its conversation could not be cleared), tainted "
+            "(activity between runs), died, closed (shutdown).",
             ("reason",),
             registry=self.registry,
         )

@@ -29,7 +29,7 @@ def span(name: str, **attributes: Attribute) -> Generator[Span]:
         return
     with tracer.start_as_current_span(
         name,
-        attributes=named(attributes),
+        attributes=prefixed_attributes(attributes),
         # An exception's message may contain a value or a DSN, so only its type is recorded.
         record_exception=False,
         set_status_on_exception=False,
@@ -37,17 +37,17 @@ def span(name: str, **attributes: Attribute) -> Generator[Span]:
         try:
             yield current
         except BaseException as error:
-            failed(current, type(error).__name__)
+            mark_failed(current, type(error).__name__)
             raise
 
 
-def failed(current: Span, why: str) -> None:
-    """Mark a span as failed. `why` is a code or a type, not a message."""
-    current.set_attribute("error.type", why)
+def mark_failed(current: Span, reason: str) -> None:
+    """Mark a span as failed. `reason` is a code or a type, not a message."""
+    current.set_attribute("error.type", reason)
     current.set_status(StatusCode.ERROR)
 
 
-def named(attributes: dict[str, Attribute]) -> dict[str, str | int | float | bool]:
+def prefixed_attributes(attributes: dict[str, Attribute]) -> dict[str, str | int | float | bool]:
     """Return the attributes with the prefix `fieldmark.`, without those that are None."""
     return {f"fieldmark.{name}": value for name, value in attributes.items() if value is not None}
 

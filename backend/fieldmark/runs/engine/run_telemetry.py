@@ -12,7 +12,7 @@ from opentelemetry.trace import Span
 from fieldmark.runs.parts import MessageDelta, MessageStarted, MessageStopped, Part, TokenCounts
 from fieldmark.stores.runs import RunRow
 from fieldmark.telemetry.metrics import TOKENS, Metrics
-from fieldmark.telemetry.traces import failed, named, span, tracer
+from fieldmark.telemetry.traces import mark_failed, prefixed_attributes, span, tracer
 
 log = structlog.get_logger()
 
@@ -78,9 +78,9 @@ class RunTelemetry:
         seconds = time.monotonic() - self._started
         self._metrics.runs.labels(self._agent, status).inc()
         self._metrics.run_seconds.labels(self._agent, status).observe(seconds)
-        self._span.set_attributes(named({"status": status, "code": code}))
+        self._span.set_attributes(prefixed_attributes({"status": status, "code": code}))
         if status in ("failed", "broken_off"):
-            failed(self._span, code or status)
+            mark_failed(self._span, code or status)
         log.info("run ended", status=status, code=code, duration_ms=round(seconds * 1000))
 
     def _end_interrupted_call(self) -> None:
@@ -110,6 +110,6 @@ class _ModelCall:
         """End the span. Return the token counts by Anthropic's names."""
         self._span.set_attributes({f"gen_ai.usage.{kind}": number for kind, number in self._tokens.items()})
         if fault is not None:
-            failed(self._span, fault)
+            mark_failed(self._span, fault)
         self._span.end()
         return self._tokens

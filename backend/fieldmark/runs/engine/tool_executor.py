@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from fieldmark.runs.engine.cli_attestation import SandboxViolation
 from fieldmark.runs.engine.permission_hook import PermissionHook, log_context, tool_label
-from fieldmark.telemetry.traces import failed, span
+from fieldmark.telemetry.traces import mark_failed, span
 from fieldmark.tools.ledger import StartedBy, ToolCall, ToolOutcome, execute
 
 
@@ -35,7 +35,7 @@ class ToolExecutor:
                 if not outcome.is_error:
                     self._hook.answer = self._hook.toolset.answer(name, arguments, outcome.data)
                 if outcome.is_error:
-                    failed(current, "tool_error")
+                    mark_failed(current, "tool_error")
                 self._hook.on_tool_outcome(tool, "failed" if outcome.is_error else "done", time.monotonic() - started)
                 return outcome
         except Exception as error:  # noqa: BLE001  raised again by check()
