@@ -81,6 +81,7 @@ CLEAN = (
     "tests/offline_model",
     "backend/fieldmark/settings.py",
     "tests/api",
+    "tests/runs",
     "tests/services",
 )
 

@@ -1,4 +1,4 @@
-"""How a run ended, for every last word that the CLI has."""
+"""The outcome of a run for each result of the CLI."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from fieldmark.runs.parts import (
 )
 
 
-def result(**differing) -> ConversationResult:
-    well = {"stop_reason": "end_turn", "text": " Done. ", "terminal_reason": "completed"}
-    return ConversationResult(**(well | differing))
+def result(**changes) -> ConversationResult:
+    success = {"stop_reason": "end_turn", "text": " Done. ", "terminal_reason": "completed"}
+    return ConversationResult(**(success | changes))
 
 
 @pytest.mark.parametrize(
-    "differing", [{}, {"stop_reason": "stop_sequence"}, {"terminal_reason": None}], ids=["end", "stop", "older"]
+    "changes", [{}, {"stop_reason": "stop_sequence"}, {"terminal_reason": None}], ids=["end", "stop", "older"]
 )
-def test_success_needs_every_sign_of_it(differing):
-    outcome = outcome_of_result(result(**differing), None)
+def test_successful_results(changes):
+    outcome = outcome_of_result(result(**changes), None)
     assert (outcome.status, outcome.answer, outcome.error, outcome.code) == ("completed", "Done.", None, None)
 
 
@@ -32,7 +32,7 @@ API_ERROR = {"is_error": True, "stop_reason": "stop_sequence", "terminal_reason"
 
 
 @pytest.mark.parametrize(
-    ("differing", "api_error", "code"),
+    ("changes", "api_error", "code"),
     [
         (API_ERROR | {"api_error_status": 400}, "invalid_request", "model_refused_request"),
         (API_ERROR | {"api_error_status": 400, "terminal_reason": "prompt_too_long"}, None, "document_too_long"),
@@ -41,7 +41,7 @@ API_ERROR = {"is_error": True, "stop_reason": "stop_sequence", "terminal_reason"
         (API_ERROR | {"api_error_status": 429}, "rate_limit", "model_busy"),
         (API_ERROR | {"api_error_status": 529}, "server_error", "model_busy"),
         (API_ERROR | {"api_error_status": 418}, None, "model_unavailable"),
-        # The CLI has been seen to say success here: the status counts.
+        # The CLI may report success here: the status decides.
         ({"api_error_status": 500}, None, "model_unavailable"),
         (API_ERROR, "server_error", "model_unreachable"),
         (API_ERROR, "max_output_tokens", "answer_too_long"),
@@ -53,8 +53,8 @@ API_ERROR = {"is_error": True, "stop_reason": "stop_sequence", "terminal_reason"
         ({"terminal_reason": "aborted_streaming"}, None, "agent_stopped"),
     ],
 )
-def test_every_other_result_is_a_failure_with_a_code(differing, api_error, code):
-    outcome = outcome_of_result(result(**differing), api_error)
+def test_every_other_result_is_a_failure_with_a_code(changes, api_error, code):
+    outcome = outcome_of_result(result(**changes), api_error)
     assert (outcome.status, outcome.code, outcome.answer) == ("failed", code, None)
     assert outcome.error
 
@@ -70,32 +70,32 @@ def test_deferred_call_awaits_approval_unless_the_cli_failed():
 
 
 def test_refused_key_ends_the_run_at_the_first_401():
-    watching = OutcomeObserver()
+    observer = OutcomeObserver()
     for status in (429, None):
-        watching.on_part(ServiceRetry(0.5, status))
+        observer.on_part(ServiceRetry(0.5, status))
     with pytest.raises(RunEnded) as ended:
-        watching.on_part(ServiceRetry(0.5, 401))
+        observer.on_part(ServiceRetry(0.5, 401))
     assert ended.value.outcome == KEY_REFUSED and KEY_REFUSED.code == "model_refused_key"
 
 
-def test_only_the_last_fault_of_the_service_is_reported():
-    failed, overcome, silent = OutcomeObserver(), OutcomeObserver(), OutcomeObserver()
+def test_only_the_last_model_api_error_is_reported():
+    failing, recovered, without_result = OutcomeObserver(), OutcomeObserver(), OutcomeObserver()
     cut_off = AssistantBlocks((TextBlock("And"),), error="max_output_tokens")
     for part in (AssistantBlocks(()), cut_off, result(is_error=True)):
-        failed.on_part(part)
+        failing.on_part(part)
     for part in (cut_off, AssistantBlocks((TextBlock("Done."),)), result()):
-        overcome.on_part(part)
-    silent.on_part(AssistantBlocks((TextBlock("Done."),)))
-    # Whether the service was reached at all is told by what came of its last answer, and by no words.
-    broken, whole, asked_again = OutcomeObserver(), OutcomeObserver(), OutcomeObserver()
-    for watching, parts in (
-        (broken, []),
-        (whole, [MessageDelta("tool_use")]),
-        (asked_again, [ServiceRetry(1, None)]),
+        recovered.on_part(part)
+    without_result.on_part(AssistantBlocks((TextBlock("Done."),)))
+    # The last message decides whether the model API was reachable.
+    interrupted, completed, retried = OutcomeObserver(), OutcomeObserver(), OutcomeObserver()
+    for observer, parts in (
+        (interrupted, []),
+        (completed, [MessageDelta("tool_use")]),
+        (retried, [ServiceRetry(1, None)]),
     ):
         for part in (MessageStarted("m", "model"), *parts, result(**API_ERROR)):
-            watching.on_part(part)
-    assert broken.outcome.code == "model_unavailable"
-    assert whole.outcome.code == asked_again.outcome.code == "model_unreachable"
-    assert (failed.outcome.code, overcome.outcome.code) == ("answer_too_long", None)
-    assert (silent.outcome.status, silent.outcome.code) == ("failed", "agent_process")
+            observer.on_part(part)
+    assert interrupted.outcome.code == "model_unavailable"
+    assert completed.outcome.code == retried.outcome.code == "model_unreachable"
+    assert (failing.outcome.code, recovered.outcome.code) == ("answer_too_long", None)
+    assert (without_result.outcome.status, without_result.outcome.code) == ("failed", "agent_process")

@@ -1,4 +1,4 @@
-"""What the model's service does wrong ends the run as failed, or is waited out; never as a success."""
+"""Faults of the model API are retried or fail the run. None becomes a success."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.anyio
 UPDATE = call("update_field", {"path": "total", "value": 1, "confidence": 1.0})
 
 
-def in_order(finished: FinishedRun) -> FinishedRun:
-    """A run that has ended, and what it leaves: one last event, an end for each beginning, and no call half done."""
+def assert_consistent(finished: FinishedRun) -> FinishedRun:
+    """Return a finished run after checking it: one last event, an end for each started call, no unfinished call."""
     state, events = finished.state, finished.events
     assert state["finished_at"] is not None and set(events[0]) == {"type", "run_id", "extraction_id"}
     last = [event for event in events if event["type"] in ("complete", "error")]
@@ -33,9 +33,9 @@ def in_order(finished: FinishedRun) -> FinishedRun:
     else:
         assert (events[-1]["code"], events[-1]["error"]) == (state["error_code"], state["error"])
         assert state["status"] == "failed"
-    begun = [event["call_id"] for event in events if event.get("status") == "running"]
-    ended = [event["call_id"] for event in events if event.get("status") in ("complete", "error")]
-    assert sorted(begun) == sorted(ended) and len(set(begun)) == len(begun)
+    started = [event["call_id"] for event in events if event.get("status") == "running"]
+    finished_calls = [event["call_id"] for event in events if event.get("status") in ("complete", "error")]
+    assert sorted(started) == sorted(finished_calls) and len(set(started)) == len(started)
     for event in events:
         if "retry" in event:
             assert set(event) == {"type", "retry", "code", "wait_s"} and event["wait_s"] >= 0
@@ -44,10 +44,10 @@ def in_order(finished: FinishedRun) -> FinishedRun:
     return finished
 
 
-@pytest.mark.real_cli("its words for what the service refuses")
-async def test_a_failure_ends_the_run(case):
+@pytest.mark.real_cli("its texts for refused requests")
+async def test_permanent_failure_ends_the_run_with_a_code(case):
     async with OfflineModel(Script([])) as model:
-        pass  # nobody listens there any more
+        pass  # the port is closed again
 
     async def unreachable(case) -> FinishedRun:
         run_id = await case.queue_run()
@@ -59,53 +59,54 @@ async def test_a_failure_ends_the_run(case):
         "document_too_long": [http_error(400, message="prompt is too long: 250000 tokens > 200000 maximum")] * 9,
         "answer_too_long": [Turn([text("And")], "max_tokens")] * 9,
     }
-    working = [(await case.another_extraction()).execute_run(Script(steps)) for steps in failures.values()]
-    none, *failed = map(in_order, await asyncio.gather(unreachable(case), *working))
+    executions = [(await case.another_extraction()).execute_run(Script(steps)) for steps in failures.values()]
+    unreachable_run, *failed = map(assert_consistent, await asyncio.gather(unreachable(case), *executions))
     assert cli_processes() == []
-    assert none.state["error_code"] == "model_unreachable"
-    assert [set(event) for event in none.events[1:-1]] == [{"type", "retry", "code", "wait_s"}] * 3
+    assert unreachable_run.state["error_code"] == "model_unreachable"
+    assert [set(event) for event in unreachable_run.events[1:-1]] == [{"type", "retry", "code", "wait_s"}] * 3
     for finished, code in zip(failed, failures, strict=True):
-        assert not [event for event in finished.events if "retry" in event]  # none of them passes by being waited for
+        assert not [event for event in finished.events if "retry" in event]  # not retried
         assert (finished.state["status"], finished.state["error_code"], finished.state["answer"]) == (
             "failed",
             code,
             None,
         )
-        # What was written before stays.
+        # Earlier writes stay.
         assert finished.case.extraction()["extracted_fields"] == ({"total": 1} if finished.ledger else {})
-        # What the CLI says of the service in the agent's name is not the agent's answer.
+        # The CLI's own text about the error is not an answer of the agent.
         assert not [event for event in finished.events if "API Error" in str(event) or "script says so" in str(event)]
 
 
 async def test_temporary_service_fault_is_retried_permanent_one_ends_the_run(case):
-    """All beside each other, because they wait before each of their three retries."""
+    # Concurrently: each of three retries waits.
     flaky = Script(
         [[UPDATE], http_error(429, retry_after=2), http_error(500), drop_connection(text("Almost")), [text("Done.")]]
     )
-    lasting = {
+    permanent = {
         "model_busy": Script([http_error(529)] * 9),
         "model_unavailable": Script([stall_connection(0.2, text("Almost"))] * 9),
     }
     recovered, *failed = await asyncio.gather(
-        case.execute_run(flaky), *[(await case.another_extraction()).execute_run(script) for script in lasting.values()]
+        case.execute_run(flaky),
+        *[(await case.another_extraction()).execute_run(script) for script in permanent.values()],
     )
-    in_order(recovered)
+    assert_consistent(recovered)
     assert (recovered.state["status"], recovered.state["answer"]) == ("completed", "Done.")
     waits = [event["wait_s"] for event in recovered.events if "retry" in event]
-    assert len(waits) == 3 and waits[0] >= 2 and case.extraction()["version"] == 1  # as long as the service asked for
+    assert len(waits) == 3 and waits[0] >= 2 and case.extraction()["version"] == 1  # the retry-after of the API
     assert tool_results(recovered.requests[-1])[0][1] is False
     assert "Almost" not in str(recovered.events)
-    assert [finished.state["error_code"] for finished in failed] == list(lasting)
-    for finished in map(in_order, failed):
+    assert [finished.state["error_code"] for finished in failed] == list(permanent)
+    for finished in map(assert_consistent, failed):
         assert finished.state["status"] == "failed" and finished.ledger == []
         assert [set(event) for event in finished.events[1:-1]] == [{"type", "retry", "code", "wait_s"}] * 3
 
 
-@pytest.mark.real_cli("what it does when a call breaks off")
+@pytest.mark.real_cli("interrupted calls")
 async def test_call_interrupted_in_mid_stream_is_retried_and_executed_once(case):
     other = call("update_field", {"path": "number", "value": "1", "confidence": 1.0})
     script = Script([drop_connection(UPDATE), [UPDATE], stall_connection(0.5, other), [other], [text("Done.")]])
-    finished = in_order(await case.execute_run(script))
+    finished = assert_consistent(await case.execute_run(script))
     assert (finished.state["status"], finished.state["answer"]) == ("completed", "Done.")
     assert len([event for event in finished.events if "retry" in event]) == 2
     assert [entry["id"] for entry in finished.ledger] == [UPDATE.id, other.id]
@@ -113,10 +114,10 @@ async def test_call_interrupted_in_mid_stream_is_retried_and_executed_once(case)
     assert written == [(["total"], UPDATE.id), (["number"], other.id)]
 
 
-@pytest.mark.real_cli("what it does when an answer falls silent behind a whole block")
+@pytest.mark.real_cli("an answer that stalls after a complete block")
 async def test_text_before_an_interrupted_stream_is_reported_once(case):
-    """The CLI keeps a block that came whole and has the model go on from there; what came in half is nothing."""
-    finished = in_order(
+    """The CLI keeps complete blocks and discards incomplete ones."""
+    finished = assert_consistent(
         await case.execute_run(Script([stall_connection(0.5, text("I write."), UPDATE), [UPDATE], [text("Done.")]]))
     )
     assert finished.state["status"] == "completed"
@@ -125,7 +126,7 @@ async def test_text_before_an_interrupted_stream_is_reported_once(case):
     assert len(case.journal()) <= 1 and {entry["id"] for entry in finished.ledger} <= {UPDATE.id}
 
 
-@pytest.mark.real_cli("it asks the fallback model")
+@pytest.mark.real_cli("the fallback model")
 async def test_fallback_model_answers_for_an_overloaded_model_and_is_charged(case):
     def answer(body):
         if body["model"] == "claude-sonnet-5":
@@ -146,7 +147,7 @@ async def test_fallback_model_answers_for_an_overloaded_model_and_is_charged(cas
     tokens = TokenUsage(charged["input_tokens"], charged["output_tokens"])
     assert charged["model"] == "claude-haiku-4-5"
     assert charged["cost_usd"] == prices.of("claude-haiku-4-5").of(tokens) != prices.of("claude-sonnet-5").of(tokens)
-    # The journal names the model that answered. A person's change has none.
+    # The journal names the answering model. A user's change has no model.
     await case.set_fields({"total": 2})
     async with case.database.as_user(case.scope) as conn:
         journal, _ = await extractions.history(conn, case.extraction_id, path=None, limit=5, before=None)

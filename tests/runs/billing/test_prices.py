@@ -1,4 +1,4 @@
-"""What a message costs: the list, the names a model goes by, and what the settings say."""
+"""Costs of messages: the price list, model names, and prices from the settings."""
 
 from __future__ import annotations
 
@@ -86,19 +86,20 @@ def test_missing_cache_prices_are_derived_from_the_input_price():
     assert parse_price("4/20/1/2/3") == Price(*map(Decimal, (4, 20, 1, 2, 3)))
 
 
-@pytest.mark.parametrize("said", ["3", "3/", "3/15/1", "a/b", "-1/2", "nan/1", "1e9/2", "3/15/1/2/3/4"])
-def test_invalid_price_setting_is_refused_at_the_start(said):
+@pytest.mark.parametrize("setting", ["3", "3/", "3/15/1", "a/b", "-1/2", "nan/1", "1e9/2", "3/15/1/2/3/4"])
+def test_invalid_price_setting_is_refused_at_the_start(setting):
     assert Settings(_env_file=None, model_price="3/15").model_price == "3/15"
-    with pytest.raises(ValidationError, match="model_price"):
-        Settings(_env_file=None, model_price=said)
+    with pytest.raises(ValidationError) as refused:
+        Settings(_env_file=None, model_price=setting)
+    assert [error["loc"] for error in refused.value.errors()] == [("model_price",)]
 
 
 def test_message_is_priced_by_the_answering_model_if_known():
     prices = Prices("claude-sonnet-5", parse_price("1/2"))
-    said, haiku = parse_price("1/2"), Prices().of("claude-haiku-4-5")
-    assert prices.of_message("claude-sonnet-5", "claude-sonnet-5-20260630") == said
+    configured, haiku = parse_price("1/2"), Prices().of("claude-haiku-4-5")
+    assert prices.of_message("claude-sonnet-5", "claude-sonnet-5-20260630") == configured
     assert prices.of_message("claude-sonnet-5", "claude-haiku-4-5-20251001") == haiku
-    assert prices.of_message("claude-sonnet-5", "who-knows") == said
+    assert prices.of_message("claude-sonnet-5", "who-knows") == configured
     assert prices.of_message("sonnet", "claude-haiku-4-5") == haiku
     assert prices.of_message("sonnet", "who-knows") is None
     assert prices.are_known("claude-sonnet-5") and not prices.are_known("sonnet")

@@ -1,4 +1,4 @@
-"""What a CLI is tied to: in a run all goes to that run, in its context; between two nothing goes anywhere."""
+"""Binding of a CLI to a run: its calls and entries belong to that run, and to no run in between."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from fieldmark.runs.engine.tool_executor import ToolExecutor
 
 pytestmark = pytest.mark.anyio
 
-READ = {"hook_event_name": "PreToolUse", "tool_name": "mcp__fieldmark__get_document_text", "tool_input": {}}
-WHOSE = contextvars.ContextVar("whose", default="nobody")
+READ_CALL = {"hook_event_name": "PreToolUse", "tool_name": "mcp__fieldmark__get_document_text", "tool_input": {}}
+CURRENT_RUN = contextvars.ContextVar("current_run", default="none")
 
 
-def work_of(case, context) -> RunHandlers:
+def create_handlers(case, context) -> RunHandlers:
     log = []
 
     async def before(call_id: str) -> None:
-        log.append(WHOSE.get())
+        log.append(CURRENT_RUN.get())
 
     hook = PermissionHook(EXTRACTION.create_tools(context), context, before_call=before)
     work = RunHandlers(hook, ToolExecutor(hook), ConversationStore(case.database, case.scope))
@@ -46,66 +46,75 @@ async def is_answered(answering) -> bool:
 
 
 async def test_call_between_runs_gets_no_answer(case):
-    holder = RunBinding(uuid4())
-    assert not await is_answered(holder.before_call(READ, "a", {})) and holder.tainted
-    holder.tainted = False
-    one = work_of(case, await case.context())
-    holder.attach(one.work)
-    assert decision(await holder.before_call(READ, "a", {})) == "allow"
-    assert "Acme" in (await holder.call_tool("get_document_text", "a", {})).text and not holder.tainted
-    holder.detach()
-    for ask in (lambda: holder.before_call(READ, "b", {}), lambda: holder.call_tool("get_document_text", "a", {})):
-        holder.tainted = False
-        assert not await is_answered(ask()) and holder.tainted
+    binding = RunBinding(uuid4())
+    assert not await is_answered(binding.before_call(READ_CALL, "a", {})) and binding.tainted
+    binding.tainted = False
+    one = create_handlers(case, await case.context())
+    binding.attach(one.work)
+    assert decision(await binding.before_call(READ_CALL, "a", {})) == "allow"
+    assert "Acme" in (await binding.call_tool("get_document_text", "a", {})).text and not binding.tainted
+    binding.detach()
+    for ask in (
+        lambda: binding.before_call(READ_CALL, "b", {}),
+        lambda: binding.call_tool("get_document_text", "a", {}),
+    ):
+        binding.tainted = False
+        assert not await is_answered(ask()) and binding.tainted
 
 
 async def test_call_runs_in_the_context_of_the_attached_run(case):
-    holder, seen = RunBinding(uuid4()), []
+    binding, seen = RunBinding(uuid4()), []
     for name in ("first", "second"):
-        token = WHOSE.set(name)
-        one = work_of(case, await case.context(await (await case.another_extraction()).queue_run()))
-        WHOSE.reset(token)
-        holder.attach(one.work)
-        await holder.before_call(READ, "a", {})
-        await holder.call_tool("get_document_text", "a", {})
+        token = CURRENT_RUN.set(name)
+        one = create_handlers(case, await case.context(await (await case.another_extraction()).queue_run()))
+        CURRENT_RUN.reset(token)
+        binding.attach(one.work)
+        await binding.before_call(READ_CALL, "a", {})
+        await binding.call_tool("get_document_text", "a", {})
         seen += one.log
-        holder.detach()
+        binding.detach()
     assert seen == ["first", "second"]
 
 
-def entry(word: str) -> list[dict]:
-    return [{"type": "user", "uuid": str(uuid4()), "text": word}]
+def user_entry(text: str) -> list[dict]:
+    return [{"type": "user", "uuid": str(uuid4()), "text": text}]
 
 
 async def test_only_the_runs_own_conversation_is_stored(case):
     old, new, other = uuid4(), uuid4(), uuid4()
     store = ConversationStore(case.database, case.scope)
-    holder = RunBinding(old)
-    holder.attach(work := work_of(case, await case.context()).work)
-    await holder.append({"project_key": "p", "session_id": str(old)}, entry("mine"))
+    binding = RunBinding(old)
+    binding.attach(work := create_handlers(case, await case.context()).work)
+    await binding.append({"project_key": "p", "session_id": str(old)}, user_entry("mine"))
     await work.sessions.flush()
-    holder.detach()
-    await holder.append({"project_key": "p", "session_id": str(old)}, entry("of nobody"))
-    await holder.append({"project_key": "p", "session_id": str(new)}, entry("it begins"))
-    await holder.append({"project_key": "p", "session_id": str(other)}, entry("of another"))
-    holder.start_session(new)
+    binding.detach()
+    await binding.append({"project_key": "p", "session_id": str(old)}, user_entry("between runs"))
+    await binding.append({"project_key": "p", "session_id": str(new)}, user_entry("early"))
+    await binding.append({"project_key": "p", "session_id": str(other)}, user_entry("other"))
+    binding.start_session(new)
     assert not await store.can_resume(new)
-    holder.attach(work := work_of(case, await case.context(await (await case.another_extraction()).queue_run())).work)
-    await holder.append({"project_key": "p", "session_id": str(old)}, entry("late"))
-    await holder.append({"project_key": "p", "session_id": str(new)}, entry("it goes on"))
+    binding.attach(
+        work := create_handlers(case, await case.context(await (await case.another_extraction()).queue_run())).work
+    )
+    await binding.append({"project_key": "p", "session_id": str(old)}, user_entry("late"))
+    await binding.append({"project_key": "p", "session_id": str(new)}, user_entry("later"))
     await work.sessions.flush()
 
-    async def kept(session_id) -> list[str]:
+    async def stored_texts(session_id) -> list[str]:
         found = await store.load({"project_key": "p", "session_id": str(session_id)})
         return [one["text"] for one in found or []]
 
-    assert (await kept(old), await kept(new), await kept(other)) == (["mine"], ["it begins", "it goes on"], [])
+    assert (await stored_texts(old), await stored_texts(new), await stored_texts(other)) == (
+        ["mine"],
+        ["early", "later"],
+        [],
+    )
 
 
 async def test_cli_with_too_many_entries_between_runs_is_tainted():
-    holder = RunBinding(uuid4())
-    holder.detach()
+    binding = RunBinding(uuid4())
+    binding.detach()
     for _ in range(MAX_EARLY_BATCHES + 1):
-        assert not holder.tainted
-        await holder.append({"project_key": "p", "session_id": "another"}, entry("more"))
-    assert holder.tainted
+        assert not binding.tainted
+        await binding.append({"project_key": "p", "session_id": "another"}, user_entry("more"))
+    assert binding.tainted

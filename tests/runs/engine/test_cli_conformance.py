@@ -1,4 +1,4 @@
-"""The stand-in for Claude's CLI tells what the CLI tells: the same events, ledger, transcript, requests and end."""
+"""The stand-in behaves like the CLI: same events, ledger, transcript, requests and outcome."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fieldmark.stores.runs import RunOptions
 from fieldmark.testing.script import Script, http_error, stall_connection
 from toy_agent.agent import TOY, CompareRequest
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("both are asked")]
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("compared with the stand-in")]
 
 PRICES = Prices("claude-sonnet-5", None, offline=False)
 TOTAL = call("update_field", {"path": "total", "value": 10.0, "confidence": 0.9})
@@ -35,13 +35,14 @@ DONE = [text("Done.")]
 Requests = list[Body]
 
 
-async def _work(case: ExtractionCase, answer: Any, run_id: UUID | None = None, **columns: Any) -> tuple[UUID, Requests]:
+async def _execute(
+    case: ExtractionCase, answer: Any, run_id: UUID | None = None, **columns: Any
+) -> tuple[UUID, Requests]:
     finished = await case.execute_run(answer, run_id, **columns)
     return finished.run_id, finished.requests
 
 
-async def calls_of_all_kinds(case: ExtractionCase) -> Requests:
-    """Read, write twice in one message, be refused by us and by the CLI, and say much."""
+async def make_calls_of_all_kinds(case: ExtractionCase) -> Requests:
     wrong = call("update_field", {"path": "total", "value": 10, "confidence": 7})
     steps = [
         [thinking("I read."), call("get_document_text")],
@@ -52,38 +53,38 @@ async def calls_of_all_kinds(case: ExtractionCase) -> Requests:
         [raw_call("update_field", '{"path": "total", "val')],
         [thinking("Hm. " * 500), text("Ünd so weiter … " * 500)],
     ]
-    _, requests = await _work(case, Script(steps))
+    _, requests = await _execute(case, Script(steps))
     return requests
 
 
-async def calls_that_end_the_run(case: ExtractionCase) -> Requests:
+async def complete_with_further_calls(case: ExtractionCase) -> Requests:
     end = call("complete_extraction", {"summary": "All is read."})
-    _, requests = await _work(case, Script([[TOTAL, end, NUMBER]]))
+    _, requests = await _execute(case, Script([[TOTAL, end, NUMBER]]))
     return requests
 
 
-async def all_turns_used(case: ExtractionCase) -> Requests:
-    _, requests = await _work(case, lambda body: [call("get_document_text")], max_turns=3)
+async def use_all_turns(case: ExtractionCase) -> Requests:
+    _, requests = await _execute(case, lambda body: [call("get_document_text")], max_turns=3)
     return requests
 
 
-async def a_service_that_fails_and_recovers(case: ExtractionCase) -> Requests:
+async def recover_from_api_errors(case: ExtractionCase) -> Requests:
     steps = [http_error(529), [TOTAL], stall_connection(0.3, text("Al")), http_error(500), DONE]
-    _, requests = await _work(case, Script(steps))
+    _, requests = await _execute(case, Script(steps))
     return requests
 
 
-async def a_service_that_fails_for_good(case: ExtractionCase) -> Requests:
-    await _work(case, Script([[TOTAL], *[http_error(429)] * 9]))
+async def fail_by_api_errors(case: ExtractionCase) -> Requests:
+    await _execute(case, Script([[TOTAL], *[http_error(429)] * 9]))
     return []
 
 
-async def a_request_that_is_refused(case: ExtractionCase) -> Requests:
-    await _work(case, Script([http_error(400)] * 9))
-    return []  # the CLI asks once more, without what a service may not know
+async def send_refused_request(case: ExtractionCase) -> Requests:
+    await _execute(case, Script([http_error(400)] * 9))
+    return []  # the CLI repeats the request without optional parts
 
 
-async def a_run_that_is_cancelled(case: ExtractionCase) -> Requests:
+async def cancel_run(case: ExtractionCase) -> Requests:
     asked = asyncio.Event()
 
     async def silent(body: Body) -> Any:
@@ -98,27 +99,25 @@ async def a_run_that_is_cancelled(case: ExtractionCase) -> Requests:
     await until(lambda: (asked.is_set() and "tool_result" in str(case.events(run_id))) or task.done())
     await decisions.cancel(case.database, case.scope, run_id)
     await asyncio.wait({task})
-    case.sql("delete from public.agent_sessions where org_id = %s", case.scope.org_id)  # how far it came is chance
+    case.sql("delete from public.agent_sessions where org_id = %s", case.scope.org_id)  # its length varies
     return []
 
 
-async def calls_that_a_person_decides(case: ExtractionCase) -> Requests:
-    """Two in one message are refused; then one is approved, and the next is rejected."""
+async def decide_calls(case: ExtractionCase) -> Requests:
     total, number = (call("update_field", {"path": path, "value": 1, "confidence": 0.9}) for path in "ab")
     asks = Script([[TOTAL, NUMBER], [call("get_document_text")], [total]])
-    run_id, requests = await _work(case, asks, approval="ask")
+    run_id, requests = await _execute(case, asks, approval="ask")
     for answer, decision in (
         ([number], ApprovalDecision(total.id, True)),
         (DONE, ApprovalDecision(number.id, False, reason="It is net.")),
     ):
         await decisions.decide(case.database, case.scope, run_id, decision)
-        _, more = await _work(case, lambda body, answer=answer: answer, run_id)
+        _, more = await _execute(case, lambda body, answer=answer: answer, run_id)
         requests = requests + more
     return requests
 
 
-async def messages_of_a_thread(case: ExtractionCase) -> Requests:
-    """A second message continues; a third comes past a call that waited."""
+async def send_three_thread_messages(case: ExtractionCase) -> Requests:
     note, requests, thread_id = call("note", {"text": "Once."}), [], None
     with registered(TOY):
         for message, approval, answer in (
@@ -131,39 +130,39 @@ async def messages_of_a_thread(case: ExtractionCase) -> Requests:
             )
             options = RunOptions(approval=approval)
             asked = await launch.start(case.database, case.scope, "compare", request, prices=PRICES, options=options)
-            _, more = await _work(case, answer, asked)
+            _, more = await _execute(case, answer, asked)
             thread_id, requests = case.state(asked)["thread_id"], requests + more
     return requests
 
 
-async def a_child_run(case: ExtractionCase) -> Requests:
+async def start_child_run(case: ExtractionCase) -> Requests:
     request = ChatRequest(document_id=case.document_id, message="Extract it.")
     options = RunOptions(approval="auto")
     run_id = await launch.start(case.database, case.scope, "chat", request, prices=PRICES, options=options)
-    _, before = await _work(case, lambda body: [call("run_extraction")], run_id)
+    _, before = await _execute(case, lambda body: [call("run_extraction")], run_id)
     (child,) = case.sql("select id from public.runs where parent_run_id = %s", run_id)
     end = call("complete_extraction", {"summary": "All is read."})
-    _, between = await _work(case, Script([[TOTAL, end]]), child["id"])
-    _, after = await _work(case, lambda body: DONE, run_id)
+    _, between = await _execute(case, Script([[TOTAL, end]]), child["id"])
+    _, after = await _execute(case, lambda body: DONE, run_id)
     return before + between + after
 
 
-STORIES: list[Callable[[ExtractionCase], Awaitable[Requests]]] = [
-    calls_of_all_kinds,
-    calls_that_end_the_run,
-    all_turns_used,
-    a_service_that_fails_and_recovers,
-    a_service_that_fails_for_good,
-    a_request_that_is_refused,
-    a_run_that_is_cancelled,
-    calls_that_a_person_decides,
-    messages_of_a_thread,
-    a_child_run,
+SCENARIOS: list[Callable[[ExtractionCase], Awaitable[Requests]]] = [
+    make_calls_of_all_kinds,
+    complete_with_further_calls,
+    use_all_turns,
+    recover_from_api_errors,
+    fail_by_api_errors,
+    send_refused_request,
+    cancel_run,
+    decide_calls,
+    send_three_thread_messages,
+    start_child_run,
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
-async def test_stand_in_behaves_like_the_cli(database, clone, make_user, story):
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+async def test_stand_in_behaves_like_the_cli(database, clone, make_user, scenario):
     async with AsyncExitStack() as stack:
         one, other = [
             await stack.enter_async_context(
@@ -172,14 +171,14 @@ async def test_stand_in_behaves_like_the_cli(database, clone, make_user, story):
             for _ in range(2)
         ]
         await migrate(clone.owner_url, agents=agent_rows([TOY]))
-        real = _told(one, await story(one))
+        real = _record(one, await scenario(one))
         with stand_in_cli():
-            imitated = _told(other, await story(other))
+            imitated = _record(other, await scenario(other))
     assert imitated == real
 
 
-def _told(case: ExtractionCase, requests: Requests) -> str:
-    """All that is stored of the case's runs and all that the model was sent, without what differs each time."""
+def _record(case: ExtractionCase, requests: Requests) -> str:
+    """Return what is stored of the case's runs and what the model was sent, without varying values."""
     ours = ("where org_id = %s order by", case.scope.org_id)
     runs = [row["id"] for row in case.sql(f"select id from public.runs {ours[0]} created_at", ours[1])]
     entries = case.sql(f"select entry from public.agent_sessions {ours[0]} number", ours[1])
@@ -187,31 +186,31 @@ def _told(case: ExtractionCase, requests: Requests) -> str:
     init = {
         "events": [event for run_id in runs for event in case.events(run_id)],
         "ledger": [call for run_id in runs for call in case.ledger(run_id)],
-        "runs": [_only(case.state(run_id), _OF_A_RUN) for run_id in runs],
-        "usage": [_only(row, _OF_USAGE) for row in used],
+        "runs": [_select(case.state(run_id), _RUN_COLUMNS) for run_id in runs],
+        "usage": [_select(row, _USAGE_COLUMNS) for row in used],
         "transcript": [line for row in entries for line in _transcript(row["entry"])],
         "messages": [block for request in requests for block in _messages(request)],
         "tools": [_tools(request) for request in requests],
     }
-    lines = [[what, one] for what, found in init.items() for one in found]
-    return "\n".join(json.dumps(line, ensure_ascii=False, sort_keys=True) for line in _alike(lines))
+    lines = [[part_name, one] for part_name, found in init.items() for one in found]
+    return "\n".join(json.dumps(line, ensure_ascii=False, sort_keys=True) for line in _normalise(lines))
 
 
-_OF_A_RUN = ("status", "error", "error_code", "answer", "result", "waiting_call")
-_OF_USAGE = ("model", "output_tokens")
-_NOT_THE_SAME = {
+_RUN_COLUMNS = ("status", "error", "error_code", "answer", "result", "waiting_call")
+_USAGE_COLUMNS = ("model", "output_tokens")
+_VARYING_KEYS = {
     *("duration_ms", "timestamp", "wait_s", "cost", "cost_usd", "input_tokens", "cache_control", "org_id"),
     *("at", "created_at", "decided_at", "started_at", "finished_at", "arguments_hash"),
 }
 _IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|toolu_\w+|\b[0-9a-f]{24}\b|/\S*/")
 
 
-def _only(row: dict[str, Any], columns: tuple[str, ...]) -> dict[str, Any]:
+def _select(row: dict[str, Any], columns: tuple[str, ...]) -> dict[str, Any]:
     return {column: row[column] for column in columns}
 
 
 def _transcript(entry: dict[str, Any]) -> list[Any]:
-    """What the model said and heard, and the calls at which it stopped; the CLI's own notes are its own."""
+    """Return the messages and the deferred calls, without the CLI's own notes."""
     if entry["type"] in ("user", "assistant"):
         content = entry["message"]["content"]
         listed = [{"type": "text", "text": content}] if isinstance(content, str) else content
@@ -223,7 +222,7 @@ def _transcript(entry: dict[str, Any]) -> list[Any]:
 
 
 def _messages(request: Body) -> list[Any]:
-    """The messages without what the CLI tells of its surroundings."""
+    """Return the messages without the CLI's system reminders."""
     return [
         [message["role"], block]
         for message in request["messages"]
@@ -241,18 +240,18 @@ def _tools(request: Body) -> Any:
     return [request["model"], [part["text"] for part in request["system"]], request["tool_choice"], tools]
 
 
-def _alike(value: Any) -> Any:
-    """The same with ids numbered in the order in which they come, and without times."""
+def _normalise(value: Any) -> Any:
+    """Replace ids by numbers in order of appearance, and drop varying keys."""
     numbers: dict[str, str] = {}
 
     def clean(given: Any) -> Any:
         match given:
             case dict():
-                return {key: clean(one) for key, one in given.items() if key not in _NOT_THE_SAME}
+                return {key: clean(one) for key, one in given.items() if key not in _VARYING_KEYS}
             case list():
                 return [clean(one) for one in given]
             case str():
-                # The CLI goes on with what may be wrong with arguments that are no JSON.
+                # The CLI adds details about invalid JSON.
                 shown = given.partition("\nYou sent (first")[0]
                 return _IDS.sub(lambda met: numbers.setdefault(met[0], f"#{len(numbers)}"), shown)
             case _:

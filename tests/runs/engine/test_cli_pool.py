@@ -1,4 +1,4 @@
-"""CLIs that live on between runs: who gets which, what of a run another one sees (nothing), and when one is kept."""
+"""Reuse of CLIs by several runs: assignment, isolation between runs, and when a CLI is ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fieldmark.runs.lifecycle.decisions import cancel
 from fieldmark.testing.script import Script, count_model_answers, repeat_forever
 from warm_pool import MODEL, copy_briefs, only_cli, request_prefix, text_in_home, warm_pool
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("its processes are lent, cleared and ended")]
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("its processes are reused, cleared and ended")]
 
 UPDATE = call("update_field", {"path": "total", "value": 1, "confidence": 1.0})
 DONE = [text("Done.")]
@@ -33,28 +33,26 @@ READ = [call("get_document_text")]
 
 @pytest.fixture
 async def cases(database, clone, make_user):
-    """Two documents of one organisation, then one of another, each with a word of its own."""
+    """Two documents of one organisation and one of another, each with a unique word."""
     async with AsyncExitStack() as stack:
-        ours, theirs = await make_user(), await make_user()
+        scope, other_scope = await make_user(), await make_user()
         yield [
             await stack.enter_async_context(
                 document_with_pages(database, clone.owner_url, scope, [f"{word} is the vendor."])
             )
-            for scope, word in ((ours, "Canary-one"), (ours, "Canary-two"), (theirs, "Canary-three"))
+            for scope, word in ((scope, "Canary-one"), (scope, "Canary-two"), (other_scope, "Canary-three"))
         ]
 
 
-WORDS = ("Canary-one", "Canary-two", "Canary-three")
+CANARIES = ("Canary-one", "Canary-two", "Canary-three")
 
 
-def told_in_folders() -> list[str]:
-    """What runs were told and still lies in the folder of a CLI."""
-    lying = "".join(text_in_home(cli) for cli in cli_processes())
-    return [word for word in (*WORDS, "/model") if word in lying]
+def run_texts_left_in_cli_folders() -> list[str]:
+    content = "".join(text_in_home(cli) for cli in cli_processes())
+    return [word for word in (*CANARIES, "/model") if word in content]
 
 
-def kept_of(case, run_id) -> str:
-    """All entries of a run's conversation."""
+def stored_conversation(case, run_id) -> str:
     rows = case.sql(
         "select s.entry::text as entry from public.agent_sessions s join public.runs r "
         "on r.session_id::text = s.session_id where r.id = %s",
@@ -67,20 +65,20 @@ async def test_runs_of_an_organisation_share_a_cli_but_no_text(cases):
     used = {"input_tokens": 100, "output_tokens": 10, "cache_read_input_tokens": 5_000}
     script = Script([Turn([call("get_document_text")], usage=used), Turn([UPDATE], usage=used), Turn(DONE, usage=used)])
     one, two, three = cases
-    # Three turns a run are all that is allowed: a CLI that counted them over its life would end the second run.
+    # max_turns counts per run: a CLI that counted all its runs would end the second one.
     async with warm_pool(script, max_turns=3) as warm:
         finished, pids = [], []
         for case in (one, two, three, one):
             finished.append(await warm.execute_run(await case.another_extraction(), instructions=f"/model {uuid4()}"))
             pids.append({cli.pid for cli in cli_processes()})
-            await until(lambda: not told_in_folders())  # nothing of a run is there when the next one may begin
+            await until(lambda: not run_texts_left_in_cli_folders())  # cleared before the next run
         assert [len(found) for found in pids] == [1, 1, 2, 2] and pids[0] == pids[1] < pids[2] == pids[3]
         assert warm.cli_sources == {"new": 2, "used_before": 2}
     sessions = {json.loads(run.requests[0]["metadata"]["user_id"])["session_id"] for run in finished}
     assert len(sessions) == 4 and len({request_prefix(request) for run in finished for request in run.requests}) == 1
     for run, own in zip(finished, ("Canary-one", "Canary-two", "Canary-three", "Canary-one"), strict=True):
         assert run.state["status"] == "completed" and len(run.requests) == 3
-        assert own in run.sent and not [word for word in WORDS if word != own and word in run.sent]
+        assert own in run.sent and not [word for word in CANARIES if word != own and word in run.sent]
         asked = [other.state["input"]["instructions"] in run.sent for other in finished]
         assert asked == [other is run for other in finished]
         usage = run.events[-1]["usage"]
@@ -111,32 +109,32 @@ async def test_cli_of_an_incomplete_run_is_ended(cases):
 
 
 async def test_run_interrupted_before_its_message_was_stored_starts_over(cases):
-    """What the CLI notes of the `/clear` is kept ahead of it, and looks like messages of the user."""
+    """The CLI stores notes about `/clear` first. They look like user messages."""
     one, two, _ = cases
     asked = asyncio.Event()
-    breaks = False
+    is_blocking = False
 
     async def answer(body):
-        if breaks and count_model_answers(body):
+        if is_blocking and count_model_answers(body):
             asked.set()
             await asyncio.sleep(600)
         return READ if count_model_answers(body) == 0 else DONE
 
     async with warm_pool(answer) as warm:
         await warm.execute_run(one)
-        breaks, run_id = True, await two.queue_run()
+        is_blocking, run_id = True, await two.queue_run()
         working = asyncio.create_task(warm.execute_run(two, run_id))
         await until(asked.is_set)
-        await until(lambda: "Extract all" in kept_of(two, run_id))
+        await until(lambda: "Extract all" in stored_conversation(two, run_id))
         only_cli().kill()
         with pytest.raises(Unavailable):
             await working
-        breaks = False
+        is_blocking = False
         notes = """delete from public.agent_sessions where session_id = %s and number >= (
             select min(number) from public.agent_sessions where session_id = %s and entry::text like '%%Extract all%%')
             returning number"""
         conversation = two.state(run_id)["session_id"]
-        assert two.sql(notes, str(conversation), str(conversation)) and "/clear" in kept_of(two, run_id)
+        assert two.sql(notes, str(conversation), str(conversation)) and "/clear" in stored_conversation(two, run_id)
         finished = await warm.execute_run(two, run_id)
         sent = json.dumps(finished.requests[0]["messages"])
         assert sent.count("Extract all fields") == 1 and "interrupted" in sent
@@ -145,31 +143,31 @@ async def test_run_interrupted_before_its_message_was_stored_starts_over(cases):
 async def test_interrupted_run_continues_in_a_new_cli(cases):
     one, two, _ = cases
     script, asked = Script([READ, repeat_forever(DONE)]), asyncio.Event()
-    breaks = False
+    is_blocking = False
 
     async def answer(body):
-        if breaks and count_model_answers(body) == 1:
+        if is_blocking and count_model_answers(body) == 1:
             asked.set()
             await asyncio.sleep(600)
         return await script(body)
 
     async with warm_pool(answer) as warm:
         await warm.execute_run(one)
-        breaks, run_id = True, await two.queue_run()
+        is_blocking, run_id = True, await two.queue_run()
         working = asyncio.create_task(warm.execute_run(two, run_id))
         await until(asked.is_set)
-        assert warm.cli_sources == {"new": 1, "used_before": 1}  # its conversation began where one was cleared
-        await until(lambda: "Canary-two" in kept_of(two, run_id))
+        assert warm.cli_sources == {"new": 1, "used_before": 1}  # a cleared CLI was reused
+        await until(lambda: "Canary-two" in stored_conversation(two, run_id))
         conversation = two.state(run_id)["session_id"]
         only_cli().kill()
         with pytest.raises(Unavailable):
             await working
-        breaks = False
+        is_blocking = False
         finished = await warm.execute_run(two, run_id)
         assert finished.state["status"] == "completed", finished.events
         assert finished.state["session_id"] == conversation
         assert warm.cli_sources == {"new": 2, "used_before": 1} and cli_processes() == []
-        # It went on: what was read before is known, and nothing of the run before it.
+        # The conversation continues, without text of the earlier run.
         sent = json.dumps(finished.requests[0]["messages"])
         assert sent.count("Extract all fields") == 1 and "Canary-two" in sent and "interrupted" in sent
         assert "Canary-one" not in finished.sent
@@ -186,10 +184,10 @@ async def test_questions_to_the_library_reuse_a_cli(cases):
 
 
 @pytest.mark.parametrize(
-    ("reason", "chosen"), [("memory", {"max_mb": 1}), ("idle", {"idle_seconds": 0}), ("runs", {"runs": 1})]
+    ("reason", "settings"), [("memory", {"max_mb": 1}), ("idle", {"idle_seconds": 0}), ("runs", {"runs": 1})]
 )
-async def test_large_idle_or_old_cli_is_ended(cases, reason, chosen):
-    async with warm_pool(Script([DONE]), **chosen) as warm:
+async def test_large_idle_or_old_cli_is_ended(cases, reason, settings):
+    async with warm_pool(Script([DONE]), **settings) as warm:
         await warm.execute_run(cases[0])
         await until(lambda: warm.end_reasons == {reason: 1})
         await until(lambda: cli_processes() == [])
@@ -267,7 +265,6 @@ COMMANDS = ["/model opus", "/clear", "/anything", "!ls /", "@/etc/passwd", "@/et
 
 
 async def test_foreign_text_is_never_a_command(cases):
-    """The control is in every one of these tests: our own `/clear` does clear."""
     async with warm_pool(Script([DONE])) as warm:
         for command in COMMANDS:
             talk = await warm.talk(cases[0], command)

@@ -1,4 +1,4 @@
-"""The SDK's messages as parts: whatever the service or the CLI says, what is read of it has the type it should."""
+"""SDK messages are translated to typed parts, whatever the API or the CLI sends."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from fieldmark.runs.parts import (
 anyio = pytest.mark.anyio
 
 
-def piece(kind: str, **data) -> sdk.StreamEvent:
+def stream_event(kind: str, **data) -> sdk.StreamEvent:
     return sdk.StreamEvent("u", "s", {"type": kind, **data})
 
 
-def delta(**given) -> sdk.StreamEvent:
-    return piece("content_block_delta", delta=given)
+def delta(**fields) -> sdk.StreamEvent:
+    return stream_event("content_block_delta", delta=fields)
 
 
 USAGE = {
@@ -53,24 +53,32 @@ COUNTS = TokenCounts(1, 2, 30, 10, 4)
 @pytest.mark.parametrize(
     ("message", "part"),
     [
-        (piece("message_start", message={"id": "m", "model": "x", "usage": USAGE}), MessageStarted("m", "x", COUNTS)),
-        (piece("message_start", message=[7]), MessageStarted(None, None)),
-        (piece("message_start", message={"id": 7, "model": None, "usage": "?"}), MessageStarted(None, None)),
-        (piece("content_block_start", content_block={"type": "text", "text": ""}), BlockStarted()),
-        (piece("content_block_start", content_block={"type": "tool_use", "id": "c"}), BlockStarted("c")),
         (
-            piece("content_block_start", content_block={"type": "tool_use", "id": "c", "name": f"{TOOL_PREFIX}save"}),
+            stream_event("message_start", message={"id": "m", "model": "x", "usage": USAGE}),
+            MessageStarted("m", "x", COUNTS),
+        ),
+        (stream_event("message_start", message=[7]), MessageStarted(None, None)),
+        (stream_event("message_start", message={"id": 7, "model": None, "usage": "?"}), MessageStarted(None, None)),
+        (stream_event("content_block_start", content_block={"type": "text", "text": ""}), BlockStarted()),
+        (stream_event("content_block_start", content_block={"type": "tool_use", "id": "c"}), BlockStarted("c")),
+        (
+            stream_event(
+                "content_block_start", content_block={"type": "tool_use", "id": "c", "name": f"{TOOL_PREFIX}save"}
+            ),
             BlockStarted("c", "save"),
         ),
-        # Whoever counts the calls of a message must not overlook one for what it lacks.
-        (piece("content_block_start", content_block={"type": "tool_use"}), BlockStarted("None")),
-        (piece("content_block_start"), BlockStarted()),
+        # An incomplete call still counts as a call.
+        (stream_event("content_block_start", content_block={"type": "tool_use"}), BlockStarted("None")),
+        (stream_event("content_block_start"), BlockStarted()),
         (delta(type="text_delta", text="a"), BlockDelta("text", "a")),
         (delta(type="thinking_delta", thinking="a"), BlockDelta("thinking", "a")),
         (delta(type="input_json_delta", partial_json="{"), BlockDelta("arguments", "{")),
-        (piece("message_delta", delta={"stop_reason": "end_turn"}, usage=USAGE), MessageDelta("end_turn", COUNTS)),
-        (piece("message_delta", delta=None, usage=None), MessageDelta()),
-        (piece("message_stop"), MessageStopped()),
+        (
+            stream_event("message_delta", delta={"stop_reason": "end_turn"}, usage=USAGE),
+            MessageDelta("end_turn", COUNTS),
+        ),
+        (stream_event("message_delta", delta=None, usage=None), MessageDelta()),
+        (stream_event("message_stop"), MessageStopped()),
         (sdk.SystemMessage("api_retry", {"retry_delay_ms": 1234, "error_status": 529}), ServiceRetry(1.234, 529)),
         (sdk.SystemMessage("api_retry", {"retry_delay_ms": None, "error_status": "?"}), ServiceRetry(0.0, None)),
         (sdk.UserMessage([sdk.ToolResultBlock("c", "a", True)]), ToolReturned("c", "a", True)),
@@ -119,11 +127,11 @@ def test_each_sdk_message_becomes_its_part(message, part):
 @pytest.mark.parametrize(
     "message",
     [
-        *[piece(kind) for kind in ("ping", "content_block_stop", "error", "unheard_of")],
+        *[stream_event(kind) for kind in ("ping", "content_block_stop", "error", "unheard_of")],
         sdk.StreamEvent("u", "s", {}),
-        *[delta(**given) for given in ({}, {"type": "text_delta", "text": 7}, {"type": "signature_delta"})],
-        piece("content_block_delta", delta="x"),
-        piece("content_block_delta", delta={"type": ["text_delta"], "text": "a"}),
+        *[delta(**fields) for fields in ({}, {"type": "text_delta", "text": 7}, {"type": "signature_delta"})],
+        stream_event("content_block_delta", delta="x"),
+        stream_event("content_block_delta", delta={"type": ["text_delta"], "text": "a"}),
         sdk.SystemMessage("init", {}),
         sdk.UserMessage("words"),
         sdk.UserMessage([sdk.TextBlock("words")]),
@@ -141,14 +149,14 @@ def test_other_sdk_messages_are_ignored(message):
         ({"output_tokens": 10**30}, TokenCounts(output=1_000_000_000)),
     ],
 )
-def test_invalid_token_counts_are_none(figures, counts):
-    assert list(message_parts(piece("message_delta", usage=figures))) == [MessageDelta(None, counts)]
+def test_invalid_token_counts_become_zero(figures, counts):
+    assert list(message_parts(stream_event("message_delta", usage=figures))) == [MessageDelta(None, counts)]
 
 
-class Noting:
-    def __init__(self, name: str, noted: list[str]) -> None:
+class RecordingObserver:
+    def __init__(self, name: str, calls_order: list[str]) -> None:
         self._name = name
-        self._noted = noted
+        self._noted = calls_order
 
     async def on_part(self, part: Part) -> None:
         await asyncio.sleep(0.001)
@@ -157,19 +165,19 @@ class Noting:
 
 @anyio
 async def test_observers_handle_a_part_one_after_the_other():
-    noted: list[str] = []
-    await notify([Noting("first", noted), Noting("last", noted)], MessageStopped())
-    assert noted == ["first", "last"]
+    calls_order: list[str] = []
+    await notify([RecordingObserver("first", calls_order), RecordingObserver("last", calls_order)], MessageStopped())
+    assert calls_order == ["first", "last"]
 
 
 @anyio
 async def test_unstreamed_answer_is_a_new_message_once_all_calls_returned():
-    """The CLI asks again without streaming where a stream failed: then nothing says that a message begins."""
+    """After a failed stream the CLI repeats the request without streaming, so no event starts the message."""
     calls = MessageCalls()
     first, second = (ToolUseBlock(id_, "update_field", {}) for id_ in "ab")
     calls.on_part(AssistantBlocks((first,)))
     assert await calls.calls_before("a") == []
-    calls.on_part(AssistantBlocks((second,)))  # the same answer: none of it was answered
+    calls.on_part(AssistantBlocks((second,)))  # the same message: no call has returned
     assert await calls.calls_before("b") == ["a"]
     calls.on_part(ToolReturned("a", "Stored.", False))
     calls.on_part(ToolReturned("b", "Refused.", True))

@@ -1,4 +1,4 @@
-"""How the CLI is started."""
+"""Options of the CLI."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fieldmark.runs.engine.options import CliKind, ModelService, agent_options
 
 
 @pytest.mark.parametrize(
-    ("agent", "set_to", "effort", "thinking"),
+    ("agent", "effort_setting", "effort", "thinking"),
     [
         ("extraction", None, "medium", "disabled"),
         ("library", None, "high", "adaptive"),
@@ -21,7 +21,7 @@ from fieldmark.runs.engine.options import CliKind, ModelService, agent_options
         ("library", Effort.LOW, "low", "disabled"),
     ],
 )
-def test_setting_overrides_the_effort_of_agents(tmp_path, agent, set_to, effort, thinking):
-    kind, service = CliKind.of(AGENTS[agent], "m", max_turns=2), ModelService(None, "k", None, effort=set_to)
+def test_setting_overrides_the_effort_of_agents(tmp_path, agent, effort_setting, effort, thinking):
+    kind, service = CliKind.of(AGENTS[agent], "m", max_turns=2), ModelService(None, "k", None, effort=effort_setting)
     options = agent_options(kind, RunBinding(uuid4()), tmp_path, service=service, cpu_seconds=1)
     assert (options.effort, options.thinking) == (effort, {"type": thinking})

@@ -1,4 +1,4 @@
-"""The hook decides, records, and is not the lock; calls that did not pass it end the run."""
+"""The permission hook allows, records and refuses calls. A call without its approval ends the run."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ UPDATE = "mcp__fieldmark__update_field"
 async def ask(
     hook: PermissionHook, name: str, arguments: dict, call_id: str | None = "call-1"
 ) -> tuple[str, str | None]:
-    given = {"hook_event_name": "PreToolUse", "tool_name": name, "tool_input": arguments}
-    said = (await hook(given, call_id, {}))["hookSpecificOutput"]
-    return said["permissionDecision"], said.get("permissionDecisionReason")
+    hook_input = {"hook_event_name": "PreToolUse", "tool_name": name, "tool_input": arguments}
+    output = (await hook(hook_input, call_id, {}))["hookSpecificOutput"]
+    return output["permissionDecision"], output.get("permissionDecisionReason")
 
 
 @pytest.fixture
@@ -59,20 +59,13 @@ async def test_write_is_allowed_and_recorded_with_its_approver(case, hook, conte
     assert (entry["status"], entry["approved_by"], entry["reason"]) == ("approved", "policy", None)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (TOTAL | {"confidence": 7}, "confidence: Input should be less than or equal to 1, got 7."),
-        (TOTAL | {"value": "a\0b"}, "The text at value.value contains a NUL"),
-        ({}, "path: Field required."),
-    ],
-)
-async def test_invalid_write_is_refused_with_a_reason_for_the_model(case, hook, context, arguments, reason):
-    decision, said = await ask(hook, UPDATE, arguments)
+@pytest.mark.parametrize("arguments", [TOTAL | {"confidence": 7}, TOTAL | {"value": "a\0b"}, {}])
+async def test_invalid_write_is_refused_with_a_reason_for_the_model(case, hook, context, arguments):
+    decision, reason = await ask(hook, UPDATE, arguments)
     (entry,) = case.ledger(context.run_id)
-    assert decision == "deny" and reason in said
+    assert decision == "deny"
     assert (entry["status"], entry["approved_by"]) == ("refused", None)
-    assert said == f'{entry["reason"]}\n{{"code":"invalid"}}'
+    assert reason == f'{entry["reason"]}\n{{"code":"invalid"}}'
     assert hook.allowed_calls == set()
 
 
@@ -82,15 +75,15 @@ async def test_undeclared_tool_is_denied(case, hook, context, name):
     assert hook.allowed_calls == set() and case.ledger(context.run_id) == []
 
 
-@pytest.mark.parametrize("beside", [[], ["call-2"]], ids=["alone", "beside another"])
-async def test_call_that_asks_a_person_must_be_alone_in_its_message(case, context, beside):
+@pytest.mark.parametrize("other_calls", [[], ["call-2"]], ids=["alone", "with another"])
+async def test_call_that_asks_a_person_must_be_alone_in_its_message(case, context, other_calls):
     hook = PermissionHook(EXTRACTION.create_tools(context), context, ApprovalPolicy("ask"))
-    blocks = [BlockStarted(call_id) for call_id in ("call-1", *beside)]
+    blocks = [BlockStarted(call_id) for call_id in ("call-1", *other_calls)]
     for part in (MessageStarted("m", None), *blocks, MessageStopped()):
         hook.calls.on_part(part)
     decided = [(await ask(hook, UPDATE, TOTAL, block.call_id))[0] for block in blocks]
     statuses = [entry["status"] for entry in case.ledger(context.run_id)]
-    if beside:
+    if other_calls:
         assert (decided, statuses) == (["deny"] * 2, ["refused"] * 2)
         assert case.state(context.run_id)["status"] == "running"
     else:
@@ -121,7 +114,7 @@ async def test_call_with_missing_or_forged_id_ends_the_run(case, hook, calls, ca
     assert answer.is_error and answer.code == "ended"
     with pytest.raises(SandboxViolation):
         calls.check()
-    assert (await calls("update_field", "call-1", TOTAL)).is_error  # no other runs either
+    assert (await calls("update_field", "call-1", TOTAL)).is_error  # later calls are refused too
     assert case.extraction()["version"] == 0
 
 
@@ -138,16 +131,16 @@ async def test_events_before_a_call_are_written_before_it_runs(context):
 
     async def flush(call_id: str) -> None:
         await asyncio.sleep(0.02)
-        order.append("said")
+        order.append("flush")
 
     hook = PermissionHook(EXTRACTION.create_tools(context), context, before_call=flush)
     calls = ToolExecutor(hook)
     await ask(hook, "mcp__fieldmark__get_document_text", {}, call_id := str(uuid4()))
     await calls("get_document_text", call_id, {})
-    assert order == ["said"]
+    assert order == ["flush"]
 
 
-@pytest.mark.parametrize("edited", [None, TOTAL | {"value": 2}], ids=["as it was asked", "edited"])
+@pytest.mark.parametrize("edited", [None, TOTAL | {"value": 2}], ids=["unchanged", "edited"])
 async def test_decided_call_continues_with_the_decision(case, context, edited):
     asking = PermissionHook(EXTRACTION.create_tools(context), context, ApprovalPolicy("ask"))
     for part in (MessageStarted("m", None), BlockStarted("call-1"), MessageStopped()):
@@ -155,6 +148,6 @@ async def test_decided_call_continues_with_the_decision(case, context, edited):
     assert (await ask(asking, UPDATE, TOTAL))[0] == "defer"
     await decide(case.database, case.scope, context.run_id, ApprovalDecision("call-1", True, edited))
     hook = PermissionHook(EXTRACTION.create_tools(context), context, ApprovalPolicy("ask"), "call-1")
-    given = {"hook_event_name": "PreToolUse", "tool_name": UPDATE, "tool_input": TOTAL}
-    said = (await hook(given, "call-1", {}))["hookSpecificOutput"]
-    assert (said["permissionDecision"], said.get("updatedInput")) == ("allow", edited)
+    hook_input = {"hook_event_name": "PreToolUse", "tool_name": UPDATE, "tool_input": TOTAL}
+    output = (await hook(hook_input, "call-1", {}))["hookSpecificOutput"]
+    assert (output["permissionDecision"], output.get("updatedInput")) == ("allow", edited)

@@ -1,4 +1,4 @@
-"""One CLI between two conversations: cleared or not, and what lies in its folder then."""
+"""Clearing a CLI between two conversations."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def connected(script: Script) -> AsyncIterator[CliProcess]:
-    """A CLI that may be cleared, in front of a model."""
+async def start_cli(script: Script) -> AsyncIterator[CliProcess]:
+    """Start a CLI that can be cleared, with a scripted model."""
     async with OfflineModel(script) as model:
-        process = clearable(ModelService(model.base_url, "test-key", None))
+        process = create_cli(ModelService(model.base_url, "test-key", None))
         try:
             await process.connect()
             yield process
@@ -38,23 +38,23 @@ async def connected(script: Script) -> AsyncIterator[CliProcess]:
     assert cli_processes() == []
 
 
-def clearable(service: ModelService) -> CliProcess:
+def create_cli(service: ModelService) -> CliProcess:
     kind, binding = CliKind.of(EXTRACTION, "claude-sonnet-5", 5), RunBinding(uuid4())
     options_in = partial(agent_options, kind, binding, service=service, cpu_seconds=60, is_clearable=True)
     return CliProcess(options_in, kind, binding, is_clearable=True)
 
 
-async def say(process: CliProcess, words: str) -> list:
-    return [message async for message in process.converse(words)]
+async def converse(process: CliProcess, prompt: str) -> list:
+    return [message async for message in process.converse(prompt)]
 
 
-@pytest.mark.real_cli("it is cleared")
+@pytest.mark.real_cli("clearing")
 async def test_clearing_removes_the_conversation_and_its_files():
-    async with connected(Script([[text("Done.")]])) as process:
+    async with start_cli(Script([[text("Done.")]])) as process:
         (cli,) = cli_processes()
         assert process.is_running() and process.memory_mb() > 20 and process.cpu_seconds() > 0
         before = process.session_id
-        await say(process, "Canary")
+        await converse(process, "Canary")
         assert process.has_completed
         outside = home_folder(cli).parent / f"outside-{uuid4()}"
         outside.mkdir()
@@ -68,18 +68,18 @@ async def test_clearing_removes_the_conversation_and_its_files():
         finally:
             (outside / "kept").unlink()
             outside.rmdir()
-        lying = [path for path in home_folder(cli).rglob("*") if path.is_file()]
-        assert lying and not [path for path in lying if "Canary" in path.read_text(errors="replace")]
-        assert not (home_folder(cli) / "link").is_symlink() and str(before) not in str(lying)
-        await say(process, "Another")
+        files = [path for path in home_folder(cli).rglob("*") if path.is_file()]
+        assert files and not [path for path in files if "Canary" in path.read_text(errors="replace")]
+        assert not (home_folder(cli) / "link").is_symlink() and str(before) not in str(files)
+        await converse(process, "Another")
         assert process.has_completed
         cli.suspend()
-        with pytest.raises(TimeoutError):  # one that does not answer
+        with pytest.raises(TimeoutError):  # a CLI that does not answer
             await process.clear(seconds=0.5)
 
 
-class Said:
-    """A client of the SDK whose CLI says what it is told to say."""
+class FakeClient:
+    """An SDK client that returns these messages."""
 
     def __init__(self, *messages: Message) -> None:
         self.messages = messages
@@ -92,12 +92,12 @@ class Said:
 
 
 async def test_clearing_fails_unless_the_cli_confirms_it(tmp_path):
-    process = clearable(ModelService(None, "test-key", None))
+    process = create_cli(ModelService(None, "test-key", None))
     process._folder = tmp_path
     before, other = str(process.session_id), str(uuid4())
     reset = ConversationResetMessage(new_conversation_id="new", uuid="u", session_id=before)
     done = ResultMessage("success", 1, 1, is_error=False, num_turns=0, session_id=other)
-    for said in (
+    for messages in (
         [],
         [done],
         [reset],
@@ -108,13 +108,13 @@ async def test_clearing_fails_unless_the_cli_confirms_it(tmp_path):
         [reset, replace(done, num_turns=1)],
         [SystemMessage("init", {"slash_commands": ["unheard-of"]}), reset, done],
     ):
-        process._client = Said(*said)
+        process._client = FakeClient(*messages)
         with pytest.raises(SandboxViolation):
             await process.clear()
         assert str(process.session_id) == before
-    process._client = Said(done)
+    process._client = FakeClient(done)
     with pytest.raises(SandboxViolation):
-        await say(process, "Go on.")
-    process._client = Said(reset, done)
+        await converse(process, "Go on.")
+    process._client = FakeClient(reset, done)
     await process.clear()
     assert str(process.session_id) == other

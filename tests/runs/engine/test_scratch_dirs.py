@@ -1,4 +1,4 @@
-"""What a killed worker leaves in temporary files: the next one removes it, and nobody's who lives."""
+"""Temporary folders of killed workers are removed by the next worker, folders in use are not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fieldmark.runs.engine.scratch_dir import NEW_SECONDS
 
-AT_WORK = """
+PROCESS_CODE = """
 import sys, tempfile
 from fieldmark.runs.engine.scratch_dir import remove_abandoned, scratch_dir
 with scratch_dir():
@@ -23,10 +23,10 @@ with scratch_dir():
 
 
 @contextmanager
-def at_work(base: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """A process at its scratch_dir, and a temporary folder that a library has made there."""
-    command = [sys.executable, "-c", AT_WORK]
-    environment = {**os.environ, "TMPDIR": str(base)}  # noqa: TID251  handed on
+def start_process(base: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """Start a process with a scratch folder, and yield it with a temporary folder in there."""
+    command = [sys.executable, "-c", PROCESS_CODE]
+    environment = {**os.environ, "TMPDIR": str(base)}  # noqa: TID251  passed on
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
@@ -34,31 +34,31 @@ def at_work(base: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
         yield process, Path(process.stdout.readline().strip())
 
 
-def clear_up(process: subprocess.Popen[str]) -> None:
+def remove_abandoned(process: subprocess.Popen[str]) -> None:
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write("\n")
     process.stdin.flush()
     process.stdout.readline()
 
 
-def age(base: Path) -> None:
+def make_old(base: Path) -> None:
     for scratch_dir in base.iterdir():
         seconds = scratch_dir.stat().st_mtime - NEW_SECONDS - 1
         os.utime(scratch_dir, (seconds, seconds))
 
 
 def test_folders_of_killed_processes_are_removed_those_in_use_are_not(tmp_path):
-    with at_work(tmp_path) as (dead, lost), at_work(tmp_path) as (next_one, own):
-        age(tmp_path)
-        clear_up(next_one)
-        assert lost.is_dir() and own.is_dir()
-        dead.kill()
-        dead.wait()
-        new = tmp_path / "fieldmark-scratch-new"  # made just now, and not locked yet
+    with start_process(tmp_path) as (killed, abandoned), start_process(tmp_path) as (running, used):
+        make_old(tmp_path)
+        remove_abandoned(running)
+        assert abandoned.is_dir() and used.is_dir()
+        killed.kill()
+        killed.wait()
+        new = tmp_path / "fieldmark-scratch-new"  # new, not locked yet
         new.mkdir()
-        clear_up(next_one)
-        assert not lost.parent.exists() and own.is_dir() and new.is_dir()
-        age(tmp_path)
-        clear_up(next_one)
+        remove_abandoned(running)
+        assert not abandoned.parent.exists() and used.is_dir() and new.is_dir()
+        make_old(tmp_path)
+        remove_abandoned(running)
         assert not new.exists()
-    assert next_one.returncode == 0 and list(tmp_path.iterdir()) == []
+    assert running.returncode == 0 and list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Few CLIs start at a time, and those first that people wait for."""
+"""Few CLIs start at the same time, and interactive runs first."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_concurrent_starts_are_limited_and_ordered_by_rank():
-    gate, started, most, now = StartGate(2), [], 0, 0
+    gate, started, max_running, running = StartGate(2), [], 0, 0
 
     async def start(name: str, rank: StartRank) -> None:
-        nonlocal most, now
+        nonlocal max_running, running
         async with gate.slot(rank):
-            now += 1
-            most = max(most, now)
+            running += 1
+            max_running = max(max_running, running)
             started.append(name)
             await asyncio.sleep(0.01)
-            now -= 1
+            running -= 1
 
-    asked = [("a", StartRank.SPARE), ("b", StartRank.SPARE), ("c", StartRank.SPARE), ("d", StartRank.BACKGROUND)]
-    asked += [("e", StartRank.INTERACTIVE), ("f", StartRank.INTERACTIVE)]
-    await asyncio.gather(*(start(*one) for one in asked))
-    assert (started, most) == (["a", "b", "e", "f", "d", "c"], 2)
+    requests = [("a", StartRank.SPARE), ("b", StartRank.SPARE), ("c", StartRank.SPARE), ("d", StartRank.BACKGROUND)]
+    requests += [("e", StartRank.INTERACTIVE), ("f", StartRank.INTERACTIVE)]
+    await asyncio.gather(*(start(*one) for one in requests))
+    assert (started, max_running) == (["a", "b", "e", "f", "d", "c"], 2)
 
 
 async def test_starts_are_round_robin_per_organisation():
-    gate, started, (loud, too, quiet) = StartGate(1), list[UUID](), (uuid4() for _ in range(3))
+    gate, started, (first, second, third) = StartGate(1), list[UUID](), (uuid4() for _ in range(3))
 
     async def start(org_id: UUID) -> None:
         async with gate.slot(StartRank.INTERACTIVE, org_id):
             started.append(org_id)
             await asyncio.sleep(0)
 
-    await asyncio.gather(*(start(org_id) for org_id in [*[loud] * 3, *[too] * 3, quiet]))
-    assert started == [loud, too, quiet, loud, too, loud, too]
+    await asyncio.gather(*(start(org_id) for org_id in [*[first] * 3, *[second] * 3, third]))
+    assert started == [first, second, third, first, second, first, second]
 
 
 async def test_cancelled_wait_does_not_lose_a_slot():
@@ -48,7 +48,7 @@ async def test_cancelled_wait_does_not_lose_a_slot():
         waiting = [asyncio.create_task(_enter(gate)) for _ in range(3)]
         await asyncio.sleep(0)
         waiting[0].cancel()
-    waiting[1].cancel()  # it was given the place just now
+    waiting[1].cancel()  # it has just received the slot
     await asyncio.wait_for(waiting[2], 10)
     async with asyncio.timeout(10), gate.slot(StartRank.SPARE):
         pass

@@ -1,4 +1,4 @@
-"""A worker looks for a job when one comes, ends or is due again, and else every five minutes here."""
+"""Workers fetch a job when one is added, ends or is due again. The polling interval here is five minutes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from procrastinate.worker import Worker
 from fieldmark.runs.lifecycle.queue import DOCUMENTS, open_queue
 
 pytestmark = pytest.mark.anyio
-TOO_LATE_SECONDS = 300
+POLLING_SECONDS = 300
 
 
 async def test_finished_job_starts_the_next_at_once(case, clone):
@@ -30,9 +30,9 @@ async def test_finished_job_starts_the_next_at_once(case, clone):
             if len(read) == 7:
                 all_read.set()
 
-        async with working(queue):
+        async with run_worker(queue):
             add_documents(clone.owner_url, case.scope.org_id, 7)
-            await asyncio.sleep(2)  # the announcements of all seven have passed, and two are at work
+            await asyncio.sleep(2)  # by now all seven notifications have been received, and two jobs run
             released.set()
             async with asyncio.timeout(60):
                 await all_read.wait()
@@ -52,7 +52,7 @@ async def test_failed_job_is_retried_after_its_pause(case, clone):
                 raise OSError(document_id)
             done.set()
 
-        async with working(queue):
+        async with run_worker(queue):
             add_documents(clone.owner_url, case.scope.org_id, 1)
             async with asyncio.timeout(60):
                 await done.wait()
@@ -60,12 +60,12 @@ async def test_failed_job_is_retried_after_its_pause(case, clone):
 
 
 @asynccontextmanager
-async def working(queue: App) -> AsyncGenerator[None]:
+async def run_worker(queue: App) -> AsyncGenerator[None]:
     worker = Worker(
         queue,
         queues=[DOCUMENTS],
         concurrency=3,
-        fetch_job_polling_interval=TOO_LATE_SECONDS,
+        fetch_job_polling_interval=POLLING_SECONDS,
         install_signal_handlers=False,
         delete_jobs="successful",
     )

@@ -1,4 +1,4 @@
-"""What a run may be begun with. A front end inserts rows too: what is wrong is refused, or ends the run and says so."""
+"""Input of runs. Front ends insert rows too: an invalid row fails its run with a code."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ DONE = Script([[text("Done.")]])
 PRICES = Prices("claude-sonnet-5", None, offline=False)
 
 
-async def add(case, *, agent="extraction", task="extract", given=None, subject=None):
+async def add_run(case, *, agent="extraction", task="extract", task_input=None, subject=None):
     subject = subject or Subject(case.document_id, case.extraction_id)
     async with case.database.as_user(case.scope) as conn:
         return await runs.add(
-            conn, case.scope, id=uuid4(), agent=agent, task=task, task_input=given or {}, subject=subject
+            conn, case.scope, id=uuid4(), agent=agent, task=task, task_input=task_input or {}, subject=subject
         )
 
 
-@pytest.mark.parametrize(("task", "given"), [("extract", {"bogus": 1}), ("correct", {})])
-async def test_run_with_invalid_input_fails_with_a_code(case, task, given):
-    run_id = await add(case, task=task, given=given)
+@pytest.mark.parametrize(("task", "task_input"), [("extract", {"bogus": 1}), ("correct", {})])
+async def test_run_with_invalid_input_fails_with_a_code(case, task, task_input):
+    run_id = await add_run(case, task=task, task_input=task_input)
     finished = await case.execute_run(DONE, run_id=run_id)
     assert finished.requests == [] and case.extraction()["version"] == 0
     assert (finished.state["status"], finished.state["error_code"]) == ("failed", "invalid_input")
@@ -40,12 +40,11 @@ async def test_run_with_invalid_input_fails_with_a_code(case, task, given):
 
 
 async def test_run_of_an_unknown_agent_fails_with_a_code(case):
-    """The database may be a version ahead of a worker, or behind it."""
     case.sql("insert into private.agents (name, approval) values ('ghost', 'auto') returning 1")
     case.sql("insert into private.agent_tasks (agent, task, needs) values ('ghost', 'haunt', '{}') returning 1")
     case.sql("insert into private.agent_tasks (agent, task, needs) values ('extraction', 'haunt', '{}') returning 1")
     for agent in ("ghost", "extraction"):
-        run_id = await add(case, agent=agent, task="haunt", subject=Subject())
+        run_id = await add_run(case, agent=agent, task="haunt", subject=Subject())
         finished = await case.execute_run(DONE, run_id=run_id)
         assert finished.requests == []
         assert (finished.state["status"], finished.state["error_code"]) == ("failed", "invalid_input")
@@ -56,8 +55,8 @@ async def test_request_is_validated_by_its_task(case):
     extract = {"document_id": str(case.document_id)}
     with pytest.raises(KeyError):
         launch.parse_request("haunt", extract)
-    for given in ({}, extract | {"bogus": 1}, {"document_id": 7}):
+    for task_input in ({}, extract | {"bogus": 1}, {"document_id": 7}):
         with pytest.raises(Invalid):
-            launch.parse_request("extract", given)
+            launch.parse_request("extract", task_input)
     request = launch.parse_request("extract", extract)
     assert await launch.start(case.database, case.scope, "extract", request, prices=PRICES)

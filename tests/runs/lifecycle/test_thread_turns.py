@@ -1,4 +1,4 @@
-"""The turns of a thread: each has a conversation of its own, and never makes a call that an earlier one stopped at."""
+"""Turns of a thread have separate conversations, and never execute the pending call of an earlier turn."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PRICES = Prices("claude-sonnet-5", None, offline=False)
 
 
 @pytest.fixture(autouse=True)
-def _toy(case):
+def _register_toy_agent(case):
     asyncio.run(migrate(case.owner_url, agents=agent_rows([TOY])))
     with registered(TOY):
         yield
 
 
-async def ask(case, message: str, approval: str, thread_id=None):
+async def start_turn(case, message: str, approval: str, thread_id=None):
     request = CompareRequest(documents=(case.document_id, case.document_id), message=message, thread_id=thread_id)
     options = RunOptions(approval=approval)
     return await launch.start(case.database, case.scope, "compare", request, prices=PRICES, options=options)
@@ -36,11 +36,11 @@ async def ask(case, message: str, approval: str, thread_id=None):
 
 async def test_next_turn_does_not_run_the_pending_call_of_the_previous_one(case):
     first = await case.execute_run(
-        lambda body: [call("note", {"text": "Stale."})], run_id=await ask(case, "One.", "ask")
+        lambda body: [call("note", {"text": "Stale."})], run_id=await start_turn(case, "One.", "ask")
     )
     assert first.state["status"] == "awaiting_approval" and case.sql("select 1 from public.agent_sessions")
-    second = await ask(case, "Two.", "auto", first.state["thread_id"])
-    # Nothing goes on in the conversation of a run that has ended: it is not kept.
+    second = await start_turn(case, "Two.", "auto", first.state["thread_id"])
+    # The conversation of an ended run is deleted.
     assert first.state["status"] == "cancelled" and not case.sql("select 1 from public.agent_sessions")
     assert await claim(case.database, case.scope, second, PRICES, "claude-sonnet-5")  # its worker dies at once
     finished = await case.execute_run(lambda body: [text("Done.")], run_id=second)
@@ -58,7 +58,7 @@ async def test_next_turn_does_not_run_the_pending_call_of_the_previous_one(case)
 
 async def test_turn_after_a_decision_continues_its_conversation(case):
     note = call("note", {"text": "Mine."})
-    waiting = await case.execute_run(lambda body: [note], run_id=await ask(case, "One.", "ask"))
+    waiting = await case.execute_run(lambda body: [note], run_id=await start_turn(case, "One.", "ask"))
     await decide(case.database, case.scope, waiting.run_id, ApprovalDecision(note.id, approved=True))
     finished = await case.execute_run(lambda body: [text("Done.")], run_id=waiting.run_id)
     assert finished.state["status"] == "completed" and finished.state["session_id"] == waiting.state["session_id"]

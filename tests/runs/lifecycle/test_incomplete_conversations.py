@@ -1,4 +1,4 @@
-"""A conversation that has lost what it stopped at: what was decided stands, once, and the agent is told of it."""
+"""Conversations whose pending call was lost: the decision is kept, executed once, and reported to the agent."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from fieldmark.testing.script import Script
 pytestmark = pytest.mark.anyio
 
 TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
-THE_CALL = "delete from public.agent_sessions where entry ->> 'type' = 'assistant' returning 1"
-THE_DEFERRAL = """
+DELETE_CALL = "delete from public.agent_sessions where entry ->> 'type' = 'assistant' returning 1"
+DELETE_DEFERRAL = """
 delete from public.agent_sessions where entry -> 'attachment' ->> 'type' = 'hook_deferred_tool' returning 1
 """
 
 
-@pytest.mark.real_cli("what it makes of a conversation with a gap")
-@pytest.mark.parametrize(("lost", "approved"), [(THE_CALL, True), (THE_DEFERRAL, False)], ids=["call", "deferral"])
-async def test_decision_is_kept_and_the_agent_receives_it(case, lost, approved):
+@pytest.mark.real_cli("incomplete conversations")
+@pytest.mark.parametrize(
+    ("query", "approved"), [(DELETE_CALL, True), (DELETE_DEFERRAL, False)], ids=["call", "deferral"]
+)
+async def test_decision_is_kept_and_the_agent_receives_it(case, query, approved):
     proposed = await case.execute_run(Script([[call("update_field", TOTAL)]]), approval="ask")
     run_id, before = proposed.run_id, proposed.state
     await decisions.decide(case.database, case.scope, run_id, ApprovalDecision(before["waiting_call"], approved))
-    assert case.sql(lost)
+    assert case.sql(query)
     finished = await case.execute_run(lambda body: [text("Done.")], run_id=run_id)
     assert (finished.state["status"], finished.state["answer"]) == ("completed", "Done.")
     assert case.extraction()["extracted_fields"] == ({"total": 10} if approved else {})
@@ -35,8 +37,8 @@ async def test_decision_is_kept_and_the_agent_receives_it(case, lost, approved):
     prefix = f"({entry['status']}): "
     last = json.dumps(finished.requests[-1]["messages"])
     assert "started before" in last and prefix in last
-    if lost == THE_CALL:
-        # The CLI knows of no call to go on with and asks the model: nothing of that is told, and a new one begins.
+    if query == DELETE_CALL:
+        # The CLI finds no call to continue and calls the model. That answer is dropped, and a new conversation starts.
         assert len(finished.requests) == 2 and prefix not in json.dumps(finished.requests[0]["messages"])
     else:
         assert len(finished.requests) == 1 and finished.state["session_id"] == before["session_id"]
