@@ -30,7 +30,7 @@ class ModelUsage(BaseModel):
     """Tokens and cost of one model in a run."""
 
     model: str
-    to_turns: int
+    turns: int
     input_tokens: int
     output_tokens: int
     cache_creation_input_tokens: int
