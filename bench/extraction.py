@@ -29,7 +29,7 @@ import httpx
 import psutil
 import psycopg
 
-from processes import Service, Watched, child, heed_signals, postmaster, said, service
+from processes import Service, Watched, child, postmaster, restore_signals, said, service
 from stand_in import FIELDS, INVOICE, SCHEMA, StandIn, ask, invoices, run_all, stage, upload_invoices, watch
 
 INPUT_DOLLARS, OUTPUT_DOLLARS = 2e-6, 10e-6  # a token, the list price of Sonnet 5
@@ -441,7 +441,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    heed_signals()
+    restore_signals()
     match sys.argv[1:]:
         case ["bare", base_url]:
             asyncio.run(on_demand(lambda: bare_request(base_url)))

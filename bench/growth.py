@@ -36,7 +36,7 @@ from fieldmark.db.embedded import EmbeddedServer, embedded_postgres
 from fieldmark.db.migrate import migrate
 from growth_operations import ALL, LARGER, LARGER_FUNCTIONS, NOT_MEASURED, Side, StoreTimes, opened
 from growth_rows import load
-from processes import bounded, heed_signals
+from processes import bounded, restore_signals
 
 WORST = 1.8
 NOTICEABLE_MS = 0.2
@@ -198,7 +198,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3600, help="at most, loading included")
     parser.add_argument("--folder", type=Path, help="where the filled databases stay for the next time")
     given = parser.parse_args()
-    heed_signals()
+    restore_signals()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with ExitStack() as stack:
         if given.folder is None:

@@ -18,7 +18,7 @@ from typing import Any
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script, stream_in_steps
 from page_site import LINES, Site, box_of, chromium, found, measured, pdf, prepare, site
-from processes import heed_signals
+from processes import restore_signals
 
 DEADLINE_SECONDS = 1200
 FIELDS, PAGES, DOCUMENTS = 2_000, 500, 10_000
@@ -333,5 +333,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", default="clicks,commits,stream,review,scroll,loads")
     given = parser.parse_args()
-    heed_signals()
+    restore_signals()
     asyncio.run(main(given.parts.split(",")))

@@ -156,7 +156,7 @@ class Watched:
             time.sleep(0.05)
 
 
-def heed_signals() -> None:
+def restore_signals() -> None:
     """Let this process and all that it starts be told to end: who started it in the background, or under nohup, may
     have had them ignored, and that is inherited."""
     signal.signal(signal.SIGINT, signal.default_int_handler)

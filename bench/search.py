@@ -52,7 +52,7 @@ from fieldmark.services.organisations import scope_of_user
 from fieldmark.services.search_vectors import VectorIndexer
 from fieldmark.stores import documents
 from fieldmark.stores.rows import PageRow
-from processes import bounded, heed_signals
+from processes import bounded, restore_signals
 
 DEADLINE_SECONDS = 3000
 GOALS = {"cranfield": 0.40, "xquad-en": 0.96, "xquad-de": 0.94, "xquad-zh": 0.96}
@@ -376,7 +376,7 @@ if __name__ == "__main__":
     parser.add_argument("--questions", type=int, default=300)
     parser.add_argument("--vectors", action="store_true")
     chosen = parser.parse_args()
-    heed_signals()
+    restore_signals()
     assert search_terms.MAX_CHUNK_TERMS >= TERMS_A_PIECE
     with tempfile.TemporaryDirectory(prefix="fieldmark-bench-search-") as place, bounded(DEADLINE_SECONDS, Path(place)):
         sys.exit(

@@ -39,7 +39,7 @@ from fieldmark.services.organisations import scope_of_user
 from fieldmark.stores import documents
 from fieldmark.stores.rows import PageRow
 from fieldmark.testing.script import count_model_answers
-from processes import Service, bounded, heed_signals, service
+from processes import Service, bounded, restore_signals, service
 
 METRICS_TOKEN = "a-token-of-the-benchmark"
 ORGANISATIONS = 50
@@ -280,5 +280,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    heed_signals()
+    restore_signals()
     sys.exit(main())

@@ -1,21 +1,20 @@
-"""Whether anything is lost when processes die: kills workers, the API, CLIs and Postgres under load, then counts.
+"""Kills workers, the API, CLIs and Postgres under load, and then checks that nothing was lost.
 
-An API process and several workers share an embedded Postgres in a folder of their own; a model that decides its next
-turn from the conversation answers; customers start runs over HTTP, follow their streams, decide what waits, and try
-again when they are cut off. Meanwhile processes are killed (SIGKILL), some at random and some right at a commit: a run
-taken, a call approved or done, an approval asked for, the end of a run. Postgres stands still, or is itself killed,
-every 5 to 40 seconds. When the kills are over, all runs must end, and the ledger, the journal, the events and what
-readers saw must agree:
+An API process and several workers share an embedded Postgres. A scripted model decides its next turn from the
+conversation. Clients start runs over HTTP, follow their streams, decide approvals, and reconnect when disconnected.
+Meanwhile processes are killed (SIGKILL), at random or right at a commit: a claimed run, an approved or executed call,
+an approval request, the end of a run. Every 5 to 40 seconds Postgres is paused or killed. After the kills all runs must
+end, and the tool calls, the journal, the events and the events seen by clients must agree:
 
-    lost        a call recorded done that the extraction or its journal does not hold, an event or a run that is missing
-    duplicated  an item, a path or an event written twice, a run started twice, an event seen twice or out of order
+    lost        a finished call that is not in the extraction or its journal, a missing event or run
+    duplicated  an item, path or event written twice, a run started twice, an event seen twice or out of order
     stuck       a run that neither ended nor waits for a person
-    orphaned    a CLI or a reader of documents whose worker is gone, a job that a dead worker holds for a minute
+    orphaned    a CLI or file reader without its worker, a job held by a dead worker for a minute
 
     pip install '.[test]' && python tests/chaos.py --kills 100 --seed 1
 
-Ends with 1 if any of these is not 0, or a run failed. Ctrl-C ends the kills early, and counts. The seed gives the order
-of faults; what they hit differs.
+Exits with 1 if any of these is not 0, or a run failed. Ctrl-C ends the kills early; the checks still run. The seed
+determines the order of the kills, but not what they hit.
 """
 
 from __future__ import annotations
@@ -53,19 +52,19 @@ from fieldmark.offline_model.server import OfflineModel
 
 sys.path.append(str(Path(__file__).parents[1] / "bench"))
 
-from processes import bounded, free_port, heed_signals
+from processes import bounded, free_port, restore_signals
 
 COMMAND = ("-c", "from fieldmark.cli import main; main()")
-# Should this program itself be killed, what it started goes too.
-WITH_US = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
-ENDS = ("complete", "error")
+# If this program is killed, its processes are killed, too.
+WITH_PARENT = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
+END_TYPES = ("complete", "error")
 AT_COMMITS = ("taken", "approved", "done", "approval", "before the end", "after the end")
-BROKEN_OFF = "started before and interrupted"
+INTERRUPTED_TEXT = "started before and interrupted"
 SETTLE_SECONDS = 180
 HELD_SECONDS = 60
 STOP_SECONDS = 40
 ORPHAN_SECONDS = 8
-# What follows the last kill takes so long at most: the runs settle, the queue empties, all are told to end.
+# Maximum time after the last kill: runs end, the queue empties, all processes stop.
 AFTERWARDS_SECONDS = SETTLE_SECONDS + HELD_SECONDS + STOP_SECONDS + 50
 
 
@@ -73,41 +72,41 @@ AFTERWARDS_SECONDS = SETTLE_SECONDS + HELD_SECONDS + STOP_SECONDS + 50
 
 
 async def answer(body: Body) -> list[Any]:
-    """The next turn of a sensible agent, told from the conversation alone. It writes the items of a list one by one,
-    each with a value never used again, so that an item that was written twice shows."""
+    """Return the next turn of the agent, from the conversation only. It writes list items one by one, each with a
+    unique value, so that an item written twice is detected."""
     await asyncio.sleep(random.uniform(0.02, 0.3))
     said = "".join(_texts(body))
     task = re.search(r"label=(\S+) items=(\d+)", said)
     if task is None:
         return [text("There is nothing to do.")]
     label, wanted = task[1], int(task[2])
-    have: int | None = 0
+    item_count: int | None = 0
     calls: dict[str, str] = {}
     for message in objects_in(body, "messages"):
         for block in _blocks(message):
-            if block.get("type") == "text" and message["role"] == "user" and BROKEN_OFF in block["text"]:
-                have = None
+            if block.get("type") == "text" and message["role"] == "user" and INTERRUPTED_TEXT in block["text"]:
+                item_count = None
             elif block.get("type") == "tool_use":
                 calls[block["id"]] = block["name"].rsplit("__", 1)[-1]
             elif block.get("type") == "tool_result":
-                have = _after(calls.get(block["tool_use_id"], ""), block, have)
+                item_count = _items_after_result(calls.get(block["tool_use_id"], ""), block, item_count)
     if not calls:
         return [call("get_document_text")]
-    if have is None:
+    if item_count is None:
         return [call("get_current_extraction")]
-    if have == COMPLETE:
+    if item_count == COMPLETE:
         return [text(f"Done: {label}.")]
-    if have >= wanted:
+    if item_count >= wanted:
         return [call("complete_extraction", {"summary": label})]
-    value = f"{label}-{have}-{uuid4().hex[:8]}"
-    return [call("update_field", {"path": f"items[{have}]", "value": value, "confidence": 0.9})]
+    value = f"{label}-{item_count}-{uuid4().hex[:8]}"
+    return [call("update_field", {"path": f"items[{item_count}]", "value": value, "confidence": 0.9})]
 
 
 COMPLETE = -1
 
 
-def _after(tool: str, result: dict[str, Any], have: int | None) -> int | None:
-    """How many items there are, as far as a tool's answer tells; None: look."""
+def _items_after_result(tool: str, result: dict[str, Any], item_count: int | None) -> int | None:
+    """Return the number of items after a tool result; None if the extraction must be read."""
     words = result.get("content")
     words = words if isinstance(words, str) else "".join(part.get("text", "") for part in words or [])
     last = words.rsplit("\n", 1)[-1]
@@ -125,7 +124,7 @@ def _after(tool: str, result: dict[str, Any], have: int | None) -> int | None:
         return int(stored[1]) + 1 if stored and code == "stored" else None
     if tool == "complete_extraction":
         return COMPLETE if code == "completed" else None
-    return have
+    return item_count
 
 
 def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -140,32 +139,33 @@ def _texts(body: Body) -> Iterator[str]:
                 yield block["text"]
 
 
-# What is killed ------------------------------------------------------------------------------------------------------
+# Processes -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass
-class Figures:
-    """What is counted on the way."""
+class Counts:
+    """Counts of kills, retries and faults."""
 
     kills: collections.Counter[str] = field(default_factory=collections.Counter)
     stops: collections.Counter[str] = field(default_factory=collections.Counter)
-    cuts: int = 0
+    disconnections: int = 0
     most_failures: int = 0
-    tries_of_clients: collections.Counter[str] = field(default_factory=collections.Counter)
+    retries: collections.Counter[str] = field(default_factory=collections.Counter)
     decisions: collections.Counter[str] = field(default_factory=collections.Counter)
     faults: dict[str, list[str]] = field(default_factory=lambda: collections.defaultdict(list))
 
-    def found(self, what: str, detail: str) -> None:
+    def add_fault(self, what: str, detail: str) -> None:
         self.faults[what].append(detail)
 
-    def show(self, *lines: str) -> bool:
-        """Print all of it, these lines in the middle. Answers whether it is all in order."""
+    def print_report(self, *lines: str) -> bool:
+        """Print all counts, with `lines` in the middle. Return whether there are no faults."""
         for what, details in self.faults.items():
             for detail in details[:10]:
                 print(f"{what}: {detail}", file=sys.stderr)
-        print(f"kills       {sum(self.kills.values())}: {_counted(self.kills)}")
-        print(f"postgres    {sum(self.stops.values())} times: {_counted(self.stops)}")
-        print(f"readers     cut {self.cuts} times; tried again after {_counted(self.tries_of_clients) or 'nothing'}")
+        print(f"kills       {sum(self.kills.values())}: {_format_counts(self.kills)}")
+        print(f"postgres    {sum(self.stops.values())} stops: {_format_counts(self.stops)}")
+        retries = _format_counts(self.retries) or "no error"
+        print(f"clients     disconnected {self.disconnections} times; retried after {retries}")
         print(*lines, sep="\n")
         counted = {what: len(self.faults[what]) for what in ("lost", "duplicated", "stuck", "orphaned", "failed")}
         print(" ".join(f"{what} {count}" for what, count in counted.items()))
@@ -173,7 +173,7 @@ class Figures:
 
 
 class Processes:
-    """The API and the workers: started, killed by their pids, started again."""
+    """The API process and the workers: started, killed and restarted."""
 
     def __init__(self, folder: Path, model_url: str, workers: int) -> None:
         self.folder = folder
@@ -195,26 +195,26 @@ class Processes:
         self._commands = {"api": ["serve", "--no-worker", "--port", str(port)]}
         self._commands |= {f"worker {n}": ["worker"] for n in range(1, workers + 1)}
         self._live: dict[str, subprocess.Popen[bytes]] = {}
-        self._due: dict[str, float] = {}
-        self._from: dict[str, int] = {}
-        self.ever: set[int] = set()
+        self._restart_at: dict[str, float] = {}
+        self._log_offsets: dict[str, int] = {}
+        self.all_pids: set[int] = set()
 
-    def keep_up(self) -> None:
-        """Start what does not run and is due."""
+    def restart_processes(self) -> None:
+        """Start processes that do not run, after their delay."""
         for name in self._commands:
             process = self._live.get(name)
             if process is not None and process.poll() is not None:
                 del self._live[name]
-                self._due.setdefault(name, time.monotonic() + 0.3)
-            if name not in self._live and self._due.get(name, 0) <= time.monotonic():
-                self._due.pop(name, None)
+                self._restart_at.setdefault(name, time.monotonic() + 0.3)
+            if name not in self._live and self._restart_at.get(name, 0) <= time.monotonic():
+                self._restart_at.pop(name, None)
                 self._start(name)
 
     def _start(self, name: str) -> None:
         with self._log(name).open("ab") as log:
-            self._from[name] = log.tell()
+            self._log_offsets[name] = log.seek(0, os.SEEK_END)
             process = subprocess.Popen(
-                [*WITH_US, sys.executable, *COMMAND, *self._commands[name]],
+                [*WITH_PARENT, sys.executable, *COMMAND, *self._commands[name]],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -223,47 +223,48 @@ class Processes:
                 start_new_session=True,
             )
         self._live[name] = process
-        self.ever.add(process.pid)
+        self.all_pids.add(process.pid)
 
     def pids(self, kind: str, *, up: bool = False) -> list[int]:
-        """The pids of the API processes or the workers; with `up` of those that have said that they are at work."""
+        """Return the process ids of the API or the workers; with `up`, only of those that have reported that they are
+        running."""
         live = [(name, p.pid) for name, p in self._live.items() if name.startswith(kind) and p.poll() is None]
-        return [pid for name, pid in live if not up or self._is_up(name)]
+        return [pid for name, pid in live if not up or self._is_running(name)]
 
-    def _is_up(self, name: str) -> bool:
+    def _is_running(self, name: str) -> bool:
         with self._log(name).open("rb") as log:
-            log.seek(self._from[name])
+            log.seek(self._log_offsets[name])
             return any(line.startswith((b"Fieldmark is running", b"Worker started")) for line in log)
 
     def _log(self, name: str) -> Path:
         return self.folder / f"{name.replace(' ', '-')}.log"
 
     def kill(self, pid: int) -> bool:
-        """SIGKILL one of ours; False if it has gone meanwhile."""
+        """Send SIGKILL to a process started here. Return False if it has ended already."""
         for name, process in list(self._live.items()):
             if process.pid == pid and process.poll() is None:
                 process.kill()
                 process.wait()
                 del self._live[name]
-                self._due[name] = time.monotonic() + random.uniform(0, 0.5)
+                self._restart_at[name] = time.monotonic() + random.uniform(0, 0.5)
                 return True
         return False
 
     def cli_processes(self) -> list[psutil.Process]:
-        """Every CLI that one of our workers, dead or alive, has started: its home lies in our folder."""
+        """Return all CLIs started by our workers, including dead ones: their home is in our folder."""
         return [p for p, command in _commands() if "/proc/self/fd/9" in command and self._is_ours(p)]
 
     def readers(self) -> list[psutil.Process]:
-        """Readers of files and what they are forked from: these name the service's process in their commands."""
+        """Return file readers and their forkservers: their command lines contain the service's process id."""
         found: list[psutil.Process] = []
         for process, command in _commands():
             service = re.search(r"forkserver\.main\(\) (?:plain|ocr) (\d+)", command)
-            if service and int(service[1]) in self.ever:
+            if service and int(service[1]) in self.all_pids:
                 found.append(process)
         return found
 
     def orphans(self) -> list[psutil.Process]:
-        """CLIs and readers whose parent is none of the live workers."""
+        """Return CLIs and readers whose parent is not a running worker."""
         readers = self.readers()
         live = {*self.pids("worker"), *(reader.pid for reader in readers)}
         with_parent = [(p, _parent_of(p)) for p in [*self.cli_processes(), *readers]]
@@ -276,7 +277,7 @@ class Processes:
             return False
 
     async def stop(self) -> list[str]:
-        """SIGTERM to all; answers which of them stay too long."""
+        """Send SIGTERM to all. Return those that still run after STOP_SECONDS."""
         until = time.monotonic() + STOP_SECONDS
         for process in self._live.values():
             process.terminate()
@@ -286,8 +287,8 @@ class Processes:
             await asyncio.sleep(0.05)
         return []
 
-    def end(self) -> None:
-        """Whatever happened: nothing of ours stays."""
+    def kill_all(self) -> None:
+        """Kill all processes started here."""
         for process in self._live.values():
             if process.poll() is None:
                 process.kill()
@@ -305,7 +306,7 @@ def _commands() -> Iterator[tuple[psutil.Process, str]]:
 
 
 def _command_of(process: psutil.Process) -> str:
-    """How its command line begins; empty once it has ended."""
+    """Return the start of the command line; empty if the process has ended."""
     try:
         return " ".join(process.cmdline())[:300]
     except psutil.Error:
@@ -320,16 +321,16 @@ def _parent_of(process: psutil.Process) -> int | None:
 
 
 class Postgres:
-    """The embedded server's processes: halted, or killed and left to be started again by those that use it."""
+    """The processes of the embedded server: paused, or killed and restarted by the processes that use it."""
 
     def __init__(self, home: Path) -> None:
         self._pid_file = home / "postgres" / "data" / "postmaster.pid"
 
-    async def halt(self, seconds: float) -> None:
+    async def pause(self, seconds: float) -> None:
         stopped: list[psutil.Process] = []
         try:
             with contextlib.suppress(psutil.Error):
-                main = self._main()
+                main = self._main_process()
                 for process in [main, *main.children(recursive=True)]:
                     process.suspend()
                     stopped.append(process)
@@ -341,9 +342,9 @@ class Postgres:
 
     def crash(self, how: signal.Signals) -> None:
         with contextlib.suppress(psutil.Error, OSError, ValueError):
-            self._main().send_signal(how)
+            self._main_process().send_signal(how)
 
-    def _main(self) -> psutil.Process:
+    def _main_process(self) -> psutil.Process:
         process = psutil.Process(int(self._pid_file.read_text().split("\n")[0]))
         if "postgres" not in " ".join(process.cmdline()):
             raise psutil.NoSuchProcess(process.pid)
@@ -354,36 +355,36 @@ class Postgres:
 
 
 @dataclass
-class Followed:
-    """One run as its customer knows it."""
+class ClientRun:
+    """A run as its client knows it."""
 
     key: str
     label: str
-    wanted: int
+    item_count: int
     ask: bool
     run_id: str | None = None
     seen: dict[int, str] = field(default_factory=dict)
     last: int = 0
-    due: int = 1
+    next_number: int = 1
     ended: bool = False
-    waits: dict[str, Any] | None = None
+    approval: dict[str, Any] | None = None
 
 
-class Refused(Exception):
-    """What no trying again mends."""
+class PermanentError(Exception):
+    """An error that retrying does not fix."""
 
 
-class Customers:
-    """People (or their programs) who start runs, watch them, decide, and try again whenever they are cut off."""
+class Clients:
+    """Clients that start runs, follow them, decide approvals, and retry after disconnections."""
 
-    def __init__(self, base_url: str, token: str, seed: int, figures: Figures) -> None:
+    def __init__(self, base_url: str, token: str, seed: int, counts: Counts) -> None:
         self._http = httpx.AsyncClient(
             base_url=base_url, headers={"Authorization": f"Bearer {token}"}, timeout=httpx.Timeout(20, connect=5)
         )
-        self._random = random.Random(f"{seed} customers")
+        self._random = random.Random(f"{seed} clients")
         self._seed = seed
-        self._figures = figures
-        self.followed: list[Followed] = []
+        self._counts = counts
+        self.followed: list[ClientRun] = []
         self.closing = False
 
     async def close(self) -> None:
@@ -398,25 +399,25 @@ class Customers:
                 number = len(self.followed)
                 ask = self._random.random() < 0.25
                 wanted = self._random.randint(1, 3) if ask else self._random.randint(4, 9)
-                one = Followed(str(uuid4()), f"s{self._seed}r{number}", wanted, ask)
+                one = ClientRun(str(uuid4()), f"s{self._seed}r{number}", wanted, ask)
                 self.followed.append(one)
-                await self._see_through(one, document)
-            except Refused as refused:
-                self._figures.found("failed", f"a customer was refused: {refused}")
+                await self._complete_run(one, document)
+            except PermanentError as refused:
+                self._counts.add_fault("failed", f"a client was refused: {refused}")
                 document = None
                 await asyncio.sleep(1)
 
     async def _upload(self) -> str:
         async def once() -> str | None:
             answer = await self._http.post("/api/documents", files={"file": ("a.txt", b"Invoice number: 1\nTotal: 1")})
-            return answer.json()["id"] if answer.status_code == 201 else await self._failed("upload", answer)
+            return answer.json()["id"] if answer.status_code == 201 else await self._report_failure("upload", answer)
 
-        return await self._until(once)
+        return await self._retry(once)
 
-    async def _see_through(self, one: Followed, document: str) -> None:
+    async def _complete_run(self, one: ClientRun, document: str) -> None:
         body = {
             "document_id": document,
-            "instructions": f"label={one.label} items={one.wanted}",
+            "instructions": f"label={one.label} items={one.item_count}",
             "approval": "ask" if one.ask else "auto",
             "auto_approved_tools": ["complete_extraction"],
         }
@@ -424,65 +425,65 @@ class Customers:
 
         async def start() -> bool | None:
             headers = {**sse, "Idempotency-Key": one.key}
-            one.due = 1  # a run that was started before is shown from its first event again
+            one.next_number = 1  # a run that was started before is streamed from its first event
             async with self._http.stream("POST", "/api/agent/extract", json=body, headers=headers) as answer:
                 if answer.status_code != 200:
-                    return await self._failed("start", answer)
+                    return await self._report_failure("start", answer)
                 await self._read(answer, one)
             return True if one.run_id else None
 
         async def follow() -> bool | None:
             headers = {**sse, "Last-Event-ID": str(one.last)}
-            one.due = one.last + 1
+            one.next_number = one.last + 1
             async with self._http.stream("GET", f"/api/runs/{one.run_id}/events", headers=headers) as answer:
                 if answer.status_code != 200:
-                    return await self._failed("events", answer)
+                    return await self._report_failure("events", answer)
                 await self._read(answer, one)
-            return True if one.ended or one.waits else None
+            return True if one.ended or one.approval else None
 
         async def decide() -> bool | None:
-            if one.waits is None:  # decided, and cut off while the answer was closed
+            if one.approval is None:  # decided, but disconnected before the response ended
                 return True
             approved = self._random.random() < 0.85
-            said = {"call_id": one.waits["call_id"], "approved": approved}
+            said = {"call_id": one.approval["call_id"], "approved": approved}
             if not approved:
                 said["reason"] = "Look again."
             request = {"run_id": one.run_id, "approvals": [said]}
             async with self._http.stream("POST", "/api/agent/approve", json=request, headers=sse) as answer:
                 if answer.status_code in (200, 409):
-                    self._figures.decisions[str(answer.status_code)] += 1
-                    one.waits = None
+                    self._counts.decisions[str(answer.status_code)] += 1
+                    one.approval = None
                     return True
-                return await self._failed("approve", answer)
+                return await self._report_failure("approve", answer)
 
-        await self._until(start)
+        await self._retry(start)
         while not one.ended:
-            if one.waits:
+            if one.approval:
                 await asyncio.sleep(self._random.uniform(0, 1))
-                await self._until(decide)
+                await self._retry(decide)
             else:
-                await self._until(follow)
+                await self._retry(follow)
 
-    async def _until(self, once: Callable[[], Any]) -> Any:
+    async def _retry(self, once: Callable[[], Any]) -> Any:
         while True:
             try:
-                # A client that is cut off at a random moment, and comes back.
+                # Disconnect at a random moment.
                 async with asyncio.timeout(max(0.3, self._random.expovariate(1 / 8))):
                     done = await once()
                 if done:
                     return done
             except TimeoutError:
-                self._figures.cuts += 1
+                self._counts.disconnections += 1
             except httpx.HTTPError as error:
-                self._figures.tries_of_clients[type(error).__name__] += 1
+                self._counts.retries[type(error).__name__] += 1
             await asyncio.sleep(self._random.uniform(0.1, 0.4))
 
-    async def _failed(self, what: str, answer: httpx.Response) -> None:
-        self._figures.tries_of_clients[f"{what} {answer.status_code}"] += 1
+    async def _report_failure(self, what: str, answer: httpx.Response) -> None:
+        self._counts.retries[f"{what} {answer.status_code}"] += 1
         if answer.is_client_error:
-            raise Refused(f"{what} {answer.status_code} {(await answer.aread()).decode()}")
+            raise PermanentError(f"{what} {answer.status_code} {(await answer.aread()).decode()}")
 
-    async def _read(self, answer: httpx.Response, one: Followed) -> None:
+    async def _read(self, answer: httpx.Response, one: ClientRun) -> None:
         number, body = 0, ""
         async for line in answer.aiter_lines():
             if line.startswith(": run "):
@@ -491,50 +492,50 @@ class Customers:
                 number = int(line[4:])
             elif line.startswith("data: "):
                 body = line[6:]
-            elif not line and body:  # whole: one that is cut off in the middle counts for nothing
-                self._take(one, number, body)
+            elif not line and body:  # complete: a partial event does not count
+                self._add_event(one, number, body)
                 body = ""
 
-    def _take(self, one: Followed, number: int, body: str) -> None:
-        if number != one.due:
-            what = "lost" if number > one.due else "duplicated"
-            self._figures.found(what, f"{one.label}: event {number} came in place of {one.due}")
+    def _add_event(self, one: ClientRun, number: int, body: str) -> None:
+        if number != one.next_number:
+            what = "lost" if number > one.next_number else "duplicated"
+            self._counts.add_fault(what, f"{one.label}: event {number} arrived instead of {one.next_number}")
         if one.seen.get(number, body) != body:
-            self._figures.found("duplicated", f"{one.label}: event {number} is another than before")
-        one.due = number + 1
+            self._counts.add_fault("duplicated", f"{one.label}: event {number} differs from before")
+        one.next_number = number + 1
         one.seen[number] = body
         one.last = max(one.last, number)
         event = json.loads(body)
         one.run_id = event.get("run_id", one.run_id)
         if number == one.last:
-            one.waits = event["approval"] if event.get("type") == "approval" else None
-        one.ended = one.ended or event.get("type") in ENDS
+            one.approval = event["approval"] if event.get("type") == "approval" else None
+        one.ended = one.ended or event.get("type") in END_TYPES
 
 
-# The chaos -----------------------------------------------------------------------------------------------------------
+# The kills -----------------------------------------------------------------------------------------------------------
 
 
 class Chaos:
-    def __init__(self, processes: Processes, postgres: Postgres, owner_url: str, seed: int, figures: Figures) -> None:
+    def __init__(self, processes: Processes, postgres: Postgres, owner_url: str, seed: int, counts: Counts) -> None:
         self._processes = processes
         self._postgres = postgres
         self._owner_url = owner_url
         self._random = random.Random(f"{seed} faults")
-        self._figures = figures
-        self._strange: dict[int, float] = {}
+        self._counts = counts
+        self._orphaned_since: dict[int, float] = {}
 
     async def kill(self, count: int, every_seconds: float) -> None:
         at_commit: asyncio.Task[None] | None = None
         try:
-            while sum(self._figures.kills.values()) < count:
+            while sum(self._counts.kills.values()) < count:
                 await asyncio.sleep(min(self._random.expovariate(1 / every_seconds), 4 * every_seconds))
                 what = self._random.choices(("worker", "cli", "api", "commit"), (30, 20, 20, 30))[0]
                 if what == "commit":
                     if at_commit is None or at_commit.done():
-                        at_commit = asyncio.create_task(self._kill_at(self._random.choice(AT_COMMITS)))
+                        at_commit = asyncio.create_task(self._kill_at_moment(self._random.choice(AT_COMMITS)))
                 elif what == "cli":
                     self._kill_a_cli()
-                # Mostly one that is at work: those that just start would be hit all the time, and prove little.
+                # Mostly running processes: killing starting ones proves little.
                 elif pids := self._processes.pids(what, up=True):
                     self._count(what, self._processes.kill(self._random.choice(pids)))
                 elif self._random.random() < 0.1 and (pids := self._processes.pids(what)):
@@ -547,13 +548,13 @@ class Chaos:
         if cli_processes := self._processes.cli_processes():
             with contextlib.suppress(psutil.Error):
                 self._random.choice(cli_processes).kill()
-                self._figures.kills["cli"] += 1
+                self._counts.kills["cli"] += 1
 
     def _count(self, what: str, killed: bool) -> None:
-        self._figures.kills[what] += killed
+        self._counts.kills[what] += killed
 
-    async def _kill_at(self, moment: str) -> None:
-        """Kill the worker of the next run that comes to this moment; whichever worker, if none does in time."""
+    async def _kill_at_moment(self, moment: str) -> None:
+        """Kill the worker of the next run that reaches this moment."""
         pause = self._random.uniform(0, 0.02) if self._random.random() < 0.5 else 0
         worker = None
         with contextlib.suppress(psycopg.Error, TimeoutError):
@@ -563,8 +564,8 @@ class Chaos:
             self._count(f"worker, {moment}", self._processes.kill(worker))
 
     def _worker_at(self, moment: str) -> int | None:
-        """The pid of the worker whose run just came there: found by its CLI, which names its first conversation; one
-        that was kept from an earlier run does not tell, and any worker is taken."""
+        """Wait until a run reaches this moment and return its worker's process id. The worker is found by its CLI,
+        whose command line names the session. A reused CLI names another session; then any worker is chosen."""
         until = time.monotonic() + 5
         with psycopg.connect(self._owner_url, autocommit=True, row_factory=dict_row, connect_timeout=2) as owner:
             owner.execute("set statement_timeout = '3s'")
@@ -577,13 +578,13 @@ class Chaos:
                     runs = [str(row["run_id"]) for row in owner.execute(query)]
                 else:
                     runs = [notification.payload for notification in owner.notifies(timeout=0.2, stop_after=1)]
-                    runs = [run for run in runs if self._is_at(owner, run, moment)]
+                    runs = [run for run in runs if self._is_at_moment(owner, run, moment)]
                 for run in runs:
                     if worker := self._worker_of(owner, run):
                         return worker
         return None
 
-    def _is_at(self, owner: psycopg.Connection[dict[str, Any]], run_id: str, moment: str) -> bool:
+    def _is_at_moment(self, owner: psycopg.Connection[dict[str, Any]], run_id: str, moment: str) -> bool:
         query = "select body::text as body from public.run_events where run_id = %s order by number desc limit 1"
         found = owner.execute(query, [run_id]).fetchone()
         event = json.loads(found["body"]) if found else {}
@@ -610,46 +611,50 @@ class Chaos:
         while True:
             await asyncio.sleep(self._random.uniform(5, 40))
             what = self._random.choices(("halt", "immediate", "kill"), (60, 20, 20))[0]
-            self._figures.stops[what] += 1
+            self._counts.stops[what] += 1
             if what == "halt":
-                await self._postgres.halt(self._random.uniform(0.2, 2))
+                await self._postgres.pause(self._random.uniform(0.2, 2))
             else:
                 self._postgres.crash(signal.SIGQUIT if what == "immediate" else signal.SIGKILL)
 
-    async def keep_up(self) -> None:
+    async def restart_processes(self) -> None:
         while True:
-            self._processes.keep_up()
+            self._processes.restart_processes()
             await asyncio.sleep(0.1)
 
     async def watch(self) -> None:
-        """Count what outlives its worker: a process for eight seconds, a job for a minute."""
-        held: set[int] = set()
+        """Report processes that outlive their worker by ORPHAN_SECONDS, and jobs held by a dead worker for
+        HELD_SECONDS."""
+        reported_jobs: set[int] = set()
         while True:
             await asyncio.sleep(1)
             now = time.monotonic()
-            strange = dict[int, str]()
+            orphans_now = dict[int, str]()
             for process in self._processes.orphans():
                 if command := _command_of(process):
-                    strange[process.pid] = command
-            for pid in [pid for pid in self._strange if pid not in strange]:
-                del self._strange[pid]
-            for pid, command in strange.items():
-                first = self._strange.setdefault(pid, now)
+                    orphans_now[process.pid] = command
+            for pid in [pid for pid in self._orphaned_since if pid not in orphans_now]:
+                del self._orphaned_since[pid]
+            for pid, command in orphans_now.items():
+                first = self._orphaned_since.setdefault(pid, now)
                 if first < now - ORPHAN_SECONDS:
-                    self._figures.found("orphaned", f"process {pid} outlives its worker: {command}")
-                    self._strange[pid] = float("inf")
+                    self._counts.add_fault("orphaned", f"process {pid} outlives its worker: {command}")
+                    self._orphaned_since[pid] = float("inf")
             with contextlib.suppress(psycopg.Error, TimeoutError):
-                async with asyncio.timeout(5):  # wait_for loses a cancellation that meets the answer, in Python 3.11
+                async with asyncio.timeout(5):  # in Python 3.11, wait_for may lose a cancellation
                     jobs, failures = await asyncio.to_thread(held_jobs, self._owner_url)
-                self._figures.most_failures = max(self._figures.most_failures, failures)
+                self._counts.most_failures = max(self._counts.most_failures, failures)
                 for job in jobs:
-                    if job["id"] not in held:
-                        held.add(job["id"])
-                        self._figures.found("orphaned", f"job {job['id']} is held by a dead worker ({job['silent']})")
+                    if job["id"] not in reported_jobs:
+                        reported_jobs.add(job["id"])
+                        self._counts.add_fault(
+                            "orphaned", f"job {job['id']} is held by a dead worker ({job['silent']})"
+                        )
 
 
 def held_jobs(owner_url: str) -> tuple[list[dict[str, Any]], int]:
-    """The jobs that dead workers still hold, and how often in a row a run was claimed without getting a call done."""
+    """Return the jobs that dead workers still hold, and the maximum number of consecutive claims of a run without a
+    finished call."""
     with psycopg.connect(owner_url, autocommit=True, row_factory=dict_row, connect_timeout=2) as owner:
         owner.execute("set statement_timeout = '3s'")
         query = """select j.id, now() - w.last_heartbeat as silent from queue.procrastinate_jobs as j
@@ -659,59 +664,59 @@ def held_jobs(owner_url: str) -> tuple[list[dict[str, Any]], int]:
         return owner.execute(query, [HELD_SECONDS]).fetchall(), worst["most"] if worst else 0
 
 
-# The reckoning -------------------------------------------------------------------------------------------------------
+# The checks ----------------------------------------------------------------------------------------------------------
 
 
-def reckon(owner_url: str, followed: list[Followed], figures: Figures) -> collections.Counter[str]:
-    """Compare what was recorded, what is there and what was seen; answers how the runs ended."""
+def check_runs(owner_url: str, followed: list[ClientRun], counts: Counts) -> collections.Counter[str]:
+    """Compare calls, journal, events and the events seen by clients. Return the number of runs by status."""
     ends: collections.Counter[str] = collections.Counter()
     with psycopg.connect(owner_url, autocommit=True, row_factory=dict_row) as owner:
         for one in followed:
             runs = owner.execute("select * from public.runs where idempotency_key = %s", [one.key]).fetchall()
             if len(runs) > 1:
-                figures.found("duplicated", f"{one.label}: started {len(runs)} times")
+                counts.add_fault("duplicated", f"{one.label}: started {len(runs)} times")
             if not runs:
                 if one.run_id is not None:
-                    figures.found("lost", f"{one.label}: the run is gone")
+                    counts.add_fault("lost", f"{one.label}: the run is gone")
                 continue
             run = runs[0]
             if one.run_id not in (None, str(run["id"])):
-                figures.found("lost", f"{one.label}: the run that was answered is another than the one that is there")
+                counts.add_fault("lost", f"{one.label}: the run id in the response differs from the stored one")
             ends[run["status"] if run["error_code"] is None else f"{run['status']}, {run['error_code']}"] += 1
             if run["status"] in ("queued", "running"):
                 claims = f"claimed {run['fencing_token']} times"
-                figures.found("stuck", f"{one.label}: run {run['id']} is {run['status']}, {claims}")
+                counts.add_fault("stuck", f"{one.label}: run {run['id']} is {run['status']}, {claims}")
             elif run["status"] != "awaiting_approval" and run["status"] != "completed":
-                figures.found("failed", f"{one.label}: run {run['id']} {run['status']}, {run['error_code']}")
-            _check_events(owner, run, one, figures)
-            _check_fields(owner, run, one, figures)
+                counts.add_fault("failed", f"{one.label}: run {run['id']} {run['status']}, {run['error_code']}")
+            _check_events(owner, run, one, counts)
+            _check_fields(owner, run, one, counts)
         jobs = owner.execute("select * from queue.procrastinate_jobs where status in ('todo', 'doing')").fetchall()
         for job in jobs:
-            figures.found("stuck", f"job {job['id']} {job['task_name']} is {job['status']}: {job['args']}")
+            counts.add_fault("stuck", f"job {job['id']} {job['task_name']} is {job['status']}: {job['args']}")
     return ends
 
 
-def _check_events(owner: Any, run: dict[str, Any], one: Followed, figures: Figures) -> None:
+def _check_events(owner: Any, run: dict[str, Any], one: ClientRun, counts: Counts) -> None:
     query = "select number, body::text as body from public.run_events where run_id = %s order by number"
     rows = owner.execute(query, [run["id"]]).fetchall()
     numbers = [row["number"] for row in rows]
     if numbers != list(range(1, len(numbers) + 1)):
-        figures.found("lost", f"{one.label}: the events have gaps: {numbers}")
+        counts.add_fault("lost", f"{one.label}: the events have gaps: {numbers}")
     kept = {row["number"]: row["body"] for row in rows}
     for number, body in one.seen.items():
         if number not in kept or json.loads(kept[number]) != json.loads(body):
-            figures.found("lost", f"{one.label}: event {number} was shown and is not there")
+            counts.add_fault("lost", f"{one.label}: event {number} was streamed, but is not stored")
     events = [json.loads(row["body"]) for row in rows]
     if one.ended and len(one.seen) != len(kept):
-        figures.found("lost", f"{one.label}: a reader saw {len(one.seen)} of {len(kept)} events")
-    last = [n for n, event in enumerate(events) if event.get("type") in ENDS]
+        counts.add_fault("lost", f"{one.label}: a reader saw {len(one.seen)} of {len(kept)} events")
+    last = [n for n, event in enumerate(events) if event.get("type") in END_TYPES]
     if run["status"] in ("completed", "failed", "cancelled") and last != [len(events) - 1]:
-        figures.found("lost" if not last else "duplicated", f"{one.label}: ends at {last} of {len(events)} events")
+        counts.add_fault("lost" if not last else "duplicated", f"{one.label}: ends at {last} of {len(events)} events")
     if sum(event.get("type") == "run" for event in events) > 1:
-        figures.found("duplicated", f"{one.label}: begins twice")
+        counts.add_fault("duplicated", f"{one.label}: begins twice")
 
 
-def _check_fields(owner: Any, run: dict[str, Any], one: Followed, figures: Figures) -> None:
+def _check_fields(owner: Any, run: dict[str, Any], one: ClientRun, counts: Counts) -> None:
     extraction = owner.execute("select * from public.extractions where id = %s", [run["extraction_id"]]).fetchone()
     journal = owner.execute(
         "select * from public.extraction_journal where extraction_id = %s order by id", [run["extraction_id"]]
@@ -726,28 +731,28 @@ def _check_fields(owner: Any, run: dict[str, Any], one: Followed, figures: Figur
     for call_ in written:
         at = int(re.findall(r"\d+", call_["arguments"]["path"])[0])
         if at >= len(there) or there[at] != call_["arguments"]["value"]:
-            figures.found("lost", f"{one.label}: {call_['arguments']} is recorded as done and not there")
+            counts.add_fault("lost", f"{one.label}: {call_['arguments']} is recorded as done, but not stored")
         if call_["id"] not in [entry["call_id"] for entry in journal]:
-            figures.found("lost", f"{one.label}: call {call_['id']} is not in the journal")
+            counts.add_fault("lost", f"{one.label}: call {call_['id']} is not in the journal")
     for path, count in collections.Counter(tuple(entry["path"]) for entry in journal).items():
         if count > 1:
-            figures.found("duplicated", f"{one.label}: {path} was written {count} times")
+            counts.add_fault("duplicated", f"{one.label}: {path} was written {count} times")
     for entry in journal:
         if entry["call_id"] not in [call_["id"] for call_ in written]:
-            figures.found("duplicated", f"{one.label}: {entry['path']} was written by no call that is recorded as done")
+            counts.add_fault("duplicated", f"{one.label}: {entry['path']} was written, but no call is recorded as done")
     if sorted(change["body"]["version"] for change in changes) != sorted(entry["version"] for entry in journal):
-        figures.found("lost", f"{one.label}: {len(changes)} events tell of {len(journal)} changes")
+        counts.add_fault("lost", f"{one.label}: {len(changes)} events for {len(journal)} changes")
     names = [value.rsplit("-", 1)[0] for value in there]
     if len(set(names)) < len(names):
-        figures.found("duplicated", f"{one.label}: {there}")
-    if run["status"] == "completed" and names != [f"{one.label}-{n}" for n in range(one.wanted)]:
-        figures.found("lost", f"{one.label}: completed with {there}, {one.wanted} were wanted")
+        counts.add_fault("duplicated", f"{one.label}: {there}")
+    if run["status"] == "completed" and names != [f"{one.label}-{n}" for n in range(one.item_count)]:
+        counts.add_fault("lost", f"{one.label}: completed with {there}, expected {one.item_count} items")
 
 
-# The whole -----------------------------------------------------------------------------------------------------------
+# Main ----------------------------------------------------------------------------------------------------------------
 
 
-async def chaos(options: argparse.Namespace, folder: Path, figures: Figures) -> int:
+async def run_chaos(options: argparse.Namespace, folder: Path, counts: Counts) -> int:
     begin = time.monotonic()
     home = folder / "home"
     home.mkdir()
@@ -755,35 +760,37 @@ async def chaos(options: argparse.Namespace, folder: Path, figures: Figures) -> 
         with embedded_postgres(home, 18) as database:
             processes = Processes(folder, server.base_url, options.workers)
             try:
-                return await _under_fire(options, processes, Postgres(home), database.owner_url, home, figures, begin)
+                return await _run_under_load(
+                    options, processes, Postgres(home), database.owner_url, home, counts, begin
+                )
             finally:
-                processes.end()
+                processes.kill_all()
 
 
-async def _under_fire(
+async def _run_under_load(
     options: argparse.Namespace,
     processes: Processes,
     postgres: Postgres,
     owner_url: str,
     home: Path,
-    figures: Figures,
+    counts: Counts,
     begin: float,
 ) -> int:
-    chaos = Chaos(processes, postgres, owner_url, options.seed, figures)
-    processes.keep_up()
+    run_chaos = Chaos(processes, postgres, owner_url, options.seed, counts)
+    processes.restart_processes()
     token = LocalTokens(home).sign(uuid4())
-    customers = Customers(processes.url, token, options.seed, figures)
-    always = [asyncio.create_task(chaos.keep_up()), asyncio.create_task(chaos.watch())]
-    working = [asyncio.create_task(customers.work()) for _ in range(options.customers)]
+    clients = Clients(processes.url, token, options.seed, counts)
+    background_tasks = [asyncio.create_task(run_chaos.restart_processes()), asyncio.create_task(run_chaos.watch())]
+    working = [asyncio.create_task(clients.work()) for _ in range(options.clients)]
     stopping: asyncio.Task[None] | None = None
     killed_for = 0.0
     try:
-        while not any(one.seen for one in customers.followed):  # undisturbed until the first run is under way
+        while not any(one.seen for one in clients.followed):  # no kills until the first run has started
             await asyncio.sleep(0.1)
-        stopping = asyncio.create_task(chaos.stop_postgres())
+        stopping = asyncio.create_task(run_chaos.stop_postgres())
         first_kill = time.monotonic()
-        killing = asyncio.create_task(chaos.kill(options.kills, options.every))
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, killing.cancel)  # enough: now reckon
+        killing = asyncio.create_task(run_chaos.kill(options.kills, options.every))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, killing.cancel)  # end the kills early
         await asyncio.wait({killing}, timeout=options.seconds)
         killing.cancel()
         for error in await asyncio.gather(killing, return_exceptions=True):
@@ -793,25 +800,27 @@ async def _under_fire(
         killed_for = time.monotonic() - first_kill
         stopping.cancel()
         await asyncio.gather(stopping, return_exceptions=True)
-        customers.closing = True
+        clients.closing = True
         settle = time.monotonic()
-        _, late = await asyncio.wait(working, timeout=SETTLE_SECONDS)
-        for one in customers.followed if late else []:
+        _, waiting_clients = await asyncio.wait(working, timeout=SETTLE_SECONDS)
+        for one in clients.followed if waiting_clients else []:
             if not one.ended:
-                figures.found("stuck", f"{one.label}: its customer waits after {SETTLE_SECONDS} s, run {one.run_id}")
-        await asyncio.to_thread(_wait_for_the_queue, owner_url)
+                counts.add_fault(
+                    "stuck", f"{one.label}: its client still waits after {SETTLE_SECONDS} s, run {one.run_id}"
+                )
+        await asyncio.to_thread(_wait_until_queue_is_empty, owner_url)
         settled_in = time.monotonic() - settle
-        for one in late:
+        for one in waiting_clients:
             one.cancel()
         for task in await asyncio.gather(*working, return_exceptions=True):
             if isinstance(task, Exception):
-                figures.found("failed", f"a customer: {task!r}")
-        ends = reckon(owner_url, customers.followed, figures)
-        for one in always:
+                counts.add_fault("failed", f"a client: {task!r}")
+        ends = check_runs(owner_url, clients.followed, counts)
+        for one in background_tasks:
             one.cancel()
-        await asyncio.gather(*always, return_exceptions=True)
+        await asyncio.gather(*background_tasks, return_exceptions=True)
         for name in await processes.stop():
-            figures.found("stuck", f"{name} lives {STOP_SECONDS} s after SIGTERM")
+            counts.add_fault("stuck", f"{name} still runs {STOP_SECONDS} s after SIGTERM")
         ended = time.monotonic()
         while left := [*processes.cli_processes(), *processes.readers()]:
             if time.monotonic() > ended + ORPHAN_SECONDS:
@@ -819,11 +828,11 @@ async def _under_fire(
             await asyncio.sleep(0.1)
         for process in left:
             command = _command_of(process)
-            figures.found("orphaned", f"process {process.pid} lives although all workers have ended: {command}")
+            counts.add_fault("orphaned", f"process {process.pid} still runs after all workers have ended: {command}")
     finally:
-        for task in [*always, *working, *([stopping] if stopping else [])]:
+        for task in [*background_tasks, *working, *([stopping] if stopping else [])]:
             task.cancel()
-        await customers.close()
+        await clients.close()
     with psycopg.connect(owner_url, row_factory=dict_row) as owner:
         sums = owner.execute(
             """select sum(fencing_token) as claims, max(fencing_token) as most,
@@ -831,19 +840,20 @@ async def _under_fire(
                  (select count(*) from public.run_events) as events from public.runs"""
         ).fetchone()
     assert sums is not None
-    in_order = figures.show(
-        f"runs        {len(customers.followed)}: {_counted(ends)}",
-        f"claims      {sums['claims']}, at most {sums['most']} for a run, {figures.most_failures} without a call done",
-        f"written     {sums['calls']} calls done, {sums['events']} events, decisions {_counted(figures.decisions)}",
-        f"then        all ended after {settled_in:.0f} s",
-        f"folders     {len(list((processes.folder / 'tmp').iterdir()))} left for the next worker to clear up",
+    in_order = counts.print_report(
+        f"runs        {len(clients.followed)}: {_format_counts(ends)}",
+        f"claims      {sums['claims']}, at most {sums['most']} for a run, {counts.most_failures} without a call done",
+        f"written     {sums['calls']} calls done, {sums['events']} events",
+        f"decisions   {_format_counts(counts.decisions)}",
+        f"end         all ended after {settled_in:.0f} s",
+        f"folders     {len(list((processes.folder / 'tmp').iterdir()))} left for the next worker to remove",
         f"time        {time.monotonic() - begin:.0f} s, {killed_for:.0f} s of kills, seed {options.seed}",
     )
     return 0 if in_order else 1
 
 
-def _wait_for_the_queue(owner_url: str) -> None:
-    """A job whose worker was killed after its run's end is still taken up once: give it the time."""
+def _wait_until_queue_is_empty(owner_url: str) -> None:
+    """Wait until the queue is empty. A job whose worker was killed after the run's end is claimed once more."""
     until = time.monotonic() + HELD_SECONDS + 10
     query = "select 1 from queue.procrastinate_jobs where status in ('todo', 'doing') limit 1"
     while time.monotonic() < until:
@@ -852,11 +862,11 @@ def _wait_for_the_queue(owner_url: str) -> None:
                 if not owner.execute(query).fetchall():
                     return
         except psycopg.OperationalError:
-            pass  # the last stop of Postgres may have been a moment ago
+            pass  # Postgres may just be restarting
         time.sleep(0.5)
 
 
-def _counted(counter: collections.Counter[str]) -> str:
+def _format_counts(counter: collections.Counter[str]) -> str:
     return ", ".join(f"{count} {what}" for what, count in sorted(counter.items()))
 
 
@@ -867,22 +877,22 @@ async def main() -> int:
     parser.add_argument("--every", type=float, default=1.5, help="seconds between kills, on average")
     parser.add_argument("--seconds", type=float, default=3600, help="kill no longer than this")
     parser.add_argument("--workers", type=int, default=3)
-    parser.add_argument("--customers", type=int, default=6)
+    parser.add_argument("--clients", type=int, default=6)
     options = parser.parse_args()
     task = asyncio.current_task()
     assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # in order, with all that was started
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # stops all processes first
     folder = Path(tempfile.mkdtemp(prefix="fieldmark-chaos-"))
     folder.chmod(0o755)  # the CLI's own user must be able to reach its folder
-    figures = Figures()
+    counts = Counts()
 
     try:
         with bounded(options.seconds + AFTERWARDS_SECONDS, folder):
-            return await chaos(options, folder, figures)
+            return await run_chaos(options, folder, counts)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
-    heed_signals()
+    restore_signals()
     sys.exit(asyncio.run(main()))

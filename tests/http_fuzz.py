@@ -1,19 +1,19 @@
-"""Requests drawn from the API's own description, sent to the real service: what does it answer?
+"""Sends random requests generated from the OpenAPI description to the real service and checks the responses.
 
-The application runs over a real Postgres. In the place of the workers somebody cancels each run that comes.
-Schemathesis draws requests for every operation, those that the description allows and those that it does not; ids,
-cursors and paths are exchanged for ones that exist, most of the time. Found and counted are:
+The application uses a real Postgres. Instead of workers, a task cancels each queued run. Schemathesis generates valid
+and invalid requests for every operation; ids, cursors and paths are mostly replaced by existing ones. These faults are
+counted:
 
-    broken        an answer of 500 or more, or none within ten seconds
-    rejected      a request that the description allows, refused for its form
-    undocumented  a status that the operation names neither itself nor by its range (4XX)
-    undescribed   a body or content type that is not as the description has it
-    taken         a request that the description forbids, answered with success
+    broken        a status of 500 or higher, or no response within ten seconds
+    rejected      a valid request refused for its form
+    undocumented  a status that the operation does not list, neither itself nor its range (4XX)
+    undescribed   a body or content type that does not match the description
+    accepted      an invalid request answered with success
 
     pip install '.[test]' && python tests/http_fuzz.py --requests 20000 --seed 1
 
-Ends with 1 if any of these is not 0. What a request is refused for that was well-formed (a path at which nothing
-stands, a schema that is none) stands in REFUSED_FOR_CAUSE.
+Exits with 1 if any of these is not 0. REFUSED_FOR_CAUSE lists why a valid request may be refused: for example, a path
+without a value, or an invalid schema.
 """
 
 from __future__ import annotations
@@ -62,26 +62,25 @@ from fieldmark.settings import Settings
 from fieldmark.stores import runs
 from fieldmark.stores.library import PromptText, prompts, schemas, tags
 
-AT_ONCE = 10
-FRESH_EVERY = 100
+EXAMPLES_PER_ROUND = 10
+REQUESTS_PER_SAMPLE = 100
 PATIENCE = 10
 
 TEXT = "Invoice number: 1\nVendor: Acme GmbH\nA 2 x 3.50 7.00\nB 1 x 3.00 3.00\nTotal: 10.00 EUR\n"
 
-# Statuses that tell of the request's form. 404, 409, 410 and 402 tell of what there is.
-OF_FORM = {400, 405, 406, 411, 413, 414, 415, 422, 428, 431}
+# Statuses about the form of a request, unlike 402, 404, 409 and 410.
+FORM_STATUSES = {400, 405, 406, 411, 413, 414, 415, 422, 428, 431}
 
-# What a well-formed request may be refused for, by operation: how the problem's sentence begins or what stands in it.
-AT_A_PATH = (
+# Parts of the messages with which a valid request may be refused, by operation.
+PATH_MESSAGES = (
     "Two changes overlap",
     "Path ",
-    "Nothing stands at",
     "There is no value at",
     "There is no lock at",
     "The path of a field may",
     "A path may have at most",
 )
-TOO_MUCH = (
+LIMIT_MESSAGES = (
     "number may have at most",
     "nested at most",
     "may not exceed",
@@ -91,42 +90,49 @@ TOO_MUCH = (
     "surrogate",
     "contains the invisible character",
 )
-ASKED_BEFORE = "This Idempotency-Key was used for a run with a different request"
+IDEMPOTENCY_MESSAGE = "This Idempotency-Key was used for a run with a different request"
 REFUSED_FOR_CAUSE: dict[str, tuple[str, ...]] = {
-    # What a call may be given, its tool knows.
-    "decide_call": ("takes no `input`", "no such argument", "Field required", "Input should be", *AT_A_PATH, *TOO_MUCH),
-    "set_fields": (*AT_A_PATH, *TOO_MUCH),
-    "set_document_type": TOO_MUCH,
-    "remove_field": AT_A_PATH,
-    "unlock_field": AT_A_PATH,
+    # The arguments of a call depend on its tool.
+    "decide_call": (
+        "takes no `input`",
+        "no such argument",
+        "Field required",
+        "Input should be",
+        *PATH_MESSAGES,
+        *LIMIT_MESSAGES,
+    ),
+    "set_fields": (*PATH_MESSAGES, *LIMIT_MESSAGES),
+    "set_document_type": LIMIT_MESSAGES,
+    "remove_field": PATH_MESSAGES,
+    "unlock_field": PATH_MESSAGES,
     "restore_version": ("This extraction has versions",),
-    # A condition that does not fit its value, and a path that is none.
-    "query_fields": ("needs", "takes", "compares", "path", "Path", *TOO_MUCH),
+    # A condition that does not fit its value, and an invalid path.
+    "query_fields": ("needs", "takes", "compares", "path", "Path", *LIMIT_MESSAGES),
     "get_usage": ("`since` must not be after",),
-    "start_extract": ("The schema ", "keeps the schema that it was begun with", ASKED_BEFORE, *TOO_MUCH),
-    "start_chat": ("give it, or the thread_id", ASKED_BEFORE, *TOO_MUCH),
-    "start_correct": (ASKED_BEFORE, *TOO_MUCH),
-    "create_organisation": TOO_MUCH,
-    "update_organisation": TOO_MUCH,
-    "create_invitation": TOO_MUCH,
-    "accept_invitation": TOO_MUCH,
-    **dict.fromkeys(("create_schema", "update_schema"), ("The schema ", *TOO_MUCH)),
-    **dict.fromkeys(("create_prompt", "update_prompt", "create_tag", "update_tag", "update_document"), TOO_MUCH),
-    "create_key": ("must be in the future", *TOO_MUCH),
-    "export_extraction": ("Nothing stands at", "is no list", "has no list", "There is no list", "as CSV"),
+    "start_extract": ("The schema ", "keeps its schema and prompt", IDEMPOTENCY_MESSAGE, *LIMIT_MESSAGES),
+    "start_chat": ("give it, or the thread_id", IDEMPOTENCY_MESSAGE, *LIMIT_MESSAGES),
+    "start_correct": (IDEMPOTENCY_MESSAGE, *LIMIT_MESSAGES),
+    "create_organisation": LIMIT_MESSAGES,
+    "update_organisation": LIMIT_MESSAGES,
+    "create_invitation": LIMIT_MESSAGES,
+    "accept_invitation": LIMIT_MESSAGES,
+    **dict.fromkeys(("create_schema", "update_schema"), ("The schema ", *LIMIT_MESSAGES)),
+    **dict.fromkeys(("create_prompt", "update_prompt", "create_tag", "update_tag", "update_document"), LIMIT_MESSAGES),
+    "create_key": ("must be in the future", *LIMIT_MESSAGES),
+    "export_extraction": ("has no list", "as CSV"),
 }
 
 
 @dataclass
 class Report:
-    """What was sent, and what was wrong with the answers: an example and a number each."""
+    """The requests sent, and the faults found: a count and an example each."""
 
     sent: int = 0
     statuses: collections.Counter[tuple[str, int]] = field(default_factory=collections.Counter)
     faults: dict[tuple[str, str, str], list[Any]] = field(default_factory=dict)
     operations: int = 0
 
-    def found(self, what: str, operation: str, why: str, example: str) -> None:
+    def add_fault(self, what: str, operation: str, why: str, example: str) -> None:
         entry = self.faults.setdefault((what, operation, why[:160]), [0, example])
         entry[0] += 1
 
@@ -140,13 +146,13 @@ class Report:
         for (what, _, _), (number, _) in self.faults.items():
             total[what] += number
         yield f"sent {self.sent} to {self.operations} operations; " + (
-            " ".join(f"{what} {n}" for what, n in sorted(total.items())) or "nothing found"
+            " ".join(f"{what} {n}" for what, n in sorted(total.items())) or "no faults"
         )
 
 
 @dataclass
-class Known:
-    """Ids that exist, to be put into requests."""
+class ExistingItems:
+    """Ids of existing items, to be used in requests."""
 
     org_id: UUID
     documents: list[str] = field(default_factory=list)
@@ -154,43 +160,44 @@ class Known:
     ended_runs: list[str] = field(default_factory=list)
     waiting: list[tuple[str, str]] = field(default_factory=list)
     proposals: list[tuple[str, str]] = field(default_factory=list)
-    kept: dict[str, list[str]] = field(default_factory=lambda: collections.defaultdict(list))
+    items_by_kind: dict[str, list[str]] = field(default_factory=lambda: collections.defaultdict(list))
 
 
-class House:
-    """The application in this event loop: reached over HTTP from a thread, furnished past it."""
+class FuzzedService:
+    """The application in this event loop. Another thread sends requests to it over HTTP."""
 
     def __init__(self, app: FastAPI, scope: Scope, base_url: str, token: str) -> None:
         self.openapi = app.openapi()
         self.base_url = base_url
         self.token = token
-        self.known = Known(scope.org_id)
+        self.existing = ExistingItems(scope.org_id)
         self._runtime: Runtime = app.state.runtime
         self._scope = scope
         self._loop = asyncio.get_running_loop()
-        self._furnishing = asyncio.Lock()
+        self._sample_lock = asyncio.Lock()
 
-    async def cancel_what_comes(self) -> None:
-        """Instead of workers: nothing is read, nothing is run, and nobody waits for long."""
+    async def cancel_queued_runs(self) -> None:
+        """Cancel all queued runs, in place of workers."""
         while True:
-            async with self._furnishing:
+            async with self._sample_lock:
                 async with self._runtime.database.as_user(self._scope) as conn:
                     queued = await runs.list_runs(conn, self._scope, status=RunStatus.QUEUED, limit=50)
                 for run in queued.items:
-                    with contextlib.suppress(NotFound):  # its document was deleted just now
+                    with contextlib.suppress(NotFound):  # its document was just deleted
                         await decisions.cancel(self._runtime.database, self._scope, run.id)
             await asyncio.sleep(0.01)
 
-    def furnish(self) -> None:
-        """Fresh things to ask for: others may be deleted by now. Called from the thread that sends requests."""
-        asyncio.run_coroutine_threadsafe(self._furnish_alone(), self._loop).result()
+    def create_sample(self) -> None:
+        """Create new items, since requests may have deleted the earlier ones. Called from the thread that sends
+        requests."""
+        asyncio.run_coroutine_threadsafe(self._create_sample_locked(), self._loop).result()
 
-    async def _furnish_alone(self) -> None:
-        async with self._furnishing:
-            await self._furnish()
+    async def _create_sample_locked(self) -> None:
+        async with self._sample_lock:
+            await self._create_sample()
 
-    async def _furnish(self) -> None:
-        database, known = self._runtime.database, self.known
+    async def _create_sample(self) -> None:
+        database, existing = self._runtime.database, self.existing
         with tempfile.NamedTemporaryFile() as file:
             Path(file.name).write_text(TEXT)
             row = await self._runtime.documents.upload(self._scope, Path(file.name), "invoice.txt")
@@ -208,7 +215,7 @@ class House:
         async with database.as_user(self._scope) as conn:
             query = "select id from public.extraction_proposals where extraction_id = %s"
             cursor = await conn.execute(query, (case.extraction_id,))
-            known.proposals += [(str(case.extraction_id), str(found["id"])) for found in await cursor.fetchall()]
+            existing.proposals += [(str(case.extraction_id), str(found["id"])) for found in await cursor.fetchall()]
         await decisions.cancel(database, self._scope, context.run_id)
         for number in range(3):
             waits = await case.another_extraction()
@@ -216,10 +223,10 @@ class House:
             await waits.record_call(
                 asking, "update_field", {"path": "total", "value": number, "confidence": 0.5}, "asked", ask=True
             )
-            known.waiting.append((str(asking.run_id), "asked"))
-            known.extractions += [str(case.extraction_id), str(waits.extraction_id)]
-        known.documents.append(str(case.document_id))
-        known.ended_runs.append(str(context.run_id))
+            existing.waiting.append((str(asking.run_id), "asked"))
+            existing.extractions += [str(case.extraction_id), str(waits.extraction_id)]
+        existing.documents.append(str(case.document_id))
+        existing.ended_runs.append(str(context.run_id))
         number = uuid4().hex
         async with database.as_user(self._scope) as conn:
             schema = await schemas.create(conn, self._scope.org_id, f"Schema {number}", {"type": "object"})
@@ -232,132 +239,134 @@ class House:
             ("prompt_revid", prompt.prompt_revid),
             ("tag_id", tag.id),
         ):
-            known.kept[name].append(str(one))
+            existing.items_by_kind[name].append(str(one))
         for pool in (
-            *known.kept.values(),
-            known.documents,
-            known.extractions,
-            known.ended_runs,
-            known.waiting,
-            known.proposals,
+            *existing.items_by_kind.values(),
+            existing.documents,
+            existing.extractions,
+            existing.ended_runs,
+            existing.waiting,
+            existing.proposals,
         ):
             del pool[:-12]
 
 
-class Draw:
-    """Draws requests, sends them, and judges the answers."""
+class Fuzzer:
+    """Sends generated requests and checks the responses."""
 
-    def __init__(self, house: House, seed: int) -> None:
-        self._house = house
+    def __init__(self, service: FuzzedService, seed: int) -> None:
+        self._service = service
         self._random = random.Random(seed)
         self._session = requests.Session()
         self.report = Report()
 
     def send(self, operation: Any, case: Any, *, allowed: bool) -> None:
         if not allowed and [] in (case.query or {}).values():
-            return  # what is wrong about it is in nothing that is sent
-        if self.report.sent % FRESH_EVERY == 0:
-            self._house.furnish()
+            return  # the invalid part is not sent
+        if self.report.sent % REQUESTS_PER_SAMPLE == 0:
+            self._service.create_sample()
         name = operation.definition.raw["operationId"]
-        if "headers" not in (() if allowed else _broken_places(case)):
-            case.headers["Authorization"] = f"Bearer {self._house.token}"
+        if "headers" not in (() if allowed else _invalid_parts(case)):
+            case.headers["Authorization"] = f"Bearer {self._service.token}"
         if allowed or self._random.random() < 0.7:
-            self._settle(name, case, allowed=allowed)
+            self._use_existing(name, case, allowed=allowed)
         self.report.sent += 1
         began = time.monotonic()
         try:
             answer = case.call(
-                base_url=self._house.base_url, session=self._session, timeout=PATIENCE, allow_redirects=False
+                base_url=self._service.base_url, session=self._session, timeout=PATIENCE, allow_redirects=False
             )
         except (requests.Timeout, requests.ConnectionError) as error:
-            self.report.found("broken", name, type(error).__name__, f"{time.monotonic() - began:.1f} s {_shown(case)}")
+            self.report.add_fault(
+                "broken", name, type(error).__name__, f"{time.monotonic() - began:.1f} s {_format_request(case)}"
+            )
             return
         except (requests.RequestException, UnicodeError, ValueError):
-            return  # no client can send this
+            return  # cannot be sent by a client
         self.report.statuses[name, answer.status_code] += 1
-        self._judge(name, operation, case, answer, allowed=allowed)
+        self._check_response(name, operation, case, answer, allowed=allowed)
 
-    def _judge(self, name: str, operation: Any, case: Any, answer: Any, *, allowed: bool) -> None:
-        status, found = answer.status_code, self.report.found
-        said = _sentence(answer)
+    def _check_response(self, name: str, operation: Any, case: Any, answer: Any, *, allowed: bool) -> None:
+        status, found = answer.status_code, self.report.add_fault
+        detail = _detail(answer)
         if status >= 500:
-            found("broken", name, f"{status} {said}", _shown(case))
-        elif allowed and status in OF_FORM and not _for_cause(name, said):
-            found("rejected", name, f"{status} {said}", _shown(case))
-        elif not allowed and status < 300 and not _is_text_all_the_same(case):
-            found("taken", name, f"{status} {_negated(case)}", _shown(case))
+            found("broken", name, f"{status} {detail}", _format_request(case))
+        elif allowed and status in FORM_STATUSES and not _is_refused_for_cause(name, detail):
+            found("rejected", name, f"{status} {detail}", _format_request(case))
+        elif not allowed and status < 300 and not _is_valid_as_form(case):
+            found("accepted", name, f"{status} {_invalid_parts_text(case)}", _format_request(case))
         documented = operation.definition.raw["responses"].keys()
         if not {str(status), f"{status // 100}XX"} & documented and status != 405:
-            found("undocumented", name, str(status), f"{said} {_shown(case)}")
+            found("undocumented", name, str(status), f"{detail} {_format_request(case)}")
         if answer.headers.get("content-type", [""])[0].startswith("text/event-stream"):
-            return self._judge_stream(name, answer, case)
+            return self._check_stream(name, answer, case)
         try:
             operation.validate_response(answer)
         except (FailureGroup, Failure) as group:
             faults = group.exceptions if isinstance(group, FailureGroup) else [group]
             for fault in faults:
-                found("undescribed", name, f"{status} {fault.title}: {str(fault)[:300]}", _shown(case))
+                found("undescribed", name, f"{status} {fault.title}: {str(fault)[:300]}", _format_request(case))
 
-    def _judge_stream(self, name: str, answer: Any, case: Any) -> None:
+    def _check_stream(self, name: str, answer: Any, case: Any) -> None:
         for line in answer.text.splitlines():
             if line.startswith("data: "):
                 try:
                     EVENT.validate_json(line.removeprefix("data: "))
                 except ValidationError as error:
-                    self.report.found("undescribed", name, f"event: {str(error)[:200]}", _shown(case))
+                    self.report.add_fault("undescribed", name, f"event: {str(error)[:200]}", _format_request(case))
 
-    def _settle(self, name: str, case: Any, *, allowed: bool) -> None:
-        """Put what exists into a request, and what no description can tell: cursors, whose run an event is of."""
-        known, pick = self._house.known, self._random.choice
+    def _use_existing(self, name: str, case: Any, *, allowed: bool) -> None:
+        """Replace ids, paths and cursors in a request by existing ones."""
+        existing, pick = self._service.existing, self._random.choice
         often = self._random.random() < 0.85
-        broken_at = () if allowed else _broken_places(case)
+        invalid_parts = () if allowed else _invalid_parts(case)
         given = case.path_parameters or {}
-        if often and "path_parameters" not in broken_at:
+        if often and "path_parameters" not in invalid_parts:
             pools: dict[str, Callable[[], str]] = {
-                "document_id": lambda: pick(known.documents),
-                "extraction_id": lambda: pick(known.extractions),
-                "run_id": lambda: pick(known.ended_runs),
-                **{name: functools.partial(pick, ids) for name, ids in known.kept.items()},
+                "document_id": lambda: pick(existing.documents),
+                "extraction_id": lambda: pick(existing.extractions),
+                "run_id": lambda: pick(existing.ended_runs),
+                **{name: functools.partial(pick, ids) for name, ids in existing.items_by_kind.items()},
             }
             for key in given.keys() & pools.keys():
                 given[key] = pools[key]()
             if "number" in given:
                 given["number"] = pick([1, 1, 1, 2])
         headers = case.headers
-        if "headers" not in broken_at and headers:
+        if "headers" not in invalid_parts and headers:
             if "X-Org-Id" in headers or "x-org-id" in headers:
-                headers["x-org-id"] = str(known.org_id if often else uuid4())
+                headers["x-org-id"] = str(existing.org_id if often else uuid4())
             if "last-event-id" in headers:
                 headers["last-event-id"] = pick(["0", "1", ""])
-        if "query" not in broken_at and case.query:
+        if "query" not in invalid_parts and case.query:
             if "before" in case.query and name != "get_history":
                 del case.query["before"]
             if often and "path" in case.query:
                 case.query["path"] = pick(["vendor.name", "vendor", "items[0]", "items[0].p", "total", "gone"])
             if often and "document_id" in case.query:
-                case.query["document_id"] = pick(known.documents)
+                case.query["document_id"] = pick(existing.documents)
         body = case.body
-        if often and isinstance(body, dict) and "body" not in broken_at:
-            self._settle_body(name, given, body)
+        if often and isinstance(body, dict) and "body" not in invalid_parts:
+            self._use_existing_in_body(name, given, body)
 
-    def _settle_body(self, name: str, given: dict[str, Any], body: dict[str, Any]) -> None:
-        known, pick = self._house.known, self._random.choice
+    def _use_existing_in_body(self, name: str, given: dict[str, Any], body: dict[str, Any]) -> None:
+        existing, pick = self._service.existing, self._random.choice
         if name in ("start_extract", "start_correct"):
             if "document_id" in body:
-                body["document_id"] = pick(known.documents)
+                body["document_id"] = pick(existing.documents)
             if body.get("extraction_id") is not None:
-                body["extraction_id"] = pick(known.extractions)
+                body["extraction_id"] = pick(existing.extractions)
         elif name in ("create_prompt", "update_prompt"):
             if body.get("schema_id") is not None:
-                body["schema_id"] = pick(known.kept["schema_id"])
+                body["schema_id"] = pick(existing.items_by_kind["schema_id"])
             if body.get("tag_ids"):
-                body["tag_ids"] = [pick(known.kept["tag_id"])]
+                body["tag_ids"] = [pick(existing.items_by_kind["tag_id"])]
         elif name == "update_document" and body.get("tags"):
-            body["tags"] = [pick(known.kept["tag_id"])]
-        elif name == "decide_call" and known.waiting and body.get("approvals"):
-            body["run_id"], body["approvals"][0]["call_id"] = pick(known.waiting)
-        elif name == "decide_proposals" and known.proposals:
-            given["extraction_id"], body["decisions"][0]["id"] = pick(known.proposals)
+            body["tags"] = [pick(existing.items_by_kind["tag_id"])]
+        elif name == "decide_call" and existing.waiting and body.get("approvals"):
+            body["run_id"], body["approvals"][0]["call_id"] = pick(existing.waiting)
+        elif name == "decide_proposals" and existing.proposals:
+            given["extraction_id"], body["decisions"][0]["id"] = pick(existing.proposals)
         elif name == "set_fields" and "path" in body:
             body["path"] = pick(["vendor.name", "items[0].p", "items[2]", "total", "a.b", '["a.b"]', body["path"]])
         elif name == "restore_version":
@@ -365,7 +374,7 @@ class Draw:
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[House]:
+async def serve(settings: Settings) -> AsyncIterator[FuzzedService]:
     """Serve the application on a free port."""
     app = create_app(settings, with_worker=False)
     with listen("127.0.0.1", 0) as listener:
@@ -373,49 +382,49 @@ async def opened(settings: Settings) -> AsyncIterator[House]:
             user_id = uuid4()
             scope = await scope_of_user(app.state.runtime.database, user_id)
             base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            house = House(app, scope, base_url, LocalTokens(settings.home).sign(user_id))
-            tasks = {asyncio.create_task(serve_app(app, listener)), asyncio.create_task(house.cancel_what_comes())}
+            service = FuzzedService(app, scope, base_url, LocalTokens(settings.home).sign(user_id))
+            tasks = {asyncio.create_task(serve_app(app, listener)), asyncio.create_task(service.cancel_queued_runs())}
             try:
-                yield house
+                yield service
             finally:
                 for task in tasks:
                     task.cancel()
                 await asyncio.wait(tasks)
 
 
-def fuzz(settings: Settings, *, wanted: int, seed: int = 0, deadline: float = 3600) -> Report:
-    """Send that many requests, evenly over the operations, and answer what was found."""
+def fuzz(settings: Settings, *, count: int, seed: int = 0, deadline: float = 3600) -> Report:
+    """Send `wanted` requests, evenly distributed over the operations, and return the faults found."""
 
     async def run() -> Report:
-        async with opened(settings) as house:
-            return await asyncio.to_thread(_fuzz, house, wanted, seed, deadline)
+        async with serve(settings) as service:
+            return await asyncio.to_thread(_fuzz, service, count, seed, deadline)
 
     return asyncio.run(run())
 
 
-def _fuzz(house: House, wanted: int, seed: int, deadline: float) -> Report:
+def _fuzz(service: FuzzedService, count: int, seed: int, deadline: float) -> Report:
     until = time.monotonic() + deadline
-    draw = Draw(house, seed)
-    schema = schemathesis.openapi.from_dict(house.openapi)
+    fuzzer = Fuzzer(service, seed)
+    schema = schemathesis.openapi.from_dict(service.openapi)
     operations = [found.ok() for found in schema.get_all_operations()]
-    draw.report.operations = len(operations)
+    fuzzer.report.operations = len(operations)
 
-    @functools.cache  # making one takes longer than a request
-    def drawn(number: int, mode: GenerationMode) -> Any:
+    @functools.cache  # slower than a request
+    def strategy(number: int, mode: GenerationMode) -> Any:
         return operations[number].as_strategy(generation_mode=mode, feedback=NO_FEEDBACK)
 
-    each = max(1, min(AT_ONCE, wanted // (3 * len(operations))))
-    for round_ in range(wanted):
+    send_example = max(1, min(EXAMPLES_PER_ROUND, count // (3 * len(operations))))
+    for round_ in range(count):
         for number, operation in enumerate(operations):
             for mode in (GenerationMode.POSITIVE, GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
-                if draw.report.sent >= wanted or time.monotonic() > until:
-                    return draw.report
-                this = random.Random(f"{seed} {round_} {operation.label} {mode}").getrandbits(32)
-                _some(draw, operation, drawn(number, mode), mode, each, this)
-    return draw.report
+                if fuzzer.report.sent >= count or time.monotonic() > until:
+                    return fuzzer.report
+                example_seed = random.Random(f"{seed} {round_} {operation.label} {mode}").getrandbits(32)
+                _send_examples(fuzzer, operation, strategy(number, mode), mode, send_example, example_seed)
+    return fuzzer.report
 
 
-def _some(draw: Draw, operation: Any, drawn: Any, mode: GenerationMode, number: int, seed: int) -> None:
+def _send_examples(fuzzer: Fuzzer, operation: Any, strategy: Any, mode: GenerationMode, number: int, seed: int) -> None:
     @hypothesis.seed(seed)
     @hypothesis.settings(
         max_examples=number,
@@ -425,47 +434,47 @@ def _some(draw: Draw, operation: Any, drawn: Any, mode: GenerationMode, number: 
         phases=[hypothesis.Phase.generate],
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    @hypothesis.given(case=drawn)
-    def each(case: Any) -> None:
-        draw.send(operation, case, allowed=mode is GenerationMode.POSITIVE)
+    @hypothesis.given(case=strategy)
+    def send_example(case: Any) -> None:
+        fuzzer.send(operation, case, allowed=mode is GenerationMode.POSITIVE)
 
-    with contextlib.suppress(Unsatisfiable, unittest.SkipTest):  # some operations have nothing to be wrong about
-        each()
-
-
-def _for_cause(name: str, said: str) -> bool:
-    return any(cause in said for cause in REFUSED_FOR_CAUSE.get(name, ()))
+    with contextlib.suppress(Unsatisfiable, unittest.SkipTest):  # some operations have no invalid requests
+        send_example()
 
 
-def _sentence(answer: Any) -> str:
+def _is_refused_for_cause(name: str, detail: str) -> bool:
+    return any(cause in detail for cause in REFUSED_FOR_CAUSE.get(name, ()))
+
+
+def _detail(answer: Any) -> str:
     try:
         return str(answer.json().get("detail", ""))
     except (ValueError, AttributeError):
         return ""
 
 
-def _shown(case: Any) -> str:
+def _format_request(case: Any) -> str:
     body = "" if case.body is NOT_SET else repr(case.body)[:300]
     return f"{case.method} {case.formatted_path} {dict(case.query or {})} {dict(case.headers or {})} {body}"[:700]
 
 
-def _negated(case: Any) -> str:
-    return ", ".join(f"{where} {_why(case)}" for where in _broken_places(case))
+def _invalid_parts_text(case: Any) -> str:
+    return ", ".join(f"{where} {_reason(case)}" for where in _invalid_parts(case))
 
 
-def _is_text_all_the_same(case: Any) -> bool:
-    """Whether all that is wrong is the type of a form's fields: there each value is sent as text."""
+def _is_valid_as_form(case: Any) -> bool:
+    """Return whether only the types of form fields are invalid: a form sends each value as text."""
     of_a_form = isinstance(case.body, dict) and case.media_type == "multipart/form-data" and "file" in case.body
-    return of_a_form and _broken_places(case) == ("body",)
+    return of_a_form and _invalid_parts(case) == ("body",)
 
 
-def _why(case: Any) -> str:
+def _reason(case: Any) -> str:
     data = case.meta.phase.data if case.meta is not None else None
     return str(getattr(data, "description", "") or "")
 
 
-def _broken_places(case: Any) -> tuple[str, ...]:
-    """Which parts of a request are not as the description has them."""
+def _invalid_parts(case: Any) -> tuple[str, ...]:
+    """Return the invalid parts of a request."""
     if case.meta is None:
         return ()
     return tuple(where.container_name for where, counts in case.meta.components.items() if counts.mode.is_negative)
@@ -475,14 +484,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=3600, help="it ends then, however many were sent")
-    said = parser.parse_args()
+    parser.add_argument("--seconds", type=float, default=3600, help="end after this time")
+    detail = parser.parse_args()
     logging.disable()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     with tempfile.TemporaryDirectory(prefix="fieldmark-fuzz-", ignore_cleanup_errors=True) as home:
         settings = Settings(_env_file=None, home=Path(home), log_level="error", warm_spares=0)
         began = time.monotonic()
-        report = fuzz(settings, wanted=said.requests, seed=said.seed, deadline=said.seconds)
+        report = fuzz(settings, count=detail.requests, seed=detail.seed, deadline=detail.seconds)
     print(*report.lines(), sep="\n")
     print(f"{time.monotonic() - began:.0f} s")
     sys.exit(1 if report.faults else 0)

@@ -19,7 +19,7 @@ from fieldmark.domain.events import CompleteEvent, RunStartedEvent
 from fieldmark.stores import runs
 
 pytestmark = pytest.mark.anyio
-SHORT = ("--kills", "2", "--seconds", "5", "--every", "0.5", "--workers", "2", "--customers", "2", "--seed", "1")
+SHORT = ("--kills", "2", "--seconds", "5", "--every", "0.5", "--workers", "2", "--clients", "2", "--seed", "1")
 
 
 # Ignores signals, as a process started in the background may.
@@ -29,8 +29,8 @@ IGNORE_SIGNALS = ("bash", "-c", 'trap "" INT TERM QUIT; exec "$@"', "bash")
 @pytest.mark.long
 async def test_nothing_is_lost_duplicated_stuck_or_orphaned():
     # It ends together with this process.
-    with_us = ("setpriv", "--pdeathsig", "TERM") if shutil.which("setpriv") else ()
-    command = [*with_us, *IGNORE_SIGNALS, sys.executable, chaos.__file__, *SHORT]
+    with_parent = ("setpriv", "--pdeathsig", "TERM") if shutil.which("setpriv") else ()
+    command = [*with_parent, *IGNORE_SIGNALS, sys.executable, chaos.__file__, *SHORT]
     done = await asyncio.to_thread(subprocess.run, command, check=False, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "lost 0 duplicated 0 stuck 0 orphaned 0 failed 0" in done.stdout
@@ -58,12 +58,12 @@ async def find_faults(case) -> Callable[[], set[str]]:
     with psycopg.connect(case.owner_url, options="-c search_path=queue", autocommit=True) as owner:
         owner.execute("delete from procrastinate_jobs")
     seen = {number: json.dumps(event) for number, event in enumerate(case.events(run_id), 1)}
-    followed = chaos.Followed(key, "r", 2, False, str(run_id), seen, len(seen), ended=True)
+    followed = chaos.ClientRun(key, "r", 2, False, str(run_id), seen, len(seen), ended=True)
 
     def look() -> set[str]:
-        figures = chaos.Figures()
-        chaos.reckon(case.owner_url, [followed], figures)
-        return {what for what, details in figures.faults.items() if details}
+        counts = chaos.Counts()
+        chaos.check_runs(case.owner_url, [followed], counts)
+        return {what for what, details in counts.faults.items() if details}
 
     return look
 

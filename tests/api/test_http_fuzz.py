@@ -17,7 +17,7 @@ from fieldmark.settings import Settings
 @pytest.mark.long
 def test_every_answer_matches_the_openapi_description(clone, tmp_path):
     settings = Settings(_env_file=None, home=tmp_path, database_url=clone.app_url, log_level="error", warm_spares=0)
-    report = http_fuzz.fuzz(settings, wanted=34, seed=3, deadline=300)
+    report = http_fuzz.fuzz(settings, count=34, seed=3, deadline=300)
     assert report.sent >= 34, list(report.lines())
     assert not report.faults, "\n".join(report.lines())
 

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_no_acknowledged_write_is_lost(clone):
-    report = await random_calls.play(clone.owner_url, clone.app_url, calls=67, seed=1)
+    report = await random_calls.make_calls(clone.owner_url, clone.app_url, calls=67, seed=1)
     assert report.calls >= 67, report.lines()
     assert not report.faults, "\n".join(report.lines())
 
@@ -35,5 +35,5 @@ async def test_fault_checker_detects_faults(clone, what):
     sql(clone.owner_url, BROKEN[what])
     written = ("update_field", {"path": "number", "value": "B", "confidence": 0.5})
     acts = [("set", "number", "A", "well"), ("agent", written, "well")]
-    report = await random_calls.play(clone.owner_url, clone.app_url, calls=len(acts), plans=[(False, acts)])
+    report = await random_calls.make_calls(clone.owner_url, clone.app_url, calls=len(acts), plans=[(False, acts)])
     assert what in {found for found, _, _ in report.faults}, report.lines()
