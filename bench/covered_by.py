@@ -1,11 +1,11 @@
-"""Which tests run which lines: what `bench/mutants.py python --covered` chooses a mutant's tests by.
+"""Records which tests run which lines, for `bench/mutants.py python --covered`.
 
-Runs the tests once under coverage.py, each as a context of its own, and writes {file: {line: [test, …]}, and how long
-each took. What runs in a process of its own (a command of the CLI, a reader of files) is not seen.
+Runs the tests once under coverage.py with a context per test. Writes {file: {line: [test, …]}} and the duration of each
+test. Code in child processes (CLI commands, file readers) is not recorded.
 
     pip install '.[test,bench]' && python bench/covered_by.py --into covered.json tests/runs tests/services …
 
-Without tests: all of them. It takes about twice as long as they do.
+The default is all tests. Takes about twice as long as the tests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FOLDER = "FIELDMARK_COVERED_FOLDER"
 
 
 class _Recorder:
-    """Is told by pytest which test begins, and writes what each has run when the session ends."""
+    """A pytest plugin that records the lines each test runs, and writes them when the session ends."""
 
     def __init__(self, into: Path) -> None:
         import coverage
@@ -45,9 +45,9 @@ class _Recorder:
             self._coverage.switch_context("")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        # One that fails here proves nothing of a mutant.
-        spent = self._seconds.get(report.nodeid, 0.0) + report.duration
-        self._seconds[report.nodeid] = spent if report.passed else float("inf")
+        # A test that fails without a mutant is not used.
+        durations = self._seconds.get(report.nodeid, 0.0) + report.duration
+        self._seconds[report.nodeid] = durations if report.passed else float("inf")
 
     def pytest_sessionfinish(self) -> None:
         self._coverage.stop()
@@ -58,25 +58,25 @@ class _Recorder:
             }
             for file in data.measured_files()
         }
-        told = {"seconds": self._seconds, "ran": ran}
-        (self._into / f"{os.getpid()}.json").write_text(json.dumps(told), "utf-8")
+        recorded = {"seconds": self._seconds, "ran": ran}
+        (self._into / f"{os.getpid()}.json").write_text(json.dumps(recorded), "utf-8")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # The process that only hands tests out runs none.
+    # The xdist controller runs no tests.
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         return
     config.pluginmanager.register(_Recorder(Path(os.environ[FOLDER])))
 
 
-def merged(folder: Path) -> dict[str, Any]:
-    """{"seconds": {test: seconds}, "ran": {file: {line: [test, …]}}} of all that was written, for tests that passed."""
+def merge_recordings(folder: Path) -> dict[str, Any]:
+    """Return {"seconds": {test: seconds}, "ran": {file: {line: [test, …]}}} of all recorded tests that passed."""
     seconds: dict[str, float] = {}
     ran: dict[str, dict[str, list[str]]] = {}
-    told = [json.loads(file.read_text("utf-8")) for file in sorted(folder.glob("*.json"))]
-    for one in told:
-        seconds |= {test: spent for test, spent in one["seconds"].items() if spent != float("inf")}
-    for one in told:
+    recorded = [json.loads(file.read_text("utf-8")) for file in sorted(folder.glob("*.json"))]
+    for one in recorded:
+        seconds |= {test: durations for test, durations in one["seconds"].items() if durations != float("inf")}
+    for one in recorded:
         for file, lines in one["ran"].items():
             for line, tests in lines.items():
                 ran.setdefault(file, {}).setdefault(line, []).extend(test for test in tests if test in seconds)
@@ -88,17 +88,17 @@ def main() -> None:
     parser.add_argument("tests", nargs="*", default=["tests"])
     parser.add_argument("--into", type=Path, default=Path("covered.json"))
     parser.add_argument("--workers", type=int, default=2)
-    said = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fieldmark-covered-") as folder:
         os.environ[FOLDER] = folder
         here = str(Path(__file__).parent)
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
         sys.path.insert(0, here)
-        arguments = ["-p", "covered_by", "-p", "no:cacheprovider", "--tb=no", f"-n{said.workers}", *said.tests]
+        arguments = ["-p", "covered_by", "-p", "no:cacheprovider", "--tb=no", f"-n{options.workers}", *options.tests]
         pytest.main(["--override-ini=timeout=900", *arguments])
-        found = merged(Path(folder))
-    said.into.write_text(json.dumps(found), "utf-8")
-    print(f"{len(found['seconds'])} tests, {sum(map(len, found['ran'].values()))} lines")
+        recordings = merge_recordings(Path(folder))
+    options.into.write_text(json.dumps(recordings), "utf-8")
+    print(f"{len(recordings['seconds'])} tests, {sum(map(len, recordings['ran'].values()))} lines")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""What an extraction costs and how long it takes, with the model of bench/stand_in.py at a real one's pace.
+"""Measures cost and duration of extractions, with a simulated model at the speed of a real one (bench/stand_in.py).
 
-    pip install '.[bench]' && python bench/extraction.py [tokens | pace | soak | latency | beside]
+    pip install '.[bench]' && python bench/extraction.py [tokens | pace | soak | latency | compare]
 
-    tokens   tokens, price and wall time of a run, interleaved with raw calls that force one tool
-    pace     many runs at once: the share of the model's pace that is reached, agent processes cold at the start
-    soak     a batch of two organisations, the model without delay: documents a minute, and what one document costs
-    latency  a watched run, event by event; the first run of a quiet organisation beside 60 of another
-    beside   a scripted extraction, interleaved with a bare ClaudeSDKClient and a raw loop: wall, CPU, peak memory
+    tokens   tokens, price and duration of a run, interleaved with plain API calls that force one tool
+    pace     many concurrent runs: throughput relative to the model's speed, with cold agent processes at the start
+    soak     a batch of two organisations without model delay: documents per minute, and resources per document
+    latency  times of the events of one run; the first run of an organisation while another has 60 runs
+    compare  an extraction interleaved with a plain ClaudeSDKClient and a plain loop: duration, CPU, peak memory
 
-Without a part: all of them, short. Token counts are characters / 4.
+The default is a short run of all parts. Token counts are characters / 4.
 """
 
 from __future__ import annotations
@@ -29,16 +29,27 @@ import httpx
 import psutil
 import psycopg
 
-from processes import Service, Watched, child, postmaster, restore_signals, said, service
-from stand_in import FIELDS, INVOICE, SCHEMA, StandIn, ask, invoices, run_all, stage, upload_invoices, watch
+from processes import ProcessTreeUsage, Service, child, postmaster, read_line, restore_signals, service
+from stand_in import (
+    FIELDS,
+    INVOICE,
+    SCHEMA,
+    SimulatedModel,
+    ask,
+    extract_all,
+    extract_and_time,
+    invoices,
+    model_and_home,
+    upload_invoices,
+)
 
-INPUT_DOLLARS, OUTPUT_DOLLARS = 2e-6, 10e-6  # a token, the list price of Sonnet 5
-CACHE_READ, CACHE_WRITE = 0.1, 1.25  # times the price of input
+INPUT_DOLLARS, OUTPUT_DOLLARS = 2e-6, 10e-6  # per token, list price of Sonnet 5
+CACHE_READ, CACHE_WRITE = 0.1, 1.25  # factors of the input price
 MODEL = "claude-sonnet-5"
 
 
-def spans(runs: Sequence[dict[str, Any]], start: str, end: str) -> str:
-    """Return the p50 and the p95 of the seconds between two times of each run."""
+def duration_percentiles(runs: Sequence[dict[str, Any]], start: str, end: str) -> str:
+    """Return the p50 and p95 of the seconds between two times of each run."""
     seconds = sorted(run[end] - run[start] for run in runs)
     return f"{statistics.median(seconds):.2f} ({seconds[int(len(seconds) * 0.95)]:.2f})"
 
@@ -51,7 +62,7 @@ def table(title: str, *rows: Sequence[object]) -> None:
 
 
 def blocks_of(body: dict[str, Any]) -> list[tuple[str, str, bool]]:
-    """Return the name, the text and whether `cache_control` is on it of each block of a request, in cache order."""
+    """Return name, text and presence of `cache_control` of each block of a request, in cache order."""
     found = [(tool["name"].rsplit("__", 1)[-1], tool) for tool in body["tools"]]
     contents = [("system", body.get("system", [])), *(("message", one["content"]) for one in body["messages"])]
     for name, content in contents:
@@ -71,7 +82,7 @@ def tokens_of(body: dict[str, Any]) -> float:
 
 
 def input_dollars(body: dict[str, Any], cached: set[str]) -> float:
-    """Return the price of a request's input. `cached` holds the prefixes that the cache has; this one's are added."""
+    """Return the price of a request's input. `cached` holds the cached prefixes; this request's are added."""
     digest, read, written, length, new = hashlib.sha256(), 0, 0, 0, set[str]()
     for _, text, is_marked in blocks_of(body):
         digest.update(text.encode() + b"\0")
@@ -86,31 +97,31 @@ def input_dollars(body: dict[str, Any], cached: set[str]) -> float:
     return (CACHE_READ * read + CACHE_WRITE * (written - read) + length - written) / 4 * INPUT_DOLLARS
 
 
-def costs_of(runs: Sequence[dict[str, Any]]) -> list[float]:
-    """Return the tokens in and out of the last run, the dollars of the first and the last, and the median seconds of
-    all but the first."""
+def run_costs(runs: Sequence[dict[str, Any]]) -> list[float]:
+    """Return the input and output tokens of the last run, the dollars of the first and last run, and the median seconds
+    of all but the first."""
     cached = set[str]()
     dollars = [input_dollars(run["body"], cached) + run["output"] / 4 * OUTPUT_DOLLARS for run in runs]
     wall = statistics.median(run["end"] - run["start"] for run in runs[1:])
     return [tokens_of(runs[-1]["body"]), runs[-1]["output"] / 4, dollars[0], dollars[-1], wall]
 
 
-async def tokens(runs: int) -> None:
+async def measure_tokens(runs: int) -> None:
     tool = {"name": "record_invoice", "description": "Record the fields of the invoice.", "input_schema": SCHEMA}
     raw = {"model": MODEL, "max_tokens": 4096, "stream": True, "tools": [tool]}
     raw |= {"tool_choice": {"type": "tool", "name": "record_invoice"}}
     ours, others = list[dict[str, Any]](), list[dict[str, Any]]()
-    with stage(600) as (home, model), service(home, model.base_url) as at:
+    with model_and_home(600) as (home, model), service(home, model.base_url) as at:
         async with at.client() as http, httpx.AsyncClient(timeout=60) as client:
             for number, document in (await upload_invoices(http, runs + 1)).items():
-                ours += await run_all(http, model, {number: document})
+                ours += await extract_all(http, model, {number: document})
                 model.requests("real")
                 words = f"Extract the fields of this invoice.\n\n{INVOICE.format(number=number)}"
                 start, body = time.monotonic(), {**raw, "messages": [{"role": "user", "content": words}]}
                 (await client.post(f"{model.base_url}/v1/messages", json=body)).raise_for_status()
                 others.append({"start": start, "end": time.monotonic(), **model.requests("none")[0]})
     labels = ("input tokens", "output tokens", "dollars, nothing cached", "dollars, prefix cached", "wall s")
-    rows = zip(labels, costs_of(ours), costs_of(others), ("≤ 3", "≤ 1.6", "", "≤ 2", "≤ 1.4"), strict=True)
+    rows = zip(labels, run_costs(ours), run_costs(others), ("≤ 3", "≤ 1.6", "", "≤ 2", "≤ 1.4"), strict=True)
     table(
         f"tokens: {runs} runs at the model's pace, interleaved with raw calls that force one tool",
         ("", "Fieldmark", "raw call", "ratio", "goal"),
@@ -124,27 +135,31 @@ async def tokens(runs: int) -> None:
     print(f"    max_tokens {body['max_tokens']}, {body.get('output_config')}, thinking {body.get('thinking')}")
 
 
-async def pace(at_once: Sequence[int], documents: int) -> None:
+async def measure_pace(at_once: Sequence[int], documents: int) -> None:
     from fieldmark.settings import default_max_live_agents
 
     rows = list[Sequence[object]]()
-    with stage(1500) as (home, model):
+    with model_and_home(1500) as (home, model):
         for many in at_once:
             with service(
                 home, model.base_url, FIELDMARK_MAX_LIVE_AGENTS=str(max(many, default_max_live_agents()))
             ) as at:
                 async with at.client(uuid4()) as http:
                     uploaded = await upload_invoices(http, min(documents, 8 * many))
-                    watched = Watched(at.process.pid)
+                    watched = ProcessTreeUsage(at.process.pid)
                     before = watched.cpu()
-                    runs = await run_all(http, model, uploaded, many)
+                    runs = await extract_all(http, model, uploaded, many)
                     cpu = (watched.cpu() - before) / len(runs)
             seconds = statistics.mean(run["last"] - run["asked"] for run in runs)
             rate = len(runs) / (max(run["end"] for run in runs) - min(run["start"] for run in runs))
             rounds = -(-len(runs) // many) * many / len(runs)
             goal = "≥ 0.75" if many == 24 else ""
             figures = [f"{rate * 60:.1f}", f"{many / seconds * 60:.1f}", f"{rate * seconds / many:.2f}", goal]
-            late = (f"{cpu:.2f}", spans(runs, "start", "asked"), spans(runs, "last", "end"))
+            late = (
+                f"{cpu:.2f}",
+                duration_percentiles(runs, "start", "asked"),
+                duration_percentiles(runs, "last", "end"),
+            )
             rows.append((many, len(runs), *figures, f"{rate * seconds / many * rounds:.2f}", *late))
     names = ("at once", "runs", "per min", "model's", "share", "goal", "of rounds", "CPU s", "asked", "last byte → end")
     table("pace: watched runs at the model's pace, agent processes cold at the start; s: p50 (p95)", names, *rows)
@@ -152,7 +167,7 @@ async def pace(at_once: Sequence[int], documents: int) -> None:
 
 
 def counters(owner: psycopg.Connection[Any]) -> tuple[float, float, float, dict[str, int]]:
-    """Return the time, commits and bytes of WAL so far, and the bytes of each table with its indexes."""
+    """Return the time, the commits and WAL bytes so far, and the size of each table with its indexes."""
     commits, wal = owner.execute(
         """select xact_commit, pg_current_wal_lsn() - '0/0'::pg_lsn from pg_stat_database
            where datname = current_database()"""
@@ -164,8 +179,8 @@ def counters(owner: psycopg.Connection[Any]) -> tuple[float, float, float, dict[
     return time.monotonic(), float(commits), float(wal), dict(sizes)
 
 
-def held_by(at: Service) -> list[str]:
-    """Return the number, memory (PSS) and descriptors of the service, its CLIs, its other children, and Postgres."""
+def resource_usage(at: Service) -> list[str]:
+    """Return process count, memory (PSS) and descriptors of the service, its CLIs, its other children, and Postgres."""
     root, database = psutil.Process(at.process.pid), postmaster(at.home)
     groups = {"service": [root], "clis": [], "readers": [], "postgres": [database, *database.children(recursive=True)]}
     for one in root.children(recursive=True):
@@ -181,24 +196,23 @@ def held_by(at: Service) -> list[str]:
     return cells
 
 
-def vacuum(owner: psycopg.Connection[Any]) -> None:
-    """Give the space of deleted rows back."""
+def vacuum_full(owner: psycopg.Connection[Any]) -> None:
     owner.commit()
     owner.autocommit = True
     owner.execute("vacuum full")
     owner.autocommit = False
 
 
-def runs_that(owner: psycopg.Connection[Any], *statuses: str) -> int:
+def count_runs(owner: psycopg.Connection[Any], *statuses: str) -> int:
     return owner.execute("select count(*) from runs where status = any(%s)", [list(statuses)]).fetchall()[0][0]
 
 
-async def soak(documents: int) -> None:
+async def measure_soak(documents: int) -> None:
     with contextlib.ExitStack() as stack:
-        home, model = stack.enter_context(stage(2400))
+        home, model = stack.enter_context(model_and_home(2400))
         at = stack.enter_context(service(home, model.base_url))
         owner = stack.enter_context(psycopg.connect(at.database.owner_url))
-        # One transaction, so that looking commits nothing.
+        # One transaction, so that measuring adds no commits.
         owner.execute("set stats_fetch_consistency = none; set search_path = public")
         async with at.client(uuid4()) as one, at.client(uuid4()) as other:
             for http in (one, other):
@@ -206,12 +220,12 @@ async def soak(documents: int) -> None:
             start, count = time.monotonic(), min(documents, 100)
             await upload_invoices(one, count)
             reading = count / (time.monotonic() - start)
-            vacuum(owner)
-            await asyncio.sleep(12)  # backends report what they did after ten idle seconds
+            vacuum_full(owner)
+            await asyncio.sleep(12)  # backends report their statistics after ten idle seconds
             idle = counters(owner)
             await asyncio.sleep(10)
             before, gate = counters(owner), asyncio.Semaphore(8)
-            memory = [["start", *held_by(at)]]
+            memory = [["start", *resource_usage(at)]]
 
             async def post(http: httpx.AsyncClient, number: str, content: bytes) -> None:
                 async with gate:
@@ -222,20 +236,20 @@ async def soak(documents: int) -> None:
 
             made = enumerate(invoices(documents).items())
             posting = asyncio.gather(*(post((one, other)[n % 2], *invoice) for n, invoice in made))
-            while (ended := runs_that(owner, "completed", "failed", "cancelled")) < documents:
+            while (ended := count_runs(owner, "completed", "failed", "cancelled")) < documents:
                 if ended >= documents / 2 and len(memory) == 1:
-                    memory.append(["middle", *held_by(at)])
+                    memory.append(["middle", *resource_usage(at)])
                 if posting.done():
                     posting.result()  # a request that failed
                 await asyncio.sleep(0.2)
             took = time.monotonic() - before[0]
-            memory.append(["end", *held_by(at)])
+            memory.append(["end", *resource_usage(at)])
             await posting
             await asyncio.sleep(12)
         after = counters(owner)
-        assert runs_that(owner, "completed") == documents, "some runs did not complete"
+        assert count_runs(owner, "completed") == documents, "some runs did not complete"
         requests = len(model.requests("none")) / documents
-        vacuum(owner)
+        vacuum_full(owner)
         packed = (sum(counters(owner)[3].values()) - sum(before[3].values())) / documents / 1000
     rest = [(before[at] - idle[at]) / (before[0] - idle[0]) for at in (1, 2)]
     commits, wal = [(after[at] - before[at] - rest[at - 1] * (after[0] - before[0])) / documents for at in (1, 2)]
@@ -255,29 +269,30 @@ async def soak(documents: int) -> None:
     table("number: memory, descriptors", ("", "service", "CLIs", "readers", "Postgres"), *memory)
 
 
-async def first_run(http: httpx.AsyncClient, model: StandIn) -> list[float]:
-    """Return the seconds until a new organisation's first document is read; its run has an event, asks, ends."""
+async def first_run(http: httpx.AsyncClient, model: SimulatedModel) -> list[float]:
+    """Return the seconds until a new organisation's first document is ready, and its run has an event, requests the
+    model, and ends."""
     await http.get("/api/me")  # creates the organisation
     start = time.monotonic()
     documents = await upload_invoices(http, 1)
     read = time.monotonic() - start
-    (run,) = await run_all(http, model, documents)
+    (run,) = await extract_all(http, model, documents)
     return [read, *(run[event] - run["start"] for event in ("run", "asked", "end"))]
 
 
-async def latency(runs: int, loud_runs: int) -> None:
-    with stage(1200) as (home, model):
+async def measure_latency(runs: int, loud_runs: int) -> None:
+    with model_and_home(1200) as (home, model):
         with service(home, model.base_url) as at:
             async with at.client(uuid4()) as http:
                 alone = await first_run(http, model)
-                watched = await run_all(http, model, await upload_invoices(http, runs))
+                watched = await extract_all(http, model, await upload_invoices(http, runs))
         table(
             f"latency: {runs} watched runs, one after another, at the model's pace; p50 (p95) s",
-            ("request → first event", spans(watched, "start", "run")),
-            ("request → model asked", spans(watched, "start", "asked")),
-            ("model's first token → first field shown", spans(watched, "first", "preview")),
-            ("model's last byte → fields stored", spans(watched, "last", "changed")),
-            ("model's last byte → end", spans(watched, "last", "end")),
+            ("request → first event", duration_percentiles(watched, "start", "run")),
+            ("request → model asked", duration_percentiles(watched, "start", "asked")),
+            ("model's first token → first field shown", duration_percentiles(watched, "first", "preview")),
+            ("model's last byte → fields stored", duration_percentiles(watched, "last", "changed")),
+            ("model's last byte → end", duration_percentiles(watched, "last", "end")),
         )
         busy = list[list[float]]()
         for _ in range(3):
@@ -308,14 +323,14 @@ RESULTS = {
 """What the tools answer without a database."""
 
 
-def definitions() -> list[dict[str, Any]]:
+def tool_definitions() -> list[dict[str, Any]]:
     from fieldmark.agents.registry import AGENTS
 
     tools = AGENTS["extraction"].toolset.tools.values()
     return [{"name": one.name, "description": one.description, "input_schema": one.input_schema} for one in tools]
 
 
-async def bare_request(base_url: str) -> None:
+async def sdk_request(base_url: str) -> None:
     from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, ResultMessage, SdkMcpTool, create_sdk_mcp_server
 
     def tool(definition: dict[str, Any]) -> SdkMcpTool[Any]:
@@ -324,7 +339,7 @@ async def bare_request(base_url: str) -> None:
 
         return SdkMcpTool(**definition, handler=handle)
 
-    tools = [tool(definition) for definition in definitions()]
+    tools = [tool(definition) for definition in tool_definitions()]
     options = ClaudeAgentOptions(
         system_prompt="You extract.",
         mcp_servers={"fieldmark": create_sdk_mcp_server("fieldmark", tools=tools)},
@@ -345,9 +360,15 @@ async def bare_request(base_url: str) -> None:
     assert results[-1].result == "Done.", results
 
 
-async def raw_request(client: httpx.AsyncClient, base_url: str) -> None:
+async def plain_request(client: httpx.AsyncClient, base_url: str) -> None:
     messages: list[dict[str, Any]] = [{"role": "user", "content": PROMPT}]
-    body = {"model": MODEL, "max_tokens": 4096, "system": "You extract.", "tools": definitions(), "messages": messages}
+    body = {
+        "model": MODEL,
+        "max_tokens": 4096,
+        "system": "You extract.",
+        "tools": tool_definitions(),
+        "messages": messages,
+    }
     while True:
         answer = (await client.post(f"{base_url}/v1/messages", json=body)).raise_for_status().json()
         messages.append({"role": "assistant", "content": answer["content"]})
@@ -358,28 +379,28 @@ async def raw_request(client: httpx.AsyncClient, base_url: str) -> None:
         messages.append({"role": "user", "content": results})
 
 
-async def together(count: int, request: Callable[[], Awaitable[object]]) -> float:
-    """Make so many requests at once, and return the seconds until all are answered."""
+async def measure_concurrent(count: int, request: Callable[[], Awaitable[object]]) -> float:
+    """Make this many concurrent requests and return the seconds until all have ended."""
     start = time.monotonic()
     await asyncio.gather(*(request() for _ in range(count)))
     return time.monotonic() - start
 
 
-async def on_demand(request: Callable[[], Awaitable[object]]) -> None:
-    """Make as many requests at once as each line on stdin says, and print the seconds."""
+async def measure_on_demand(request: Callable[[], Awaitable[object]]) -> None:
+    """For each line on stdin, make that many concurrent requests and print the seconds."""
     print("ready", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
-        print(await together(int(line), request), flush=True)
+        print(await measure_concurrent(int(line), request), flush=True)
 
 
-async def beside(runs: int, at_once: int) -> None:
+async def compare(runs: int, at_once: int) -> None:
     with contextlib.ExitStack() as stack:
-        home, model = stack.enter_context(stage(900))
+        home, model = stack.enter_context(model_and_home(900))
         at = stack.enter_context(service(home, model.base_url))
         children = [stack.enter_context(child(__file__, name, model.base_url)) for name in ("bare", "raw")]
-        assert [said(one) for one in children] == ["ready", "ready"]
-        watched = [Watched(process.pid) for process in (at.process, *children)]
-        postgres, figures = Watched(postmaster(home).pid), [list[Sequence[float]]() for _ in watched]
+        assert [read_line(one) for one in children] == ["ready", "ready"]
+        watched = [ProcessTreeUsage(process.pid) for process in (at.process, *children)]
+        postgres, figures = ProcessTreeUsage(postmaster(home).pid), [list[Sequence[float]]() for _ in watched]
         async with at.client() as http:
             document = (await upload_invoices(http, 1)).popitem()[1]
             for _ in range(runs + 1):
@@ -389,8 +410,8 @@ async def beside(runs: int, at_once: int) -> None:
                     if which:
                         wall = float(ask(children[which - 1], str(at_once)))
                     else:
-                        wall = await together(at_once, lambda: watch(http, document))
-                    await asyncio.sleep(0.15)  # the CLI's goodbye belongs to the CPU of its run
+                        wall = await measure_concurrent(at_once, lambda: extract_and_time(http, document))
+                    await asyncio.sleep(0.15)  # the end of the CLI belongs to the CPU time of its run
                     subject.watching.clear()
                     made = model.requests("none")
                     sizes = [len(made) / at_once, sum(tokens_of(one["body"]) for one in made) / at_once]
@@ -422,7 +443,7 @@ async def beside(runs: int, at_once: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", nargs="?", choices=["tokens", "pace", "soak", "latency", "beside"])
+    parser.add_argument("part", nargs="?", choices=["tokens", "pace", "soak", "latency", "compare"])
     parser.add_argument("--runs", type=int, help="of tokens, latency, beside")
     parser.add_argument("--documents", type=int, help="of soak, pace (at most 8 rounds)")
     parser.add_argument("--at-once", type=int, nargs="+", help="of pace, beside")
@@ -430,11 +451,11 @@ def main() -> None:
     is_long = given.part is not None
     runs, documents = given.runs or (20 if is_long else 5), given.documents
     parts: dict[str, Callable[[], Any]] = {
-        "tokens": lambda: tokens(runs),
-        "pace": lambda: pace(given.at_once or ([1, 8, 24] if is_long else [8, 24]), documents or 40),
-        "soak": lambda: soak(documents or (300 if is_long else 60)),
-        "latency": lambda: latency(runs, 60),
-        "beside": lambda: beside(runs, (given.at_once or [1])[0]),
+        "tokens": lambda: measure_tokens(runs),
+        "pace": lambda: measure_pace(given.at_once or ([1, 8, 24] if is_long else [8, 24]), documents or 40),
+        "soak": lambda: measure_soak(documents or (300 if is_long else 60)),
+        "latency": lambda: measure_latency(runs, 60),
+        "compare": lambda: compare(runs, (given.at_once or [1])[0]),
     }
     for part in [given.part] if is_long else parts:
         asyncio.run(parts[part]())
@@ -444,9 +465,9 @@ if __name__ == "__main__":
     restore_signals()
     match sys.argv[1:]:
         case ["bare", base_url]:
-            asyncio.run(on_demand(lambda: bare_request(base_url)))
+            asyncio.run(measure_on_demand(lambda: sdk_request(base_url)))
         case ["raw", base_url]:
             client = httpx.AsyncClient(timeout=60)
-            asyncio.run(on_demand(lambda: raw_request(client, base_url)))
+            asyncio.run(measure_on_demand(lambda: plain_request(client, base_url)))
         case _:
             main()

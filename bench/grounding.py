@@ -1,15 +1,15 @@
-"""Whether values are found where they stand, and how fast: on receipts, on PDFs and scans.
+"""Measures how many values grounding locates correctly, and how fast: on receipts, PDFs and scans.
 
     pip install '.[bench]' && python bench/grounding.py ../shared/samples [--misses] [--repeat 3]
 
-No model is needed. The samples folder holds `sroie/key/NNN.json` (four
-values a receipt), `sroie/box/NNN.csv` (the lines of its text with their boxes), PDFs with `*.truth.json`, and scans
-with `*.textract.json` (the OCR's words). Nothing of it is committed.
+Needs no model. The samples folder contains `sroie/key/NNN.json` (four values per receipt), `sroie/box/NNN.csv` (text
+lines with boxes), PDFs with `*.truth.json`, and scans with `*.textract.json` (words from OCR). It is not in the
+repository.
 
-What is right on receipts is judged from the boxes alone: the characters under them, taken as equally wide in their
-word, must equal the value after folding case, space and punctuation; from LONG such characters on 90 % alike is enough;
-a date or an amount may be printed differently; and no token may be cut: not between two letters or two digits, nor in
-a number. Times are CPU seconds, building the words' index included.
+A location on a receipt is correct if the characters in its boxes, assumed equally wide within a word, equal the value
+ignoring case, spaces and punctuation. For LONG or more characters, 90 % similarity suffices. Dates and amounts may be
+formatted differently. No token may be cut between two letters or digits, or within a number. Times are CPU seconds,
+including building the index.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Receipt:
     name: str
     text: str
     words: list[list[Any]]
-    at: list[int]  # where each word begins in the text
+    at: list[int]  # offset of each word in the text
     values: dict[str, str]
 
 
 @dataclass
 class Score:
-    """Of one way of finding."""
+    """Counts and time of one method."""
 
     values: int = 0
     located: int = 0
@@ -96,8 +96,8 @@ def receipts(folder: Path) -> Iterator[Receipt]:
         yield Receipt(key.stem, "\n".join(lines), words, at, {name: value for name, value in values.items() if value})
 
 
-def as_schema(values: dict[str, str]) -> dict[str, Any]:
-    """The values as a schema would have them: dates ISO, totals as numbers, the company in title case."""
+def schema_values(values: dict[str, str]) -> dict[str, Any]:
+    """Return the values as a schema would define them: ISO dates, totals as numbers, the company in title case."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         if name == "date" and (day := parsed_date(value)):
@@ -128,14 +128,14 @@ def folded(text: str) -> str:
     return "".join(character for character in text.casefold() if character.isalnum())
 
 
-def covered(place: Location, words: Sequence[Sequence[Any]]) -> tuple[str, bool]:
-    """The characters under the boxes of a place, and whether a token is cut at an edge of them."""
+def covered_text(place: Location, words: Sequence[Sequence[Any]]) -> tuple[str, bool]:
+    """Return the characters in the boxes of a location, and whether a token is cut at an edge."""
     found: list[str] = []
     cut = False
     for x0, y0, x1, y1 in place.boxes:
         for word in words:
             text, a, top, b, bottom = word[:5]
-            shared = min(y1, bottom) - max(y0, top)  # lines of a crooked photograph overlap
+            shared = min(y1, bottom) - max(y0, top)  # lines of a skewed photograph overlap
             if shared < 0.9 * (bottom - top) or shared < 0.6 * (y1 - y0) or b <= x0 or a >= x1:
                 continue
             pitch = (b - a) / len(text)
@@ -173,7 +173,7 @@ def is_right(value: Any, text: str, cut: bool) -> bool:
     return a == b or (len(a) >= LONG and SequenceMatcher(None, a, b, autojunk=False).ratio() >= ALIKE)
 
 
-def ours(all_receipts: Sequence[Receipt], wanted: Sequence[dict[str, Any]], score: Score) -> None:
+def locate_all(all_receipts: Sequence[Receipt], wanted: Sequence[dict[str, Any]], score: Score) -> None:
     for receipt, values in zip(all_receipts, wanted, strict=True):
         started = time.process_time()
         index = DocumentIndex([PageWords(1, receipt.words)])
@@ -181,11 +181,11 @@ def ours(all_receipts: Sequence[Receipt], wanted: Sequence[dict[str, Any]], scor
         score.seconds += time.process_time() - started
         for name, value in values.items():
             place = places[name]
-            text, cut = covered(place, receipt.words) if place else ("", False)
-            judge(score, receipt, name, value, place is not None, text, cut, place.match if place else "")
+            text, cut = covered_text(place, receipt.words) if place else ("", False)
+            score_location(score, receipt, name, value, place is not None, text, cut, place.match if place else "")
 
 
-def judge(
+def score_location(
     score: Score, receipt: Receipt, name: str, value: Any, located: bool, text: str, cut: bool, match: str
 ) -> None:
     right = located and is_right(value, text, cut)
@@ -197,26 +197,26 @@ def judge(
         score.misses.append(f"    {receipt.name} {name}: {value!r} -> {text!r}{' cut' if cut else ''} {match}")
 
 
-def on_receipts(folder: Path, misses: bool, repeat: int) -> None:
+def check_receipts(folder: Path, misses: bool, repeat: int) -> None:
     everything = list(receipts(folder))
     print(f"{len(everything)} receipts, {sum(len(r.words) for r in everything):,} words; long is {LONG} characters")
     for title, wanted in (
         ("values as printed", [receipt.values for receipt in everything]),
-        ("values as a schema has them", [as_schema(receipt.values) for receipt in everything]),
+        ("values as a schema has them", [schema_values(receipt.values) for receipt in everything]),
     ):
         print(title)
-        # The quickest of some times: other work on the machine only ever adds.
+        # The fastest attempt: other load only adds time.
         tries = [Score() for _ in range(repeat)]
         for one in tries:
-            ours(everything, wanted, one)
+            locate_all(everything, wanted, one)
         score = min(tries, key=lambda score: score.seconds)
         print(f"  {score}")
         if misses:
             print("\n".join(score.misses))
 
 
-def printings(value: Any) -> list[str]:
-    """How a value may be printed: none of our own code has a say in it."""
+def printed_forms(value: Any) -> list[str]:
+    """Return ways to print a value, independent of our own code."""
     if isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d-\d\d", value):
         day = datetime.fromisoformat(value)
         found = [
@@ -236,7 +236,8 @@ def printings(value: Any) -> list[str]:
 
 
 def is_printed(value: Any, text: str) -> bool:
-    """Whether one of a value's printings stands in a page's text as whole tokens; of a value of several lines each."""
+    """Return whether a page's text contains a printing of the value as whole tokens; for a value of several lines, of
+    each line."""
     if isinstance(value, str) and "\n" in value:
         return all(is_printed(line, text) for line in value.splitlines())
     return any(
@@ -247,14 +248,14 @@ def is_printed(value: Any, text: str) -> bool:
             text,
             re.I,
         )
-        for printing in printings(value)
+        for printing in printed_forms(value)
         if printing.strip()
     )
 
 
-def on_pdfs(folder: Path, misses: bool) -> None:
-    """Every truth value that pdfplumber's text of a page has: found on such a page, on characters that pdfplumber has
-    there too, with edges within 2 points of theirs."""
+def check_pdfs(folder: Path, misses: bool) -> None:
+    """Check every truth value that pdfplumber finds in a page's text: located on such a page, on the same characters as
+    in pdfplumber, with edges within 2 points."""
     import pdfplumber
 
     from fieldmark.documents.reading.pages import Limits
@@ -265,22 +266,20 @@ def on_pdfs(folder: Path, misses: bool) -> None:
     complaints: list[str] = []
     for path in sorted(folder.glob("*.pdf")):
         truth, table = folder / f"{path.stem}.truth.json", folder / f"{path.stem}.truth.csv"
-        if table.exists():  # of the first page
+        if table.exists():  # from the first page
             rows = list(csv.reader(table.read_text().splitlines(keepends=True)))
             fields: Any = {"rows": [[cell for cell in row if cell.strip()] for row in rows]}
         elif truth.exists():
             fields = json.loads(truth.read_text())
         else:
             continue
-        if (
-            isinstance(fields, list) and "cells" in fields[0]
-        ):  # a table's cells: their texts, on the page where they are
+        if isinstance(fields, list) and "cells" in fields[0]:  # texts of table cells, on their page
             fields = {"cells": [cell["text"] for table in fields for cell in table["cells"] if cell["text"].strip()]}
         elif isinstance(fields, list):
             fields = fields[0]
         pdf = Pdf(path.read_bytes(), Limits())
         read = [pdf.read_page(number) for number in range(1, pdf.page_count + 1)]
-        pages = {page.number: page for page in read if page is not None}  # the others are left to OCR
+        pages = {page.number: page for page in read if page is not None}  # other pages need OCR
         index = DocumentIndex(
             PageWords(page.number, [[w.text, w.x0, w.y0, w.x1, w.y1] for w in page.words]) for page in pages.values()
         )
@@ -303,7 +302,7 @@ def on_pdfs(folder: Path, misses: bool) -> None:
                     complaints.append(f"    {path.stem} {name}: {value!r} -> {place and (place.page, place.quote)}")
                     continue
                 right += 1
-                away = off_by(place, value, other.pages[place.page - 1], pages[place.page])
+                away = box_distance(place, value, other.pages[place.page - 1], pages[place.page])
                 placed += away <= 2
                 worst = max(worst, away)
                 if away > 2:
@@ -316,9 +315,9 @@ def on_pdfs(folder: Path, misses: bool) -> None:
         print("\n".join(complaints))
 
 
-def off_by(place: Location, value: Any, other: Any, page: Any) -> float:
-    """How many points the boxes are off the characters that pdfplumber has under them; infinite if those are not the
-    value's."""
+def box_distance(place: Location, value: Any, other: Any, page: Any) -> float:
+    """Return the distance in points between the boxes and pdfplumber's characters; infinite if the characters differ
+    from the value."""
     scale_x, scale_y = float(other.width), float(other.height)
     under: list[Any] = []
     away = 0.0
@@ -342,11 +341,11 @@ def off_by(place: Location, value: Any, other: Any, page: Any) -> float:
         )
     under.sort(key=lambda c: (round(c["top"]), c["x0"]))
     text = folded("".join(c["text"] for c in under))
-    return away if any(text == folded(printing) for printing in printings(value)) else float("inf")
+    return away if any(text == folded(printing) for printing in printed_forms(value)) else float("inf")
 
 
-def on_scans(folder: Path, misses: bool) -> None:
-    """The OCR's words as pages: the truth, and every line of the OCR as a value, which must be found on that line."""
+def check_scans(folder: Path, misses: bool) -> None:
+    """Check the truth values, and each line of the OCR as a value that must be located on that line."""
     values = found = lines = there = 0
     complaints: list[str] = []
     for path in sorted(folder.glob("*.textract.json")):
@@ -389,22 +388,24 @@ def inside(place: Location, line: tuple[float, float, float, float]) -> bool:
     )
 
 
-def on_foreign_values(folder: Path, misses: bool) -> None:
-    """Values that are not those of the receipt: three other receipts' values, and its own with one digit changed. What
-    is found and not printed, as is_printed sees it, is invented."""
+def check_absent_values(folder: Path, misses: bool) -> None:
+    """Search values of three other receipts, and values with one digit changed. A result that is_printed does not
+    confirm is a false one."""
     everything = list(receipts(folder))
     asked: dict[str, Score] = {"of other receipts": Score(), "with one digit changed": Score()}
     for at, receipt in enumerate(everything):
         index = DocumentIndex([PageWords(1, receipt.words)])
         for shift in (97, 194, 291):
-            for name, value in as_schema(everything[(at + shift) % len(everything)].values).items():
-                sought(asked["of other receipts"], receipt, index, name, value)
+            for name, value in schema_values(everything[(at + shift) % len(everything)].values).items():
+                search_value(asked["of other receipts"], receipt, index, name, value)
         for name, value in receipt.values.items():
             digits = [n for n, character in enumerate(value) if character.isdigit()]
             if digits:
                 n = digits[at % len(digits)]
                 changed = value[:n] + str((int(value[n]) + 1 + at % 8) % 10) + value[n + 1 :]
-                sought(asked["with one digit changed"], receipt, index, name, as_schema({name: changed})[name])
+                search_value(
+                    asked["with one digit changed"], receipt, index, name, schema_values({name: changed})[name]
+                )
     for name, score in asked.items():
         print(
             f"values {name}: {score.values}, of them {score.located} found, {score.wrong} of those not as they are "
@@ -414,7 +415,7 @@ def on_foreign_values(folder: Path, misses: bool) -> None:
             print("\n".join(score.misses))
 
 
-def sought(score: Score, receipt: Receipt, index: DocumentIndex, name: str, value: Any) -> None:
+def search_value(score: Score, receipt: Receipt, index: DocumentIndex, name: str, value: Any) -> None:
     place = index.find(value, label=(name,))
     score.values += 1
     score.located += place is not None
@@ -423,8 +424,8 @@ def sought(score: Score, receipt: Receipt, index: DocumentIndex, name: str, valu
         score.misses.append(f"    {receipt.name} {name}: {value!r} -> {place.quote!r} {place.match}")
 
 
-def on_a_long_document(folder: Path, repeat: int) -> None:
-    """300 pages of three receipts each, and an extraction of 50 rows of four fields."""
+def measure_long_document(folder: Path, repeat: int) -> None:
+    """Measure 300 pages of three receipts each, with an extraction of 50 rows of four fields."""
     everything = list(receipts(folder))
     pages = [
         PageWords(
@@ -437,7 +438,7 @@ def on_a_long_document(folder: Path, repeat: int) -> None:
         )
         for number in range(300)
     ]
-    fields = {"receipts": [as_schema(receipt.values) for receipt in everything[20:70]]}
+    fields = {"receipts": [schema_values(receipt.values) for receipt in everything[20:70]]}
     times: list[float] = []
     found = 0
     for _ in range(repeat):
@@ -458,11 +459,11 @@ def main() -> None:
     parser.add_argument("--misses", action="store_true")
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
-    on_receipts(options.samples / "sroie", options.misses, options.repeat)
-    on_foreign_values(options.samples / "sroie", options.misses)
-    on_pdfs(options.samples, options.misses)
-    on_scans(options.samples, options.misses)
-    on_a_long_document(options.samples / "sroie", options.repeat)
+    check_receipts(options.samples / "sroie", options.misses, options.repeat)
+    check_absent_values(options.samples / "sroie", options.misses)
+    check_pdfs(options.samples, options.misses)
+    check_scans(options.samples, options.misses)
+    measure_long_document(options.samples / "sroie", options.repeat)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
-"""Whether anything gets slower with a million rows: every route and every function of the stores, beside a thousand.
+"""Compares every route and store function in a database of a million documents with one of a thousand.
 
-Two databases of one Postgres are filled, a small one (a thousand documents) and a large one (a million by `--scale`).
-Of 1,000 organisations one has 30 %. Each document has a page, an extraction, a run, ten events, ten rows of journal,
-three calls, two messages of a conversation and two of usage. Then each operation is done in both by turns, for the
-organisation with the 30 %, so that whatever else the machine does falls on both alike.
+Two databases of one Postgres are filled: a small one with a thousand documents, and a large one with a million times
+`--scale`. One of 1,000 organisations has 30 % of the documents. Each document has a page, an extraction, a run, ten
+events, ten journal entries, three calls, two session entries and two usage rows. Each operation runs alternately in
+both databases, for the organisation with 30 %, so that other load affects both alike.
 
     pip install '.[bench]' && python bench/growth.py [--scale 1] [--times 60] [--seconds 3600] [--folder DIR]
 
-A whole million takes 12 GB of disk, and 3 minutes to load on two cores that do nothing else. Ends with 1 where the
-large database takes more than 1.8 times as long (and 0.2 ms more) by the median, and where a route or a function was
-left out.
+A million documents take 12 GB of disk and 3 minutes to load on two idle cores. Exits with 1 if the median in the large
+database is more than 1.8 times as high (and 0.2 ms higher), or if a route or function was not measured.
 """
 
 from __future__ import annotations
@@ -34,33 +33,33 @@ import structlog
 from fieldmark.agents.registry import agent_rows
 from fieldmark.db.embedded import EmbeddedServer, embedded_postgres
 from fieldmark.db.migrate import migrate
-from growth_operations import ALL, LARGER, LARGER_FUNCTIONS, NOT_MEASURED, Side, StoreTimes, opened
+from growth_operations import ALL, LARGER, LARGER_FUNCTIONS, NOT_MEASURED, Side, StoreTimes, open_side
 from growth_rows import load
-from processes import bounded, restore_signals
+from processes import restore_signals, time_limit
 
-WORST = 1.8
+MAX_RATIO = 1.8
 NOTICEABLE_MS = 0.2
-WARM = 6
+WARM_UP_ROUNDS = 6
 
 
 async def compare(small: Side, large: Side, times: int, stores: StoreTimes) -> list[str]:
-    """Print both medians of each operation and each function of the stores. Answers what is slower or left out."""
+    """Print both medians of each operation and each store function. Return those that are slower or not measured."""
     taken: dict[str, dict[int, list[float]]] = {}
     for steps, part in ALL.items():
-        warm = max(round(WARM * part), 1)
-        for turn in range(warm + max(round(times * part), 1)):
-            stores.counts = turn >= warm  # by then plans are generic, where Postgres makes them so
-            for side in (small, large) if turn % 2 else (large, small):
+        warm = max(round(WARM_UP_ROUNDS * part), 1)
+        for round_number in range(warm + max(round(times * part), 1)):
+            stores.counts = round_number >= warm  # from now on Postgres may use generic plans
+            for side in (small, large) if round_number % 2 else (large, small):
                 began = time.perf_counter()
-                async for name in steps(side, turn):
+                async for name in steps(side, round_number):
                     if name and stores.counts:
                         both = taken.setdefault(name, {small.count: [], large.count: []})
                         both[side.count].append((time.perf_counter() - began) * 1000)
                     began = time.perf_counter()
     stores.counts = False
-    slower = table("operation", small, large, {name: tuple(both.values()) for name, both in taken.items()})
+    slower = print_table("operation", small, large, {name: tuple(both.values()) for name, both in taken.items()})
     by_database = [urlsplit(side.owner_url).path[1:] for side in (small, large)]
-    slower += table(
+    slower += print_table(
         "function of the stores",
         small,
         large,
@@ -77,28 +76,32 @@ async def compare(small: Side, large: Side, times: int, stores: StoreTimes) -> l
     return slower + left_out
 
 
-def table(of: str, small: Side, large: Side, taken: dict[str, tuple[list[float], ...]]) -> list[str]:
+def print_table(of: str, small: Side, large: Side, taken: dict[str, tuple[list[float], ...]]) -> list[str]:
     slower: list[str] = []
     print(f"\n| {of} | {small.count:,} | {large.count:,} | |\n|---|---|---|---|", flush=True)
     for name, both in taken.items():
         if not all(both):
-            slower.append(f"{name} (one of the databases has no row for it)")
+            slower.append(f"{name} (not measured in one of the databases)")
             continue
-        one, other = (statistics.median(times) for times in both)
+        small_median, large_median = (statistics.median(times) for times in both)
         is_slower = (
             not (name.endswith(LARGER) or name in LARGER_FUNCTIONS)
-            and other > one * WORST
-            and other - one > NOTICEABLE_MS
+            and large_median > small_median * MAX_RATIO
+            and large_median - small_median > NOTICEABLE_MS
         )
         slower += [name] * is_slower
-        print(f"| {name} | {one:.2f} | {other:.2f} | {other / one:.2f} ×{' !' * is_slower} |", flush=True)
+        print(
+            f"| {name} | {small_median:.2f} | {large_median:.2f} "
+            f"| {large_median / small_median:.2f} ×{' !' * is_slower} |",
+            flush=True,
+        )
     return slower
 
 
 async def wal_of_runs(side: Side, count: int) -> float:
-    """KB of log that a run leaves, from the upload of its document to its end, with the offline model."""
+    """Return the KB of WAL per run with the offline model, from upload to completion."""
     with psycopg.connect(side.owner_url, autocommit=True) as owner:
-        # The log is the whole server's: nobody else writes it meanwhile.
+        # The WAL is shared by the whole server, so other writers are disabled.
         owner.execute("alter system set autovacuum = off")
         owner.execute("select pg_reload_conf()")
         owner.execute("checkpoint")
@@ -110,19 +113,19 @@ async def wal_of_runs(side: Side, count: int) -> float:
             assert row is not None
             return int(row[0])
 
-        async def one(n: int) -> None:
+        async def small_median(n: int) -> None:
             text = f"Invoice {n}\nVendor: Acme GmbH\nDate: 2026-11-01\nTotal: {n}.00 EUR\n".encode()
             stored = await side.http.post("/api/documents", files={"file": (f"{n}.txt", text, "text/plain")})
             assert stored.is_success, stored.text
             answer = await side.http.post("/api/agent/extract", json={"document_id": stored.json()["id"]})
             assert answer.is_success and answer.json()["status"] == "completed", answer.text[:500]
 
-        # The first after a checkpoint write whole pages, where later ones write what has changed.
+        # The first writes after a checkpoint log whole pages, later ones only changes.
         for n in range(count // 2):
-            await one(n)
+            await small_median(n)
         before = position()
         for n in range(count):
-            await one(n)
+            await small_median(n)
         kilobytes = (position() - before) / count / 1024
         owner.execute("alter system reset autovacuum")
         owner.execute("select pg_reload_conf()")
@@ -136,26 +139,26 @@ async def measure(server: EmbeddedServer, sides: dict[str, int], home: Path, tim
         for name in sides
     }
     async with AsyncExitStack() as stack:
-        opened_sides: list[Side] = []
+        sides_list: list[Side] = []
         for name, count in sides.items():
-            own = home / name
-            own.mkdir(exist_ok=True)
-            opened_sides.append(await stack.enter_async_context(opened(*urls[name], count, own)))
-        small, large = opened_sides
+            side_home = home / name
+            side_home.mkdir(exist_ok=True)
+            sides_list.append(await stack.enter_async_context(open_side(*urls[name], count, side_home)))
+        small, large = sides_list
         slower = await compare(small, large, times, stores)
-        for side in opened_sides:
-            print(f"log of a run among {side.count:,}: {await wal_of_runs(side, 10):,.0f} KB", flush=True)
+        for side in sides_list:
+            print(f"WAL of a run among {side.count:,}: {await wal_of_runs(side, 10):,.0f} KB", flush=True)
     return slower
 
 
-def filled(server: EmbeddedServer, scale: float) -> dict[str, int]:
-    """Both databases, migrated and filled, unless they were before. Answers how many documents each has."""
+def create_databases(server: EmbeddedServer, scale: float) -> dict[str, int]:
+    """Create and fill the small and the large database if they do not exist. Return the number of documents in each."""
     sides = {"small": 1000, f"large_{round(scale * 1_000_000)}": round(scale * 1_000_000)}
     with psycopg.connect(server.owner_url, autocommit=True) as administration:
-        there = {name for (name,) in administration.execute("select datname from pg_database")}
-        with altered(administration, fsync="off", full_page_writes="off", autovacuum="off"):
+        existing = {name for (name,) in administration.execute("select datname from pg_database")}
+        with changed_settings(administration, fsync="off", full_page_writes="off", autovacuum="off"):
             for name, count in sides.items():
-                if name not in there:
+                if name not in existing:
                     began = time.monotonic()
                     fill(server, administration, name, count)
                     row = administration.execute("select pg_database_size(%s) / 1e9", [name]).fetchone()
@@ -178,8 +181,8 @@ def fill(server: EmbeddedServer, administration: psycopg.Connection, name: str, 
 
 
 @contextmanager
-def altered(administration: psycopg.Connection, **settings: str) -> Generator[None]:
-    """Settings of the whole server, for as long as the block takes."""
+def changed_settings(administration: psycopg.Connection, **settings: str) -> Generator[None]:
+    """Change settings of the whole server until the block ends."""
     for setting, value in settings.items():
         administration.execute(f"alter system set {setting} = '{value}'".encode())
     administration.execute("select pg_reload_conf()")
@@ -193,24 +196,24 @@ def altered(administration: psycopg.Connection, **settings: str) -> Generator[No
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scale", type=float, default=0.1, help="1: a million documents")
-    parser.add_argument("--times", type=int, default=60, help="how often each operation is measured")
-    parser.add_argument("--seconds", type=float, default=3600, help="at most, loading included")
-    parser.add_argument("--folder", type=Path, help="where the filled databases stay for the next time")
-    given = parser.parse_args()
+    parser.add_argument("--scale", type=float, default=0.1, help="1 is a million documents")
+    parser.add_argument("--times", type=int, default=60, help="measurements of each operation")
+    parser.add_argument("--seconds", type=float, default=3600, help="time limit, including loading")
+    parser.add_argument("--folder", type=Path, help="folder that keeps the filled databases for later runs")
+    options = parser.parse_args()
     restore_signals()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with ExitStack() as stack:
-        if given.folder is None:
+        if options.folder is None:
             temporary = tempfile.TemporaryDirectory(prefix="fieldmark-growth-", ignore_cleanup_errors=True)
             home = Path(stack.enter_context(temporary))
         else:
-            home = given.folder.resolve()
+            home = options.folder.resolve()
             home.mkdir(exist_ok=True)
         home.chmod(0o755)
-        stack.enter_context(bounded(given.seconds, home))
+        stack.enter_context(time_limit(options.seconds, home))
         server = stack.enter_context(embedded_postgres(home, 18))
-        slower = asyncio.run(measure(server, filled(server, given.scale), home, given.times))
+        slower = asyncio.run(measure(server, create_databases(server, options.scale), home, options.times))
     print("\nslower: " + ", ".join(slower) if slower else "\nnothing is slower")
     return 1 if slower else 0
 

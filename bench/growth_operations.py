@@ -1,4 +1,4 @@
-"""What bench/growth.py measures: every route, and below it every function of the stores that reads or writes a row."""
+"""The operations that bench/growth.py measures: every route, and every store function that reads or writes rows."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ METRICS_TOKEN = "0123456789abcdef"
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two databases, with its service, as the owner of the organisation that has most of it sees it."""
+    """One of the two databases with its service, used by the owner of the largest organisation."""
 
     owner_url: str
     database: Database
@@ -82,18 +82,18 @@ class Side:
     def thread(self, n: int) -> UUID:
         return UUID(f"c0000000-0000-7000-8000-{n:012x}")
 
-    def newest(self, many: int) -> list[int]:
-        """The numbers of its last documents, which people look at more often than at those of last year."""
-        return [(self.count // 10 - 1 - k) * 10 + 1 for k in range(many)]
+    def newest(self, count: int) -> list[int]:
+        """Return the numbers of the organisation's newest documents."""
+        return [(self.count // 10 - 1 - k) * 10 + 1 for k in range(count)]
 
-    def of_ours(self, turn: int) -> int:
-        """The number of a document of the organisation, another one each turn."""
+    def document_number(self, round_number: int) -> int:
+        """Return the number of a document of the organisation, a different one for each round."""
         tens = max(self.count // 10 - 1, 1)
-        return (turn * 7919 % tens) * 10 + 11 if (turn * 7919 % tens) * 10 + 11 <= self.count else 11
+        return (round_number * 7919 % tens) * 10 + 11 if (round_number * 7919 % tens) * 10 + 11 <= self.count else 11
 
 
 @asynccontextmanager
-async def opened(owner_url: str, app_url: str, count: int, home: Path) -> AsyncGenerator[Side]:
+async def open_side(owner_url: str, app_url: str, count: int, home: Path) -> AsyncGenerator[Side]:
     chosen: dict[str, Any] = {
         "home": home,
         "database_url": app_url,
@@ -120,8 +120,8 @@ async def opened(owner_url: str, app_url: str, count: int, home: Path) -> AsyncG
 
 
 Steps = Callable[[Side, int], AsyncGenerator[str]]
-"""One turn: it yields a name whenever what bears the name is done. A name of a route is that of the OpenAPI, with what
-is asked for behind it."""
+"""One round: yields the name of each operation when it has ended. Routes are named as in the OpenAPI, with
+details after the path."""
 
 
 async def ask(side: Side, method: str, path: str, **options: Any) -> Any:
@@ -131,9 +131,9 @@ async def ask(side: Side, method: str, path: str, **options: Any) -> Any:
     return answer.json() if is_json else answer.content
 
 
-async def reads(side: Side, turn: int) -> AsyncGenerator[str]:
-    """Whatever a person looks at."""
-    n = side.of_ours(turn)
+async def read_everything(side: Side, round_number: int) -> AsyncGenerator[str]:
+    """Everything a user opens."""
+    n = side.document_number(round_number)
     document, extraction, run = side.document(n), side.extraction(n), side.run(n)
     year = {"since": f"{datetime.now(UTC).date() - timedelta(days=360)}", "until": f"{datetime.now(UTC).date()}"}
     own: dict[str, str] = {"document_id": str(document)}
@@ -184,7 +184,7 @@ of all documents looks at each."""
 LARGER_FUNCTIONS = frozenset({"document_filters.count", "documents.count_documents", "field_queries.run"})
 
 
-async def deep_pages(side: Side, turn: int) -> AsyncGenerator[str]:
+async def deep_pages(side: Side, round_number: int) -> AsyncGenerator[str]:
     """A page from the middle of each list."""
     place = Position(datetime.now(UTC) - timedelta(days=180), side.run(1))
     org = side.scope.org_id
@@ -206,24 +206,26 @@ from extractions where id = %s
 """
 
 
-async def edits(side: Side, turn: int) -> AsyncGenerator[str]:
-    """What a person changes in an extraction."""
-    n = side.of_ours(turn)
+async def edit_fields(side: Side, round_number: int) -> AsyncGenerator[str]:
+    """Changes of an extraction by a user."""
+    n = side.document_number(round_number)
     at = f"/api/extractions/{side.extraction(n)}"
     name = "/api/extractions/{extraction_id}"
     async with await psycopg.AsyncConnection.connect(side.owner_url) as owner:
         await owner.execute(PROPOSE, [side.extraction(n)])
     proposal = (await ask(side, "GET", at))["proposals"][-1]["id"]
     yield ""
-    await ask(side, "POST", f"{at}/proposals", json={"decisions": [{"id": proposal, "accepted": turn % 2 == 0}]})
+    await ask(
+        side, "POST", f"{at}/proposals", json={"decisions": [{"id": proposal, "accepted": round_number % 2 == 0}]}
+    )
     yield f"POST {name}/proposals"
-    await ask(side, "PATCH", at, json={"document_type": f"invoice {turn} {uuid4()}"})
+    await ask(side, "PATCH", at, json={"document_type": f"invoice {round_number} {uuid4()}"})
     yield f"PATCH {name}"
-    await ask(side, "PATCH", f"{at}/fields", json={"path": "field_1", "value": f"turn {turn} {uuid4()}"})
+    await ask(side, "PATCH", f"{at}/fields", json={"path": "field_1", "value": f"turn {round_number} {uuid4()}"})
     yield f"PATCH {name}/fields"
     await ask(side, "DELETE", f"{at}/locks", params={"path": "field_1"})
     yield f"DELETE {name}/locks"
-    await ask(side, "PATCH", f"{at}/fields", json={"path": "more", "value": f"turn {turn} {uuid4()}"})
+    await ask(side, "PATCH", f"{at}/fields", json={"path": "more", "value": f"turn {round_number} {uuid4()}"})
     yield ""
     await ask(side, "DELETE", f"{at}/fields", params={"path": "more"})
     yield f"DELETE {name}/fields"
@@ -233,27 +235,29 @@ async def edits(side: Side, turn: int) -> AsyncGenerator[str]:
     yield f"POST {name}/complete"
 
 
-async def deletes(side: Side, turn: int) -> AsyncGenerator[str]:
-    n = side.count - (turn + 1) * 10 + 2  # from the end, and no other operation is about these
+async def delete_documents(side: Side, round_number: int) -> AsyncGenerator[str]:
+    n = side.count - (round_number + 1) * 10 + 2  # from the end, which no other operation uses
     async with side.database.as_user(side.scope) as conn:
         there = await documents.get(conn, side.document(n)) is not None
     yield ""
-    if there:  # not gone since an earlier time
+    if there:  # not deleted in an earlier run
         await ask(side, "DELETE", f"/api/documents/{side.document(n)}")
         yield "DELETE /api/documents/{document_id}"
 
 
-async def whole_runs(side: Side, turn: int) -> AsyncGenerator[str]:
-    """From an upload to the end, with the real CLI and the offline model."""
-    text = f"Invoice {uuid4()}\nVendor: Acme GmbH\nDate: 2026-11-01\nTotal: {turn}.00 EUR\n".encode()
-    document = (await ask(side, "POST", "/api/documents", files={"file": (f"{turn}.txt", text, "text/plain")}))["id"]
+async def complete_runs(side: Side, round_number: int) -> AsyncGenerator[str]:
+    """Runs from upload to completion, with the real CLI and the offline model."""
+    text = f"Invoice {uuid4()}\nVendor: Acme GmbH\nDate: 2026-11-01\nTotal: {round_number}.00 EUR\n".encode()
+    document = (await ask(side, "POST", "/api/documents", files={"file": (f"{round_number}.txt", text, "text/plain")}))[
+        "id"
+    ]
     yield "POST /api/documents"
     while (await ask(side, "GET", f"/api/documents/{document}"))["status"] == "reading":
         await asyncio.sleep(0.005)
     yield "— until it is read"
     await ask(side, "GET", f"/api/documents/{document}/pages/1.png")
     yield "GET /api/documents/{document_id}/pages/{number}.png"
-    # With a key, as a client that tries again would send it.
+    # With an idempotency key, as a retrying client sends it.
     keys = {"Idempotency-Key": str(uuid4())}
     done = await ask(side, "POST", "/api/agent/extract", json={"document_id": document}, headers=keys)
     assert done["status"] == "completed", done
@@ -279,15 +283,20 @@ async def whole_runs(side: Side, turn: int) -> AsyncGenerator[str]:
     yield "DELETE /api/documents/{document_id} with three runs"
 
 
-async def named_items(side: Side, turn: int) -> AsyncGenerator[str]:
-    """Schemas, prompts, tags and threads: made, looked at, changed, and gone again."""
+async def named_items(side: Side, round_number: int) -> AsyncGenerator[str]:
+    """Create, read, change and delete schemas, prompts, tags and threads."""
     schema = {"type": "object", "properties": {"field_1": {"type": "string"}}}
     other = {"type": "object", "properties": {"field_2": {"type": "string"}}}
     for kind, one, made, changed in (
         ("schemas", "schema", {"schema": schema}, {"schema": other}),
         ("prompts", "prompt", {"content": "Read it."}, {"content": "Read it well."}),
         ("tags", "tag", {"color": "#aabbcc"}, {"color": "#bbccdd"}),
-        ("threads", "thread", {"document_id": str(side.document(side.of_ours(turn)))}, {"shared": True}),
+        (
+            "threads",
+            "thread",
+            {"document_id": str(side.document(side.document_number(round_number)))},
+            {"shared": True},
+        ),
     ):
         title = "title" if kind == "threads" else "name"
         item = await ask(side, "POST", f"/api/{kind}", json={title: f"{kind} {uuid4()}", **made})
@@ -310,16 +319,16 @@ async def named_items(side: Side, turn: int) -> AsyncGenerator[str]:
             await ask(side, "POST", f"{at}/apply", json={"schema_revid": version["schema_revid"]})
             yield f"POST {name}/apply"
         if kind == "tags":
-            document = f"/api/documents/{side.document(side.of_ours(turn))}"
-            await ask(side, "PATCH", document, json={"tags": [item["id"]], "filename": f"{turn}.pdf"})
+            document = f"/api/documents/{side.document(side.document_number(round_number))}"
+            await ask(side, "PATCH", document, json={"tags": [item["id"]], "filename": f"{round_number}.pdf"})
             yield "PATCH /api/documents/{document_id}"
         await ask(side, "DELETE", at)
         yield f"DELETE {name}"
 
 
-async def fields(side: Side, turn: int) -> AsyncGenerator[str]:
-    """Questions over fields, and what a reviewer sees of one extraction besides it."""
-    n = side.of_ours(turn)
+async def query_fields(side: Side, round_number: int) -> AsyncGenerator[str]:
+    """Field queries, and what a reviewer opens besides the extraction."""
+    n = side.document_number(round_number)
     at, name = f"/api/extractions/{side.extraction(n)}", "/api/extractions/{extraction_id}"
     for path in ("locations", "readings", "unmapped", "schema"):
         await ask(side, "GET", f"{at}/{path}", params={"path": "field_1"} if path == "locations" else {})
@@ -346,10 +355,12 @@ async def fields(side: Side, turn: int) -> AsyncGenerator[str]:
     yield "GET /api/config"
 
 
-async def conversations(side: Side, turn: int) -> AsyncGenerator[str]:
-    """The other tasks, with the real CLI and the offline model; and what is deleted with their document."""
-    text = f"Invoice {uuid4()}\nVendor: Acme GmbH\nTotal: {turn}.00 EUR\n".encode()
-    document = (await ask(side, "POST", "/api/documents", files={"file": (f"{turn}.txt", text, "text/plain")}))["id"]
+async def conversations(side: Side, round_number: int) -> AsyncGenerator[str]:
+    """Other tasks, with the real CLI and the offline model, and deletion of their document."""
+    text = f"Invoice {uuid4()}\nVendor: Acme GmbH\nTotal: {round_number}.00 EUR\n".encode()
+    document = (await ask(side, "POST", "/api/documents", files={"file": (f"{round_number}.txt", text, "text/plain")}))[
+        "id"
+    ]
     while (await ask(side, "GET", f"/api/documents/{document}"))["status"] == "reading":
         await asyncio.sleep(0.005)
     yield ""
@@ -374,12 +385,12 @@ async def conversations(side: Side, turn: int) -> AsyncGenerator[str]:
     yield ""
 
 
-async def files_in_a_file(side: Side, turn: int) -> AsyncGenerator[str]:
+async def enclosed_files(side: Side, round_number: int) -> AsyncGenerator[str]:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as zipped:
         for number in range(3):
             zipped.writestr(f"{number}.txt", f"Invoice {uuid4()}")
-    file = {"file": (f"{turn}.zip", archive.getvalue())}
+    file = {"file": (f"{round_number}.zip", archive.getvalue())}
     document = (await ask(side, "POST", "/api/documents", files=file))["id"]
     children: list[dict[str, Any]] = []
     while len(children) < 3:
@@ -407,9 +418,9 @@ MESSAGE: dict[str, Any] = {
 }
 
 
-async def course_of_a_run(side: Side, turn: int) -> AsyncGenerator[str]:
-    """What a run writes, in one transaction, which is undone: no worker takes the run up."""
-    scope, n = side.scope, side.of_ours(turn)
+async def writes_of_a_run(side: Side, round_number: int) -> AsyncGenerator[str]:
+    """Everything a run writes, in one transaction that is rolled back, so that no worker claims the run."""
+    scope, n = side.scope, side.document_number(round_number)
     run_id, said = uuid4(), TextEvent(text="A word.")
     subject = runs.Subject(side.document(n), side.extraction(n))
     part = sessions.Transcript(scope.org_id, str(run_id))
@@ -459,7 +470,7 @@ async def course_of_a_run(side: Side, turn: int) -> AsyncGenerator[str]:
         yield "a call is carried out", carry_out
         yield "a run's conversation is recorded", lambda c: runs.record_conversation(c, run_id, run_id)
         yield "the channel of deltas is looked up", runs.delta_channel
-        yield "deltas are told", lambda c: runs.notify_deltas(c, run_id, 1, ["{}"])
+        yield "deltas are sent", lambda c: runs.notify_deltas(c, run_id, 1, ["{}"])
         preview = Preview(version=1)
         yield (
             "a call is entered that a person decides",
@@ -482,14 +493,7 @@ async def course_of_a_run(side: Side, turn: int) -> AsyncGenerator[str]:
         yield (
             "a call is decided",
             lambda c: calls.start_decision(
-                c,
-                run_id,
-                "asked",
-                seen_hash=hash_,
-                approved=True,
-                reason=None,
-                arguments=None,
-                arguments_hash=None,
+                c, run_id, "asked", seen_hash=hash_, approved=True, reason=None, arguments=None, arguments_hash=None
             ),
         )
         yield "a run is resumed", lambda c: runs.resume(c, run_id)
@@ -507,13 +511,13 @@ async def course_of_a_run(side: Side, turn: int) -> AsyncGenerator[str]:
         await conn.rollback()
 
 
-async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
-    """The functions of the stores that nothing above comes to, or not each time."""
-    scope, n = side.scope, side.of_ours(turn)
+async def other_store_functions(side: Side, round_number: int) -> AsyncGenerator[str]:
+    """Store functions that the other operations do not call, or not in each round."""
+    scope, n = side.scope, side.document_number(round_number)
     run, document, org = side.run(n), side.document(n), side.scope.org_id
     part = sessions.Transcript(org, str(run))
-    # Of a run that waits and one that is queued, which all of it is undone for.
-    waiting = side.run((turn % 50 + 1) * (10 if side.count < 10_000 else 1000))
+    # On a waiting and a queued run; everything is rolled back.
+    waiting = side.run((round_number % 50 + 1) * (10 if side.count < 10_000 else 1000))
     async with side.database.as_user(scope) as conn:
         await extractions.corrected(conn, org, 20)
         await extractions.schema_of(conn, side.extraction(n))
@@ -533,7 +537,7 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
         schema = await library.schemas.create(conn, org, f"schema {uuid4()}", SCHEMA)
         await schema_changes.follow(conn, made, schema.schema_revid)
         await extractions.remove(conn, made)
-        await documents.is_inside(conn, document, side.document(side.of_ours(turn + 1)))
+        await documents.is_inside(conn, document, side.document(side.document_number(round_number + 1)))
         await document_filters.count(conn, DocumentFilters(filename=f"invoice {n}.pdf"), org)
         await documents.names(conn, [side.document(k) for k in side.newest(50)])
         await documents.unread_pages(conn, run)
@@ -578,17 +582,17 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
     yield ""
 
 
-async def people(side: Side, turn: int) -> AsyncGenerator[str]:
-    """An organisation from its beginning to its end: who comes, who goes, and a key."""
-    somebody = UUID(int=uuid4().int)
-    theirs = {"Authorization": f"Bearer {LocalTokens(side.settings.home).sign(somebody)}"}
+async def organisation_life(side: Side, round_number: int) -> AsyncGenerator[str]:
+    """The life of an organisation: members, invitations, keys, and its deletion."""
+    new_member = UUID(int=uuid4().int)
+    new_member_headers = {"Authorization": f"Bearer {LocalTokens(side.settings.home).sign(new_member)}"}
     at = "/api/organisations"
     name = f"{at}/{{organisation_id}}"
     await ask(side, "GET", "/api/me")
     yield "GET /api/me"
     await ask(side, "GET", at)
     yield f"GET {at}"
-    org = (await ask(side, "POST", at, json={"name": f"Acme {turn}"}))["id"]
+    org = (await ask(side, "POST", at, json={"name": f"Acme {round_number}"}))["id"]
     yield f"POST {at}"
     await ask(side, "GET", f"{at}/{org}")
     yield f"GET {name}"
@@ -601,18 +605,18 @@ async def people(side: Side, turn: int) -> AsyncGenerator[str]:
     yield f"GET {name}/invitations"
     await ask(side, "DELETE", f"{at}/{org}/invitations/{unwanted}")
     yield f"DELETE {name}/invitations/{{invitation_id}}"
-    await ask(side, "POST", "/api/invitations/accept", json={"token": wanted["token"]}, headers=theirs)
+    await ask(side, "POST", "/api/invitations/accept", json={"token": wanted["token"]}, headers=new_member_headers)
     yield "POST /api/invitations/accept"
     await ask(side, "GET", f"{at}/{org}/members")
     yield f"GET {name}/members"
-    await ask(side, "PATCH", f"{at}/{org}/members/{somebody}", json={"role": "member"})
+    await ask(side, "PATCH", f"{at}/{org}/members/{new_member}", json={"role": "member"})
     yield f"PATCH {name}/members/{{user_id}}"
-    await ask(side, "POST", f"{at}/{org}/leave", headers=theirs)
+    await ask(side, "POST", f"{at}/{org}/leave", headers=new_member_headers)
     yield f"POST {name}/leave"
     again = await ask(side, "POST", f"{at}/{org}/invitations", json={"role": "member"})
-    await ask(side, "POST", "/api/invitations/accept", json={"token": again["token"]}, headers=theirs)
+    await ask(side, "POST", "/api/invitations/accept", json={"token": again["token"]}, headers=new_member_headers)
     yield ""
-    await ask(side, "DELETE", f"{at}/{org}/members/{somebody}")
+    await ask(side, "DELETE", f"{at}/{org}/members/{new_member}")
     yield f"DELETE {name}/members/{{user_id}}"
     key = await ask(side, "POST", "/api/keys", json={"name": "robot", "scopes": ["documents:read"]})
     yield "POST /api/keys"
@@ -624,18 +628,18 @@ async def people(side: Side, turn: int) -> AsyncGenerator[str]:
     yield "DELETE /api/keys/{key_id}"
     await ask(side, "DELETE", f"{at}/{org}")
     yield f"DELETE {name}"
-    async with side.database.as_service() as conn:  # a person may have given up so many, and no more, at a time
+    async with side.database.as_service() as conn:  # the number of deleted organisations per user is limited
         await conn.execute("select private.clear_organisations(100)")
     yield ""
 
 
-async def maintenance(side: Side, turn: int) -> AsyncGenerator[str]:
+async def maintenance(side: Side, round_number: int) -> AsyncGenerator[str]:
     await clear_up(side.database, side.settings)
     yield "maintenance, nothing due, all tasks"
 
 
-async def maintenance_in_the_database(side: Side, turn: int) -> AsyncGenerator[str]:
-    """Each task a hundred times in one statement, so that what the database takes for one can be told."""
+async def maintenance_in_the_database(side: Side, round_number: int) -> AsyncGenerator[str]:
+    """Run each task a hundred times in one statement, to measure the time in the database."""
     for task in ("delete_old_run_records",):
         async with side.database.as_service() as conn:
             query = f"select count(private.{task}('3650 days')) from generate_series(1, 100)"
@@ -647,27 +651,27 @@ async def maintenance_in_the_database(side: Side, turn: int) -> AsyncGenerator[s
 
 
 ALL: dict[Steps, float] = {
-    reads: 1,
+    read_everything: 1,
     deep_pages: 1,
-    edits: 1,
-    deletes: 1,
-    course_of_a_run: 1,
-    rest_of_the_stores: 1,
-    people: 1,
+    edit_fields: 1,
+    delete_documents: 1,
+    writes_of_a_run: 1,
+    other_store_functions: 1,
+    organisation_life: 1,
     named_items: 1,
-    fields: 1,
+    query_fields: 1,
     maintenance: 1,
     maintenance_in_the_database: 1,
-    files_in_a_file: 0.4,
-    whole_runs: 0.1,
+    enclosed_files: 0.4,
+    complete_runs: 0.1,
     conversations: 0.1,
 }
-"""Each with the part of the turns that it has."""
+"""The share of the rounds in which each runs."""
 
 NOT_MEASURED = {
     "runs.detach": "what runs.record_dead_worker does, with a fencing token",
     "documents.queue_unlocked_copy": "what documents.start_reading does, once a password was given",
-    "POST /api/documents/{document_id}/read": "reads a file anew, as POST /api/documents does",
+    "POST /api/documents/{document_id}/read": "reads a file again, as POST /api/documents does",
     "POST /api/documents/adopt": "enters what POST /api/documents enters, of a file in a bucket of Supabase",
     **{
         f"search_vectors.{name}": "needs pgvector, which the embedded Postgres lacks"
@@ -682,23 +686,23 @@ NOT_MEASURED = {
         ]
     },
 }
-"""Routes and functions of the stores that are left out, and why."""
+"""Routes and store functions that are not measured, and why."""
 
 
 class StoreTimes:
-    """How long each function of the stores takes, by the database that it is about, whoever calls it."""
+    """Durations of each store function, by database."""
 
     def __init__(self) -> None:
         self.counts = False
         self.taken: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         self.functions: set[str] = set()
         for found in pkgutil.iter_modules(stores.__path__):
-            if found.name == "rows":  # whose functions serve those of the others
+            if found.name == "rows":  # helpers of the other modules
                 continue
             module = importlib.import_module(f"{stores.__name__}.{found.name}")
             for name, function in list(vars(module).items()):
-                mine = getattr(function, "__module__", None) == module.__name__
-                if inspect.iscoroutinefunction(function) and mine and not name.startswith("_"):
+                is_own = getattr(function, "__module__", None) == module.__name__
+                if inspect.iscoroutinefunction(function) and is_own and not name.startswith("_"):
                     self.functions.add(f"{found.name}.{name}")
                     setattr(module, name, self._timed(f"{found.name}.{name}", function))
 

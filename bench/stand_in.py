@@ -1,8 +1,6 @@
-"""A model at a real one's pace, the invoice that it reads, and runs that are timed against it: for bench/extraction.py.
-
-It takes 1 s to the first token, then writes 80 tokens of 4 characters a second. Asked by Fieldmark it answers as a
-model would: in one message, with 22 fields, 2 quotes and 2 confidences.
-"""
+"""A simulated model at the speed of a real one, the invoice it reads, and timed runs, for bench/extraction.py.  It
+takes 1 s to the first token, then writes 80 tokens of 4 characters per second. It answers Fieldmark's requests in one
+message, with 22 fields, 2 quotes and 2 confidences."""
 
 from __future__ import annotations
 
@@ -21,10 +19,10 @@ from uuid import uuid4
 
 import httpx
 
-from processes import bounded, child, said, upload
+from processes import child, read_line, time_limit, upload
 
 FIRST_TOKEN_SECONDS, CHARACTERS_A_SECOND = 1.0, 320
-PIECE = 8  # characters in one event of the stream
+CHARACTERS_PER_EVENT = 8  # characters per stream event
 
 INVOICE = """Northwind Timber Ltd
 48 Harbour Road
@@ -57,7 +55,7 @@ FIELDS = json.loads("""{"invoice_number": "", "invoice_date": "2026-03-12", "due
     {"description": "Delivery to Hamburg, one pallet", "quantity": 1, "amount": 213.0}],
   "subtotal": 1100.0, "tax": 209.0, "total": 1309.0, "currency": "EUR", "iban": "GB29 NWBK 6016 1331 9268 19"}""")
 UNSURE = {"order_number": 0.8, "vendor.address": 0.85}
-# Printed in pieces, and more than once.
+# Values that are printed in parts, or more than once.
 QUOTES = {"vendor.address": {"quote": "48 Harbour Road\nBristol BS1 6XG"}, "total": {"quote": "Total 1,309.00"}}
 SUMMARY = {"summary": "Invoice of Northwind Timber Ltd over 1,309.00 EUR; all fields were found."}
 
@@ -74,15 +72,15 @@ SCHEMA = schema_of(FIELDS)
 
 
 def invoices(count: int) -> dict[str, bytes]:
-    """Return so many PDFs by number."""
-    from page_site import pdf  # not for the processes that are measured
+    """Return this many PDFs by number."""
+    from page_site import pdf  # not imported in measured processes
 
     numbers = [f"INV-{uuid4().hex[:8]}" for _ in range(count)]
     return {number: pdf([INVOICE.format(number=number).splitlines()]) for number in numbers}
 
 
 async def upload_invoices(http: httpx.AsyncClient, count: int) -> dict[str, str]:
-    """Upload invoices, eight at a time, and return their ids by number when all are read."""
+    """Upload invoices, eight at a time, and return the ids of the read documents by number."""
     gate = asyncio.Semaphore(8)
 
     async def one(number: str, content: bytes) -> tuple[str, str]:
@@ -93,8 +91,8 @@ async def upload_invoices(http: httpx.AsyncClient, count: int) -> dict[str, str]
 
 
 async def serve() -> None:
-    """Serve the model. Each line on stdin is the pace from now on (`real`, `none`). It is answered with all requests
-    since the line before: the invoice's number, monotonic times, the body, characters of the answer."""
+    """Serve the model. Each line on stdin sets the pace (`real` or `none`) and is answered with all requests since the
+    line before: invoice number, monotonic times, body, and characters of the response."""
     from fieldmark.domain.json_values import as_object
     from fieldmark.offline_model.messages import Block, Body, call, text
     from fieldmark.offline_model.messages import block_text as words
@@ -123,10 +121,10 @@ async def serve() -> None:
         async def at_pace(_: str) -> None:
             nonlocal sent
             await asyncio.sleep(asked + FIRST_TOKEN_SECONDS + sent / CHARACTERS_A_SECOND - time.monotonic())
-            sent, request["last"] = sent + PIECE, time.monotonic()
+            sent, request["last"] = sent + CHARACTERS_PER_EVENT, time.monotonic()
             request.setdefault("first", request["last"])
 
-        return stream_in_steps(at_pace, *blocks, characters=PIECE) if pace == "real" else blocks
+        return stream_in_steps(at_pace, *blocks, characters=CHARACTERS_PER_EVENT) if pace == "real" else blocks
 
     async with OfflineModel(answer, keeps_requests=False) as server:
         print(server.base_url, flush=True)
@@ -138,12 +136,12 @@ async def serve() -> None:
 def ask(process: subprocess.Popen[str], line: str) -> str:
     assert process.stdin is not None
     print(line, file=process.stdin, flush=True)
-    return said(process)
+    return read_line(process)
 
 
-class StandIn:
+class SimulatedModel:
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process, self.base_url = process, said(process)
+        self._process, self.base_url = process, read_line(process)
 
     def requests(self, pace: str) -> list[dict[str, Any]]:
         """Set the pace, and return the requests since the last call."""
@@ -151,16 +149,17 @@ class StandIn:
 
 
 @contextlib.contextmanager
-def stage(seconds: float) -> Iterator[tuple[Path, StandIn]]:
-    """A home for the service, and the model. All is gone afterwards, or after so many seconds."""
+def model_and_home(seconds: float) -> Iterator[tuple[Path, SimulatedModel]]:
+    """Yield a home for the service, and the model. Ends both with the block, or after this many seconds."""
     with tempfile.TemporaryDirectory(prefix="fieldmark-bench-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
-        with bounded(seconds, Path(folder)), child(__file__) as process:
-            yield Path(folder), StandIn(process)
+        with time_limit(seconds, Path(folder)), child(__file__) as process:
+            yield Path(folder), SimulatedModel(process)
 
 
-async def watch(http: httpx.AsyncClient, document: str) -> dict[str, Any]:
-    """Extract a document, watched with deltas, and return when each event came first: monotonic times."""
+async def extract_and_time(http: httpx.AsyncClient, document: str) -> dict[str, Any]:
+    """Extract a document, stream its events with deltas, and return the monotonic time of the first event of each
+    kind."""
     times: dict[str, Any] = {"start": time.monotonic()}
     last: dict[str, Any] = {}
     body, events = {"document_id": document, "schema": SCHEMA}, {"Accept": "text/event-stream"}
@@ -173,15 +172,15 @@ async def watch(http: httpx.AsyncClient, document: str) -> dict[str, Any]:
     return {**times, "end": time.monotonic()}
 
 
-async def run_all(
-    http: httpx.AsyncClient, model: StandIn, documents: dict[str, str], at_once: int = 1
+async def extract_all(
+    http: httpx.AsyncClient, model: SimulatedModel, documents: dict[str, str], at_once: int = 1
 ) -> list[dict[str, Any]]:
-    """Extract documents at the model's pace, so many at once. Return of each run the times, and the model's request."""
+    """Extract documents, at most `at_once` concurrently. Return for each run its times and the model's request."""
     gate = asyncio.Semaphore(at_once)
 
     async def one(document: str) -> dict[str, Any]:
         async with gate:
-            return await watch(http, document)
+            return await extract_and_time(http, document)
 
     model.requests("real")
     runs = await asyncio.gather(*map(one, documents.values()))

@@ -1,13 +1,13 @@
-"""What it is worth that agent processes live on between runs, and that they mix nothing up.
+"""Measures agent processes that are reused between runs, and checks that runs stay isolated.
 
-How long a first run waits for the agent's first word while a spare process is there; and with --canaries so many runs
-of 50 organisations over a few processes: the document, its name and the instructions of each hold a word of its own,
-which is searched in every request to the model and in every row of every table. (What later runs take, one at a time
-and 16 at once, is `bench/extraction.py beside`.)
+Measures how long a first run waits for the agent's first text if a spare process exists. With --canaries, makes that
+many runs of 50 organisations with few processes. Each run's document, file name and instructions contain a unique word,
+which is searched in all model requests and in all rows of all tables. (`bench/extraction.py compare` measures later
+runs.)
 
     pip install '.[bench]' && python bench/warm.py [--first 20] [--canaries 1000]
 
-Ends with 1 if one run's word, session, call or cost was found at another one.
+Exits with 1 if a word, session, call or cost of a run was found in another run.
 """
 
 from __future__ import annotations
@@ -39,34 +39,34 @@ from fieldmark.services.organisations import scope_of_user
 from fieldmark.stores import documents
 from fieldmark.stores.rows import PageRow
 from fieldmark.testing.script import count_model_answers
-from processes import Service, bounded, restore_signals, service
+from processes import Service, restore_signals, service, time_limit
 
 METRICS_TOKEN = "a-token-of-the-benchmark"
 ORGANISATIONS = 50
-CUSTOMERS = 8
-IN_A_ROW = (1, 9)
+USERS = 8
+CONSECUTIVE_RUNS = (1, 9)
 DEADLINE_SECONDS = 1800
 CANARY = re.compile(r"canary-[0-9a-f]{32}")
 TOKENS = {"input_tokens": 1000, "output_tokens": 10}
 TURNS = 4
 
 
-async def sample(http: httpx.AsyncClient) -> dict[str, float]:
-    """What the service tells of its agent processes: {name{label}: value}."""
+async def cli_metrics(http: httpx.AsyncClient) -> dict[str, float]:
+    """Return the service's metrics of its agent processes: {name{label}: value}."""
     lines = (await http.get("/metrics", headers={"Authorization": f"Bearer {METRICS_TOKEN}"})).text.splitlines()
-    told = [line.rsplit(" ", 1) for line in lines if re.match(r"fieldmark_(warm_|live_)?clis", line)]
-    return {name.removeprefix("fieldmark_"): float(value) for name, value in told if "_created" not in name}
+    metrics = [line.rsplit(" ", 1) for line in lines if re.match(r"fieldmark_(warm_|live_)?clis", line)]
+    return {name.removeprefix("fieldmark_"): float(value) for name, value in metrics if "_created" not in name}
 
 
 @dataclass
-class Customer:
-    """A user with an organisation of its own, and a document of its own for each run."""
+class User:
+    """A user with their own organisation, and a new document for each run."""
 
     scope: Scope
     http: httpx.AsyncClient
 
     async def document(self, database: Database, words: str, name: str = "a.txt") -> UUID:
-        """A document that is read already: how that is done is not what is measured here."""
+        """Insert a document that is already read: reading is not measured here."""
         document_id = uuid4()
         page = PageRow(number=1, width=600, height=800, text=words, words=[], engine="text")
         async with database.as_user(self.scope) as conn:
@@ -79,44 +79,46 @@ class Customer:
         return document_id
 
 
-async def customers(at: Service, database: Database, count: int) -> list[Customer]:
+async def create_users(at: Service, database: Database, count: int) -> list[User]:
     users = [uuid4() for _ in range(count)]
-    return [Customer(await scope_of_user(database, user), at.client(user)) for user in users]
+    return [User(await scope_of_user(database, user), at.client(user)) for user in users]
 
 
 # The first word ------------------------------------------------------------------------------------------------------
 
 
-async def first_words(home: Path, times: int) -> None:
+async def measure_first_words(home: Path, times: int) -> None:
     async def answer(body: Body) -> list[Any]:
         if count_model_answers(body) == 0:
             return [text("I read it."), call("get_document_text")]
         return [text("Done.")]
 
-    took: list[float] = []
+    seconds: list[float] = []
     async with OfflineModel(answer) as model:
         with service(home, model.base_url, FIELDMARK_METRICS_TOKEN=METRICS_TOKEN) as at:
             async with Database(at.database.app_url, size=2) as database:
-                for who in await customers(at, database, times + 1):
-                    body = {"document_id": str(await who.document(database, "Total: 1"))}
-                    while not (await sample(who.http)).get('warm_clis{state="spare"}'):
+                for user in await create_users(at, database, times + 1):
+                    body = {"document_id": str(await user.document(database, "Total: 1"))}
+                    while not (await cli_metrics(user.http)).get('warm_clis{state="spare"}'):
                         await asyncio.sleep(0.05)
-                    await asyncio.sleep(0.2)  # what connecting it left to do is not this run's
-                    took.append(await first_word(who.http, body))
-                    await who.http.aclose()
-    took = sorted(took[1:])
-    p95 = took[min(len(took) - 1, round(0.95 * len(took)))]
+                    await asyncio.sleep(0.2)  # the rest of the connection setup is not part of this run
+                    seconds.append(await seconds_to_first_word(user.http, body))
+                    await user.http.aclose()
+    seconds = sorted(seconds[1:])
+    p95 = seconds[min(len(seconds) - 1, round(0.95 * len(seconds)))]
     print(f"request to the first word, a spare process there, {times} organisations' first runs:")
-    print(f"    p50 {statistics.median(took) * 1000:.0f} ms, p95 {p95 * 1000:.0f} ms, most {took[-1] * 1000:.0f} ms")
+    print(
+        f"    p50 {statistics.median(seconds) * 1000:.0f} ms, p95 {p95 * 1000:.0f} ms, most {seconds[-1] * 1000:.0f} ms"
+    )
 
 
-async def first_word(http: httpx.AsyncClient, body: dict[str, str]) -> float:
-    begun, first = time.perf_counter(), 0.0
+async def seconds_to_first_word(http: httpx.AsyncClient, body: dict[str, str]) -> float:
+    started, first = time.perf_counter(), 0.0
     accept = {"Accept": "text/event-stream"}
     async with http.stream("POST", "/api/agent/extract", json=body, headers=accept) as stream:
         async for line in stream.aiter_lines():
             if line.startswith("data: ") and not first and json.loads(line[6:])["type"] == "text":
-                first = time.perf_counter() - begun
+                first = time.perf_counter() - started
     assert first
     return first
 
@@ -125,8 +127,8 @@ async def first_word(http: httpx.AsyncClient, body: dict[str, str]) -> float:
 
 
 @dataclass
-class Found:
-    """What the model was sent, by the canary of the run that it belongs to."""
+class ModelRequests:
+    """The model requests by canary of their run."""
 
     requests: collections.Counter[str] = field(default_factory=collections.Counter)
     of_session: dict[str, str] = field(default_factory=dict)
@@ -152,47 +154,47 @@ class Found:
         return Turn(turns[min(count_model_answers(body), 3)], usage=TOKENS)
 
 
-async def canaries(home: Path, runs: int, seed: int) -> int:
-    found, chance = Found(), random.Random(seed)
-    expected: dict[str, tuple[UUID, UUID]] = {}  # canary: its organisation, its run
+async def check_canaries(home: Path, runs: int, seed: int) -> int:
+    found, chance = ModelRequests(), random.Random(seed)
+    expected: dict[str, tuple[UUID, UUID]] = {}  # canary: (organisation, run)
     settings = {
         "FIELDMARK_METRICS_TOKEN": METRICS_TOKEN,
-        "FIELDMARK_MAX_LIVE_AGENTS": str(CUSTOMERS),
+        "FIELDMARK_MAX_LIVE_AGENTS": str(USERS),
         "FIELDMARK_WARM_SPARES": "6",
         "FIELDMARK_MODEL_PRICE": "3/15",
     }
     async with OfflineModel(found.answer) as model:
         with service(home, model.base_url, **settings) as at:
-            async with Database(at.database.app_url, size=CUSTOMERS + 2) as database:
-                people = await customers(at, database, ORGANISATIONS)
-                free = list(people)
-                begun = time.monotonic()
+            async with Database(at.database.app_url, size=USERS + 2) as database:
+                users = await create_users(at, database, ORGANISATIONS)
+                free = list(users)
+                started = time.monotonic()
 
                 async def work() -> None:
                     while len(expected) < runs:
-                        who = free.pop(chance.randrange(len(free)))
-                        for _ in range(chance.randint(*IN_A_ROW)):
+                        user = free.pop(chance.randrange(len(free)))
+                        for _ in range(chance.randint(*CONSECUTIVE_RUNS)):
                             if len(expected) >= runs:
                                 break
                             canary = f"canary-{uuid4().hex}"
-                            expected[canary] = (who.scope.org_id, UUID(int=0))
-                            document = await who.document(database, f"Vendor: {canary}", f"{canary}.txt")
+                            expected[canary] = (user.scope.org_id, UUID(int=0))
+                            document = await user.document(database, f"Vendor: {canary}", f"{canary}.txt")
                             body = {"document_id": str(document), "instructions": f"/model {canary}"}
-                            ended = (await who.http.post("/api/agent/extract", json=body)).json()
+                            ended = (await user.http.post("/api/agent/extract", json=body)).json()
                             if ended.get("status") != "completed":
                                 found.faults.append(f"a run did not complete: {ended}")
                                 continue
-                            expected[canary] = (who.scope.org_id, UUID(ended["run_id"]))
-                        free.append(who)
+                            expected[canary] = (user.scope.org_id, UUID(ended["run_id"]))
+                        free.append(user)
 
-                await asyncio.gather(*[work() for _ in range(CUSTOMERS)])
-                took = time.monotonic() - begun
-                told = await sample(people[0].http)
-                search(at.database.owner_url, expected, found)
-                for who in people:
-                    await who.http.aclose()
-    print(f"{len(expected)} runs of {ORGANISATIONS} organisations in {took:.0f} s, {CUSTOMERS} at once, seed {seed}")
-    print(f"    processes: {', '.join(f'{name} {value:.0f}' for name, value in told.items() if value)}")
+                await asyncio.gather(*[work() for _ in range(USERS)])
+                seconds = time.monotonic() - started
+                metrics = await cli_metrics(users[0].http)
+                search_database(at.database.owner_url, expected, found)
+                for user in users:
+                    await user.http.aclose()
+    print(f"{len(expected)} runs of {ORGANISATIONS} organisations in {seconds:.0f} s, {USERS} at once, seed {seed}")
+    print(f"    processes: {', '.join(f'{name} {value:.0f}' for name, value in metrics.items() if value)}")
     print(f"    {sum(found.requests.values())} requests, {len(found.of_session)} sessions, ", end="")
     print(f"{len(found.prefixes)} prefix of tools and system prompt, {len(found.faults)} faults")
     for fault in found.faults[:20]:
@@ -200,8 +202,8 @@ async def canaries(home: Path, runs: int, seed: int) -> int:
     return 1 if found.faults or len(found.prefixes) != 1 else 0
 
 
-def search(owner_url: str, expected: dict[str, tuple[UUID, UUID]], found: Found) -> None:
-    """Every row of every table: a canary stands with its own organisation and its own run, and nowhere else."""
+def search_database(owner_url: str, expected: dict[str, tuple[UUID, UUID]], found: ModelRequests) -> None:
+    """Search all rows of all tables: a canary may only occur with its own organisation and run."""
     rows = 0
     with psycopg.connect(owner_url, row_factory=dict_row) as owner:
         run_of_session = {
@@ -270,13 +272,13 @@ def main() -> int:
     parser.add_argument("--canaries", type=int, default=0, help="runs of 50 organisations (0: none)")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="fieldmark-warm-") as folder, bounded(DEADLINE_SECONDS, Path(folder)):
+    with tempfile.TemporaryDirectory(prefix="fieldmark-warm-") as folder, time_limit(DEADLINE_SECONDS, Path(folder)):
         if options.first:
-            asyncio.run(first_words(Path(folder), options.first))
+            asyncio.run(measure_first_words(Path(folder), options.first))
     if not options.canaries:
         return 0
-    with tempfile.TemporaryDirectory(prefix="fieldmark-warm-") as folder, bounded(DEADLINE_SECONDS, Path(folder)):
-        return asyncio.run(canaries(Path(folder), options.canaries, options.seed))
+    with tempfile.TemporaryDirectory(prefix="fieldmark-warm-") as folder, time_limit(DEADLINE_SECONDS, Path(folder)):
+        return asyncio.run(check_canaries(Path(folder), options.canaries, options.seed))
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ from fieldmark.offline_model.server import OfflineModel
 
 sys.path.append(str(Path(__file__).parents[1] / "bench"))
 
-from processes import bounded, free_port, restore_signals
+from processes import free_port, restore_signals, time_limit
 
 COMMAND = ("-c", "from fieldmark.cli import main; main()")
 # If this program is killed, its processes are killed, too.
@@ -887,7 +887,7 @@ async def main() -> int:
     counts = Counts()
 
     try:
-        with bounded(options.seconds + AFTERWARDS_SECONDS, folder):
+        with time_limit(options.seconds + AFTERWARDS_SECONDS, folder):
             return await run_chaos(options, folder, counts)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

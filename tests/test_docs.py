@@ -1,4 +1,4 @@
-"""What the documentation names exists, and what it says to paste is valid."""
+"""Names in the documentation exist, and its shell commands are valid."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ FILES = [
     for file in (ROOT / folder).rglob("*.*")
     if "node_modules" not in file.parts
 ]
-# A newcomer's own files, which a recipe says to write.
-YET_TO_BE_WRITTEN = {
+# Files that a tutorial asks the reader to create.
+CREATED_BY_READER = {
     "backend/fieldmark/agents/filing/agent.py",
     "backend/fieldmark/agents/filing/tools.py",
     "tests/agents/filing/test_filing.py",
@@ -38,13 +38,13 @@ def test_every_named_file_exists():
         (page.name, name)
         for page, text in PAGES.items()
         for name in re.findall(r"`([\w./-]+\.(?:py|sql|md|sh|toml))`", text)
-        if name not in YET_TO_BE_WRITTEN
+        if name not in CREATED_BY_READER
     }
     known = "\n".join(FILES) + "\n"
     assert [one for one in sorted(named) if not (ROOT / one[1]).exists() and f"/{one[1]}\n" not in known] == []
 
 
-def test_every_link_leads_somewhere():
+def test_every_link_has_a_target():
     broken: list[tuple[str, str, str]] = []
     for page, text in PAGES.items():
         links = re.findall(r"\]\(([^)#]*)(?:#([\w-]*))?\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
@@ -61,7 +61,7 @@ def anchors_of(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", one).strip().lower().replace(" ", "-") for one in headings}
 
 
-def test_every_shell_block_can_be_pasted():
+def test_every_shell_block_is_valid():
     for page, text in PAGES.items():
         for block in re.findall(r"^ *```(?:sh|bash)\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE):
             checked = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True, check=False)

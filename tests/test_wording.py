@@ -48,6 +48,8 @@ CLEAN = (
     "docs",
     "supabase",
     "frontend",
+    "bench",
+    "tests/acceptance",
     "tests/attacks",
     "tests/browser",
     "tests/cli",

@@ -1,6 +1,6 @@
 """Takes the screenshots in the documentation, of docs/samples in demo mode.
 
-    pip install '.[bench,browser]' && python frontend/pictures.py docs/pictures
+    pip install '.[bench,browser]' && python frontend/screenshots.py docs/pictures
 
 They are 1280 × 800 pixels with a colour palette, at most 150 kB each.
 """
@@ -18,7 +18,7 @@ from PIL import Image
 
 sys.path.append(str(Path(__file__).parents[1] / "bench"))
 
-from page_site import Site, chromium, site
+from page_site import Site, chromium, run_site
 
 SAMPLES = Path(__file__).parents[1] / "docs" / "samples"
 FILES = ["zf_mustang_20221026.pdf", "i2d_AzureInterior.pdf", "sm_lidl_02032020_02_00716.jpg"]
@@ -56,9 +56,9 @@ async def save_screenshot(page: Any, folder: Path, name: str) -> None:
     await page.context.close()
 
 
-async def pictures(folder: Path) -> None:
+async def take_screenshots(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    async with site(DEADLINE_SECONDS, offline=True) as at, chromium() as browser:
+    async with run_site(DEADLINE_SECONDS, offline=True) as at, chromium() as browser:
         _, invoice, _ = [await extract_sample(at, name) for name in FILES]
 
         page = await open_page(at, browser, f"/documents/{invoice}?field=total", "light")
@@ -87,4 +87,4 @@ async def pictures(folder: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    asyncio.run(pictures(parser.parse_args().folder))
+    asyncio.run(take_screenshots(parser.parse_args().folder))
