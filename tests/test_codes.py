@@ -51,15 +51,11 @@ def test_errors_md_lists_exactly_the_existing_codes(title: str) -> None:
     assert DOCUMENTED_CODES[title] == CODES[title]
 
 
-<<<<<<< HEAD
 def test_every_tool_has_a_name_in_the_web_ui() -> None:
     catalogue = json.loads((ROOT / "frontend" / "src" / "locales" / "en.json").read_text(encoding="utf-8"))
     assert catalogue["tools"].keys() == {tool for agent in AGENTS.values() for tool in agent.toolset.tools}
 
 
-def test_every_event_has_its_line_in_events_md() -> None:
-=======
 def test_events_md_lists_exactly_the_existing_events() -> None:
->>>>>>> ea3d3a33 (Benchmarks: plain names, help texts and docstrings)
     rows = (DOCS / "events.md").read_text(encoding="utf-8").split("| type |")[1].split("\n\n")[0]
     assert set(re.findall(r"`([a-z_]+)`", " ".join(row.split("|")[1] for row in rows.splitlines()[2:]))) == EVENT_TYPES

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
 from http_stub import http_stub
-from identity.test_tokens import Key, es256
+from identity.test_tokens import Key, make_es256_key
 
 EMAIL, PASSWORD = "ann@example.org", "correct horse"
 PUBLISHABLE_KEY = "sb_publishable_test"
@@ -25,7 +25,7 @@ class SupabaseAuth:
     received."""
 
     url: str = ""
-    key: Key = field(default_factory=lambda: es256("page"))
+    key: Key = field(default_factory=lambda: make_es256_key("page"))
     user_id: str = field(default_factory=lambda: str(uuid4()))
     token_seconds: int = 3600
     calls: list[str] = field(default_factory=list)

@@ -168,7 +168,7 @@ RULE = {"type": "object", "x-fieldmark": {"rules": [{"sum": ["net", "tax"], "equ
 
 
 async def misread_extraction(server) -> str:
-    """Create an extraction whose total appears on the page but is not the total. Return the document's id."""
+    """Create an extraction whose total appears on the page but is not the total. Return the extraction's id."""
     document = await server.upload_text(MISREAD_TEXT, "misread.txt")
     async with server.runtime.database.as_user(server.scope) as conn:
         given = {**RULE, "properties": {name: {"type": "number"} for name in ("net", "tax", "total")}}
