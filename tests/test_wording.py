@@ -85,6 +85,14 @@ CLEAN = (
     "tests/api",
     "tests/runs",
     "tests/services",
+    "backend/fieldmark/db",
+    "backend/fieldmark/runs",
+    "backend/fieldmark/services",
+    "backend/fieldmark/stores",
+    "tests/db",
+    "tests/stores",
+    "tests/tools",
+    "tests/worker",
 )
 
 

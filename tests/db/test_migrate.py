@@ -32,7 +32,7 @@ _FIRST, _SECOND = "20260101000000_roles.sql", "20260102000000_things.sql"
 
 @pytest.fixture
 def empty(postgres: EmbeddedServer) -> Iterator[str]:
-    """The owner's URL of a database with nothing in it."""
+    """Return the owner's URL of an empty database."""
     name = f"empty_{uuid4().hex}"
     with psycopg.connect(postgres.owner_url, autocommit=True) as connection:
         connection.execute(f"create database {name}".encode())
@@ -52,7 +52,7 @@ def _ask(url: str, query: str) -> object:
     return row[0] if row else None
 
 
-async def test_ours_make_a_database_in_which_the_service_finds_all_it_needs(clone: Clone) -> None:
+async def test_migrations_create_what_the_service_needs(clone: Clone) -> None:
     assert await migrate(clone.owner_url) == []  # the template has them all
     assert await pending_migrations(clone.app_url) == []
     async with Database(clone.app_url) as database:
@@ -71,7 +71,7 @@ async def test_ours_make_a_database_in_which_the_service_finds_all_it_needs(clon
                 await connection.execute("delete from supabase_migrations.schema_migrations")
 
 
-async def test_no_member_keeps_a_start_waiting_and_the_owner_does(clone: Clone) -> None:
+async def test_only_the_owner_can_take_the_migration_lock(clone: Clone) -> None:
     ledger = "supabase_migrations.schema_migrations"
     with psycopg.connect(clone.app_url) as member:
         member.execute("select pg_advisory_lock(%s)", [0x6669656C64])  # any that could be guessed, or read in pg_locks
@@ -104,7 +104,7 @@ async def test_files_are_applied_in_order_and_once(empty: str, folder: Path) -> 
     assert _ask(empty, "select array_agg(id order by id) from public.a") == [1, 2]
 
 
-async def test_the_ledger_is_the_supabase_clis(empty: str, folder: Path) -> None:
+async def test_ledger_is_that_of_the_supabase_cli(empty: str, folder: Path) -> None:
     (folder / _SECOND).write_text("-- why\ncreate table public.a (id int);\n\ninsert into public.a values (1);\n")
     await migrate(empty, folder=folder)
     columns = _ask(
@@ -121,7 +121,7 @@ async def test_the_ledger_is_the_supabase_clis(empty: str, folder: Path) -> None
     }
 
 
-async def test_what_the_supabase_cli_has_applied_is_not_applied_again(empty: str, folder: Path) -> None:
+async def test_migrations_applied_by_the_supabase_cli_are_not_repeated(empty: str, folder: Path) -> None:
     (folder / _SECOND).write_text("create table public.a (id int); -- one\ncreate table public.b (id int);\n")
     with psycopg.connect(empty) as cli:
         cli.execute(_ROLE.encode())
@@ -146,7 +146,7 @@ async def test_what_the_supabase_cli_has_applied_is_not_applied_again(empty: str
         ("create table public.a (id int);\ncommit;\nselect 1;", ""),
     ],
 )
-async def test_a_failing_file_leaves_nothing_and_is_named_with_its_line(
+async def test_failing_file_is_rolled_back_and_reported_with_its_line(
     empty: str, folder: Path, text: str, line: str
 ) -> None:
     bad = "20260103000000_bad.sql"
@@ -162,7 +162,7 @@ async def test_a_failing_file_leaves_nothing_and_is_named_with_its_line(
     assert await migrate(empty, folder=folder) == [bad]
 
 
-async def test_a_file_changed_after_it_was_applied_is_reported(empty: str, folder: Path) -> None:
+async def test_file_changed_after_it_was_applied_is_reported(empty: str, folder: Path) -> None:
     file = folder / _SECOND
     file.write_text("create table public.a (id int); -- a table\nselect 'one';\n")
     await migrate(empty, folder=folder)
@@ -173,20 +173,20 @@ async def test_a_file_changed_after_it_was_applied_is_reported(empty: str, folde
         await migrate(empty, folder=folder)
 
 
-async def test_starters_at_the_same_moment_wait_for_each_other(empty: str, folder: Path) -> None:
+async def test_concurrent_migrations_wait_for_each_other(empty: str, folder: Path) -> None:
     (folder / _SECOND).write_text("select pg_sleep(0.2);\ncreate table public.a (id int);\n")
     results = await asyncio.gather(*(migrate(empty, folder=folder) for _ in range(4)))
     assert sorted(results) == [[], [], [], [_FIRST, _SECOND]]
 
 
 @pytest.mark.parametrize("name", ["2026_short.sql", "20260102000000 things.sql", "20260101000000_twice.sql"])
-async def test_a_misnamed_file_and_two_of_one_version_are_refused(empty: str, folder: Path, name: str) -> None:
+async def test_misnamed_file_and_duplicate_version_are_rejected(empty: str, folder: Path, name: str) -> None:
     (folder / name).write_text("select 1")
     with pytest.raises(Misconfigured, match=name):
         await migrate(empty, folder=folder)
 
 
-async def test_a_pooler_and_no_server_are_said_in_a_sentence(folder: Path) -> None:
+async def test_pooler_and_unreachable_server_are_reported_in_one_sentence(folder: Path) -> None:
     with pytest.raises(Misconfigured, match="transaction pooler"):
         await migrate("postgresql://owner@127.0.0.1:6543/d", folder=folder)
     with pytest.raises(Unavailable, match="cannot be migrated"):
@@ -196,9 +196,7 @@ async def test_a_pooler_and_no_server_are_said_in_a_sentence(folder: Path) -> No
 # --- around the migrations
 
 
-async def test_the_services_role_gets_its_password(
-    postgres: EmbeddedServer, clone: Clone, empty: str, folder: Path
-) -> None:
+async def test_service_role_gets_its_password(postgres: EmbeddedServer, clone: Clone, empty: str, folder: Path) -> None:
     # The one that it has: the role is the whole server's, and other tests log in meanwhile. Its salt is another.
     query = "select rolpassword from pg_authid where rolname = 'fieldmark_app'"
     before = _ask(clone.owner_url, query)
@@ -208,10 +206,10 @@ async def test_the_services_role_gets_its_password(
     assert _ask(clone.app_url, "select current_user::text") == "fieldmark_app"
 
 
-async def test_nobody_may_create_temporary_objects_and_no_copy_of_a_database_forgets_it(
+async def test_temporary_objects_are_forbidden_also_in_a_copied_database(
     postgres: EmbeddedServer, empty: str, folder: Path
 ) -> None:
-    """A database's own rights are not copied with it, so each migration takes the right away."""
+    """Privileges on a database are not copied with it, so each migration revokes them."""
     right = "select has_database_privilege('fieldmark_app', current_database(), 'temporary')"
     await migrate(empty)
     assert _ask(empty, right) is False
@@ -227,9 +225,7 @@ async def test_nobody_may_create_temporary_objects_and_no_copy_of_a_database_for
             connection.execute(f"drop database {copy} with (force)".encode())
 
 
-async def test_a_queue_of_an_older_procrastinate_is_brought_up_to_date_and_one_of_a_newer_is_refused(
-    empty: str, folder: Path
-) -> None:
+async def test_older_queue_is_upgraded_and_newer_queue_is_rejected(empty: str, folder: Path) -> None:
     await migrate(empty, folder=folder)
     installed = f"procrastinate {importlib.metadata.version('procrastinate')}"
     mark = "select obj_description('queue'::regnamespace)"
@@ -256,9 +252,7 @@ async def test_a_queue_of_an_older_procrastinate_is_brought_up_to_date_and_one_o
         assert _ask(empty, mark) == other
 
 
-async def test_the_shim_knows_users_for_the_owner_alone_and_reads_tokens_as_supabase_does(
-    clone: Clone, database: Database
-) -> None:
+async def test_only_the_owner_adds_users_and_claims_are_read_as_on_supabase(clone: Clone, database: Database) -> None:
     user = uuid4()
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         async with database.as_user_without_org(user) as connection:
@@ -276,7 +270,7 @@ async def test_the_shim_knows_users_for_the_owner_alone_and_reads_tokens_as_supa
         assert folders == (["a", "b"], [])
 
 
-async def test_on_supabase_the_shim_keeps_away(empty: str, folder: Path) -> None:
+async def test_shim_changes_nothing_on_supabase(empty: str, folder: Path) -> None:
     with psycopg.connect(empty) as supabase:
         supabase.execute("create schema auth; create table auth.users (id uuid primary key)")
     await migrate(empty, folder=folder)

@@ -1,4 +1,4 @@
-"""A notification reaches the subscriptions it concerns, and a gap is reported rather than passed over."""
+"""Each subscription gets the notifications of its channels, and a gap after notifications may have been lost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def _notify(clone: Clone, *notes: tuple[str, str]) -> None:
 
 
 async def _listening(clone: Clone) -> list[int]:
-    """Server processes of this clone whose last statement was a LISTEN."""
+    """Return the server processes of this clone whose last statement was LISTEN."""
     async with await psycopg.AsyncConnection.connect(clone.owner_url) as connection:
         cursor = await connection.execute(
             "select pid from pg_stat_activity where datname = current_database() and query like 'listen %%'"
@@ -52,7 +52,7 @@ async def test_each_subscription_gets_its_channel_in_order_and_nothing_else(clon
         assert await _silent(a) and await _silent(b) and await _silent(only)
 
 
-async def test_a_hundred_subscriptions_hold_one_connection_and_none_of_the_pool(clone: Clone) -> None:
+async def test_hundred_subscriptions_share_one_connection_outside_the_pool(clone: Clone) -> None:
     async with Database(clone.app_url, size=2) as database:
         contexts = [database.listen("a", about=str(number)) for number in range(100)]
         notifications = [await context.__aenter__() for context in contexts]
@@ -64,7 +64,7 @@ async def test_a_hundred_subscriptions_hold_one_connection_and_none_of_the_pool(
             await context.__aexit__(None, None, None)
 
 
-async def test_a_lost_connection_is_a_gap_and_then_notifications_come_again(clone: Clone, database: Database) -> None:
+async def test_lost_connection_is_a_gap_before_notifications_resume(clone: Clone, database: Database) -> None:
     async with database.listen("a") as a, database.listen("b", about="x") as b:
         (pid,) = await _listening(clone)
         async with await psycopg.AsyncConnection.connect(clone.owner_url, autocommit=True) as owner:
@@ -79,7 +79,7 @@ async def test_a_lost_connection_is_a_gap_and_then_notifications_come_again(clon
             assert payload == note[1]
 
 
-async def test_a_reader_that_does_not_keep_up_is_told_of_a_gap(clone: Clone, database: Database) -> None:
+async def test_slow_reader_gets_a_gap(clone: Clone, database: Database) -> None:
     async with database.listen("a") as slow, database.listen("b") as end:
         async with await psycopg.AsyncConnection.connect(clone.app_url) as connection:
             await connection.execute("select pg_notify('a', n::text) from generate_series(1, 5000) as n")
@@ -92,7 +92,7 @@ async def test_a_reader_that_does_not_keep_up_is_told_of_a_gap(clone: Clone, dat
         assert len(rest) < 1000
 
 
-async def test_closing_the_database_ends_every_iteration(clone: Clone) -> None:
+async def test_closing_the_database_ends_every_subscription(clone: Clone) -> None:
     database = Database(clone.app_url)
     await database.__aenter__()
     async with database.listen("a") as notifications:
@@ -102,25 +102,25 @@ async def test_closing_the_database_ends_every_iteration(clone: Clone) -> None:
         await asyncio.sleep(0)  # it begins to wait
         await database.__aexit__(None, None, None)
         assert await asyncio.wait_for(waiting, 60) == []
-    await until(partial(_nobody_listens, clone))
+    await until(partial(_no_listener, clone))
 
 
 async def _collect(notifications: AsyncIterator[str | None]) -> list[str | None]:
     return [payload async for payload in notifications]
 
 
-async def _nobody_listens(clone: Clone) -> bool:
+async def _no_listener(clone: Clone) -> bool:
     return await _listening(clone) == []
 
 
-async def test_a_channel_name_brings_no_sql_along(clone: Clone, database: Database) -> None:
+async def test_channel_name_is_quoted(clone: Clone, database: Database) -> None:
     name = 'a"; drop table public.documents; --'
     async with database.listen(name) as notifications:
         await _notify(clone, (name, "1"))
         assert await _next(notifications) == "1"
 
 
-async def test_through_a_transaction_pooler_alone_there_is_a_gap_each_second(clone: Clone) -> None:
+async def test_transaction_pooler_gives_a_gap_each_second(clone: Clone) -> None:
     async with Database(f"{clone.app_url}&pgbouncer=true") as database:
         async with database.listen("a") as notifications:
             await _notify(clone, ("a", "1"))

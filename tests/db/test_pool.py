@@ -1,4 +1,4 @@
-"""The door: who a transaction acts as, what it leaves behind, whom it refuses, and what it does without Postgres."""
+"""Transactions act as a user or the service, leave nothing behind, and report an unavailable database."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def _one(connection: Connection, query: str) -> dict[str, object]:
     return row
 
 
-async def test_a_user_acts_as_authenticated_with_the_claims_of_the_scope(database: Database) -> None:
+async def test_user_transaction_has_the_role_and_claims_of_its_scope(database: Database) -> None:
     scope = Scope(uuid4(), uuid4())
     async with database.as_user(scope) as connection:
         row = await _one(
@@ -43,7 +43,7 @@ async def test_a_user_acts_as_authenticated_with_the_claims_of_the_scope(databas
     }
 
 
-async def test_nothing_of_a_user_is_left_for_the_next_borrower(clone: Clone) -> None:
+async def test_next_transaction_has_nothing_of_the_previous_user(clone: Clone) -> None:
     async with Database(clone.app_url, size=1) as database:  # one connection: the next borrower gets the same
         async with database.as_user(Scope(uuid4(), uuid4())) as connection:
             first = await _one(connection, "select pg_backend_pid() as pid")
@@ -59,9 +59,7 @@ async def test_nothing_of_a_user_is_left_for_the_next_borrower(clone: Clone) -> 
     assert row == {**first, "role": "fieldmark_app", "claims": None}
 
 
-async def test_a_block_that_ends_well_commits_and_one_that_raises_does_not(
-    clone: Clone, database: Database, make_user: MakeUser
-) -> None:
+async def test_block_commits_unless_it_raises(clone: Clone, database: Database, make_user: MakeUser) -> None:
     scope = await make_user()
     async with database.as_user(scope) as connection:
         await connection.execute("update public.organisations set name = 'kept'")
@@ -85,7 +83,7 @@ async def _rename_and_wait(database: Database, scope: Scope) -> None:
         await connection.execute("select pg_sleep(600)")
 
 
-async def test_a_user_id_cannot_bring_sql_or_claims_along(database: Database) -> None:
+async def test_user_id_cannot_inject_sql_or_claims(database: Database) -> None:
     hostile = '\'; reset role; select \'","role":"service_role'
     async with database.as_user(Scope(hostile, uuid4())) as connection:  # pyright: ignore[reportArgumentType]
         row = await _one(
@@ -96,7 +94,7 @@ async def test_a_user_id_cannot_bring_sql_or_claims_along(database: Database) ->
     assert (claims["sub"], claims["role"]) == (hostile, "authenticated")
 
 
-async def test_connections_lost_while_idle_are_replaced_unseen(clone: Clone) -> None:
+async def test_connections_lost_while_idle_are_replaced(clone: Clone) -> None:
     async with Database(clone.app_url, size=3) as database:
         async with database.as_service() as a, database.as_service() as b, database.as_service() as c:
             pids = [(await _one(each, "select pg_backend_pid() as pid"))["pid"] for each in (a, b, c)]
@@ -106,7 +104,7 @@ async def test_connections_lost_while_idle_are_replaced_unseen(clone: Clone) -> 
             assert (await _one(connection, "select pg_backend_pid() as pid"))["pid"] not in pids
 
 
-async def test_a_connection_lost_in_a_transaction_is_unavailable(clone: Clone, database: Database) -> None:
+async def test_connection_lost_in_a_transaction_raises_unavailable(clone: Clone, database: Database) -> None:
     with pytest.raises(Unavailable):
         async with database.as_service() as connection:
             row = await _one(connection, "select pg_backend_pid() as pid")
@@ -115,13 +113,13 @@ async def test_a_connection_lost_in_a_transaction_is_unavailable(clone: Clone, d
             await connection.execute("select 1")
 
 
-async def test_a_statement_that_fails_is_not_called_unavailable(database: Database) -> None:
+async def test_failing_statement_is_not_unavailable(database: Database) -> None:
     with pytest.raises(psycopg.errors.TooManyColumns):  # an OperationalError, as a lost connection is
         async with database.as_service() as connection:
             await connection.execute(b"select " + b", ".join([b"1"] * 1_665))
 
 
-async def test_what_cannot_be_reached_is_said_without_the_password(clone: Clone) -> None:
+async def test_connection_error_does_not_contain_the_password(clone: Clone) -> None:
     for url, reason in (
         ("postgresql://someone:s3cret@127.0.0.1:1/none", "cannot be reached"),
         (clone.app_url.replace("fieldmark_app:", "fieldmark_app:s3cret"), "password authentication failed"),
@@ -138,7 +136,7 @@ async def test_what_cannot_be_reached_is_said_without_the_password(clone: Clone)
 # --- who may log in
 
 
-async def test_the_owner_is_refused(clone: Clone) -> None:
+async def test_owner_login_is_rejected(clone: Clone) -> None:
     async with Database(clone.owner_url) as database:
         with pytest.raises(Misconfigured, match="'postgres', which is a superuser"):
             await database.check_role()
@@ -157,7 +155,7 @@ async def test_the_owner_is_refused(clone: Clone) -> None:
         ("revoke authenticated from {}", "may not act as 'authenticated'"),
     ],
 )
-async def test_a_login_that_policies_would_not_bind_is_refused(clone: Clone, made: str, said: str) -> None:
+async def test_login_that_bypasses_policies_is_rejected(clone: Clone, made: str, said: str) -> None:
     role = f"probe_{uuid4().hex}"
     name = sql.Identifier(role)
     with psycopg.connect(clone.owner_url, autocommit=True) as owner:
@@ -194,11 +192,11 @@ def _password(url: str) -> str:
         ("host=h port=6543", "host=h port=6543", True),
     ],
 )
-async def test_a_transaction_pooler_is_known_by_its_url(url: str, plain: str, pooled: bool) -> None:
+async def test_transaction_pooler_is_recognised_by_its_url(url: str, plain: str, pooled: bool) -> None:
     assert libpq_url(url) == (plain, pooled)
 
 
-async def test_nothing_is_prepared_behind_a_pooler(clone: Clone) -> None:
+async def test_statements_are_not_prepared_with_a_pooler(clone: Clone) -> None:
     async with Database(f"{clone.app_url}&pgbouncer=true", clone.app_url) as database:
         for _ in range(8):  # past psycopg's threshold for preparing a statement
             async with database.as_service() as connection:
@@ -207,9 +205,7 @@ async def test_nothing_is_prepared_behind_a_pooler(clone: Clone) -> None:
 
 
 @pytest.mark.parametrize("whose", ["user", "service"])
-async def test_what_a_transaction_holds_is_free_again_when_its_machine_is_gone(
-    clone: Clone, database: Database, whose: str
-) -> None:
+async def test_locks_of_a_lost_client_are_released(clone: Clone, database: Database, whose: str) -> None:
     door = database.as_user(Scope(uuid4(), uuid4())) if whose == "user" else database.as_service()
     with pytest.raises(Unavailable, match="abandoned"):
         async with door as connection:
@@ -224,7 +220,7 @@ async def test_what_a_transaction_holds_is_free_again_when_its_machine_is_gone(
             await connection.execute("select 1")
 
 
-async def test_one_organisation_does_not_get_all_connections(clone: Clone) -> None:
+async def test_one_organisation_cannot_use_all_connections(clone: Clone) -> None:
     loud, quiet = Scope(uuid4(), uuid4()), Scope(uuid4(), uuid4())
     async with Database(clone.app_url, size=4, wait_seconds=0.2) as database:
         go, held = asyncio.Event(), 0
@@ -248,7 +244,7 @@ async def test_one_organisation_does_not_get_all_connections(clone: Clone) -> No
             pass
 
 
-async def test_nobody_waits_for_a_lock_for_ever(clone: Clone, database: Database) -> None:
+async def test_lock_wait_has_a_time_limit(clone: Clone, database: Database) -> None:
     settings = (
         "select current_setting('lock_timeout') as lock, current_setting(%s) as idle, "
         "current_setting('statement_timeout') as statement"
@@ -264,7 +260,7 @@ async def test_nobody_waits_for_a_lock_for_ever(clone: Clone, database: Database
     assert all(limits <= set(role["rolconfig"]) for role in roles)
 
 
-async def test_a_lock_that_somebody_keeps_is_unavailable(clone: Clone, database: Database, make_user: MakeUser) -> None:
+async def test_held_lock_raises_unavailable(clone: Clone, database: Database, make_user: MakeUser) -> None:
     scope = await make_user()
     async with await psycopg.AsyncConnection.connect(clone.owner_url) as owner:
         await owner.execute("select from organisations for update")

@@ -125,16 +125,16 @@ async def test_names_tags_types_and_dates_narrow_documents(database, scope, filt
     assert await _left(database, scope, filters) == set(left.split())
 
 
-async def test_another_organisation_s_documents_are_nobody_s(database, make_user, scope):
-    stranger = await make_user()
+async def test_documents_of_another_organisation_never_match(database, make_user, scope):
+    outsider = await make_user()
     asked = DocumentFilters(document_ids=(_SHELF["acme"].id,), fields=(FieldCondition.parse("total > 0"),))
     assert await _left(database, scope, asked) == {"acme"}
-    assert await _left(database, stranger, asked) == set()
-    # Whoever names the other's organisation sees no more: the policies say what is theirs.
-    assert await _left(database, replace(stranger, org_id=scope.org_id), asked) == set()
+    assert await _left(database, outsider, asked) == set()
+    # Row policies also refuse a scope that names an organisation which the user does not belong to.
+    assert await _left(database, replace(outsider, org_id=scope.org_id), asked) == set()
 
 
-async def test_the_current_extraction_is_the_newest_that_is_completed_and_not_only_proposed(database, make_user, clone):
+async def test_current_extraction_is_the_newest_completed_and_accepted_one(database, make_user, clone):
     scope = await make_user()
     document = LibraryDocument({"total": 1})
     insert_documents(clone.owner_url, scope, [document])
@@ -142,13 +142,13 @@ async def test_the_current_extraction_is_the_newest_that_is_completed_and_not_on
              values (%s, %s, %s, '{"total": %s}', %s, %s)"""
     run_id = uuid4()
 
-    async def stands(total: int) -> bool:
+    async def is_current(total: int) -> bool:
         filters = DocumentFilters(fields=(FieldCondition.parse(f"total = {total}"),))
         query, parameters = document_filters.matching(filters, scope.org_id)
         async with database.as_user(scope) as conn:
             return bool(await (await conn.execute(query, parameters)).fetchall())
 
-    def begin(total: int, status: str, day: int, run=None) -> None:
+    def add_extraction(total: int, status: str, day: int, run=None) -> None:
         sql(
             clone.owner_url,
             add.replace("'{\"total\": %s}'", "jsonb_build_object('total', %s::int)"),
@@ -156,19 +156,19 @@ async def test_the_current_extraction_is_the_newest_that_is_completed_and_not_on
             run,
         )
 
-    begin(2, "completed", 2)
-    assert await stands(2) and not await stands(1)
-    begin(3, "in_progress", 3)
-    assert await stands(2)
-    begin(4, "completed", 4)
+    add_extraction(2, "completed", 2)
+    assert await is_current(2) and not await is_current(1)
+    add_extraction(3, "in_progress", 3)
+    assert await is_current(2)
+    add_extraction(4, "completed", 4)
     sql(clone.owner_url, "alter table public.extractions disable trigger apply_extraction_defaults")
-    begin(5, "completed", 5, run_id)
-    assert await stands(5)
+    add_extraction(5, "completed", 5, run_id)
+    assert await is_current(5)
     sql(
         clone.owner_url,
         "insert into public.auto_creations (document_id, org_id, run_id, status) values (%s, %s, %s, 'proposed')",
         *(document.id, scope.org_id, run_id),
     )
-    assert await stands(4) and not await stands(5)
+    assert await is_current(4) and not await is_current(5)
     sql(clone.owner_url, "update public.auto_creations set status = 'accepted'")
-    assert await stands(5)
+    assert await is_current(5)

@@ -1,4 +1,4 @@
-"""Reading loses no character, however long the document; searching finds what stands there."""
+"""The tools that read a document return every character of it, and search finds printed text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def read(context, **arguments):
 
 
 async def read_all(context) -> tuple[list[str], int]:
-    """(the pages as read part by part, following what each part says; how many parts)."""
+    """Return the pages, read part by part as each part says, and the number of parts."""
     pages: dict[int, str] = {}
     asked: dict = {}
     for part in range(1, 1000):
@@ -42,7 +42,7 @@ async def read_all(context) -> tuple[list[str], int]:
         pieces = _HEADER.split(body)[1:]
         for number, piece in zip(pieces[::2], pieces[1::2], strict=True):
             pages[int(number)] = pages.get(int(number), "") + piece
-        # What programs are told is what the model reads.
+        # The data for programs matches the text for the model.
         assert (answer.code == "more") is (more is not None)
         if more is None:
             return [pages[number] for number in sorted(pages)], part

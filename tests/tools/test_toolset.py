@@ -68,7 +68,7 @@ async def test_approval_for_one_tool_allows_no_other(case, context):
     assert case.extraction()["extracted_fields"] == {"total": 1}
 
 
-async def test_a_refused_call_does_not_run(case, context):
+async def test_refused_call_does_not_run(case, context):
     async with case.database.as_user(case.scope) as conn:
         await tool_calls.record(
             conn,
@@ -196,8 +196,8 @@ async def test_successful_tool_call_is_one_transaction(case, context):
 @pytest.mark.parametrize(
     ("failing", "message", "code", "data"),
     [
-        (ModelRetry("Mend it."), "Mend it.", "invalid", None),
-        (ModelRetry("Mend it.", "bent", {"n": 1}), "Mend it.", "bent", {"n": 1}),
+        (ModelRetry("Fix it."), "Fix it.", "invalid", None),
+        (ModelRetry("Fix it.", "bent", {"n": 1}), "Fix it.", "bent", {"n": 1}),
         (ToolFailed("It is so."), "It is so. Calling again will not help.", "failed", None),
         (RuntimeError("postgresql://app:secret@db"), INTERNAL, "internal", None),
     ],

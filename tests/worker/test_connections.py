@@ -1,4 +1,4 @@
-"""What a process holds of the database while nothing is asked of it."""
+"""Connections of an idle process."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from extraction_case import sql, until
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 
-async def test_an_idle_process_holds_four_connections_at_the_most(serve, clone):
+async def test_idle_process_holds_at_most_four_connections(serve, clone):
     query = """select count(*) as held from pg_stat_activity
         where datname = current_database() and usename = 'fieldmark_app'"""
     async with serve() as server:
         async with server.runtime.database.listen("fieldmark_run_events"):
             assert (await server.http.get("/api/documents")).is_success
-        # What a busy moment has taken is given back soon.
+        # Connections of a busy moment are closed soon after.
         await until(lambda: 3 <= sql(clone.owner_url, query)[0]["held"] <= 4)

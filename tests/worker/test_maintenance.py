@@ -1,4 +1,4 @@
-"""What a worker clears away now and then: by the settings, in batches, and without reading what is not due."""
+"""The worker's maintenance deletes expired records in batches, without reading records that are not due."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from fieldmark.worker.maintenance import clear_up
 
 pytestmark = pytest.mark.anyio
 
-KEPT = ("run_events", "tool_calls")
+TABLES = ("run_events", "tool_calls")
 
 
-def left_by_runs(case: ExtractionCase, number: int, ago: str) -> None:
-    """Runs that ended some time ago, and left one of everything."""
+def insert_ended_runs(case: ExtractionCase, number: int, ended_ago: str) -> None:
     case.sql(
         """with ended as (
              insert into public.runs (org_id, agent, task, document_id, extraction_id, created_by)
@@ -29,30 +28,31 @@ def left_by_runs(case: ExtractionCase, number: int, ago: str) -> None:
         *(case.scope.org_id, case.document_id, case.extraction_id, case.scope.user_id, number),
     )
     case.sql(
-        "update public.runs set status = 'completed', finished_at = now() - %s::interval where status = 'queued'", ago
+        "update public.runs set status = 'completed', finished_at = now() - %s::interval where status = 'queued'",
+        ended_ago,
     )
 
 
 def counts(case: ExtractionCase) -> list[int]:
-    return [case.sql(f"select count(*) as n from public.{table}")[0]["n"] for table in KEPT]
+    return [case.sql(f"select count(*) as n from public.{table}")[0]["n"] for table in TABLES]
 
 
-async def clear(case: ExtractionCase, keep_days: float) -> None:
+async def run_maintenance(case: ExtractionCase, keep_days: float) -> None:
     await clear_up(case.database, Settings(_env_file=None, keep_days=keep_days))  # type: ignore[call-arg]
 
 
-async def test_what_runs_left_goes_after_so_many_days_and_nought_is_for_ever(case):
-    left_by_runs(case, 60, "10 days")  # more than one batch
-    left_by_runs(case, 1, "2 days")
-    await clear(case, 0)
+async def test_run_records_are_deleted_after_keep_days_and_0_keeps_them(case):
+    insert_ended_runs(case, 60, "10 days")  # more than one batch
+    insert_ended_runs(case, 1, "2 days")
+    await run_maintenance(case, 0)
     assert counts(case) == [61, 61]
-    await clear(case, 5)
+    await run_maintenance(case, 5)
     assert counts(case) == [1, 1]
-    await clear(case, 1.5)
+    await run_maintenance(case, 1.5)
     assert counts(case) == [0, 0]
 
 
-async def test_jobs_that_gave_up_go_and_those_that_wait_stay(case):
+async def test_failed_jobs_are_deleted_and_waiting_jobs_are_kept(case):
     jobs = "insert into queue.procrastinate_jobs (queue_name, task_name, status) values ('q', %s, %s::queue.{}) "
     status = "procrastinate_job_status"
     with psycopg.connect(case.owner_url, options="-csearch_path=queue", autocommit=True) as owner:
@@ -64,15 +64,15 @@ async def test_jobs_that_gave_up_go_and_those_that_wait_stay(case):
             "now() - case task_name when 'young' then interval '1 hour' else interval '9 days' end "
             "from procrastinate_jobs where status = 'failed'"
         )
-        # What inserting itself noted of them was long ago too.
+        # The events of their insertion are old too.
         owner.execute("update procrastinate_events set at = now() - interval '9 days' where type = 'deferred'")
     for keep, expected in ((0, ["old", "young", "waits", "works"]), (7, ["young", "waits", "works"])):
-        await clear(case, keep)
+        await run_maintenance(case, keep)
         left = case.sql("select task_name from queue.procrastinate_jobs order by id")
         assert [row["task_name"] for row in left] == expected
 
 
-async def test_ended_jobs_are_found_past_those_that_wait(case):
+async def test_ended_jobs_are_found_by_an_index(case):
     with psycopg.connect(case.owner_url) as owner:
         owner.execute("set enable_seqscan = off")
         plan = owner.execute(

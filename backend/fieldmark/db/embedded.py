@@ -266,7 +266,7 @@ class _Cluster:
         if self._data.exists():
             raise Misconfigured(f"{self._data} holds something that is not a Postgres data directory. Move it away.")
         password = self._passwords()[_SUPERUSER]
-        # initdb needs a user with a name, and ours has none, so it runs as the system user `nobody`.
+        # initdb needs a user with a name. The server's user has none, so initdb runs as the system user `nobody`.
         user = _nobody_uid() if users.is_root() else None
         unfinished.mkdir(mode=0o700)
         if self._major >= 17:
@@ -438,7 +438,7 @@ def _nobody_uid() -> int:
         return pwd.getpwnam("nobody").pw_uid
     except KeyError:
         raise Misconfigured(
-            "Postgres refuses to be made by root, and this system has no user 'nobody' to make it. Start Fieldmark as "
+            "initdb refuses to run as root, and this system has no user 'nobody'. Start Fieldmark as "
             "an ordinary user, or set DATABASE_URL."
         ) from None
 

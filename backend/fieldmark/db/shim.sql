@@ -1,5 +1,5 @@
--- What a Supabase project has and the migrations lean on, for a plain Postgres. Repeatable; never run on Supabase.
--- The owner may be a plain role with CREATEROLE, so what only a superuser may do is tried and done without.
+-- What the migrations need from a Supabase project, for a plain Postgres. Can be run again; never runs on Supabase.
+-- The owner may be a role with only CREATEROLE, so statements that need a superuser may fail.
 
 do $$
 declare
@@ -7,7 +7,7 @@ declare
 begin
   foreach v_role in array array['anon', 'authenticated', 'service_role', 'authenticator'] loop
     begin
-      -- Roles belong to the whole server: another database of it may have made them, even at this moment.
+      -- Roles belong to the whole server: a migration of another database may create them at the same time.
       if not exists (select from pg_roles where rolname = v_role) then
         execute format('create role %I %s noinherit', v_role,
           case v_role when 'authenticator' then 'login' else 'nologin' end);
@@ -45,7 +45,7 @@ create schema if not exists storage;
 create schema if not exists extensions;
 grant usage on schema public, auth, storage, extensions to anon, authenticated, service_role;
 
--- As on Supabase, where a migration must take away what it does not want to give.
+-- As on Supabase, where a migration must revoke the privileges that it does not want to grant.
 alter default privileges in schema public grant all on tables to anon, authenticated, service_role;
 alter default privileges in schema public grant all on sequences to anon, authenticated, service_role;
 alter default privileges in schema public grant all on functions to anon, authenticated, service_role;
@@ -64,7 +64,7 @@ create table if not exists auth.users (
   deleted_at timestamptz
 );
 
--- PostgREST hands the token's claims over as one setting; older ones as a setting for each.
+-- PostgREST passes the token's claims as one setting; older versions as one setting per claim.
 create or replace function auth.jwt() returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select nullif(current_setting('request.jwt.claims', true), '')::jsonb $$;
@@ -96,7 +96,7 @@ as $$
   )
 $$;
 
--- Supabase Auth makes users when they sign up. Here nobody does, so a user is known from the first signed token on.
+-- Supabase Auth creates users when they sign up. Plain Postgres has no sign-up: the first request of a user creates them.
 create or replace function auth.know_user(p_user uuid) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -134,7 +134,7 @@ create table if not exists storage.objects (
 
 alter table storage.buckets enable row level security;
 alter table storage.objects enable row level security;
--- No more than anybody has a policy for. (Truncating asks no policy, and the right to delete is one to lock the table.)
+-- Only privileges that a policy restricts. (Policies do not restrict `truncate`, and `delete` includes locking the table.)
 revoke all on storage.buckets, storage.objects from anon, authenticated;
 grant select on storage.buckets, storage.objects to anon, authenticated;
 grant insert (id, bucket_id, name, owner_id, metadata, user_metadata, version) on storage.objects to authenticated;

@@ -1,18 +1,18 @@
 #!/bin/sh
-# The only way the agent's CLI is started: nothing of the service's environment, its own empty home, limits.
-# The service names the CLI and a folder for it; what else may pass is listed here and nowhere else.
+# Starts the agent's CLI with resource limits, an empty home, and only the environment variables listed here. The service
+# passes the CLI's path and its folder.
 set -eu
 ulimit -c 0
 ulimit -n 1024
 ulimit -t "$FIELDMARK_CPU_SECONDS"
 echo $$ > "$FIELDMARK_SEALED/pid"
 
-# Held open: after the change of user the CLI's own folder may be out of reach.
+# Held open: after the change of user the CLI's program may not be accessible by its path.
 exec 9< "$FIELDMARK_CLI"
 program=/proc/self/fd/9
 [ -e "$program" ] || program=$FIELDMARK_CLI
 
-# Where a person decides, the model is asked for one call a message: of several that wait only the last would survive.
+# If a person approves calls, the model may make one call per message: the CLI keeps only the last of several deferred calls.
 body="{\"tool_choice\":{\"type\":\"auto\",\"disable_parallel_tool_use\":$FIELDMARK_ONE_AT_A_TIME}}"
 
 set -- env -i \
@@ -35,21 +35,21 @@ set -- env -i \
   ${FIELDMARK_MODEL_TOKEN:+ANTHROPIC_AUTH_TOKEN="$FIELDMARK_MODEL_TOKEN"} \
   "$program" "$@"
 
-# The conversation to go on with, where there is one, lies in a folder that the SDK has made for it.
+# A resumed conversation is in a folder that the SDK has created.
 if [ "$(id -u)" = 0 ] && [ "$CLAUDE_CONFIG_DIR" != "$FIELDMARK_SEALED/config" ]; then
   chown -R "$FIELDMARK_USER:$FIELDMARK_USER" "$CLAUDE_CONFIG_DIR"
 fi
 
-# A service that dies takes its CLIs along: the kernel sees to it from setpriv on, and before it there is another parent.
+# The CLI ends with its service: from setpriv on the kernel kills it; before that it exits if its parent has changed.
 set -- /bin/sh -c '[ "$PPID" = "$0" ] || exit 1; exec "$@"' "$FIELDMARK_SERVICE_PID" "$@"
 
-# Ctrl-C in a terminal is for the service: its CLIs are told by it, and its runs are handed back. (No fork here: the
-# process leads no group yet, so its number stays the one that was written down.)
+# A session of its own, so that Ctrl-C in a terminal reaches only the service, which releases its runs. (setsid does not
+# fork here, since the process leads no group yet: its process id stays the recorded one.)
 if [ -x /usr/bin/setsid ]; then
   set -- /usr/bin/setsid "$@"
 fi
 
-# A service that is root does not lend them its rights: each has a user of its own.
+# If the service runs as root, each CLI runs as its own user.
 if [ "$(id -u)" = 0 ]; then
   if [ ! -x /usr/bin/setpriv ] || [ "$FIELDMARK_USER" = 0 ]; then
     echo "sealed-cli.sh: setpriv (util-linux) and a user are needed to start the agent without root's rights" >&2
@@ -61,6 +61,6 @@ if [ -x /usr/bin/setpriv ]; then
   set -- /usr/bin/setpriv --no-new-privs --pdeathsig KILL "$@"
 fi
 
-# Of the system's files it has programs and settings to read, and its own folder to write. Where the kernel offers that,
-# it can signal nobody outside either. (First, while what lies in folders closed to its user can still be named.)
+# The CLI may read the system's programs and settings, and write its own folder. If the kernel supports it, it cannot
+# signal other processes either.
 exec "$FIELDMARK_PYTHON" -I -S -B "$FIELDMARK_CONFINE" "$FIELDMARK_SEALED" "$CLAUDE_CONFIG_DIR" "$FIELDMARK_CLI" "$@"
