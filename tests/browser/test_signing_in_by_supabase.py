@@ -20,7 +20,7 @@ async def test_password_sign_in_refreshes_tokens(serve, browsing):
             await page.get_by_role("textbox", name="Email", exact=True).fill(EMAIL)
             await page.get_by_label("Password").fill("wrong")
             await page.get_by_role("button", name="Sign in").click()
-            await page.get_by_text("Invalid login credentials").wait_for()
+            await page.get_by_text(label("signInErrors.invalid_credentials")).wait_for()
             # Without a password, a link is sent by email.
             await page.get_by_label("Password").fill("")
             await page.get_by_role("button", name=label("signIn.emailLink")).click()

@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { Run } from '../api/types';
 import { documentQuery } from '../documents/documentQueries';
+import { agentName } from '../runs/toolText';
 import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Loading } from '../shared/Loading';
@@ -29,7 +30,7 @@ export function ApprovalsPage() {
         <article key={`${run.id} ${run.waiting_call ?? ''}`} className={styles.item}>
           <p className={styles.of}>
             <DocumentLink run={run} />
-            <span>{run.agent}</span>
+            <span>{agentName(run.agent)}</span>
             <span>{formatAge(run.created_at)}</span>
           </p>
           {run.waits_for !== null && (

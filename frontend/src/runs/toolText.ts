@@ -33,6 +33,11 @@ export function toolText(call: ShownCall): string {
   return found === null ? text : t('runs.stepFound', { step: text, found });
 }
 
+/** Return what people call an agent: "Chat". */
+export function agentName(agent: string): string {
+  return Object.hasOwn(en.agents, agent) ? t(`agents.${agent as keyof typeof en.agents}`) : visibleText(agent);
+}
+
 function isKnown(tool: string): tool is keyof typeof en.tools {
   return Object.hasOwn(en.tools, tool);
 }

@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState, type FormEvent } from 'react';
 import type { Config } from '../api/types';
 import { Button } from '../shared/Button';
+import { codeText } from '../shared/codeText';
 import { ErrorNotice, Notice } from '../shared/Notice';
 import { t } from '../shared/i18n';
 import icon from '../shared/icon.svg';
@@ -94,7 +95,7 @@ function SupabaseForm({ url, publishableKey }: { url: string; publishableKey: st
       const { error } = byLink
         ? await auth.signInWithOtp({ email, options: { emailRedirectTo: location.href } })
         : await auth.signInWithPassword({ email, password });
-      if (error !== null) setNotice({ kind: 'bad', text: error.message });
+      if (error !== null) setNotice({ kind: 'bad', text: codeText('signInErrors', error.code, error.message) });
       else if (byLink) setNotice({ kind: 'plain', text: t('signIn.linkSent', { email }) });
     } catch {
       setNotice({ kind: 'bad', text: t('signIn.unreachable') });

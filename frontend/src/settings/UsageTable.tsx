@@ -2,8 +2,8 @@
 
 import { useQuery } from '@tanstack/react-query';
 import type { Organisation, Used } from '../api/types';
+import { agentName } from '../runs/toolText';
 import { formatDays, formatDollars, formatNumber, visibleText } from '../shared/format';
-import en from '../locales/en.json';
 import { t } from '../shared/i18n';
 import { ErrorNotice } from '../shared/Notice';
 import styles from './Settings.module.css';
@@ -64,8 +64,4 @@ export function UsageTable({ organisation }: { organisation: Organisation }) {
       )}
     </>
   );
-}
-
-function agentName(agent: string): string {
-  return Object.hasOwn(en.settings.usage.agents, agent) ? t(`settings.usage.agents.${agent as keyof typeof en.settings.usage.agents}`) : visibleText(agent);
 }

@@ -7,6 +7,7 @@ const TEXTS = {
   errors: (code: string) => t(`errors.${code as keyof typeof en.errors}`),
   readingErrors: (code: string) => t(`readingErrors.${code as keyof typeof en.readingErrors}`),
   runErrors: (code: string) => t(`runErrors.${code as keyof typeof en.runErrors}`),
+  signInErrors: (code: string) => t(`signInErrors.${code as keyof typeof en.signInErrors}`),
   retries: (code: string, params: Record<string, unknown>) => t(`retries.${code as keyof typeof en.retries}`, params as Record<'requested' | 'fallback', string>),
 };
 
