@@ -23,6 +23,7 @@ export const DocumentRow = memo(function DocumentRow({ document, canDelete, onDe
     document.page_count !== null && t('common.pages', { count: document.page_count }),
     document.byte_size !== null && formatBytes(document.byte_size),
   ].filter((one) => one !== false);
+  const why = document.error === null || document.error_code === 'password' ? null : codeText('readingErrors', document.error_code, document.error);
   return (
     <>
       <div className={styles.name} role="cell">
@@ -39,7 +40,11 @@ export const DocumentRow = memo(function DocumentRow({ document, canDelete, onDe
       </div>
       <div role="cell" className="truncate">
         <StageBadge document={document} />
-        {document.error !== null && document.error_code !== 'password' && <span className={styles.why}>{codeText('readingErrors', document.error_code, document.error)}</span>}
+        {why !== null && (
+          <span className={styles.why} title={why}>
+            {why}
+          </span>
+        )}
       </div>
       <div role="cell" className={`${styles.third} soft truncate`}>
         {size.join(' · ')}

@@ -42,6 +42,7 @@ function Form({ extraction, schema, onAdd, onClose }: Props & { onClose: () => v
     return [...new Set(named)].filter((one): one is string => one !== null && valueAt(extraction.extracted_fields, pathSteps(one) ?? ['']) === undefined);
   }, [schema, known.data, extraction.extracted_fields]);
   const name = path.trim();
+  const isInvalid = pathSteps(name) === null;
   const isTaken = name !== '' && valueAt(extraction.extracted_fields, pathSteps(name) ?? ['']) !== undefined;
   return (
     <form
@@ -49,7 +50,7 @@ function Form({ extraction, schema, onAdd, onClose }: Props & { onClose: () => v
       aria-label={t('fields.add')}
       onSubmit={(event) => {
         event.preventDefault();
-        if (name === '' || isTaken) return;
+        if (name === '' || isInvalid || isTaken) return;
         onAdd(name, parseEdited(value, undefined, schema.find((one) => one.path === schemaPath(name))?.type));
         onClose();
       }}
@@ -66,12 +67,13 @@ function Form({ extraction, schema, onAdd, onClose }: Props & { onClose: () => v
         ))}
       </datalist>
       <input aria-label={t('common.value')} placeholder={t('fields.addValue')} value={value} onChange={(event) => setValue(event.target.value)} />
-      <Button kind="main" type="submit" disabled={name === '' || isTaken}>
+      <Button kind="main" type="submit" disabled={name === '' || isInvalid || isTaken}>
         {t('fields.addSubmit')}
       </Button>
       <Button kind="quiet" onClick={onClose}>
         {t('common.cancel')}
       </Button>
+      {isInvalid && <p className="muted">{t('errors.invalid_path')}</p>}
       {isTaken && <p className="muted">{t('fields.addExists')}</p>}
     </form>
   );
