@@ -25,7 +25,7 @@ INSTEAD = {
     r"tak(?:e|es|en|ing) in": "upload, ingest",
     r"given up": "deleted, abandoned",
     r"likest|nearest in kind": "most similar",
-    r"whoever|somebody|(?<!nothing )nobody(?! uid)": "the caller, a member, an owner, no one",
+    r"whoever|somebody|(?<!nothing )(?<!['\"`])nobody(?! uid)": "the caller, a member, an owner, no one",
     r"begun": "started",
     r"heed(?:s|ed|ing)?|meant|fitting|closed up": "the specific term",
     r"spelt|worded": "formatted, phrased",
