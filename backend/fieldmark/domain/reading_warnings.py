@@ -158,8 +158,8 @@ _MESSAGES: dict[WarningCode, tuple[str, str]] = {
         "upload it again."
     ),
     WarningCode.UNKNOWN_SYMBOLS: (
-        "{where} contains 1 unknown sign of a symbol font. It was replaced by �.",
-        "{where} contains {count:,} unknown signs of symbol fonts. They were replaced by �.",
+        "{where} contains 1 unknown symbol or unclear check box. It was replaced by �.",
+        "{where} contains {count:,} unknown symbols or unclear check boxes. They were replaced by �.",
     ),
     WarningCode.CUT_OFF: _same_for_any_count(
         "{where} is an email that is cut off. The rest of it was read. Save the email again and upload it."

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from itertools import pairwise
+from math import cos, pi, sin
+
 import pytest
 from generated_files import make_pdf, stream, text_at
 
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.pdf import Pdf
+from fieldmark.domain.reading_warnings import WarningCode
 
 LABEL = text_at("I agree", 70, 700)
 FORM = (
@@ -111,6 +115,62 @@ def test_only_drawn_box_beside_a_word_is_a_check_box(drawing: str, mark: str, is
     if is_rotated:  # like landscape pages
         content = f"0 1 -1 0 595 0 cm 1 0 0 1 0 -300 cm {content}"
     assert first_line(content, page_entries="/Rotate 90" if is_rotated else "") == f"{mark} I agree".strip()
+
+
+def box(x: float, y: float, side: float, mark: str = "") -> str:
+    """Draw a box whose lower left corner is at (x, y), with a mark."""
+    marks = {
+        "x": f"{x} {y} m {x + side} {y + side} l S {x} {y + side} m {x + side} {y} l S ",
+        "block": f"{x + 0.2 * side} {y + 0.2 * side} {0.6 * side} {0.6 * side} re f ",
+        "full": f"{x} {y} {side} {side} re f ",
+    }
+    return f"{x} {y} {side} {side} re S " + marks.get(mark, "")
+
+
+YES_NO = text_at("Yes", 200, 730) + text_at("No", 260, 730)
+ROWS = "".join(text_at(label, 50, 700 - 40 * row) for row, label in enumerate(("Fever", "Cough")))
+GRID = "".join(f"40 {y} m 300 {y} l S " for y in (722, 682, 642))
+GRID += "".join(f"{x} 642 m {x} 722 l S " for x in (40, 190, 240, 300))
+
+
+@pytest.mark.parametrize(
+    ("drawing", "expected"),
+    [
+        (YES_NO + box(203, 699, 10, "x") + box(262, 699, 10) + box(203, 659, 10) + box(262, 659, 10, "x"),
+         "Yes No Fever ☒ ☐ Cough ☐ ☒"),
+        (YES_NO + GRID + box(203, 699, 9, "x") + box(262, 699, 9) + box(203, 659, 9) + box(262, 659, 9, "x"),
+         "Yes No Fever ☒ ☐ Cough ☐ ☒"),
+        (box(112, 699, 10, "x") + box(118, 659, 10), "Fever ☒ Cough ☐"),
+        (box(20, 692, 24, "x") + box(20, 652, 24), "☒ Fever ☐ Cough"),
+        (box(40, 701, 5, "x") + box(40, 661, 5), "☒ Fever ☐ Cough"),
+        (box(35, 699, 10, "block") + box(35, 659, 10), "☒ Fever ☐ Cough"),
+        (box(35, 699, 10, "full") + box(35, 659, 10), "� Fever ☐ Cough"),
+        (box(35, 699, 10, "full") + box(35, 659, 10, "full"), "Fever Cough"),
+        (box(203, 699, 10) + box(203, 600, 10), "Fever Cough"),
+        (box(200, 699, 10) + box(217, 699, 10) + box(200, 659, 10) + box(217, 659, 10), "Fever Cough"),
+        (box(203, 699, 6) + box(203, 659, 6) + "150 702 m 203 702 l S 150 662 m 203 662 l S", "Fever Cough"),
+    ],
+    ids=["columns", "grid", "30 points after", "large", "small", "block", "full", "legend", "single", "comb", "chart"],
+)  # fmt: skip
+def test_boxes_away_from_their_label_are_read_if_there_are_equal_ones(drawing: str, expected: str) -> None:
+    page = Pdf(make_pdf([ROWS + drawing]), Limits()).read_page(1)
+    assert page is not None and " ".join(page.text.split()) == expected
+    codes = [WarningCode.UNKNOWN_SYMBOLS] if "�" in expected else []
+    assert [(warning.code, warning.count) for warning in page.warnings] == [(code, 1) for code in codes]
+
+
+def test_radio_buttons_made_of_many_curves_are_read() -> None:
+    def many_curves(x: float, y: float, radius: float, paint: str) -> str:
+        points = [(x + radius * cos(n * pi / 16), y + radius * sin(n * pi / 16)) for n in range(33)]
+        curves = "".join(
+            f"{a + (c - a) / 3} {b + (d - b) / 3} {c - (c - a) / 3} {d - (d - b) / 3} {c} {d} c "
+            for (a, b), (c, d) in pairwise(points)
+        )
+        return f"{points[0][0]} {points[0][1]} m {curves} h {paint} "
+
+    drawing = many_curves(40, 704, 4.5, "S") + many_curves(40, 704, 2.5, "f") + many_curves(40, 664, 4.5, "S")
+    page = Pdf(make_pdf([ROWS + drawing]), Limits()).read_page(1)
+    assert page is not None and " ".join(page.text.split()) == "● Fever ○ Cough"
 
 
 @pytest.mark.parametrize(

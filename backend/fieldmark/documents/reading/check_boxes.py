@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from math import cos, pi, sin
+from collections.abc import Sequence
+from math import cos, inf, pi, sin
 from typing import Any, NamedTuple
 
 from PIL import Image
 
+from fieldmark.documents.reading.symbols import UNKNOWN
+
 Box = tuple[float, float, float, float]
 
-SIDES = (5.0, 21.0)  # points, including the outline
+SIDES = (5.0, 28.0)  # points, including the outline
 MAX_OUTLINES = 500  # a page with more is a drawing
-BESIDE = 1.6  # maximum distance of the label, relative to the box's side
+BESIDE, FAR = 1.6, 4.0  # maximum distance of the label, relative to the box's side: of any box, of one among equals
 TICK_GLYPHS = frozenset("xX×✓✔✕✖✗✘☑☒✅\uf0fb\uf0fc\uf0fd\uf0fe\u2022●■")
 _SYMBOLS = {"¨": "☐", "o": "☐", "q": "☐", "ý": "☒", "þ": "☒"}
 _SYMBOLS_2 = {"£": "☐", "R": "☒", "S": "☒", "T": "☒"}
@@ -26,12 +28,12 @@ SYMBOLS = {
 _CONTRAST = 32  # of 255 levels, between a line and the paper
 _OUTLINED = 0.85  # of an outline that must be seen
 _INSET = 0.25  # of a side: where the inside of a box begins
-_MARKED = (0.03, 0.65)  # share of the inside that a mark covers
+_MARKED = (0.03, 0.7)  # share of the inside that a mark covers
 _STEPS = range(1, 10)
 
 
 class CheckBox(NamedTuple):
-    """A check box, in points. `is_ticked` is None if only the page's picture can show it."""
+    """A check box, in points. `is_ticked` is None if the state is unknown."""
 
     box: Box
     is_round: bool
@@ -39,7 +41,11 @@ class CheckBox(NamedTuple):
 
     @property
     def text(self) -> str:
-        return ("○●" if self.is_round else "☐☒")[bool(self.is_ticked)]
+        return UNKNOWN if self.is_ticked is None else ("○●" if self.is_round else "☐☒")[self.is_ticked]
+
+    def equals(self, other: CheckBox) -> bool:
+        """Return whether another check box looks the same, apart from its state."""
+        return self.is_round == other.is_round and _are_equal(self.box, other.box)
 
     def holds(self, box: Box) -> bool:
         """Return whether the centre of another box is in this one."""
@@ -53,9 +59,12 @@ def is_candidate(box: Box) -> bool:
     return SIDES[0] <= across <= SIDES[1] and SIDES[0] <= down <= SIDES[1] and 0.8 <= across / down <= 1.25
 
 
-def beside_words(outlines: Sequence[Box], words: Sequence[Box]) -> list[Box]:
-    """Return the distinct outlines that have a word beside them. A row of outlines is excluded: it is for writing
-    letters into."""
+def find_candidates(outlines: Sequence[Box], words: Sequence[Box]) -> dict[Box, bool]:
+    """Return the distinct outlines that may be check boxes, and whether a word is directly beside each.
+
+    An outline without such a word needs an equal outline, and either a word not far from it, or its row and its column
+    as in a table of questions. A row of outlines is excluded: it is for writing letters into.
+    """
     found: list[Box] = []
     outlines = sorted(outlines, key=lambda box: (box[0] - box[2]) * (box[3] - box[1]))[:MAX_OUTLINES]
     for box in outlines:
@@ -64,28 +73,46 @@ def beside_words(outlines: Sequence[Box], words: Sequence[Box]) -> list[Box]:
     level = sorted(words, key=lambda box: box[1] + box[3])
     middles = [(box[1] + box[3]) / 2 for box in level]
 
-    def has_label(box: Box) -> bool:
+    def distance(box: Box) -> float:
+        """Return the distance of the nearest word in the same row, relative to the box's side."""
         side, half = box[2] - box[0], (box[3] - box[1]) / 2
         middle = box[1] + half
         near = level[bisect_left(middles, middle - half) : bisect_right(middles, middle + half)]
-        gaps = (max(other[0] - box[2], box[0] - other[2]) for other in near if other[3] - other[1] < 3 * side)
-        return any(-0.2 * side <= gap <= BESIDE * side for gap in gaps)
+        gaps = (max(other[0] - box[2], box[0] - other[2]) / side for other in near if other[3] - other[1] < 3 * side)
+        return min((gap for gap in gaps if gap >= -0.2), default=inf)
 
-    return [box for box in found if has_label(box) and not any(_are_cells(box, other) for other in found)]
+    gaps = {box: distance(box) for box in found if not any(_are_cells(box, other, 0.6) for other in found)}
+    candidates: dict[Box, bool] = {}
+    for box, gap in gaps.items():
+        if gap <= BESIDE:
+            candidates[box] = True
+        elif gap < inf:
+            equal = [other for other in gaps if other is not box and gaps[other] < inf and _are_equal(box, other)]
+            is_placed = gap <= FAR or any(abs(box[0] - other[0]) < 1 for other in equal)
+            if equal and is_placed and not any(_are_cells(box, other, BESIDE) for other in equal):
+                candidates[box] = False
+    return candidates
 
 
-def _are_cells(one: Box, other: Box) -> bool:
+def _are_equal(one: Box, other: Box) -> bool:
+    return abs((one[2] - one[0]) - (other[2] - other[0])) < 0.1 * (one[2] - one[0])
+
+
+def _are_cells(one: Box, other: Box, least_gap: float) -> bool:
     side = one[2] - one[0]
     gap = max(one[0] - other[2], other[0] - one[2])
-    return one is not other and abs(one[1] - other[1]) < 0.2 * side and gap < 0.6 * side
+    return one is not other and abs(one[1] - other[1]) < 0.2 * side and gap < least_gap * side
 
 
-def read_box(picture: Image.Image, box: Box, is_curved: bool) -> tuple[bool, bool] | None:
-    """Return whether a box in a grey picture is round and whether it is ticked, or None if it is not a check box."""
-    if (state := _read_square(picture, box)) is not None:
-        return False, state
-    if is_curved and (state := _read_circle(picture, box)) is not None:
-        return True, state
+def read_box(picture: Image.Image, box: Box, is_curved: bool, is_beside_word: bool) -> tuple[bool, bool | None] | None:
+    """Return whether a box in a grey picture is round, and whether it is ticked (None if unclear). Return None if it is
+    not a check box. A box that is not beside a word must have nothing to its left and right."""
+    if not is_beside_word and not _is_isolated(picture, box):
+        return None
+    if (ground := _square_ground(picture, box)) is not None:
+        return False, _square_state(picture, box, ground)
+    if is_curved and (ground := _circle_ground(picture, box)) is not None:
+        return True, _circle_state(picture, box, ground)
     return None
 
 
@@ -98,7 +125,34 @@ def has_mark(picture: Image.Image, box: Box) -> bool:
     return inside[-1] - inside[0] >= _CONTRAST
 
 
-def _read_square(picture: Image.Image, box: Box) -> bool | None:
+def has_block(picture: Image.Image, box: Box) -> bool:
+    """Return whether most of the inside of a box is filled, but not all of it."""
+    left, top, right, bottom = box
+    across, down = right - left, bottom - top
+    filled = sorted(_ring(picture, box, 0.3))[12]
+
+    def frame(inset: float) -> list[int]:
+        spots = [inset + (1 - 2 * inset) * n / 10 for n in _STEPS]
+        ends = (inset, 1 - inset)
+        shares = [(x, y) for x in ends for y in spots] + [(x, y) for x in spots for y in ends]
+        return [_level(picture, left + x * across, top + y * down) for x, y in shares]
+
+    inside = _levels(picture, (left + _INSET * across, top + _INSET * down,
+                               right - _INSET * across, bottom - _INSET * down))  # fmt: skip
+    if inside[int(0.9 * len(inside))] >= filled + _CONTRAST:
+        return True
+    return any(min(frame(inset)) >= filled + _CONTRAST for inset in (0.1, 0.13, 0.16, 0.19, 0.22))
+
+
+def _is_isolated(picture: Image.Image, box: Box) -> bool:
+    """Return whether nothing is drawn to the left and right of a box, unlike at the markers of a chart's lines."""
+    levels = _ring(picture, box, 1.5)
+    beside = [*levels[:3], *levels[10:15], *levels[22:]]
+    return min(beside) > sorted(levels)[12] - _CONTRAST
+
+
+def _square_ground(picture: Image.Image, box: Box) -> int | None:
+    """Return the level of the paper around a box, or None if it has no square outline of its own."""
     left, top, right, bottom = box
     across, down = right - left, bottom - top
     ground = _ground(picture, [(left - 0.3 * across, top + down * n / 10) for n in _STEPS]
@@ -108,38 +162,48 @@ def _read_square(picture: Image.Image, box: Box) -> bool | None:
     edges += [(x, top + down * n / 10, 1, 0) for n in _STEPS for x in (left, right)]
     if sum(_darkest(picture, *edge, reach) <= ground - _CONTRAST for edge in edges) < _OUTLINED * len(edges):
         return None
-    # The lines of a table go on beyond the corners of a cell.
-    far = 0.2 * across + 2
-    beyond = [(x, y, 1, 0) for x in (left, right) for y in (top - far, bottom + far)]
-    beyond += [(x, y, 0, 1) for x in (left - far, right + far) for y in (top, bottom)]
-    if sum(_darkest(picture, *point, reach) <= ground - _CONTRAST for point in beyond) > 1:
-        return None
+    # The lines of a table go on beyond the corners of a cell. A line in parallel to the box is not one of them.
+    far, x, y = 0.2 * across + 2, (left + right) / 2, (top + bottom) / 2
+    beyond = [[(at, end, 1, 0) for at in (left, x, right)] for end in (top - far, bottom + far)]
+    beyond += [[(end, at, 0, 1) for at in (top, y, bottom)] for end in (left - far, right + far)]
+    dark = [[_darkest(picture, *point, reach) <= ground - _CONTRAST for point in side] for side in beyond]
+    is_cell = sum(one + other for one, between, other in dark if not between) > 1
+    return None if is_cell else ground
+
+
+def _square_state(picture: Image.Image, box: Box, ground: int) -> bool | None:
+    left, top, right, bottom = box
+    across, down = right - left, bottom - top
     inside = _levels(picture, (left + _INSET * across, top + _INSET * down,
                                right - _INSET * across, bottom - _INSET * down))  # fmt: skip
-    paper = inside[int(0.8 * len(inside))]
+    paper = inside[int(0.85 * len(inside))]
     if paper < ground - _CONTRAST:
         return None
     share = sum(level <= paper - _CONTRAST for level in inside) / len(inside)
     return None if share > _MARKED[1] else share > _MARKED[0]
 
 
-def _read_circle(picture: Image.Image, box: Box) -> bool | None:
-    """Like `_read_square`. A circle with anything but a central dot in it is an icon, not a radio button."""
-    left, top, right, bottom = box
-    x, y, radius = (left + right) / 2, (top + bottom) / 2, (right - left) / 2
-    ways = [(cos(n * pi / 12), sin(n * pi / 12)) for n in range(24)]
+def _circle_ground(picture: Image.Image, box: Box) -> int | None:
+    """Return the level of the paper around a circle, or None if there is no circle."""
+    ground = sorted(_ring(picture, box, 1.5))[12]
+    rings = [_ring(picture, box, share) for share in (0.8, 0.84, 0.88, 0.92, 0.96, 1.0)]
+    line = [min(levels) for levels in zip(*rings, strict=True)]
+    return ground if sum(level <= ground - _CONTRAST for level in line) >= _OUTLINED * len(line) else None
 
-    def ring(share: float) -> Iterator[int]:
-        return (_level(picture, x + share * radius * a, y + share * radius * b) for a, b in ways)
 
-    ground = sorted(ring(1.5))[12]
-    line = [min(levels) for levels in zip(ring(0.8), ring(0.87), ring(0.94), ring(1.0), strict=True)]
-    if sum(level <= ground - _CONTRAST for level in line) < _OUTLINED * len(line):
-        return None
-    dark = [sum(level <= ground - _CONTRAST for level in ring(share)) / 24 for share in (0.62, 0.3, 0.0)]
+def _circle_state(picture: Image.Image, box: Box, ground: int) -> bool | None:
+    """Return None for a circle with anything but a central dot in it: it is an icon, not a radio button."""
+    dark = [sum(level <= ground - _CONTRAST for level in _ring(picture, box, share)) / 24 for share in (0.62, 0.3, 0.0)]
     if dark[0] > 1 - _OUTLINED:
         return None
     return False if max(dark) < 0.1 else True if min(dark[1:]) > _OUTLINED else None
+
+
+def _ring(picture: Image.Image, box: Box, share: float) -> list[int]:
+    """Return 24 levels on a circle around the centre of a box. `share` is relative to half its width."""
+    left, top, right, bottom = box
+    x, y, radius = (left + right) / 2, (top + bottom) / 2, share * (right - left) / 2
+    return [_level(picture, x + radius * cos(n * pi / 12), y + radius * sin(n * pi / 12)) for n in range(24)]
 
 
 def _ground(picture: Image.Image, points: Sequence[tuple[float, float]]) -> int:

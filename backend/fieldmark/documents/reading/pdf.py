@@ -18,7 +18,8 @@ from fieldmark.documents.reading.check_boxes import (
     SYMBOLS,
     TICK_GLYPHS,
     CheckBox,
-    beside_words,
+    find_candidates,
+    has_block,
     has_mark,
     read_box,
 )
@@ -87,11 +88,14 @@ class _Layer:
     objects: set[Handle] = field(default_factory=set[Handle])  # what the words are made of, if OCR is to see the rest
     pictures: Pictures | None = None
     unreadable: int = 0  # pictures that PDFium cannot decode
+    unclear: int = 0  # check boxes without a clear state
 
     def warnings(self, page: int) -> list[ReadingWarning]:
         warnings = struck_out_warning(self.struck, page)
         if self.is_garbled:
             warnings.append(ReadingWarning(WarningCode.GARBLED_TEXT, page))
+        if self.unclear:
+            warnings.append(ReadingWarning(WarningCode.UNKNOWN_SYMBOLS, page, self.unclear))
         if self.unreadable:
             warnings.append(pictures_not_read_warning(self.unreadable, page))
         return warnings
@@ -276,6 +280,7 @@ class Pdf:
                 unreadable = detector.count_unreadable_images(boxes.as_shown)
                 return _Layer(alone, needs_ocr=pdfium.FPDFPage_CountObjects(page) > 0, unreadable=unreadable)
             check_boxes = _find_check_boxes(layer, detector, boxes, words, codes, filled_in)
+            unclear = sum(one.is_ticked is None for one in check_boxes)
             if check_boxes:
                 words = _layer_words(layer, codes, boxes)
             groups: dict[int, list[PlacedWord]] = {}
@@ -322,12 +327,12 @@ class Pdf:
                 word.text for word, covered in hidden if not (covered and by_ocr and _covers(by_ocr, word.box))
             ]
             if not scanned and not pictures:
-                return _Layer(sorted(groups.items()), hidden_words, struck, unreadable=unreadable)
+                return _Layer(sorted(groups.items()), hidden_words, struck, unreadable=unreadable, unclear=unclear)
             shown = (boxes.order[index] for start, end in visible for index in range(start, end))
             objects = {text_object(at, index) for index in shown} - {None}
             return _Layer(
                 sorted(groups.items()), hidden_words, struck, needs_ocr=True, objects=objects, pictures=pictures,
-                unreadable=unreadable,
+                unreadable=unreadable, unclear=unclear,
             )  # fmt: skip
         finally:
             pdfium.FPDFText_ClosePage(layer)
@@ -406,9 +411,8 @@ def _find_check_boxes(
 ) -> list[CheckBox]:
     """Return the check boxes drawn on the page, and those of its form. The marks in them are blanked in `codes`."""
     curved = {boxes.as_shown(*box): is_curved for box, is_curved in detector.outlines}
-    drawn = beside_words(
-        [box for box in curved if not any(one.holds(box) for one in filled_in)], [w.box for w in words]
-    )
+    outlines = [box for box in curved if not any(one.holds(box) for one in filled_in)]
+    drawn = find_candidates(outlines, [word.box for word in words])
     places = [*(one.box for one in filled_in), *drawn]
     if not places:
         return []
@@ -418,22 +422,30 @@ def _find_check_boxes(
         for indexes in marks
     ]
     picture, scale, (left, top) = detector.drawn_around(places, margin=SIDES[1])
-    found: list[CheckBox] = []
+    found: list[tuple[int, CheckBox]] = []
+    shown = [
+        ((x0 - left) * scale, (y0 - top) * scale, (x1 - left) * scale, (y1 - top) * scale) for x0, y0, x1, y1 in places
+    ]
     for number, box in enumerate(places):
-        x0, y0, x1, y1 = box
-        place = (x0 - left) * scale, (y0 - top) * scale, (x1 - left) * scale, (y1 - top) * scale
         if number < len(filled_in):
             one = filled_in[number]
-            one = one if one.is_ticked is not None else one._replace(is_ticked=has_mark(picture, place))
-        elif is_only_mark[number] and (state := read_box(picture, place, curved[box])):
+            one = one if one.is_ticked is not None else one._replace(is_ticked=has_mark(picture, shown[number]))
+        elif is_only_mark[number] and (state := read_box(picture, shown[number], curved[box], drawn[box])):
             one = CheckBox(box, *state)
         else:
             continue
-        found.append(one)
+        found.append((number, one))
+    check_boxes: list[CheckBox] = []
+    for number, one in found:
+        if one.is_ticked is None:  # a filled square is a check box only if there is an equal one with a clear state
+            if not any(one.equals(other) and other.is_ticked is not None for _, other in found):
+                continue
+            one = one._replace(is_ticked=has_block(picture, shown[number]) or None)
+        check_boxes.append(one)
         if is_only_mark[number] or len(marks[number]) == 1:
             for index in marks[number]:
                 codes[index] = 0x20
-    return found
+    return check_boxes
 
 
 def _characters_in(box: Box, words: Sequence[LayerWord], boxes: _Boxes) -> list[int]:

@@ -74,6 +74,7 @@ LEAST_PIXELS = 600  # of a page's longer side
 MAX_PIXELS = 2_000_000
 COARSE = 0.75  # pixels a point: the fewest that show each word of 6 points without a gap
 FINER = 3  # times as many for doubtful words
+SMALL_BOX = 8.0  # points: the side of a check box that must be drawn twice as fine
 MAX_LAYERS = 8  # of text over text; deeper text counts as hidden
 TWIN = 0.7  # shared part of two equal characters that count as one printed twice, as for bold
 CELL = 8  # pixels: a picture is measured by the squares of the page in which it shows an edge, as every letter does
@@ -233,15 +234,16 @@ class VisibilityDetector:
 
     def drawn_around(self, boxes: Sequence[Box], margin: float) -> tuple[Image.Image, float, tuple[float, float]]:
         """Return a finer grey picture of the page around some boxes, its pixels per point, and its origin."""
-        scale = self._scale * FINER
+        finer = FINER if min(box[2] - box[0] for box in boxes) > SMALL_BOX else 2 * FINER
+        scale = self._scale * finer
         x0, y0, x1, y1 = (list(sides) for sides in zip(*boxes, strict=True))
         left, top, right, bottom = _pixels(
             (min(x0) - margin) * scale, (min(y0) - margin) * scale,
             (max(x1) + margin) * scale, (max(y1) + margin) * scale,
-            self._columns * FINER, self._rows * FINER,
+            self._columns * finer, self._rows * finer,
         )  # fmt: skip
         part = left, top, max(right - left, 1), max(bottom - top, 1)
-        return self._drawn(part).convert("L"), scale, (left / scale, top / scale)
+        return self._drawn(part, finer=finer).convert("L"), scale, (left / scale, top / scale)
 
     def shows_line(self, box: Box) -> bool:
         """Return whether the page without its text shows a line along a whole box, on one background. The line may be
@@ -566,7 +568,9 @@ class VisibilityDetector:
         for item in objects:
             set_active(item, active)
 
-    def _drawn(self, part: tuple[int, int, int, int], canvas_name: str | None = None) -> Image.Image:
+    def _drawn(
+        self, part: tuple[int, int, int, int], canvas_name: str | None = None, finer: int = FINER
+    ) -> Image.Image:
         """Return a picture of a part of the page (left, top, columns, rows in pixels).
 
         With a canvas it is coarse and grey, and valid until that canvas is used again. Without one it is finer and in
@@ -574,7 +578,7 @@ class VisibilityDetector:
         """
         left, top, columns, rows = part
         grey = canvas_name is not None
-        finer = 1 if grey else FINER
+        finer = 1 if grey else finer
         kind = pdfium.FPDFBitmap_Gray if grey else pdfium.FPDFBitmap_BGRx
         stride = columns if grey else 4 * columns
         # Fresh memory for each of thousands of drawings takes the system longer than drawing.
