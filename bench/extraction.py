@@ -54,14 +54,14 @@ def duration_percentiles(runs: Sequence[dict[str, Any]], start: str, end: str) -
     return f"{statistics.median(seconds):.2f} ({seconds[int(len(seconds) * 0.95)]:.2f})"
 
 
-def table(title: str, *rows: Sequence[object]) -> None:
+def print_table(title: str, *rows: Sequence[object]) -> None:
     print(f"\n{title}")
     widths = [max(len(str(row[at])) for row in rows if at < len(row)) for at in range(max(map(len, rows)))]
     for row in rows:
         print("   ", "  ".join(str(one).ljust(widths[at]) for at, one in enumerate(row)).rstrip(), flush=True)
 
 
-def blocks_of(body: dict[str, Any]) -> list[tuple[str, str, bool]]:
+def request_blocks(body: dict[str, Any]) -> list[tuple[str, str, bool]]:
     """Return name, text and presence of `cache_control` of each block of a request, in cache order."""
     found = [(tool["name"].rsplit("__", 1)[-1], tool) for tool in body["tools"]]
     contents = [("system", body.get("system", [])), *(("message", one["content"]) for one in body["messages"])]
@@ -77,14 +77,14 @@ def blocks_of(body: dict[str, Any]) -> list[tuple[str, str, bool]]:
     return blocks
 
 
-def tokens_of(body: dict[str, Any]) -> float:
-    return sum(len(text) for _, text, _ in blocks_of(body)) / 4
+def count_tokens(body: dict[str, Any]) -> float:
+    return sum(len(text) for _, text, _ in request_blocks(body)) / 4
 
 
 def input_dollars(body: dict[str, Any], cached: set[str]) -> float:
     """Return the price of a request's input. `cached` holds the cached prefixes; this request's are added."""
     digest, read, written, length, new = hashlib.sha256(), 0, 0, 0, set[str]()
-    for _, text, is_marked in blocks_of(body):
+    for _, text, is_marked in request_blocks(body):
         digest.update(text.encode() + b"\0")
         length += len(text)
         if digest.hexdigest() in cached:
@@ -103,7 +103,7 @@ def run_costs(runs: Sequence[dict[str, Any]]) -> list[float]:
     cached = set[str]()
     dollars = [input_dollars(run["body"], cached) + run["output"] / 4 * OUTPUT_DOLLARS for run in runs]
     wall = statistics.median(run["end"] - run["start"] for run in runs[1:])
-    return [tokens_of(runs[-1]["body"]), runs[-1]["output"] / 4, dollars[0], dollars[-1], wall]
+    return [count_tokens(runs[-1]["body"]), runs[-1]["output"] / 4, dollars[0], dollars[-1], wall]
 
 
 async def measure_tokens(runs: int) -> None:
@@ -122,16 +122,16 @@ async def measure_tokens(runs: int) -> None:
                 others.append({"start": start, "end": time.monotonic(), **model.requests("none")[0]})
     labels = ("input tokens", "output tokens", "dollars, nothing cached", "dollars, prefix cached", "wall s")
     rows = zip(labels, run_costs(ours), run_costs(others), ("≤ 3", "≤ 1.6", "", "≤ 2", "≤ 1.4"), strict=True)
-    table(
+    print_table(
         f"tokens: {runs} runs at the model's pace, interleaved with raw calls that force one tool",
         ("", "Fieldmark", "raw call", "ratio", "goal"),
         *((label, f"{one:.4g}", f"{other:.4g}", f"{one / other:.2f}", goal) for label, one, other, goal in rows),
     )
     body, so_far, parts = ours[-1]["body"], 0, list[Sequence[object]]()
-    for part, text, is_marked in blocks_of(body):
+    for part, text, is_marked in request_blocks(body):
         so_far += len(text)
         parts.append((part, len(text) // 4, so_far // 4, "cache_control" if is_marked else ""))
-    table("the first request of a run, in tokens", ("block", "tokens", "so far", ""), *parts)
+    print_table("the first request of a run, in tokens", ("block", "tokens", "so far", ""), *parts)
     print(f"    max_tokens {body['max_tokens']}, {body.get('output_config')}, thinking {body.get('thinking')}")
 
 
@@ -162,11 +162,11 @@ async def measure_pace(at_once: Sequence[int], documents: int) -> None:
             )
             rows.append((many, len(runs), *figures, f"{rate * seconds / many * rounds:.2f}", *late))
     names = ("at once", "runs", "per min", "model's", "share", "goal", "of rounds", "CPU s", "asked", "last byte → end")
-    table("pace: watched runs at the model's pace, agent processes cold at the start; s: p50 (p95)", names, *rows)
+    print_table("pace: watched runs at the model's pace, agent processes cold at the start; s: p50 (p95)", names, *rows)
     print("    share: of that many models that never pause; of rounds: of that many that pause until a round is full")
 
 
-def counters(owner: psycopg.Connection[Any]) -> tuple[float, float, float, dict[str, int]]:
+def database_counters(owner: psycopg.Connection[Any]) -> tuple[float, float, float, dict[str, int]]:
     """Return the time, the commits and WAL bytes so far, and the size of each table with its indexes."""
     commits, wal = owner.execute(
         """select xact_commit, pg_current_wal_lsn() - '0/0'::pg_lsn from pg_stat_database
@@ -222,9 +222,9 @@ async def measure_soak(documents: int) -> None:
             reading = count / (time.monotonic() - start)
             vacuum_full(owner)
             await asyncio.sleep(12)  # backends report their statistics after ten idle seconds
-            idle = counters(owner)
+            idle = database_counters(owner)
             await asyncio.sleep(10)
-            before, gate = counters(owner), asyncio.Semaphore(8)
+            before, gate = database_counters(owner), asyncio.Semaphore(8)
             memory = [["start", *resource_usage(at)]]
 
             async def post(http: httpx.AsyncClient, number: str, content: bytes) -> None:
@@ -246,15 +246,15 @@ async def measure_soak(documents: int) -> None:
             memory.append(["end", *resource_usage(at)])
             await posting
             await asyncio.sleep(12)
-        after = counters(owner)
+        after = database_counters(owner)
         assert count_runs(owner, "completed") == documents, "some runs did not complete"
         requests = len(model.requests("none")) / documents
         vacuum_full(owner)
-        packed = (sum(counters(owner)[3].values()) - sum(before[3].values())) / documents / 1000
+        packed = (sum(database_counters(owner)[3].values()) - sum(before[3].values())) / documents / 1000
     rest = [(before[at] - idle[at]) / (before[0] - idle[0]) for at in (1, 2)]
     commits, wal = [(after[at] - before[at] - rest[at - 1] * (after[0] - before[0])) / documents for at in (1, 2)]
     grown = {name: (size - before[3][name]) / documents / 1000 for name, size in after[3].items()}
-    table(
+    print_table(
         f"soak: {documents} documents of two organisations, extracted in the background by a model without delay",
         ("", "figure", "goal"),
         ("documents/min", f"{documents / took * 60:.0f}", "≥ 200"),
@@ -266,10 +266,10 @@ async def measure_soak(documents: int) -> None:
         ("requests to the model a document", f"{requests:.2f}", "1"),
         ("commits/s, idle", f"{rest[0]:.1f}", "≤ 3"),
     )
-    table("number: memory, descriptors", ("", "service", "CLIs", "readers", "Postgres"), *memory)
+    print_table("number: memory, descriptors", ("", "service", "CLIs", "readers", "Postgres"), *memory)
 
 
-async def first_run(http: httpx.AsyncClient, model: SimulatedModel) -> list[float]:
+async def time_first_run(http: httpx.AsyncClient, model: SimulatedModel) -> list[float]:
     """Return the seconds until a new organisation's first document is ready, and its run has an event, requests the
     model, and ends."""
     await http.get("/api/me")  # creates the organisation
@@ -284,9 +284,9 @@ async def measure_latency(runs: int, loud_runs: int) -> None:
     with model_and_home(1200) as (home, model):
         with service(home, model.base_url) as at:
             async with at.client(uuid4()) as http:
-                alone = await first_run(http, model)
+                alone = await time_first_run(http, model)
                 watched = await extract_all(http, model, await upload_invoices(http, runs))
-        table(
+        print_table(
             f"latency: {runs} watched runs, one after another, at the model's pace; p50 (p95) s",
             ("request → first event", duration_percentiles(watched, "start", "run")),
             ("request → model asked", duration_percentiles(watched, "start", "asked")),
@@ -303,10 +303,10 @@ async def measure_latency(runs: int, loud_runs: int) -> None:
                     for document in documents.values():
                         body = {"document_id": document, "schema": SCHEMA, "wait": False}
                         (await loud.post("/api/agent/extract", json=body)).raise_for_status()
-                    busy.append(await first_run(quiet, model))
+                    busy.append(await time_first_run(quiet, model))
     names, goals = ("upload → read", "first event", "model asked", "end"), ("", "", "≤ 2", "")
     cells = [(f"{statistics.median(times):.2f}", f"{max(times):.2f}") for times in zip(*busy, strict=True)]
-    table(
+    print_table(
         f"latency: the first run of a quiet organisation, beside {loud_runs} that another has just started; s",
         ("", "alone", "beside, median of 3", "worst", "goal"),
         *((name, f"{a:.2f}", *b, goal) for name, a, b, goal in zip(names, alone, cells, goals, strict=True)),
@@ -414,7 +414,7 @@ async def compare(runs: int, at_once: int) -> None:
                     await asyncio.sleep(0.15)  # the end of the CLI belongs to the CPU time of its run
                     subject.watching.clear()
                     made = model.requests("none")
-                    sizes = [len(made) / at_once, sum(tokens_of(one["body"]) for one in made) / at_once]
+                    sizes = [len(made) / at_once, sum(count_tokens(one["body"]) for one in made) / at_once]
                     figures[which].append((wall, subject.cpu() - before, *sizes, postgres.cpu() - before_postgres))
     medians = [[statistics.median(column) for column in zip(*rows[1:], strict=True)] for rows in figures]
     base, rows = [*medians[1][:2], watched[1].peak], list[Sequence[object]]()
@@ -433,7 +433,7 @@ async def compare(runs: int, at_once: int) -> None:
                 f"{size:,.0f}",
             )
         )
-    table(
+    print_table(
         f"beside: {runs} times {at_once} at once, interleaved, medians; × of a bare ClaudeSDKClient for each",
         ("", "wall", "CPU", "peak", "wall", "CPU", "peak", "requests", "input tokens"),
         *rows,

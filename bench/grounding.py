@@ -61,11 +61,11 @@ class Score:
     misses: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        def part(count: int) -> str:
+        def percentage(count: int) -> str:
             return f"{100 * count / self.values:5.1f} % ({count})"
 
         return (
-            f"located {part(self.located)}  right {part(self.right)}  wrong {part(self.wrong)}  "
+            f"located {percentage(self.located)}  right {percentage(self.right)}  wrong {percentage(self.wrong)}  "
             f"{self.values / self.seconds:,.0f} values/s"
         )
 
@@ -124,7 +124,7 @@ def parsed_number(text: str) -> float | None:
     return float(found[1].replace(",", "")) if found else None
 
 
-def folded(text: str) -> str:
+def normalized(text: str) -> str:
     return "".join(character for character in text.casefold() if character.isalnum())
 
 
@@ -164,8 +164,8 @@ def is_right(value: Any, text: str, cut: bool) -> bool:
     if isinstance(value, float):
         return parsed_number(text) == value
     if re.fullmatch(r"\d{4}-\d\d-\d\d", value):
-        return parsed_date(text) == value or folded(text) == folded(value)
-    a, b = folded(value), folded(text)
+        return parsed_date(text) == value or normalized(text) == normalized(value)
+    a, b = normalized(value), normalized(text)
     if a != b and (day := parsed_date(value)):
         return parsed_date(text) == day
     if a != b and (number := parsed_number(value)) is not None:
@@ -243,7 +243,7 @@ def is_printed(value: Any, text: str) -> bool:
     return any(
         re.search(
             ("" if printing == "€" else r"(?<![\w.,/-])")
-            + r"\s+".join(re.escape(part) for part in printing.split())
+            + r"\s+".join(re.escape(percentage) for percentage in printing.split())
             + r"(?![\w]|[.,/-]\w)",
             text,
             re.I,
@@ -340,8 +340,8 @@ def box_distance(place: Location, value: Any, other: Any, page: Any) -> float:
             max(0.0, box[1] - max(c["top"] for c in within) - 1e-6, min(c["bottom"] for c in within) - box[3]),
         )
     under.sort(key=lambda c: (round(c["top"]), c["x0"]))
-    text = folded("".join(c["text"] for c in under))
-    return away if any(text == folded(printing) for printing in printed_forms(value)) else float("inf")
+    text = normalized("".join(c["text"] for c in under))
+    return away if any(text == normalized(printing) for printing in printed_forms(value)) else float("inf")
 
 
 def check_scans(folder: Path, misses: bool) -> None:
@@ -361,11 +361,11 @@ def check_scans(folder: Path, misses: bool) -> None:
                 found += place is not None
                 complaints += [] if place else [f"    {path.name} {name}: {value!r}"]
         for block in blocks:
-            if block["BlockType"] == "LINE" and folded(block["Text"]):
+            if block["BlockType"] == "LINE" and normalized(block["Text"]):
                 lines += 1
                 _, x0, y0, x1, y1, _ = ocr_word(block)
                 place = index.find(block["Text"])
-                ok = place is not None and (place.location_count > 1 or inside(place, (x0, y0, x1, y1)))
+                ok = place is not None and (place.location_count > 1 or is_inside(place, (x0, y0, x1, y1)))
                 there += ok
                 complaints += [] if ok else [f"    {path.name}: {block['Text']!r} -> {place}"]
     print(
@@ -381,7 +381,7 @@ def ocr_word(block: dict[str, Any]) -> list[Any]:
     return [block["Text"], left, top, left + box["Width"], top + box["Height"], block["Confidence"] / 100]
 
 
-def inside(place: Location, line: tuple[float, float, float, float]) -> bool:
+def is_inside(place: Location, line: tuple[float, float, float, float]) -> bool:
     return all(
         line[0] - 0.01 <= x0 and x1 <= line[2] + 0.01 and line[1] - 0.01 <= y0 and y1 <= line[3] + 0.01
         for x0, y0, x1, y1 in place.boxes

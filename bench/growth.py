@@ -76,9 +76,9 @@ async def compare(small: Side, large: Side, times: int, stores: StoreTimes) -> l
     return slower + left_out
 
 
-def print_table(of: str, small: Side, large: Side, taken: dict[str, tuple[list[float], ...]]) -> list[str]:
+def print_table(title: str, small: Side, large: Side, taken: dict[str, tuple[list[float], ...]]) -> list[str]:
     slower: list[str] = []
-    print(f"\n| {of} | {small.count:,} | {large.count:,} | |\n|---|---|---|---|", flush=True)
+    print(f"\n| {title} | {small.count:,} | {large.count:,} | |\n|---|---|---|---|", flush=True)
     for name, both in taken.items():
         if not all(both):
             slower.append(f"{name} (not measured in one of the databases)")
@@ -98,7 +98,7 @@ def print_table(of: str, small: Side, large: Side, taken: dict[str, tuple[list[f
     return slower
 
 
-async def wal_of_runs(side: Side, count: int) -> float:
+async def wal_kb_per_run(side: Side, count: int) -> float:
     """Return the KB of WAL per run with the offline model, from upload to completion."""
     with psycopg.connect(side.owner_url, autocommit=True) as owner:
         # The WAL is shared by the whole server, so other writers are disabled.
@@ -108,12 +108,12 @@ async def wal_of_runs(side: Side, count: int) -> float:
         while owner.execute("select from pg_stat_activity where backend_type = 'autovacuum worker'").rowcount:
             await asyncio.sleep(1)
 
-        def position() -> int:
+        def wal_position() -> int:
             row = owner.execute("select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')").fetchone()
             assert row is not None
             return int(row[0])
 
-        async def small_median(n: int) -> None:
+        async def extract_one(n: int) -> None:
             text = f"Invoice {n}\nVendor: Acme GmbH\nDate: 2026-11-01\nTotal: {n}.00 EUR\n".encode()
             stored = await side.http.post("/api/documents", files={"file": (f"{n}.txt", text, "text/plain")})
             assert stored.is_success, stored.text
@@ -122,11 +122,11 @@ async def wal_of_runs(side: Side, count: int) -> float:
 
         # The first writes after a checkpoint log whole pages, later ones only changes.
         for n in range(count // 2):
-            await small_median(n)
-        before = position()
+            await extract_one(n)
+        before = wal_position()
         for n in range(count):
-            await small_median(n)
-        kilobytes = (position() - before) / count / 1024
+            await extract_one(n)
+        kilobytes = (wal_position() - before) / count / 1024
         owner.execute("alter system reset autovacuum")
         owner.execute("select pg_reload_conf()")
         return kilobytes
@@ -147,7 +147,7 @@ async def measure(server: EmbeddedServer, sides: dict[str, int], home: Path, tim
         small, large = sides_list
         slower = await compare(small, large, times, stores)
         for side in sides_list:
-            print(f"WAL of a run among {side.count:,}: {await wal_of_runs(side, 10):,.0f} KB", flush=True)
+            print(f"WAL of a run among {side.count:,}: {await wal_kb_per_run(side, 10):,.0f} KB", flush=True)
     return slower
 
 

@@ -426,7 +426,7 @@ async def writes_of_a_run(side: Side, round_number: int) -> AsyncGenerator[str]:
     part = sessions.Transcript(scope.org_id, str(run_id))
     hash_, other = "0" * 64, str(uuid4())
 
-    async def in_order() -> AsyncGenerator[tuple[str, Callable[[Connection], Any]]]:
+    async def operations_in_order() -> AsyncGenerator[tuple[str, Callable[[Connection], Any]]]:
         yield (
             "a run is inserted",
             lambda c: runs.add(c, scope, id=run_id, agent="extraction", task="extract", task_input={}, subject=subject),
@@ -458,7 +458,7 @@ async def writes_of_a_run(side: Side, round_number: int) -> AsyncGenerator[str]:
             ),
         )
 
-        async def carry_out(conn: Connection) -> None:
+        async def execute_call(conn: Connection) -> None:
             await calls.claim(
                 conn, run_id=run_id, fencing_token=1, call_id="call", tool="update_field", arguments_hash=hash_
             )
@@ -467,7 +467,7 @@ async def writes_of_a_run(side: Side, round_number: int) -> AsyncGenerator[str]:
                 conn, run_id=run_id, call_id="call", result="Stored.", failed=False, code="ok", events=[said]
             )
 
-        yield "a call is carried out", carry_out
+        yield "a call is carried out", execute_call
         yield "a run's conversation is recorded", lambda c: runs.record_conversation(c, run_id, run_id)
         yield "the channel of deltas is looked up", runs.delta_channel
         yield "deltas are sent", lambda c: runs.notify_deltas(c, run_id, 1, ["{}"])
@@ -505,7 +505,7 @@ async def writes_of_a_run(side: Side, round_number: int) -> AsyncGenerator[str]:
 
     async with side.database.as_user(scope) as conn:
         yield ""
-        async for name, work in in_order():
+        async for name, work in operations_in_order():
             await work(conn)
             yield f"in a transaction: {name}"
         await conn.rollback()

@@ -84,7 +84,7 @@ def load(url: str, count: int, organisations: int) -> None:
     """Fill a migrated database without triggers: first the rows, over a connection per core, then each index at once,
     which is much faster than row by row."""
 
-    def connected() -> psycopg.Connection:
+    def connect() -> psycopg.Connection:
         owner = psycopg.connect(url, autocommit=True)
         for setting in ("search_path = public", "session_replication_role = replica", "synchronous_commit = off"):
             owner.execute(f"set {setting}".encode())
@@ -97,15 +97,15 @@ def load(url: str, count: int, organisations: int) -> None:
 
     def insert_rows(first: int) -> None:
         part = {"$first": str(first), "$until": str(min(first + ROWS_PER_CONNECTION - 1, count))}
-        with connected() as owner:
+        with connect() as owner:
             owner.execute(_with_parameters(_ROWS.replace("%%", "%"), parameters | part))
 
     def rebuild_index(table: str) -> None:
-        with connected() as owner:
+        with connect() as owner:
             owner.execute(f"reindex table {table}".encode())
             owner.execute(f"vacuum (analyze) {table}".encode())
 
-    with connected() as owner, ThreadPoolExecutor(max_workers=os.cpu_count()) as threads:
+    with connect() as owner, ThreadPoolExecutor(max_workers=os.cpu_count()) as threads:
         owner.execute(_with_parameters(_ORGANISATIONS, parameters))
         tables = re.findall(r"^insert into (\w+)", _ROWS, re.MULTILINE)
         # Rows are not added to an index that is not ready. Rebuilding makes it ready.

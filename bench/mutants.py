@@ -137,7 +137,7 @@ _REFUSAL = re.compile(
 
 def sql_mutants(server: EmbeddedServer) -> list[Mutant]:
     """Return all SQL mutants, each as one or a few statements."""
-    with psycopg.connect(_at(server.owner_url, MIGRATED), autocommit=True) as conn:
+    with psycopg.connect(_with_database(server.owner_url, MIGRATED), autocommit=True) as conn:
         conn.execute("set search_path = pg_catalog")
         found = [
             Mutant("sql", f"{kind}: {statement}", _tests_of_sql(statement), statement)
@@ -159,7 +159,7 @@ def sql_mutants(server: EmbeddedServer) -> list[Mutant]:
 
 def condition_mutants(server: EmbeddedServer) -> list[Mutant]:
     """Return a mutant for each condition in the bodies of our SQL functions."""
-    with psycopg.connect(_at(server.owner_url, MIGRATED), autocommit=True) as conn:
+    with psycopg.connect(_with_database(server.owner_url, MIGRATED), autocommit=True) as conn:
         conn.execute("set search_path = pg_catalog")
         functions = conn.execute(
             f"""select p.oid::regprocedure::text, pg_get_functiondef(p.oid) from pg_proc as p
@@ -302,7 +302,7 @@ def _statement_of(tree: ast.Module, node: ast.AST) -> int:
     return max(around)
 
 
-def by_coverage(mutant: Mutant, covered: dict[str, Any], most_seconds: float) -> Mutant:
+def with_covering_tests(mutant: Mutant, covered: dict[str, Any], most_seconds: float) -> Mutant:
     """Return the mutant with the tests that run its lines, as recorded by bench/covered_by.py: its own tests first,
     fastest first, at most five that differ only in parameters, up to a total time. Without recorded tests it keeps its
     own."""
@@ -466,7 +466,7 @@ class MutantRunner:
             conn.execute(f"drop database if exists {TEMPLATE} with (force)")
             conn.execute(f"create database {TEMPLATE} template {MIGRATED} strategy wal_log")
         if statement:
-            with psycopg.connect(_at(self._server.owner_url, TEMPLATE), autocommit=True) as conn:
+            with psycopg.connect(_with_database(self._server.owner_url, TEMPLATE), autocommit=True) as conn:
                 conn.execute(statement.encode())
 
     def _run_tests(self, kind: str, tests: list[str], until: float) -> tuple[str, str]:
@@ -524,7 +524,7 @@ class MutantRunner:
         return self._test_servers[kind]
 
 
-def _at(url: str, database: str) -> str:
+def _with_database(url: str, database: str) -> str:
     return urlsplit(url)._replace(path=f"/{database}").geturl()
 
 
@@ -541,7 +541,7 @@ def select_mutants(options: argparse.Namespace, server: EmbeddedServer, covered:
         random.Random(f"{options.seed} {kind}").shuffle(of_kind)
         of_kind = of_kind[: options.number]
         if kind == "python" and covered is not None:
-            of_kind = [by_coverage(mutant, covered, MOST_SECONDS) for mutant in of_kind]
+            of_kind = [with_covering_tests(mutant, covered, MOST_SECONDS) for mutant in of_kind]
         found.append(of_kind)
     # Alternating, so that each kind gets its share of the time.
     return [mutant for turn in itertools.zip_longest(*found) for mutant in turn if mutant is not None]
@@ -594,7 +594,11 @@ def run(options: argparse.Namespace) -> int:
                     conn.execute("select pg_reload_conf()")
                     conn.execute(f"create database {MIGRATED}")
                 asyncio.run(
-                    migrate(_at(server.owner_url, MIGRATED), app_password=server.app_password, agents=agent_rows())
+                    migrate(
+                        _with_database(server.owner_url, MIGRATED),
+                        app_password=server.app_password,
+                        agents=agent_rows(),
+                    )
                 )
             tests = json.loads(options.covered.read_text("utf-8")) if options.covered else None
             mutants = select_mutants(options, running_servers[0], tests)

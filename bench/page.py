@@ -17,7 +17,17 @@ from typing import Any
 
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script, stream_in_steps
-from page_site import LINES, Site, box_of, chromium, evidence_of, measure_next_event, milliseconds_shown, pdf, run_site
+from page_site import (
+    LINES,
+    Site,
+    box_of,
+    chromium,
+    evidence_of,
+    make_pdf,
+    measure_next_event,
+    milliseconds_shown,
+    run_site,
+)
 from processes import restore_signals
 
 DEADLINE_SECONDS = 1200
@@ -110,7 +120,7 @@ async def open_signed_in(browser: Any, site: Site, address: str) -> Any:
 async def create_large_document(site: Site) -> str:
     """Create a document with 2,000 fields on 40 pages."""
     texts = [[f"Item {page * LINES + n:04d}  {page * LINES + n}.50 EUR" for n in range(LINES)] for page in range(40)]
-    document = await site.upload("large.pdf", pdf(texts))
+    document = await site.upload("large.pdf", make_pdf(texts))
     fields: dict[str, Any] = {}
     evidence: dict[str, Any] = {}
     for at in range(FIELDS):
@@ -148,7 +158,7 @@ async def measure_clicks(browser: Any, site: Site, document: str) -> None:
 
 async def create_uncertain_document(site: Site, n: int) -> None:
     """Create a document with one value of low confidence."""
-    document = await site.upload(f"review-{n}.pdf", pdf([["Invoice 17", f"Total: {n}.50 EUR", "Net: 10.00 EUR"]]))
+    document = await site.upload(f"review-{n}.pdf", make_pdf([["Invoice 17", f"Total: {n}.50 EUR", "Net: 10.00 EUR"]]))
     evidence = {"total": evidence_of(1, box_of(1, 7, 7 + len(f"{n}.50")), f"{n}.50")}
     site.extraction(document, {"total": n + 0.5}, {"total": 0.3}, evidence)
 
@@ -225,7 +235,7 @@ async def measure_stream(browser: Any, site: Site) -> None:
         )
         for part in parts
     ]
-    document = await site.upload("streamed.pdf", pdf(texts))
+    document = await site.upload("streamed.pdf", make_pdf(texts))
     page = await open_signed_in(browser, site, f"/documents/{document}")
     await page.get_by_role("button", name="Extract").wait_for()
     await page.wait_for_timeout(1000)
@@ -269,7 +279,7 @@ async def measure_loads(browser: Any, site: Site, document: str) -> None:
 
 async def measure_scroll(browser: Any, site: Site, large: str) -> None:
     texts = [[f"Page {page}, line {n}" for n in range(LINES)] for page in range(1, PAGES + 1)]
-    long = await site.upload("long.pdf", pdf(texts))
+    long = await site.upload("long.pdf", make_pdf(texts))
     fill = """insert into documents (id, org_id, created_by, created_at, filename, storage_path, media_type, byte_size,
             status, page_count)
         select new.id, org_id, created_by, created_at - n * interval '1 second', 'row ' || n,

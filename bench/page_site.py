@@ -35,7 +35,7 @@ _FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 _FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
 
-def pdf(pages: Sequence[Sequence[str]]) -> bytes:
+def make_pdf(pages: Sequence[Sequence[str]]) -> bytes:
     """Return a PDF with these lines (ASCII without brackets) in Courier."""
     objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", b"<< /Type /Font /Subtype /Type1 /BaseFont /Courier >>"]
     numbers: list[int] = []

@@ -202,30 +202,30 @@ where p.org_number = o.number
 
 def insert_organisations(owner_url: str, chunk_count: int, organisations: int) -> list[UUID]:
     """Insert organisations with chunks. The first one has 30 % of them."""
-    chance = numpy.random.default_rng(SEED)
+    generator = numpy.random.default_rng(SEED)
     with psycopg.connect(owner_url) as conn:
-        _each(conn, FILL_ORGANISATIONS, {"orgs": organisations})
-        _each(conn, WITHOUT_INDEXES)
+        _execute_each(conn, FILL_ORGANISATIONS, {"orgs": organisations})
+        _execute_each(conn, WITHOUT_INDEXES)
         orgs = conn.execute("select org_id, number from private.search_orgs order by number").fetchall()
         for place, (org_id, number) in enumerate(orgs):
             share = chunk_count * 3 // 10 if place == 0 else chunk_count * 7 // 10 // max(1, organisations - 1)
-            _insert_organisation(conn, chance, org_id, number, share)
-        _each(conn, INDEXES)
-        _each(conn, STATISTICS)
+            _insert_organisation(conn, generator, org_id, number, share)
+        _execute_each(conn, INDEXES)
+        _execute_each(conn, STATISTICS)
     with psycopg.connect(owner_url, autocommit=True) as conn:
         conn.execute("vacuum analyze")
         _check_service_writes_same_rows(conn, orgs[-1][0])
     return [row[0] for row in orgs]
 
 
-def _each(conn: psycopg.Connection, statements: str, parameters: Mapping[str, object] | None = None) -> None:
+def _execute_each(conn: psycopg.Connection, statements: str, parameters: Mapping[str, object] | None = None) -> None:
     for statement in statements.split(";\n"):
         if statement.strip():
             conn.execute(statement.encode(), parameters)
 
 
 def _insert_organisation(
-    conn: psycopg.Connection, chance: numpy.random.Generator, org_id: UUID, number: int, chunk_count: int
+    conn: psycopg.Connection, generator: numpy.random.Generator, org_id: UUID, number: int, chunk_count: int
 ) -> None:
     documents_of_it = [
         row[0] for row in conn.execute(DOCUMENTS.encode(), {"org": str(org_id), "pieces": chunk_count}).fetchall()
@@ -236,7 +236,7 @@ def _insert_organisation(
     in_pieces = numpy.zeros(VOCABULARY, int)
     for begin in range(0, chunk_count, 20_000):
         many = min(20_000, chunk_count - begin)
-        words = numpy.exp(chance.random((many, TERMS_PER_CHUNK)) * math.log(VOCABULARY)).astype(int) - 1
+        words = numpy.exp(generator.random((many, TERMS_PER_CHUNK)) * math.log(VOCABULARY)).astype(int) - 1
         drawn, counts = numpy.unique(words + numpy.arange(many)[:, None] * VOCABULARY, return_counts=True)
         of, word = drawn // VOCABULARY, drawn % VOCABULARY
         in_pieces += numpy.bincount(word, minlength=VOCABULARY)
@@ -308,12 +308,14 @@ async def measure_speed(
         f"{chunk_count:,} pieces of {organisations:,} organisations made in {time.perf_counter() - began:.0f} s",
         flush=True,
     )
-    chance = random.Random(1)
+    generator = random.Random(1)
     took: dict[str, list[float]] = {"the largest": [], "another": []}
     for number in range(questions + 20):
         for whose in took:
-            org = orgs[0] if whose == "the largest" else chance.choice(orgs[1:])
-            words = [int(math.exp(chance.random() * math.log(VOCABULARY)) - 1) for _ in range(chance.randint(2, 8))]
+            org = orgs[0] if whose == "the largest" else generator.choice(orgs[1:])
+            words = [
+                int(math.exp(generator.random() * math.log(VOCABULARY)) - 1) for _ in range(generator.randint(2, 8))
+            ]
             asked = " ".join(f"word{word}x" for word in words)
             began = time.perf_counter()
             async with database.as_user(Scope(org, org)) as conn:

@@ -83,11 +83,11 @@ async def upload_invoices(http: httpx.AsyncClient, count: int) -> dict[str, str]
     """Upload invoices, eight at a time, and return the ids of the read documents by number."""
     gate = asyncio.Semaphore(8)
 
-    async def one(number: str, content: bytes) -> tuple[str, str]:
+    async def upload_one(number: str, content: bytes) -> tuple[str, str]:
         async with gate:
             return number, await upload(http, f"{number}.pdf", content)
 
-    return dict(await asyncio.gather(*(one(*invoice) for invoice in invoices(count).items())))
+    return dict(await asyncio.gather(*(upload_one(*invoice) for invoice in invoices(count).items())))
 
 
 async def serve() -> None:
@@ -102,7 +102,7 @@ async def serve() -> None:
     requests: list[dict[str, Any]] = []
     pace = "none"
 
-    def answer_of(body: Body, number: str) -> list[Block]:
+    def simulated_answer(body: Body, number: str) -> list[Block]:
         fields = {**FIELDS, "invoice_number": number}
         if as_object(body.get("tool_choice")).get("type") == "tool":
             return [call("record_invoice", fields)]
@@ -114,17 +114,17 @@ async def serve() -> None:
 
     async def answer(body: Body) -> Reply:
         asked, found = time.monotonic(), re.search(r"INV-[0-9a-f]{8}", json.dumps(body))
-        blocks = answer_of(body, number := found[0] if found else "")
+        blocks = simulated_answer(body, number := found[0] if found else "")
         sent, request = 0, {"number": number, "asked": asked, "body": body, "output": sum(map(len, map(words, blocks)))}
         requests.append(request)
 
-        async def at_pace(_: str) -> None:
+        async def wait_for_pace(_: str) -> None:
             nonlocal sent
             await asyncio.sleep(asked + FIRST_TOKEN_SECONDS + sent / CHARACTERS_A_SECOND - time.monotonic())
             sent, request["last"] = sent + CHARACTERS_PER_EVENT, time.monotonic()
             request.setdefault("first", request["last"])
 
-        return stream_in_steps(at_pace, *blocks, characters=CHARACTERS_PER_EVENT) if pace == "real" else blocks
+        return stream_in_steps(wait_for_pace, *blocks, characters=CHARACTERS_PER_EVENT) if pace == "real" else blocks
 
     async with OfflineModel(answer, keeps_requests=False) as server:
         print(server.base_url, flush=True)
@@ -178,7 +178,7 @@ async def extract_all(
     """Extract documents, at most `at_once` concurrently. Return for each run its times and the model's request."""
     gate = asyncio.Semaphore(at_once)
 
-    async def one(document: str) -> dict[str, Any]:
+    async def extract_one(document: str) -> dict[str, Any]:
         async with gate:
             return await extract_and_time(http, document)
 

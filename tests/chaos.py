@@ -252,7 +252,7 @@ class Processes:
 
     def cli_processes(self) -> list[psutil.Process]:
         """Return all CLIs started by our workers, including dead ones: their home is in our folder."""
-        return [p for p, command in _commands() if "/proc/self/fd/9" in command and self._is_ours(p)]
+        return [p for p, command in _commands() if "/proc/self/fd/9" in command and self._is_in_folder(p)]
 
     def readers(self) -> list[psutil.Process]:
         """Return file readers and their forkservers: their command lines contain the service's process id."""
@@ -270,7 +270,7 @@ class Processes:
         with_parent = [(p, _parent_of(p)) for p in [*self.cli_processes(), *readers]]
         return [p for p, parent in with_parent if parent is not None and parent not in live]
 
-    def _is_ours(self, process: psutil.Process) -> bool:
+    def _is_in_folder(self, process: psutil.Process) -> bool:
         try:
             return str(self.folder).encode() in Path(f"/proc/{process.pid}/environ").read_bytes()
         except OSError:
@@ -399,9 +399,9 @@ class Clients:
                 number = len(self.followed)
                 ask = self._random.random() < 0.25
                 wanted = self._random.randint(1, 3) if ask else self._random.randint(4, 9)
-                one = ClientRun(str(uuid4()), f"s{self._seed}r{number}", wanted, ask)
-                self.followed.append(one)
-                await self._complete_run(one, document)
+                client_run = ClientRun(str(uuid4()), f"s{self._seed}r{number}", wanted, ask)
+                self.followed.append(client_run)
+                await self._complete_run(client_run, document)
             except PermanentError as refused:
                 self._counts.add_fault("failed", f"a client was refused: {refused}")
                 document = None
@@ -414,51 +414,51 @@ class Clients:
 
         return await self._retry(once)
 
-    async def _complete_run(self, one: ClientRun, document: str) -> None:
+    async def _complete_run(self, client_run: ClientRun, document: str) -> None:
         body = {
             "document_id": document,
-            "instructions": f"label={one.label} items={one.item_count}",
-            "approval": "ask" if one.ask else "auto",
+            "instructions": f"label={client_run.label} items={client_run.item_count}",
+            "approval": "ask" if client_run.ask else "auto",
             "auto_approved_tools": ["complete_extraction"],
         }
         sse = {"Accept": "text/event-stream"}
 
         async def start() -> bool | None:
-            headers = {**sse, "Idempotency-Key": one.key}
-            one.next_number = 1  # a run that was started before is streamed from its first event
+            headers = {**sse, "Idempotency-Key": client_run.key}
+            client_run.next_number = 1  # a run that was started before is streamed from its first event
             async with self._http.stream("POST", "/api/agent/extract", json=body, headers=headers) as answer:
                 if answer.status_code != 200:
                     return await self._report_failure("start", answer)
-                await self._read(answer, one)
-            return True if one.run_id else None
+                await self._read(answer, client_run)
+            return True if client_run.run_id else None
 
         async def follow() -> bool | None:
-            headers = {**sse, "Last-Event-ID": str(one.last)}
-            one.next_number = one.last + 1
-            async with self._http.stream("GET", f"/api/runs/{one.run_id}/events", headers=headers) as answer:
+            headers = {**sse, "Last-Event-ID": str(client_run.last)}
+            client_run.next_number = client_run.last + 1
+            async with self._http.stream("GET", f"/api/runs/{client_run.run_id}/events", headers=headers) as answer:
                 if answer.status_code != 200:
                     return await self._report_failure("events", answer)
-                await self._read(answer, one)
-            return True if one.ended or one.approval else None
+                await self._read(answer, client_run)
+            return True if client_run.ended or client_run.approval else None
 
         async def decide() -> bool | None:
-            if one.approval is None:  # decided, but disconnected before the response ended
+            if client_run.approval is None:  # decided, but disconnected before the response ended
                 return True
             approved = self._random.random() < 0.85
-            said = {"call_id": one.approval["call_id"], "approved": approved}
+            said = {"call_id": client_run.approval["call_id"], "approved": approved}
             if not approved:
                 said["reason"] = "Look again."
-            request = {"run_id": one.run_id, "approvals": [said]}
+            request = {"run_id": client_run.run_id, "approvals": [said]}
             async with self._http.stream("POST", "/api/agent/approve", json=request, headers=sse) as answer:
                 if answer.status_code in (200, 409):
                     self._counts.decisions[str(answer.status_code)] += 1
-                    one.approval = None
+                    client_run.approval = None
                     return True
                 return await self._report_failure("approve", answer)
 
         await self._retry(start)
-        while not one.ended:
-            if one.approval:
+        while not client_run.ended:
+            if client_run.approval:
                 await asyncio.sleep(self._random.uniform(0, 1))
                 await self._retry(decide)
             else:
@@ -483,33 +483,35 @@ class Clients:
         if answer.is_client_error:
             raise PermanentError(f"{what} {answer.status_code} {(await answer.aread()).decode()}")
 
-    async def _read(self, answer: httpx.Response, one: ClientRun) -> None:
+    async def _read(self, answer: httpx.Response, client_run: ClientRun) -> None:
         number, body = 0, ""
         async for line in answer.aiter_lines():
             if line.startswith(": run "):
-                one.run_id = one.run_id or line.removeprefix(": run ").strip()
+                client_run.run_id = client_run.run_id or line.removeprefix(": run ").strip()
             elif line.startswith("id: "):
                 number = int(line[4:])
             elif line.startswith("data: "):
                 body = line[6:]
             elif not line and body:  # complete: a partial event does not count
-                self._add_event(one, number, body)
+                self._add_event(client_run, number, body)
                 body = ""
 
-    def _add_event(self, one: ClientRun, number: int, body: str) -> None:
-        if number != one.next_number:
-            what = "lost" if number > one.next_number else "duplicated"
-            self._counts.add_fault(what, f"{one.label}: event {number} arrived instead of {one.next_number}")
-        if one.seen.get(number, body) != body:
-            self._counts.add_fault("duplicated", f"{one.label}: event {number} differs from before")
-        one.next_number = number + 1
-        one.seen[number] = body
-        one.last = max(one.last, number)
+    def _add_event(self, client_run: ClientRun, number: int, body: str) -> None:
+        if number != client_run.next_number:
+            what = "lost" if number > client_run.next_number else "duplicated"
+            self._counts.add_fault(
+                what, f"{client_run.label}: event {number} arrived instead of {client_run.next_number}"
+            )
+        if client_run.seen.get(number, body) != body:
+            self._counts.add_fault("duplicated", f"{client_run.label}: event {number} differs from before")
+        client_run.next_number = number + 1
+        client_run.seen[number] = body
+        client_run.last = max(client_run.last, number)
         event = json.loads(body)
-        one.run_id = event.get("run_id", one.run_id)
-        if number == one.last:
-            one.approval = event["approval"] if event.get("type") == "approval" else None
-        one.ended = one.ended or event.get("type") in END_TYPES
+        client_run.run_id = event.get("run_id", client_run.run_id)
+        if number == client_run.last:
+            client_run.approval = event["approval"] if event.get("type") == "approval" else None
+        client_run.ended = client_run.ended or event.get("type") in END_TYPES
 
 
 # The kills -----------------------------------------------------------------------------------------------------------
@@ -671,52 +673,54 @@ def check_runs(owner_url: str, followed: list[ClientRun], counts: Counts) -> col
     """Compare calls, journal, events and the events seen by clients. Return the number of runs by status."""
     ends: collections.Counter[str] = collections.Counter()
     with psycopg.connect(owner_url, autocommit=True, row_factory=dict_row) as owner:
-        for one in followed:
-            runs = owner.execute("select * from public.runs where idempotency_key = %s", [one.key]).fetchall()
+        for client_run in followed:
+            runs = owner.execute("select * from public.runs where idempotency_key = %s", [client_run.key]).fetchall()
             if len(runs) > 1:
-                counts.add_fault("duplicated", f"{one.label}: started {len(runs)} times")
+                counts.add_fault("duplicated", f"{client_run.label}: started {len(runs)} times")
             if not runs:
-                if one.run_id is not None:
-                    counts.add_fault("lost", f"{one.label}: the run is gone")
+                if client_run.run_id is not None:
+                    counts.add_fault("lost", f"{client_run.label}: the run is gone")
                 continue
             run = runs[0]
-            if one.run_id not in (None, str(run["id"])):
-                counts.add_fault("lost", f"{one.label}: the run id in the response differs from the stored one")
+            if client_run.run_id not in (None, str(run["id"])):
+                counts.add_fault("lost", f"{client_run.label}: the run id in the response differs from the stored one")
             ends[run["status"] if run["error_code"] is None else f"{run['status']}, {run['error_code']}"] += 1
             if run["status"] in ("queued", "running"):
                 claims = f"claimed {run['fencing_token']} times"
-                counts.add_fault("stuck", f"{one.label}: run {run['id']} is {run['status']}, {claims}")
+                counts.add_fault("stuck", f"{client_run.label}: run {run['id']} is {run['status']}, {claims}")
             elif run["status"] != "awaiting_approval" and run["status"] != "completed":
-                counts.add_fault("failed", f"{one.label}: run {run['id']} {run['status']}, {run['error_code']}")
-            _check_events(owner, run, one, counts)
-            _check_fields(owner, run, one, counts)
+                counts.add_fault("failed", f"{client_run.label}: run {run['id']} {run['status']}, {run['error_code']}")
+            _check_events(owner, run, client_run, counts)
+            _check_fields(owner, run, client_run, counts)
         jobs = owner.execute("select * from queue.procrastinate_jobs where status in ('todo', 'doing')").fetchall()
         for job in jobs:
             counts.add_fault("stuck", f"job {job['id']} {job['task_name']} is {job['status']}: {job['args']}")
     return ends
 
 
-def _check_events(owner: Any, run: dict[str, Any], one: ClientRun, counts: Counts) -> None:
+def _check_events(owner: Any, run: dict[str, Any], client_run: ClientRun, counts: Counts) -> None:
     query = "select number, body::text as body from public.run_events where run_id = %s order by number"
     rows = owner.execute(query, [run["id"]]).fetchall()
     numbers = [row["number"] for row in rows]
     if numbers != list(range(1, len(numbers) + 1)):
-        counts.add_fault("lost", f"{one.label}: the events have gaps: {numbers}")
+        counts.add_fault("lost", f"{client_run.label}: the events have gaps: {numbers}")
     kept = {row["number"]: row["body"] for row in rows}
-    for number, body in one.seen.items():
+    for number, body in client_run.seen.items():
         if number not in kept or json.loads(kept[number]) != json.loads(body):
-            counts.add_fault("lost", f"{one.label}: event {number} was streamed, but is not stored")
+            counts.add_fault("lost", f"{client_run.label}: event {number} was streamed, but is not stored")
     events = [json.loads(row["body"]) for row in rows]
-    if one.ended and len(one.seen) != len(kept):
-        counts.add_fault("lost", f"{one.label}: a reader saw {len(one.seen)} of {len(kept)} events")
+    if client_run.ended and len(client_run.seen) != len(kept):
+        counts.add_fault("lost", f"{client_run.label}: a reader saw {len(client_run.seen)} of {len(kept)} events")
     last = [n for n, event in enumerate(events) if event.get("type") in END_TYPES]
     if run["status"] in ("completed", "failed", "cancelled") and last != [len(events) - 1]:
-        counts.add_fault("lost" if not last else "duplicated", f"{one.label}: ends at {last} of {len(events)} events")
+        counts.add_fault(
+            "lost" if not last else "duplicated", f"{client_run.label}: ends at {last} of {len(events)} events"
+        )
     if sum(event.get("type") == "run" for event in events) > 1:
-        counts.add_fault("duplicated", f"{one.label}: begins twice")
+        counts.add_fault("duplicated", f"{client_run.label}: begins twice")
 
 
-def _check_fields(owner: Any, run: dict[str, Any], one: ClientRun, counts: Counts) -> None:
+def _check_fields(owner: Any, run: dict[str, Any], client_run: ClientRun, counts: Counts) -> None:
     extraction = owner.execute("select * from public.extractions where id = %s", [run["extraction_id"]]).fetchone()
     journal = owner.execute(
         "select * from public.extraction_journal where extraction_id = %s order by id", [run["extraction_id"]]
@@ -731,22 +735,24 @@ def _check_fields(owner: Any, run: dict[str, Any], one: ClientRun, counts: Count
     for call_ in written:
         at = int(re.findall(r"\d+", call_["arguments"]["path"])[0])
         if at >= len(there) or there[at] != call_["arguments"]["value"]:
-            counts.add_fault("lost", f"{one.label}: {call_['arguments']} is recorded as done, but not stored")
+            counts.add_fault("lost", f"{client_run.label}: {call_['arguments']} is recorded as done, but not stored")
         if call_["id"] not in [entry["call_id"] for entry in journal]:
-            counts.add_fault("lost", f"{one.label}: call {call_['id']} is not in the journal")
+            counts.add_fault("lost", f"{client_run.label}: call {call_['id']} is not in the journal")
     for path, count in collections.Counter(tuple(entry["path"]) for entry in journal).items():
         if count > 1:
-            counts.add_fault("duplicated", f"{one.label}: {path} was written {count} times")
+            counts.add_fault("duplicated", f"{client_run.label}: {path} was written {count} times")
     for entry in journal:
         if entry["call_id"] not in [call_["id"] for call_ in written]:
-            counts.add_fault("duplicated", f"{one.label}: {entry['path']} was written, but no call is recorded as done")
+            counts.add_fault(
+                "duplicated", f"{client_run.label}: {entry['path']} was written, but no call is recorded as done"
+            )
     if sorted(change["body"]["version"] for change in changes) != sorted(entry["version"] for entry in journal):
-        counts.add_fault("lost", f"{one.label}: {len(changes)} events for {len(journal)} changes")
+        counts.add_fault("lost", f"{client_run.label}: {len(changes)} events for {len(journal)} changes")
     names = [value.rsplit("-", 1)[0] for value in there]
     if len(set(names)) < len(names):
-        counts.add_fault("duplicated", f"{one.label}: {there}")
-    if run["status"] == "completed" and names != [f"{one.label}-{n}" for n in range(one.item_count)]:
-        counts.add_fault("lost", f"{one.label}: completed with {there}, expected {one.item_count} items")
+        counts.add_fault("duplicated", f"{client_run.label}: {there}")
+    if run["status"] == "completed" and names != [f"{client_run.label}-{n}" for n in range(client_run.item_count)]:
+        counts.add_fault("lost", f"{client_run.label}: completed with {there}, expected {client_run.item_count} items")
 
 
 # Main ----------------------------------------------------------------------------------------------------------------
@@ -785,7 +791,7 @@ async def _run_under_load(
     stopping: asyncio.Task[None] | None = None
     killed_for = 0.0
     try:
-        while not any(one.seen for one in clients.followed):  # no kills until the first run has started
+        while not any(client_run.seen for client_run in clients.followed):  # no kills until the first run has started
             await asyncio.sleep(0.1)
         stopping = asyncio.create_task(run_chaos.stop_postgres())
         first_kill = time.monotonic()
@@ -803,21 +809,22 @@ async def _run_under_load(
         clients.closing = True
         settle = time.monotonic()
         _, waiting_clients = await asyncio.wait(working, timeout=SETTLE_SECONDS)
-        for one in clients.followed if waiting_clients else []:
-            if not one.ended:
+        for client_run in clients.followed if waiting_clients else []:
+            if not client_run.ended:
                 counts.add_fault(
-                    "stuck", f"{one.label}: its client still waits after {SETTLE_SECONDS} s, run {one.run_id}"
+                    "stuck",
+                    f"{client_run.label}: its client still waits after {SETTLE_SECONDS} s, run {client_run.run_id}",
                 )
         await asyncio.to_thread(_wait_until_queue_is_empty, owner_url)
         settled_in = time.monotonic() - settle
-        for one in waiting_clients:
-            one.cancel()
+        for task in waiting_clients:
+            task.cancel()
         for task in await asyncio.gather(*working, return_exceptions=True):
             if isinstance(task, Exception):
                 counts.add_fault("failed", f"a client: {task!r}")
         ends = check_runs(owner_url, clients.followed, counts)
-        for one in background_tasks:
-            one.cancel()
+        for task in background_tasks:
+            task.cancel()
         await asyncio.gather(*background_tasks, return_exceptions=True)
         for name in await processes.stop():
             counts.add_fault("stuck", f"{name} still runs {STOP_SECONDS} s after SIGTERM")

@@ -167,9 +167,9 @@ class RandomExtractionCase:
     async def start_run(self) -> None:
         self._context = await self._case.context()
 
-    async def perform(self, act: tuple[Any, ...]) -> None:
-        what, *rest = act
-        self._steps.append(repr(act))
+    async def perform(self, operation: tuple[Any, ...]) -> None:
+        what, *rest = operation
+        self._steps.append(repr(operation))
         before = await self._extraction_row()
         self._report.calls += 1
         await getattr(self, f"_perform_{what}")(before, *rest)
@@ -249,7 +249,7 @@ class RandomExtractionCase:
         self._check_outcome(before, after, name, arguments, outcome, spoken=context is not self._context)
         await self._check_ledger(context.run_id, call_id, outcome)
 
-    async def _perform_ask(self, before: Any, call: tuple[str, dict[str, Any]], how: str) -> None:
+    async def _perform_ask(self, before: Any, call: tuple[str, dict[str, Any]], outcome_kind: str) -> None:
         name, arguments = call
         if not self._is_approved(name, arguments):
             return
@@ -260,13 +260,13 @@ class RandomExtractionCase:
             await decisions.cancel(self._database, self._case.scope, context.run_id)
             self._report.done["not approved"] += 1
             return
-        if how == "moved":
+        if outcome_kind == "moved":
             write = FieldWrite(("moved",), self._report.calls)
             await self._write_as_user(write)
             before = await self._extraction_row()
-        if how == "dies":
+        if outcome_kind == "dies":
             self._database.transactions_until_crash = random.Random(str(context.run_id)).randrange(3)
-        decision = decisions.ApprovalDecision("asked", how != "reject")
+        decision = decisions.ApprovalDecision("asked", outcome_kind != "reject")
         try:
             try:
                 await decisions.decide(self._database, self._case.scope, context.run_id, decision)
@@ -288,7 +288,7 @@ class RandomExtractionCase:
         entry = await self._fetch_row(
             "select status, code, result, data from public.tool_calls where run_id = %s", context.run_id
         )
-        if how == "reject":
+        if outcome_kind == "reject":
             if after["version"] != before["version"] or entry["status"] != "refused":
                 self._add_fault("invented", f"{name} was rejected and is {entry['status']}")
         else:
@@ -337,12 +337,12 @@ class RandomExtractionCase:
         async with self._database.as_user(self._case.scope) as conn:
             await extractions.apply(conn, prepared)
 
-    async def _change_as_user(self, before: Any, end: str, act: Callable[[], Any]) -> bool:
+    async def _change_as_user(self, before: Any, end: str, operation: Callable[[], Any]) -> bool:
         """Make a user's change and return whether it was committed."""
         if end == "dies":
             self._database.transactions_until_crash = 2  # transactions: read the row, read the words, write
         try:
-            await act()
+            await operation()
         except SimulatedCrash:
             after = await self._extraction_row()
             if after["version"] != before["version"] or after["locks"] != before["locks"]:
@@ -525,16 +525,16 @@ async def make_calls(
         case = await stack.enter_async_context(
             document_with_pages(database, owner_url, await scope_of_user(database, uuid4()), [INVOICE])
         )
-        for with_schema, acts in generated:
+        for with_schema, operations in generated:
             extraction_case = RandomExtractionCase(
                 await case.another_extraction(SCHEMA if with_schema else None), owner, report
             )
             await extraction_case.start_run()
-            for act in acts:
+            for operation in operations:
                 if report.calls >= calls or time.monotonic() > until:
                     return report
                 try:
-                    await extraction_case.perform(act)
+                    await extraction_case.perform(operation)
                 except Exception:  # noqa: BLE001  reported; continue with the next extraction
                     extraction_case.record_exception(traceback.format_exc())
                     break

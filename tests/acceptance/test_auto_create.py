@@ -38,13 +38,13 @@ MADE: list[Any] = [
 TAKEN: list[Any] = [[call("run_extraction")], [text("I have used the schema that is there.")]]
 
 
-def model(*steps: Any, part: Any = EXTRACTED) -> Callable[[Body], Any]:
+def model(*steps: Any, extraction_answer: Any = EXTRACTED) -> Callable[[Body], Any]:
     """Return a model that plays `steps` as the document agent and `part` as the extraction agent."""
     script = steps[0] if len(steps) == 1 and callable(steps[0]) else Script(steps)
 
     async def answer(body: Body) -> Any:
         names = {str(tool.get("name")).rsplit("__", 1)[-1] for tool in objects_in(body, "tools")}
-        return await (script if "create_schema" in names else part)(body)
+        return await (script if "create_schema" in names else extraction_answer)(body)
 
     return answer
 
@@ -88,10 +88,10 @@ async def test_proposals_are_refined_in_a_chat_and_accepted(serve, clone):
     refined = {"type": "object", "properties": {**SCHEMA["properties"], "payment_terms": {"type": "string"}}}
     made, refines = Script(MADE), Script([[call("update_schema", {"schema": refined})], [text("I have added it.")]])
 
-    async def talk(body: Body) -> Any:
+    async def chat_answer(body: Body) -> Any:
         return await (refines if "add payment_terms" in str(body["messages"]) else made)(body)
 
-    async with serve(model(talk)) as server:
+    async with serve(model(chat_answer)) as server:
         before = await upload(server)
         assert before["auto_create"] is None
         document = await wait_for_suggestion(server, before)
@@ -147,9 +147,9 @@ async def test_proposals_are_refined_in_a_chat_and_accepted(serve, clone):
 NULL = Script([[call("extract_fields", {"fields": {"total": None}}), call("complete_extraction")], [text("None.")]])
 
 
-@pytest.mark.parametrize("part", [Script([[text("There is no total.")]]), NULL], ids=["empty", "null"])
-async def test_nothing_is_proposed_without_extracted_fields(serve, clone, part):
-    async with serve(model(*MADE, part=part)) as server:
+@pytest.mark.parametrize("extraction_answer", [Script([[text("There is no total.")]]), NULL], ids=["empty", "null"])
+async def test_nothing_is_proposed_without_extracted_fields(serve, clone, extraction_answer):
+    async with serve(model(*MADE, extraction_answer=extraction_answer)) as server:
         auto_create = (await wait_for_suggestion(server, await upload(server)))["auto_create"]
         assert (auto_create["status"], auto_create["extraction_id"]) == ("failed", None)
         assert auto_create["error"] == "No fields were extracted from the document."
@@ -163,13 +163,13 @@ async def test_unfinished_extraction_is_proposed_unless_one_was_completed(serve)
         steps = [*MADE[:3], *([[call("run_extraction")]] if again else []), MADE[3]]
         scripts, seen = iter((Script(first), Script(again))), {}
 
-        async def part(body: Body, scripts: Any = scripts, seen: Any = seen) -> Any:
+        async def extraction_answer(body: Body, scripts: Any = scripts, seen: Any = seen) -> Any:
             first_message = str(objects_in(body, "messages")[0])
             if first_message not in seen:
                 seen[first_message] = next(scripts)
             return await seen[first_message](body)
 
-        async with serve(model(*steps, part=part)) as server:
+        async with serve(model(*steps, extraction_answer=extraction_answer)) as server:
             auto_create = (await wait_for_suggestion(server, await upload(server, int(expected))))["auto_create"]
             assert auto_create["status"] == "proposed", auto_create
             extraction = await server.get(f"extractions/{auto_create['extraction_id']}")
@@ -216,7 +216,7 @@ async def test_child_runs_share_the_time_limit(serve, clone):
 
     task = replace(AUTO_CREATE, seconds=3)
     with registered(replace(DOCUMENT, tasks={**DOCUMENT.tasks, task.name: task})):
-        async with serve(model(*MADE, part=Script([silent]))) as server:
+        async with serve(model(*MADE, extraction_answer=Script([silent]))) as server:
             auto_create = (await wait_for_suggestion(server, await upload(server)))["auto_create"]
             assert auto_create["status"] == "failed"
             codes = sql(clone.owner_url, "select error_code from runs where parent_run_id is null")

@@ -62,10 +62,10 @@ async def create_extraction(server, clone, revid, fields, text=PAGE, name="a.txt
 
 
 async def wait_for_run_end(server, run_id):
-    async def has():
+    async def has_ended():
         return (await server.get(f"runs/{run_id}"))["status"] in ("completed", "failed", "cancelled")
 
-    await until(has)
+    await until(has_ended)
     return await server.get(f"runs/{run_id}")
 
 

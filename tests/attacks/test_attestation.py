@@ -36,10 +36,10 @@ FORTY = [call("update_field", {"path": f"f{n}", "value": n, "confidence": 1.0}) 
 async def test_cli_offers_exactly_our_tools(case):
     async with cli_conversation(case, Script([[text("Done.")]])) as talk:
         messages = await talk.all()
-        init = next(m.data for m in messages if isinstance(m, SystemMessage) and m.subtype == "init")
-        assert sorted(init["tools"]) == sorted(TOOLS)
-        assert (init["slash_commands"], init["skills"], init["agents"]) == ([], [], [])
-        assert [server["name"] for server in init["mcp_servers"]] == ["fieldmark"]
+        init_message = next(m.data for m in messages if isinstance(m, SystemMessage) and m.subtype == "init")
+        assert sorted(init_message["tools"]) == sorted(TOOLS)
+        assert (init_message["slash_commands"], init_message["skills"], init_message["agents"]) == ([], [], [])
+        assert [server["name"] for server in init_message["mcp_servers"]] == ["fieldmark"]
         (request,) = talk.model.requests
         assert sorted(tool["name"] for tool in request["tools"]) == sorted(TOOLS)
         assert request["tool_choice"]["disable_parallel_tool_use"] is True
@@ -97,7 +97,7 @@ async def test_files_in_the_cli_folder_add_nothing(case):
         assert "banana" not in talk.sent
 
 
-def init(**differing):
+def init_message(**differing):
     said = {
         "tools": TOOLS,
         "mcp_servers": [{"name": "fieldmark"}],
@@ -113,34 +113,37 @@ def init(**differing):
 ANSWER = AssistantMessage([TextBlock("Hello.")], "claude-sonnet-5")
 
 
-async def stream(*messages):
+async def message_stream(*messages):
     for message in messages:
         yield message
 
 
 async def test_attested_cli_may_answer():
-    assert [m async for m in checked_messages(stream(init(), ANSWER), EXTRACTION.toolset)] == [init(), ANSWER]
+    assert [m async for m in checked_messages(message_stream(init_message(), ANSWER), EXTRACTION.toolset)] == [
+        init_message(),
+        ANSWER,
+    ]
 
 
 @pytest.mark.parametrize(
     "messages",
     [
         [ANSWER],
-        [init(tools=TOOLS[1:])],
-        [init(tools=[*TOOLS, "mcp__fieldmark__more"])],
-        [init(agents=["helper"])],
-        [init(skills=["pdf"])],
-        [init(slash_commands=["clear"])],
-        [init(slash_commands=None)],
-        [init(mcp_servers=[])],
-        [init(mcp_servers=[{"name": "fieldmark"}, {"name": "other"}])],
-        [init(plugins=[{"name": "one", "path": "/tmp/plugin"}])],
-        [init(permissionMode=None)],
+        [init_message(tools=TOOLS[1:])],
+        [init_message(tools=[*TOOLS, "mcp__fieldmark__more"])],
+        [init_message(agents=["helper"])],
+        [init_message(skills=["pdf"])],
+        [init_message(slash_commands=["clear"])],
+        [init_message(slash_commands=None)],
+        [init_message(mcp_servers=[])],
+        [init_message(mcp_servers=[{"name": "fieldmark"}, {"name": "other"}])],
+        [init_message(plugins=[{"name": "one", "path": "/tmp/plugin"}])],
+        [init_message(permissionMode=None)],
     ],
 )
 async def test_cli_that_fails_attestation_is_ended(messages):
     with pytest.raises(SandboxViolation):
-        async for _ in checked_messages(stream(*messages), EXTRACTION.toolset):
+        async for _ in checked_messages(message_stream(*messages), EXTRACTION.toolset):
             pass
 
 

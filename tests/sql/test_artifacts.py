@@ -255,11 +255,13 @@ def test_concurrent_creates_with_one_name_store_only_one(pair: Pair) -> None:
             def create(connection: psycopg.Connection, kind: str = kind) -> None:
                 connection.execute(CREATE[kind].encode(), {"org": pair.sample.org, "name": "One"})
 
-            def take(connection: psycopg.Connection, statement: str = statement, values: Any = values) -> None:
+            def create_or_update(
+                connection: psycopg.Connection, statement: str = statement, values: Any = values
+            ) -> None:
                 connection.execute(statement.encode(), values)
 
             with pytest.raises(psycopg.Error) as refused:
-                pair.run_overlapping(create, take)
+                pair.run_overlapping(create, create_or_update)
             assert (refused.value.sqlstate, refused.value.diag.message_detail) == ("PT409", "name_taken")
             pair.observer.execute(f"update {kind}s set deleted_at = now() where name = 'One'".encode())
 

@@ -18,7 +18,7 @@ def runs(roles: Roles, sample: Sample) -> Iterator[OwnerRuns]:
         yield OwnerRuns(connection, sample)
 
 
-def waiting(runs: OwnerRuns, children: int = 2) -> tuple[Any, list[Any]]:
+def create_waiting_parent(runs: OwnerRuns, children: int = 2) -> tuple[Any, list[Any]]:
     """Create a run without a worker that waits for child runs of its call. Return it and its child runs."""
     parent = runs.create()
     runs.record_call(parent)
@@ -33,7 +33,7 @@ def waiting(runs: OwnerRuns, children: int = 2) -> tuple[Any, list[Any]]:
 
 
 def test_run_waits_for_all_child_runs_of_its_call(runs: OwnerRuns) -> None:
-    parent, (first, second) = waiting(runs)
+    parent, (first, second) = create_waiting_parent(runs)
     assert runs.run_columns(parent, "status, waiting_call, consecutive_failures") == ("awaiting_runs", "call", 0)
     assert runs.call_columns(parent, "status, result") == ("waiting", None)
     runs.set_status(first, "completed")
@@ -57,7 +57,7 @@ def test_parent_is_queued_once_when_its_last_child_ends(roles: Roles, sample: Sa
     with roles.as_owner() as connection:
         set_role(connection, "authenticated", {"sub": str(sample.owner), "org_id": str(sample.org)})
         runs = OwnerRuns(connection, sample)
-        parent, (child,) = waiting(runs, 1)
+        parent, (child,) = create_waiting_parent(runs, 1)
         connection.execute("reset role")
         count = "select count(*) from queue.procrastinate_jobs where args ->> 'run_id' = %s"
         before = runs.fetch(count, str(parent))
@@ -158,7 +158,7 @@ def test_only_an_approved_call_of_an_active_run_waits_for_children(runs: OwnerRu
 
 
 def test_cancelling_a_run_cancels_descendants_only(runs: OwnerRuns) -> None:
-    root, (middle, other) = waiting(runs)
+    root, (middle, other) = create_waiting_parent(runs)
     runs.record_call(middle)
     leaf, waiting_run, ended = (runs.create_child(middle) for _ in range(3))
     runs.record_call(waiting_run, "pending")
@@ -195,7 +195,7 @@ def test_child_runs_are_deleted_with_their_parent_and_usage_is_kept(roles: Roles
         def costs(*run_ids: Any) -> list[Any]:
             return [runs.fetch("select private.cost_of_run(%s)", run) for run in run_ids]
 
-        root, (child, other) = waiting(runs)
+        root, (child, other) = create_waiting_parent(runs)
         leaf = runs.create_child(child)
         for run, cost in ((root, 1), (child, 2), (other, 4), (leaf, 8)):
             charge(runs, run, cost)
@@ -268,18 +268,18 @@ def end_child(pair: Pair, run: Any) -> Any:
 
 
 def test_parent_is_woken_once_if_two_children_end_together(pair: Pair) -> None:
-    parent, (first, second) = commit_with_owner_runs(pair, waiting)
+    parent, (first, second) = commit_with_owner_runs(pair, create_waiting_parent)
     pair.run_overlapping(end_child(pair, first), end_child(pair, second))
     assert run_status(pair, parent) == "queued"
 
 
 def test_child_ending_while_its_parent_starts_waiting_is_noticed(pair: Pair) -> None:
-    def work(runs: OwnerRuns) -> tuple[Any, Any]:
+    def create_parent_and_child(runs: OwnerRuns) -> tuple[Any, Any]:
         parent = runs.create()
         runs.record_call(parent)
         return parent, runs.create_child(parent)
 
-    parent, child = commit_with_owner_runs(pair, work)
+    parent, child = commit_with_owner_runs(pair, create_parent_and_child)
 
     def wait(connection: psycopg.Connection) -> None:
         runs = OwnerRuns(connection, pair.sample)
@@ -310,7 +310,7 @@ def test_run_decided_while_its_cli_ends_waits_for_new_children(pair: Pair) -> No
 
 
 def test_cancelling_a_run_while_its_child_ends_does_not_deadlock(pair: Pair) -> None:
-    parent, (child,) = commit_with_owner_runs(pair, lambda runs: waiting(runs, 1))
+    parent, (child,) = commit_with_owner_runs(pair, lambda runs: create_waiting_parent(runs, 1))
     with pair.transaction(pair.first) as connection:
         connection.execute("select from runs where id = %s for no key update", [child])
         cancelled = pair.start_blocked(lambda other: OwnerRuns(other, pair.sample).cancel(parent))

@@ -77,7 +77,7 @@ class OrganisationRuns:
             ).fetchone()
             return row and row[0]
 
-    def end(self, run: UUID, status: str = "completed") -> None:
+    def end_run(self, run: UUID, status: str = "completed") -> None:
         if status == "deleted":
             self.owner.execute("delete from runs where id = %s", [run])
             return
@@ -141,7 +141,7 @@ def test_runs_start_up_to_the_capacity(runs_of_org: OrganisationRuns) -> None:
     working = [run for run in runs if run not in held]
     assert runs_of_org.start_job(working[0]) == "granted"  # it runs already
     while working:
-        runs_of_org.end(working.pop(0))
+        runs_of_org.end_run(working.pop(0))
         for run in runs_of_org.jobs():
             assert run == held.pop(0) and runs_of_org.start_job(run) == "granted"
             working.append(run)
@@ -154,13 +154,13 @@ def test_run_asking_for_capacity_while_another_ends_is_not_lost(runs_of_org: Org
         first, second = runs_of_org.create_many(2)
         assert runs_of_org.start_job(first) == "granted"
         _, result = runs_of_org.run_together(
-            lambda _, run=first: runs_of_org.end(run),
+            lambda _, run=first: runs_of_org.end_run(run),
             lambda worker, run=second: runs_of_org.start_job(run, worker=worker),
         )
         assert (result, runs_of_org.jobs()) in [("granted", []), ("held", [second])]
         if result == "held":
             assert runs_of_org.start_job(second) == "granted"
-        runs_of_org.end(second)
+        runs_of_org.end_run(second)
 
 
 def test_capacity_is_freed_however_a_run_ends(runs_of_org: OrganisationRuns) -> None:
@@ -173,14 +173,14 @@ def test_capacity_is_freed_however_a_run_ends(runs_of_org: OrganisationRuns) -> 
             "held",
             "held",
         ]
-        runs_of_org.end(fourth, "cancelled")  # cancelling a waiting run starts no other
-        runs_of_org.end(first, how)
+        runs_of_org.end_run(fourth, "cancelled")  # cancelling a waiting run starts no other
+        runs_of_org.end_run(first, how)
         assert set(runs_of_org.jobs()) == ({first, second} if how == "queued" else {second}), how
         # The second run was queued and is deleted before it starts.
-        runs_of_org.end(second, "deleted" if how == "deleted" else "cancelled")
+        runs_of_org.end_run(second, "deleted" if how == "deleted" else "cancelled")
         assert runs_of_org.jobs() == [third] and runs_of_org.start_job(third) == "granted"
         for run in (first, third):
-            runs_of_org.end(run, "deleted")
+            runs_of_org.end_run(run, "deleted")
         runs_of_org.jobs()
 
 
@@ -190,7 +190,7 @@ def test_ending_a_run_locks_the_organisation_only_at_the_commit(runs_of_org: Org
     assert runs_of_org.start_job(first) == "granted"
     runs_of_org.workers[0].execute("set lock_timeout = '2s'")
     with runs_of_org.owner.transaction():
-        runs_of_org.end(first)
+        runs_of_org.end_run(first)
         assert runs_of_org.start_job(second) == "held"
     assert runs_of_org.jobs() == [second]
 
@@ -211,16 +211,16 @@ def test_runs_with_one_lock_key_run_in_order(runs_of_org: OrganisationRuns) -> N
     extraction = runs_of_org.create_extraction()
     first, second = runs_of_org.create(extraction), runs_of_org.create(extraction)
     assert (runs_of_org.start_job(second), runs_of_org.start_job(first)) == ("held", "granted")
-    runs_of_org.end(first, "awaiting_approval")
+    runs_of_org.end_run(first, "awaiting_approval")
     assert runs_of_org.jobs() == [second] and runs_of_org.start_job(second) == "granted"
-    runs_of_org.end(first, "queued")
+    runs_of_org.end_run(first, "queued")
     assert runs_of_org.jobs() == [first] and runs_of_org.start_job(first) == "held"
     # Capacity is not reserved for a blocked run.
     other, free = runs_of_org.create_many(2)
     assert (runs_of_org.start_job(other), runs_of_org.start_job(free)) == ("granted", "held")
-    runs_of_org.end(other)
+    runs_of_org.end_run(other)
     assert runs_of_org.jobs() == [free] and runs_of_org.start_job(free) == "granted"
-    runs_of_org.end(second)
+    runs_of_org.end_run(second)
     assert runs_of_org.jobs() == [first] and runs_of_org.start_job(first) == "granted"
 
 
@@ -276,7 +276,7 @@ def test_without_credit_runs_neither_start_nor_continue(runs_of_org: Organisatio
     assert runs_of_org.charge(first, "0.2") is None
     assert runs_of_org.start_job(second) == "held"
     assert runs_of_org.charge(first, "0.1") == "out_of_credit"
-    runs_of_org.end(first, "cancelled")
+    runs_of_org.end_run(first, "cancelled")
     assert runs_of_org.jobs() == [second] and runs_of_org.start_job(second) == "out_of_credit"
 
 
@@ -312,7 +312,7 @@ def test_only_the_service_can_charge_its_organisation(runs_of_org: OrganisationR
 # Sums ----------------------------------------------------------------------------------------------------------------
 
 
-def sums(runs_of_org: OrganisationRuns) -> tuple[Any, ...]:
+def recorded_costs(runs_of_org: OrganisationRuns) -> tuple[Any, ...]:
     row = runs_of_org.owner.execute("select count(*), sum(messages), sum(cost_usd) from usage_by_day").fetchone()
     assert row is not None
     return row
@@ -328,7 +328,7 @@ def test_each_message_is_charged_once(runs_of_org: OrganisationRuns) -> None:
         *[lambda worker: runs_of_org.charge(run, "0.1", worker=worker, message="m") for _ in range(4)]
     )
     assert runs_of_org.owner.execute("select count(*), sum(cost_usd) from usage").fetchone() == (4, Decimal("0.4"))
-    assert sums(runs_of_org)[1:] == (4, Decimal("0.4"))
+    assert recorded_costs(runs_of_org)[1:] == (4, Decimal("0.4"))
 
 
 def test_daily_usage_counts_concurrent_messages(runs_of_org: OrganisationRuns) -> None:
@@ -341,7 +341,7 @@ def test_daily_usage_counts_concurrent_messages(runs_of_org: OrganisationRuns) -
             assert runs_of_org.charge(run, "0.01", worker=worker) is None
 
     runs_of_org.run_together(*[lambda worker, run=run: use_worker(run, worker) for run in runs])
-    rows, *rest = sums(runs_of_org)
+    rows, *rest = recorded_costs(runs_of_org)
     assert rest == [100, 1] and rows > 1  # connections have a row each, and do not wait for each other
     # No lock of the organisation is held while the disk writes.
     runs_of_org.workers[0].execute("set lock_timeout = '2s'")

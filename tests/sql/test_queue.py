@@ -30,13 +30,13 @@ def fetch(owner: psycopg.Connection, query: str, *parameters: Any) -> Any:
     return row and row[0]
 
 
-def add_documents(owner: psycopg.Connection, org: UUID, many: int) -> None:
+def add_documents(owner: psycopg.Connection, org: UUID, count: int) -> None:
     """Insert documents that wait to be read, in one statement as a front end may."""
     owner.execute(
         """insert into documents (id, org_id, filename, storage_path)
            select id, %(org)s, 'a.txt', concat_ws('/', %(org)s, id, 'a.txt')
            from (select gen_random_uuid() as id from generate_series(1, %(many)s)) as new""",
-        {"org": org, "many": many},
+        {"org": org, "many": count},
     )
 
 
@@ -168,27 +168,27 @@ def insert_run(connection: psycopg.Connection, org: UUID, document: UUID, extrac
 
 
 def test_waiting_documents_and_runs_are_limited_per_organisation(roles: Roles, sample: Sample) -> None:
-    def refused(act: Any) -> tuple[str | None, str | None]:
+    def error_of(act: Any) -> tuple[str | None, str | None]:
         with pytest.raises(psycopg.DatabaseError) as error, owner.transaction():
             act()
         return error.value.sqlstate, error.value.diag.message_detail
 
-    def run() -> None:
+    def insert_own_run() -> None:
         insert_run(owner, sample.org, sample.document, sample.extraction)
 
     with roles.as_owner() as owner:
-        assert refused(lambda: add_documents(owner, sample.org, 2001))[0] == "PT429"  # the default limit
+        assert error_of(lambda: add_documents(owner, sample.org, 2001))[0] == "PT429"  # the default limit
         # Only waiting documents and runs count.
         owner.execute("update documents set status = 'ready', media_type = 'a', page_count = 1")
         owner.execute("update runs set status = 'completed'")
         limit = "update queue_limits set max_waiting_documents = 4, max_waiting_runs = 1 where org_id = %s"
         owner.execute(limit, [sample.org])
         add_documents(owner, sample.org, 4)
-        run()
-        assert refused(lambda: add_documents(owner, sample.org, 1))[0] == refused(run)[0] == "PT429"
+        insert_own_run()
+        assert error_of(lambda: add_documents(owner, sample.org, 1))[0] == error_of(insert_own_run)[0] == "PT429"
         # Organisations without a limit use the defaults that `migrate` sets.
         owner.execute("update private.queue_defaults set (runs, documents) = row(0, 8)")
         owner.execute("update queue_limits set max_waiting_runs = null where org_id = %s", [sample.org])
-        assert refused(lambda: add_documents(owner, sample.other_org, 9))[0] == "PT429"
+        assert error_of(lambda: add_documents(owner, sample.other_org, 9))[0] == "PT429"
         add_documents(owner, sample.other_org, 8)
-        assert refused(run) == ("PT409", "queue_closed")
+        assert error_of(insert_own_run) == ("PT409", "queue_closed")

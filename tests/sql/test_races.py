@@ -136,23 +136,23 @@ def test_starting_a_run_does_not_wait_for_a_field_being_written(pair: Pair) -> N
 # Members -------------------------------------------------------------------------------------------------------------
 
 
-def acting_as(who: UUID, act: Act, org: UUID | None = None) -> Act:
-    def as_them(connection: psycopg.Connection) -> Any:
+def as_another_user(who: UUID, act: Act, org: UUID | None = None) -> Act:
+    def act_as_user(connection: psycopg.Connection) -> Any:
         set_role(connection, "authenticated", {"sub": str(who)} | ({"org_id": str(org)} if org else {}))
         return act(connection)
 
-    return as_them
+    return act_as_user
 
 
 def remove_member(pair: Pair, who: UUID, by: UUID) -> Act:
     """Remove a member from an organisation with two owners."""
     org = pair.sample.second_org
-    return acting_as(by, statement_of("select remove_member(%s, %s)", org, who), org)
+    return as_another_user(by, statement_of("select remove_member(%s, %s)", org, who), org)
 
 
 def test_concurrent_first_requests_create_one_organisation(pair: Pair) -> None:
     user = uuid4()
-    enter = acting_as(user, statement_of("select private.enter()"))
+    enter = as_another_user(user, statement_of("select private.enter()"))
     (organisation,) = pair.run_overlapping(enter, enter)
     made = "select o.id, m.org_id, m.role from organisations o join memberships m on m.user_id = o.personal_of "
     rows = pair.observer.execute(made + "where o.personal_of = %s", [user]).fetchall()
@@ -166,7 +166,7 @@ def test_last_two_owners_cannot_both_leave(pair: Pair, how: str) -> None:
     leaves = (
         remove_member(pair, other, other)
         if how == "leaves"
-        else acting_as(other, statement_of(change, org, other), org)
+        else as_another_user(other, statement_of(change, org, other), org)
     )
     assert second_error(pair, remove_member(pair, owner, owner), leaves) == ("PT409", "last_owner")
     left = pair.observer.execute("select user_id, role from memberships where org_id = %s", [org]).fetchall()
@@ -176,7 +176,7 @@ def test_last_two_owners_cannot_both_leave(pair: Pair, how: str) -> None:
 def test_invitation_is_accepted_by_one_of_two_users(pair: Pair) -> None:
     accept = statement_of("select accept_invitation('invitation')")
     newcomer, stranger = pair.sample.newcomer, pair.sample.stranger
-    used = second_error(pair, acting_as(newcomer, accept), acting_as(stranger, accept))
+    used = second_error(pair, as_another_user(newcomer, accept), as_another_user(stranger, accept))
     assert used == ("PT409", "invitation_used")
     joined = "select user_id from memberships where org_id = %s and user_id in (%s, %s)"
     rows = pair.observer.execute(joined, [pair.sample.org, newcomer, stranger]).fetchall()
@@ -190,17 +190,17 @@ def test_member_being_removed_cannot_create_invitation_or_key(pair: Pair) -> Non
            values (%s, %s, 'owner', sha256('kept'), now() + interval '1 day')""",
         [org, creator],
     )
-    joins = acting_as(pair.sample.newcomer, statement_of("select accept_invitation('kept')"))
+    joins = as_another_user(pair.sample.newcomer, statement_of("select accept_invitation('kept')"))
     assert second_error(pair, remove_member(pair, creator, owner), joins) == ("PT410", "invitation_revoked")
     rejoins = "insert into memberships (org_id, user_id, role) values (%s, %s, 'owner')"
     pair.observer.execute(rejoins, [org, creator])
-    creates = acting_as(creator, statement_of("select create_api_key(%s, 'kept', '{documents:read}')", org), org)
+    creates = as_another_user(creator, statement_of("select create_api_key(%s, 'kept', '{documents:read}')", org), org)
     assert second_error(pair, remove_member(pair, creator, owner), creates)[0] == "PT404"
     assert pair.observer.execute("select from api_keys where name = 'kept'").fetchall() == []
 
 
 def test_deleted_organisation_cannot_be_joined_concurrently(pair: Pair) -> None:
-    joins = acting_as(pair.sample.newcomer, statement_of("select accept_invitation('invitation')"))
+    joins = as_another_user(pair.sample.newcomer, statement_of("select accept_invitation('invitation')"))
     deletes = statement_of("select delete_organisation(%s)", pair.sample.org)
     assert second_error(pair, deletes, joins) == ("PT410", "invitation_revoked")
 
