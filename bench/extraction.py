@@ -1,4 +1,4 @@
-"""Measures cost and duration of extractions, with a simulated model at the speed of a real one (bench/stand_in.py).
+"""Measures cost and duration of extractions, with a simulated model as fast as a real one (bench/simulated_model.py).
 
     pip install '.[bench]' && python bench/extraction.py [tokens | pace | soak | latency | compare]
 
@@ -30,7 +30,7 @@ import psutil
 import psycopg
 
 from processes import ProcessTreeUsage, Service, child, postmaster, read_line, restore_signals, service
-from stand_in import (
+from simulated_model import (
     FIELDS,
     INVOICE,
     SCHEMA,

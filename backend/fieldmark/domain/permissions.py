@@ -10,7 +10,7 @@ _RANKS = (MembershipRole.VIEWER, MembershipRole.MEMBER, MembershipRole.OWNER)
 
 
 class Permission(StrEnum):
-    """Scopes of an API key, as checked by `create_api_key` in SQL (tests/sql/test_refusals.py).
+    """Scopes of an API key, as checked by `create_api_key` in SQL (tests/sql/test_rejected_values.py).
 
     `members` includes the organisation's name, settings and members; `members:write` also its invitations and the
     history of its settings. `schemas` includes prompts and tags.

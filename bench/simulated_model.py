@@ -183,7 +183,7 @@ async def extract_all(
             return await extract_and_time(http, document)
 
     model.requests("real")
-    runs = await asyncio.gather(*map(one, documents.values()))
+    runs = await asyncio.gather(*map(extract_one, documents.values()))
     requests = {one["number"]: one for one in model.requests("none")}
     return [{**run, **requests[number]} for number, run in zip(documents, runs, strict=True)]
 

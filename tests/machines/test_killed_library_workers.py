@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from test_killed_workers import count_rows, kill_worker
+from test_killed_document_workers import count_rows, kill_worker
 
 from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit
 from extraction_case import until
