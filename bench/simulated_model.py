@@ -73,10 +73,10 @@ SCHEMA = schema_of(FIELDS)
 
 def invoices(count: int) -> dict[str, bytes]:
     """Return this many PDFs by number."""
-    from page_site import pdf  # not imported in measured processes
+    from page_site import make_pdf  # not imported in measured processes
 
     numbers = [f"INV-{uuid4().hex[:8]}" for _ in range(count)]
-    return {number: pdf([INVOICE.format(number=number).splitlines()]) for number in numbers}
+    return {number: make_pdf([INVOICE.format(number=number).splitlines()]) for number in numbers}
 
 
 async def upload_invoices(http: httpx.AsyncClient, count: int) -> dict[str, str]:
