@@ -380,7 +380,6 @@ async def plain_request(client: httpx.AsyncClient, base_url: str) -> None:
 
 
 async def measure_concurrent(count: int, request: Callable[[], Awaitable[object]]) -> float:
-    """Make this many concurrent requests and return the seconds until all have ended."""
     start = time.monotonic()
     await asyncio.gather(*(request() for _ in range(count)))
     return time.monotonic() - start

@@ -54,7 +54,6 @@ def add_documents(owner: psycopg.Connection[Any], org: UUID, count: int) -> floa
 
 
 def measure_claims(owner_url: str, backlog: int) -> None:
-    """Measure each step of a job behind few and behind many jobs."""
     with psycopg.connect(owner_url, autocommit=True) as owner:
         owner.execute("set search_path = public, queue; set synchronous_commit = off")
         loud, quiet = uuid4(), uuid4()
@@ -90,8 +89,6 @@ def measure_claims(owner_url: str, backlog: int) -> None:
 
 
 class ServiceUnderLoad:
-    """A running service and its users."""
-
     def __init__(
         self, home: Path, address: str, owner: psycopg.Connection[Any], service_process: subprocess.Popen[str]
     ) -> None:
@@ -233,7 +230,6 @@ async def seconds_of_get(http: httpx.AsyncClient, document: UUID) -> float:
 
 
 async def serve(home: str, url: str) -> None:
-    """Run the service in this process and print its address."""
     import uvicorn
 
     from fieldmark.api.app import create_app

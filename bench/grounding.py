@@ -51,8 +51,6 @@ class Receipt:
 
 @dataclass
 class Score:
-    """Counts and time of one method."""
-
     values: int = 0
     located: int = 0
     right: int = 0

@@ -182,7 +182,6 @@ def fill(server: EmbeddedServer, administration: psycopg.Connection, name: str, 
 
 @contextmanager
 def changed_settings(administration: psycopg.Connection, **settings: str) -> Generator[None]:
-    """Change settings of the whole server until the block ends."""
     for setting, value in settings.items():
         administration.execute(f"alter system set {setting} = '{value}'".encode())
     administration.execute("select pg_reload_conf()")

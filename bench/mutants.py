@@ -136,7 +136,6 @@ _REFUSAL = re.compile(
 
 
 def sql_mutants(server: EmbeddedServer) -> list[Mutant]:
-    """Return all SQL mutants, each as one or a few statements."""
     with psycopg.connect(_with_database(server.owner_url, MIGRATED), autocommit=True) as conn:
         conn.execute("set search_path = pg_catalog")
         found = [
@@ -257,7 +256,6 @@ _SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 
 def python_mutants() -> list[Mutant]:
-    """Return all Python mutants."""
     files = [path for folder in DRAWN_FROM for path in sorted((ROOT / "backend/fieldmark" / folder).rglob("*.py"))]
     return [mutant for path in files for mutant in _mutants_of_file(path)]
 
@@ -293,7 +291,6 @@ def _mutants_of_file(path: Path) -> Iterator[Mutant]:
 
 
 def _statement_of(tree: ast.Module, node: ast.AST) -> int:
-    """Return the line of the statement that contains a node."""
     around = (
         one.lineno
         for one in ast.walk(tree)
@@ -548,7 +545,6 @@ def select_mutants(options: argparse.Namespace, server: EmbeddedServer, covered:
 
 
 def expected_survivors() -> dict[str, str]:
-    """Return the reasons of expected survivors by mutant name."""
     return {one["mutant"]: one["why"] for one in tomllib.loads(SURVIVORS_FILE.read_text("utf-8")).get("known", [])}
 
 

@@ -85,7 +85,6 @@ async def read_with_fieldmark(path: Path) -> tuple[float, float, float]:
 
 
 def make_scan(photograph: Path, folder: Path) -> Path:
-    """Return a PDF of PAGES scanned pages."""
     path = folder / "scan.pdf"
     with Image.open(photograph) as image:
         page = image.convert("RGB")

@@ -69,7 +69,6 @@ def box_of(line: int, start: int, end: int) -> list[float]:
 
 
 def evidence_of(page: int, box: Sequence[float], quote: str) -> dict[str, Any]:
-    """Return evidence of a value at this location."""
     known = {"match": "exact", "page": page, "boxes": [list(box)], "quote": quote, "location_count": 1, "claim": None}
     return {"state": "found", **known}
 
@@ -88,7 +87,6 @@ class Site:
         return f"{self.address}{address}#token={LocalTokens(self.home).sign(LOCAL_USER)}"
 
     async def upload(self, name: str, content: bytes) -> str:
-        """Upload a file, wait until it is read, and return the document's id."""
         return await upload(self.http, name, content)
 
     def extraction(
@@ -134,7 +132,6 @@ async def run_site(seconds: float, *, offline: bool = False) -> AsyncIterator[Si
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Any]:
-    """Start the installed Chromium with Playwright."""
     from playwright.async_api import async_playwright
 
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -62,8 +62,6 @@ def read_line(process: subprocess.Popen[str]) -> str:
 
 @dataclass(frozen=True)
 class Service:
-    """Fieldmark on loopback with its own Postgres."""
-
     home: Path
     address: str
     database: EmbeddedServer
@@ -118,7 +116,6 @@ def wait_for(address: str) -> None:
 
 
 async def upload(http: httpx.AsyncClient, name: str, content: bytes) -> str:
-    """Upload a document, wait until it is read, and return its id."""
     answer = await http.post("/api/documents", files={"file": (name, content)})
     document: dict[str, Any] = answer.raise_for_status().json()
     while document["status"] == "reading":
@@ -165,7 +162,7 @@ def restore_signals() -> None:
 
 @contextmanager
 def time_limit(seconds: float, folder: Path, report: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """If the block exceeds the time limit: kill all child processes, call `say`, and exit with 1. Runs in a thread, so
+    """If the block exceeds the time limit: kill all child processes, call `report`, and exit with 1. Runs in a thread, so
     that a blocked main thread does not matter."""
     time_is_up = threading.Event()
 

@@ -72,7 +72,6 @@ SCHEMA = schema_of(FIELDS)
 
 
 def invoices(count: int) -> dict[str, bytes]:
-    """Return this many PDFs by number."""
     from page_site import make_pdf  # not imported in measured processes
 
     numbers = [f"INV-{uuid4().hex[:8]}" for _ in range(count)]

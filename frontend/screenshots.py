@@ -27,7 +27,6 @@ DEADLINE_SECONDS = 600
 
 
 async def extract_sample(at: Site, name: str) -> str:
-    """Upload a sample, extract it, and return the document's id."""
     document = await at.upload(name, (SAMPLES / name).read_bytes())
     answer = await at.http.post("/api/agent/extract", json={"document_id": document})
     answer.raise_for_status()
@@ -35,7 +34,6 @@ async def extract_sample(at: Site, name: str) -> str:
 
 
 async def open_page(at: Site, browser: Any, address: str, colours: str) -> Any:
-    """Open an address in a new window, signed in."""
     context = await browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme=colours)
     page = await context.new_page()
     await page.goto(at.link(address))
@@ -44,7 +42,6 @@ async def open_page(at: Site, browser: Any, address: str, colours: str) -> Any:
 
 
 async def save_screenshot(page: Any, folder: Path, name: str) -> None:
-    """Save a screenshot once the page is idle."""
     await page.wait_for_load_state("networkidle")
     await page.wait_for_timeout(1_000)  # animations have ended
     shot = Image.open(io.BytesIO(await page.screenshot()))

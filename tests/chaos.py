@@ -144,8 +144,6 @@ def _texts(body: Body) -> Iterator[str]:
 
 @dataclass
 class Counts:
-    """Counts of kills, retries and faults."""
-
     kills: collections.Counter[str] = field(default_factory=collections.Counter)
     stops: collections.Counter[str] = field(default_factory=collections.Counter)
     disconnections: int = 0
@@ -288,7 +286,6 @@ class Processes:
         return []
 
     def kill_all(self) -> None:
-        """Kill all processes started here."""
         for process in self._live.values():
             if process.poll() is None:
                 process.kill()
@@ -306,7 +303,6 @@ def _commands() -> Iterator[tuple[psutil.Process, str]]:
 
 
 def _command_of(process: psutil.Process) -> str:
-    """Return the start of the command line; empty if the process has ended."""
     try:
         return " ".join(process.cmdline())[:300]
     except psutil.Error:
@@ -375,8 +371,6 @@ class PermanentError(Exception):
 
 
 class Clients:
-    """Clients that start runs, follow them, decide approvals, and retry after disconnections."""
-
     def __init__(self, base_url: str, token: str, seed: int, counts: Counts) -> None:
         self._http = httpx.AsyncClient(
             base_url=base_url, headers={"Authorization": f"Bearer {token}"}, timeout=httpx.Timeout(20, connect=5)

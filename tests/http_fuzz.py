@@ -252,8 +252,6 @@ class FuzzedService:
 
 
 class Fuzzer:
-    """Sends generated requests and checks the responses."""
-
     def __init__(self, service: FuzzedService, seed: int) -> None:
         self._service = service
         self._random = random.Random(seed)
@@ -375,7 +373,6 @@ class Fuzzer:
 
 @asynccontextmanager
 async def serve(settings: Settings) -> AsyncIterator[FuzzedService]:
-    """Serve the application on a free port."""
     app = create_app(settings, with_worker=False)
     with listen("127.0.0.1", 0) as listener:
         async with app.router.lifespan_context(app):
@@ -393,7 +390,7 @@ async def serve(settings: Settings) -> AsyncIterator[FuzzedService]:
 
 
 def fuzz(settings: Settings, *, count: int, seed: int = 0, deadline: float = 3600) -> Report:
-    """Send `wanted` requests, evenly distributed over the operations, and return the faults found."""
+    """Send `count` requests, evenly distributed over the operations, and return the faults found."""
 
     async def run() -> Report:
         async with serve(settings) as service:
@@ -474,7 +471,6 @@ def _reason(case: Any) -> str:
 
 
 def _invalid_parts(case: Any) -> tuple[str, ...]:
-    """Return the invalid parts of a request."""
     if case.meta is None:
         return ()
     return tuple(where.container_name for where, counts in case.meta.components.items() if counts.mode.is_negative)

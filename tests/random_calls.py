@@ -194,7 +194,6 @@ class RandomExtractionCase:
         await self._make_call(context, before, call, end)
 
     def _is_approved(self, name: str, arguments: dict[str, Any]) -> bool:
-        """Return whether the permission hook approves the call."""
         with contextlib.suppress(Exception):
             return EXTRACTION.toolset.check(name, arguments) is not None
         self._report.done["not approved"] += 1
@@ -490,7 +489,6 @@ def _container_names(fields: Any, above: tuple[Any, ...] = ()) -> set[str]:
 
 
 def _json_text(value: Any) -> str:
-    """Return canonical JSON. As in jsonb, 1.0 equals 1."""
     return json.dumps(_with_plain_numbers(value), sort_keys=True)
 
 
@@ -542,7 +540,6 @@ async def make_calls(
 
 
 def _generate_plans(seed: int, number: int) -> Any:
-    """Yield generated plans, a hundred at a time."""
     plans: list[Any] = []
     for part in range(-(-number // 100)):
 

@@ -24,7 +24,6 @@ def proposal_script(*calls) -> Script:
 
 
 async def extract_until_approval(server, **options) -> dict:
-    """Return the result of an extraction that waits for approval."""
     return await server.extract(await server.upload_text(), approval="ask", **options)
 
 

@@ -39,7 +39,7 @@ TAKEN: list[Any] = [[call("run_extraction")], [text("I have used the schema that
 
 
 def model(*steps: Any, extraction_answer: Any = EXTRACTED) -> Callable[[Body], Any]:
-    """Return a model that plays `steps` as the document agent and `part` as the extraction agent."""
+    """Return a model that plays `steps` as the document agent and `extraction_answer` as the extraction agent."""
     script = steps[0] if len(steps) == 1 and callable(steps[0]) else Script(steps)
 
     async def answer(body: Body) -> Any:
@@ -74,7 +74,6 @@ async def decide(server: Any, document: dict[str, Any], decision: str, **more: A
 
 
 def created_rows(clone: Any) -> dict[str, int]:
-    """Count the rows of each kind that a run creates."""
     tables = ("schemas", "prompts", "extractions", "tags")
     rows = {table: sql(clone.owner_url, f"select count(*) as n from {table}")[0]["n"] for table in tables}
     return {table: n for table, n in rows.items() if n}

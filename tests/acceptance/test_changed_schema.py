@@ -33,7 +33,6 @@ def complete_call():
 
 @asynccontextmanager
 async def service_with_schema(serve, answer, schema=OLD, **settings):
-    """Run a service with a schema, and yield its current version."""
     async with serve(answer, **settings) as server:
         async with server.runtime.database.as_user(server.scope) as conn:
             row = await schemas.create(conn, server.scope.org_id, "Invoices", schema)
@@ -46,7 +45,6 @@ async def create_version(server, schema_id, schema=NEW):
 
 
 async def create_extraction(server, clone, revid, fields, text=PAGE, name="a.txt") -> tuple[UUID, UUID]:
-    """Create a document and an extraction with a schema version."""
     document_id = await server.upload_text(text, name)
     (row,) = sql(
         clone.owner_url,

@@ -38,7 +38,6 @@ async def new_extraction(server, clone) -> dict[str, str]:
 
 
 def set_fields(clone, result: dict, fields: dict) -> None:
-    """Set the fields as the database owner."""
     extraction_id = result["extraction"]["id"]
     sql(clone.owner_url, "select public.save_extraction_fields(%s, %s)", extraction_id, json.dumps(fields))
 

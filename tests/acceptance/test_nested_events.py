@@ -26,7 +26,6 @@ async def start_chat(server, **more: Any) -> dict[str, Any]:
 
 
 async def read(http: httpx.AsyncClient, run_id: str, after: int = 0) -> list[tuple[int | None, dict[str, Any]]]:
-    """Read a stream to its end and return (number, event) of each event."""
     headers = {"last-event-id": str(after)} if after else {}
     answer = await http.get(f"/api/runs/{run_id}/events", headers=headers)
     assert answer.status_code == 200

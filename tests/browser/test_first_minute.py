@@ -21,7 +21,6 @@ INVOICE = SAMPLES / "i2d_AzureInterior.pdf"
 
 
 async def upload(window: Window, path: Path = INVOICE) -> None:
-    """Upload a file and open its document."""
     await window.page.set_input_files("input[type=file]", path)
     await window.page.get_by_role("link", name=path.name).click()
     await window.page.get_by_role("region", name="Document").wait_for()
@@ -40,7 +39,6 @@ async def extract_all(window: Window) -> dict[str, Any]:
 
 
 async def field_order(page: Any) -> list[str]:
-    """Return the paths of the shown fields from top to bottom."""
     rows = await page.get_by_role("treeitem").evaluate_all(
         "rows => rows.map((one) => [one.getBoundingClientRect().y, one.dataset.path])"
     )

@@ -19,7 +19,6 @@ FIELDS = {"number": "17", "total": 12.5}
 
 
 async def open_tab(window: Window, address: str) -> Window:
-    """Open another tab of the same browser."""
     other = Window(window.server, await window.page.context.new_page())
     other.faults = window.faults
     await other.page.goto(f"{window.server.base_url}{address}")

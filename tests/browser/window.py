@@ -71,7 +71,6 @@ class Window:
         return f"{self.server.base_url}{address}#token={token}"
 
     async def open(self, address: str = "/", user_id: UUID | None = None) -> None:
-        """Open an address, signed in."""
         await self.page.goto(self.link(address, user_id))
         areas, sign_in = (
             self.page.get_by_role("navigation", name=label("areas.main")),
@@ -92,7 +91,6 @@ def find_chromium() -> str:
 
 @asynccontextmanager
 async def launch(executable: str) -> AsyncIterator[Any]:
-    """Yield a browser started by Playwright."""
     async with playwright.async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=executable, args=_FLAGS)
         try:

@@ -45,8 +45,6 @@ _COMMAND = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); from fi
 
 @dataclass(frozen=True)
 class CompletedCommand:
-    """Exit code and output of a command that has ended."""
-
     code: int | None
     out: str
     err: str
@@ -115,11 +113,9 @@ class Commands:
         return {name: value for name, value in given.items() if value}
 
     def with_settings(self, **settings: str) -> Commands:
-        """Return commands with additional settings."""
         return replace(self, settings=self.settings | settings)
 
     def as_user(self, user_id: UUID) -> Commands:
-        """Return commands of another user of the service."""
         assert self.server is not None
         return self.with_settings(FIELDMARK_KEY=LocalTokens(self.server.runtime.settings.home).sign(user_id))
 
@@ -146,7 +142,6 @@ class Commands:
         return await zygote.start(*arguments, **given)
 
     async def run(self, *arguments: str, stdin: str | None = None, is_fresh: bool = False) -> CompletedCommand:
-        """Run a command to its end with `stdin` as its input."""
         source = asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE
         return await wait_ended(await self.start(*arguments, is_fresh=is_fresh, stdin=source), stdin)
 
@@ -198,7 +193,6 @@ class Commands:
             await process.wait()
 
     def sql(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
-        """Return rows, queried as the database owner."""
         return sql(self.owner_url, query, *parameters)
 
     def only_run(self) -> dict[str, Any]:
@@ -222,7 +216,6 @@ class Commands:
 
 
 async def wait_ended(process: asyncio.subprocess.Process, stdin: str | None = None) -> CompletedCommand:
-    """Wait until a command ends."""
     try:
         async with asyncio.timeout(PATIENCE):
             out, err = await process.communicate(None if stdin is None else stdin.encode())
@@ -251,7 +244,6 @@ async def _collect(process: asyncio.subprocess.Process, lines: list[str]) -> Non
 
 
 def process_tree(process: asyncio.subprocess.Process) -> list[psutil.Process]:
-    """Return a process and its running descendants."""
     return [psutil.Process(process.pid), *children(process.pid)]
 
 

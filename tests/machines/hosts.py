@@ -65,7 +65,6 @@ class Process:
         return await until(group_in_log, PATIENCE, lambda: self.log_text)
 
     def cli_processes(self) -> list[psutil.Process]:
-        """Return the running CLIs that this process started."""
         return cli_processes(self.popen.pid)
 
     async def wait_ended(self) -> int:
@@ -74,7 +73,6 @@ class Process:
         return self.popen.returncode
 
     async def stop(self) -> None:
-        """Send SIGTERM and wait for the process to end."""
         if self.popen.poll() is None:
             self.popen.terminate()
         await self.wait_ended()
@@ -131,7 +129,6 @@ class Hosts:
         return process
 
     def sql(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
-        """Return rows, queried as the database owner."""
         return sql(self.clone.owner_url, query, *parameters)
 
     def run(self, run_id: str) -> dict[str, Any]:

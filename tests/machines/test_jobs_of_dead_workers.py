@@ -24,7 +24,6 @@ pytestmark = pytest.mark.anyio
 
 @asynccontextmanager
 async def queue_with_run(case: Any, clone: Clone) -> AsyncIterator[App]:
-    """Open a queue with one waiting run."""
     await case.queue_run()
     async with open_queue(case.database, clone.app_url, {RUNS: 4}) as queue:
         yield queue

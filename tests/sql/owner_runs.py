@@ -23,7 +23,6 @@ class OwnerRuns:
         self.connection, self.sample = connection, sample
 
     def create(self, status: str = "running", **columns: Any) -> UUID:
-        """Insert a run and set its status."""
         values = {"org_id": self.sample.org, "agent": "talker", "task": "think", **columns}
         placeholders = ", ".join(["%s"] * len(values))
         run = self.fetch(

@@ -41,7 +41,6 @@ def add_documents(owner: psycopg.Connection, org: UUID, count: int) -> None:
 
 
 def claim(owner: psycopg.Connection, worker_id: int, queue: str = "documents", slots: int = 1000) -> UUID | None:
-    """Return the organisation of the job that a worker claims."""
     lock = fetch(owner, "select lock from private.claim_job(%s, %s, %s)", queue, worker_id, slots)
     return lock and UUID(lock[:36])
 

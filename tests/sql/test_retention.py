@@ -71,7 +71,6 @@ def test_records_of_old_ended_runs_are_deleted(roles: Roles, sample: Sample) -> 
 
 @pytest.fixture
 def two_owners(clone: Any) -> Iterator[tuple[psycopg.Connection, psycopg.Connection, Sample]]:
-    """Two connections of the owner, which see each other's commits."""
     with (
         psycopg.connect(clone.owner_url, autocommit=True, options="-csearch_path=public") as one,
         psycopg.connect(clone.owner_url, autocommit=True, options="-csearch_path=public") as other,
@@ -97,7 +96,6 @@ def test_one_worker_deletes_at_a_time_and_an_interrupted_batch_is_repeated(
 
 
 def count_rows(owner: psycopg.Connection, org: UUID) -> dict[str, int]:
-    """Count the rows of an organisation in each table."""
     tables = owner.execute(
         "select c.relname, a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid and not a.attisdropped "
         "and (a.attname = 'org_id' or c.relname = 'organisations' and a.attname = 'id') "

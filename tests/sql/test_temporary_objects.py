@@ -40,7 +40,6 @@ def attacker(clone: Any) -> Iterator[tuple[psycopg.Connection, psycopg.Connectio
 
 
 def allow_temporary_objects(owner: psycopg.Connection) -> None:
-    """Remove the second guard."""
     owner.execute(f"grant temporary on database {owner.info.dbname} to public")
 
 
