@@ -162,8 +162,7 @@ def restore_signals() -> None:
 
 @contextmanager
 def time_limit(seconds: float, folder: Path, report: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """If the block exceeds the time limit: kill all child processes, call `report`, and exit with 1. Runs in a thread, so
-    that a blocked main thread does not matter."""
+    """Kill all child processes, call `report`, and exit with 1 if the block exceeds the time limit. Runs in a thread."""
     time_is_up = threading.Event()
 
     def watch() -> None:
