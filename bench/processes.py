@@ -162,7 +162,7 @@ def restore_signals() -> None:
 
 @contextmanager
 def time_limit(seconds: float, folder: Path, report: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Kill all child processes, call `report`, and exit with 1 if the block exceeds the time limit. Runs in a thread."""
+    """Kill all child processes, call `report`, and exit with 1 if the block exceeds the limit. Runs in a thread."""
     time_is_up = threading.Event()
 
     def watch() -> None:
