@@ -4,7 +4,7 @@ import numpy
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from fieldmark.documents.reading.cents import with_cents
+from fieldmark.documents.reading.cents import restore_decimal_points
 from fieldmark.documents.reading.pages import PlacedWord
 
 DIGIT_WIDTH, FIRST_ROW_TOP, ROW_HEIGHT = 12, 100, 40  # pixels
@@ -25,7 +25,7 @@ def read(amounts: list[str], line: tuple[float, int, int] | None, right: int = 3
         x = int(right - line[0] * DIGIT_WIDTH)
         for y in range(line[1], line[2], 2):
             draw.point((x, y), fill=60)
-    return [word.text for word in with_cents(words, numpy.asarray(image).astype(float))]
+    return [word.text for word in restore_decimal_points(words, numpy.asarray(image).astype(float))]
 
 
 AMOUNTS = ["185467", "50589", "4002", "379210"]

@@ -19,9 +19,9 @@ MAX_PAGE_WARNINGS = 10
 MAX_SENTENCE = 500
 
 
-def _require(condition: bool, what: str) -> None:
+def _require(condition: bool, problem: str) -> None:
     if not condition:
-        raise ValueError(what)
+        raise ValueError(problem)
 
 
 def _check_clean(text: str) -> str:

@@ -74,11 +74,11 @@ def picture_files(archive: zipfile.ZipFile, part: str) -> Callable[[str | None],
     """Return a function that returns the picture file for an id in a part of an Office file."""
     relations = _relations(archive, part)
 
-    def found(identifier: str | None) -> PictureFile:
+    def find_picture(identifier: str | None) -> PictureFile:
         target, _, is_inside = relations.get(identifier or "", ("", "", False))
         return target, partial(archive.read, target) if is_inside else None
 
-    return found
+    return find_picture
 
 
 def _relations(archive: zipfile.ZipFile, part: str) -> dict[str, tuple[str, str, bool]]:

@@ -19,11 +19,9 @@ _MAX_GAP: Final = 3.0  # heights of a line between two amounts
 _MAX_CONFIDENCE: Final = 0.9  # of an amount with a restored decimal point
 
 
-def with_cents(words: Sequence[PlacedWord], grey: Any) -> list[PlacedWord]:
-    """Return the words, with a decimal point in amounts that a line crosses before their last two digits.
-
-    `grey` is the image as an array of grey levels; the word boxes are in its pixels.
-    """
+def restore_decimal_points(words: Sequence[PlacedWord], grey: Any) -> list[PlacedWord]:
+    """Return the words with a decimal point in amounts that a vertical line crosses before their last two digits.
+    `grey` is the image as an array of grey levels; the word boxes are in its pixels."""
     found = list(words)
     amounts = [index for index, word in enumerate(words) if len(word.text) > 2 and word.text.isdecimal()]
     while amounts:

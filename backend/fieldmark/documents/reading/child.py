@@ -36,7 +36,7 @@ from fieldmark.documents.reading.pagination import Pages, paginate
 from fieldmark.documents.reading.pdf import Pdf
 from fieldmark.documents.reading.pictures import is_text_line
 from fieldmark.documents.reading.sandbox_lockdown import limit_cpu, lock_down
-from fieldmark.documents.reading.unlock import unlocked
+from fieldmark.documents.reading.unlock import remove_password
 from fieldmark.documents.reading.xlsx import xlsx_parts
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import Damaged, FieldmarkError, NotFound, OverLimit, Unsupported
@@ -179,7 +179,7 @@ def _run_job(job: Job, data: bytes, kind: str, limits: Limits) -> _Answer:
         case DrawJob():
             contents = _draw(job, data, kind, limits)
         case UnlockJob():
-            copy = unlocked(data, job.password, limits)
+            copy = remove_password(data, job.password, limits)
             contents = [] if copy is None else [copy]
     return Answer(reading=reading, sizes=[len(content) for content in contents]), contents
 

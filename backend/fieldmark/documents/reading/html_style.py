@@ -31,7 +31,7 @@ _MIN_GAP, _MIN_SHIFT, _MIN_SHIFT_OF_SMALL, _SMALL = 0.2, 0.3, 0.1, 0.9  # of the
 
 
 class Display(StrEnum):
-    """How an element is laid out among its neighbours."""
+    """How an element is laid out among its siblings."""
 
     INLINE = "inline"
     BLOCK = "block"

@@ -84,10 +84,10 @@ def _on_white(image: Any) -> Any:
         low, high = image.getextrema()
         scale = 255 / ((high - low) or 1)
 
-        def stretched(value: Any) -> Any:
+        def to_8_bits(value: Any) -> Any:
             return value * scale - low * scale
 
-        image = image.convert("F").point(stretched).convert("L")
+        image = image.convert("F").point(to_8_bits).convert("L")
     if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, "white")

@@ -74,7 +74,7 @@ def stored_text(value: object) -> str:
     return " ".join(str(value).split())
 
 
-def is_same(shown: str, value: object) -> bool:
+def contains_value(shown: str, value: object) -> bool:
     """Return whether the shown text contains the stored value, so that the value need not be repeated."""
     stored = stored_text(value)
     if not isinstance(value, int | float) or isinstance(value, bool):

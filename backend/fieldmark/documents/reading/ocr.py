@@ -12,7 +12,7 @@ from typing import Any
 
 from PIL import Image
 
-from fieldmark.documents.reading.cents import with_cents
+from fieldmark.documents.reading.cents import restore_decimal_points
 from fieldmark.documents.reading.layout import layout_page
 from fieldmark.documents.reading.pages import Page, PlacedWord, clean
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
@@ -188,7 +188,7 @@ class Ocr:
             placed = line_words(text, score, corners, line)
             unread += self._has_unread_ink(grey, corners, placed)
             words += placed
-        words = with_cents(words, grey)
+        words = restore_decimal_points(words, grey)
         slope = median(slopes) if slopes else 0.0
         score = _weighted_mean([text for text, _ in kept], [score for _, score in kept])
         return _Recognition(words, slope if math.isfinite(slope) else 0.0, score, unread)

@@ -218,9 +218,9 @@ class _PageBuilder:
     def is_empty(self) -> bool:
         return not self._words
 
-    def is_full(self, more: int) -> bool:
-        """Return whether the page has no room for `more` characters. An empty page always has room."""
-        return not self.is_empty and (self._row + 1 >= PAGE_ROWS or self._characters + more > PAGE_CHARACTERS)
+    def is_full(self, characters: int) -> bool:
+        """Return whether the page has no room for this many more characters. An empty page always has room."""
+        return not self.is_empty and (self._row + 1 >= PAGE_ROWS or self._characters + characters > PAGE_CHARACTERS)
 
     def start_line(self) -> None:
         self._text.append("")

@@ -62,25 +62,25 @@ class Reader:
         status: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     ) -> None:
         self.answers = answers
-        self._channel = channel
-        self._status, self._status_end = status
+        self._writer = channel
+        self._status, self._status_writer = status
         self._pid: int | None = None
         self._ended: ReaderExit | None = None
 
-    async def say(self, line: bytes) -> None:
+    async def send_line(self, line: bytes) -> None:
         """Send the reader a line. If it has ended, the line is dropped, and reading its answer reports the end."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._channel.write(line + b"\n")
-            await self._channel.drain()
+            self._writer.write(line + b"\n")
+            await self._writer.drain()
 
-    async def ended(self) -> ReaderExit:
+    async def wait_for_exit(self) -> ReaderExit:
         """Wait for the end of the reader, and return how it ended. Raise ReaderLost if that is unknown."""
         while self._ended is None:
             await self._receive_status()
         return self._ended
 
     async def pid(self) -> int:
-        """Return the process id. Raises like `ended`."""
+        """Return the process id. Raise ReaderLostError if it is unknown."""
         while self._pid is None:
             await self._receive_status()
         return self._pid
@@ -95,12 +95,12 @@ class Reader:
         else:
             self._ended = ReaderExit(status["code"], status["cpu"])
 
-    async def end(self) -> float:
+    async def stop(self) -> float:
         """Kill the reader if it is still running. Return the processor time it used."""
         try:
             if self._ended is None:
-                self._status_end.write_eof()  # then its parent kills it
-            return (await self.ended()).cpu_seconds
+                self._status_writer.write_eof()  # then its parent kills it
+            return (await self.wait_for_exit()).cpu_seconds
         except (ReaderLostError, OSError):
             return 0.0
         finally:
@@ -108,7 +108,7 @@ class Reader:
 
     def abort(self) -> None:
         """Close the channels without waiting."""
-        for writer in (self._channel, self._status_end):
+        for writer in (self._writer, self._status_writer):
             writer.transport.abort()
 
 
@@ -163,10 +163,10 @@ class Forkserver:
                 raise
         reader = Reader(answers, writer, (status_answers, status_writer))
         try:
-            await reader.say(json.dumps(job).encode())
+            await reader.send_line(json.dumps(job).encode())
             yield reader
         finally:
-            await reader.end()
+            await reader.stop()
 
     async def _send(self, descriptors: list[int]) -> None:
         """Pass descriptors to the process. If it died before taking them, pass them to a new one."""

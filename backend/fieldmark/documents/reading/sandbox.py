@@ -289,7 +289,7 @@ async def _answer(path: Path, job: Job, limits: Limits, cpu_seconds: list[float]
                 try:
                     yield await _checked_answer(reader)
                 finally:
-                    cpu_seconds.append(await reader.end())
+                    cpu_seconds.append(await reader.stop())
         except TimeoutError as error:
             if not timeout.expired():
                 raise
@@ -344,7 +344,7 @@ def _invalid_answer() -> Damaged:
 
 
 async def _error_of_dead_reader(reader: Reader) -> Unreadable:
-    ended = await reader.ended()
+    ended = await reader.wait_for_exit()
     if ended.code == -signal.SIGXCPU:
         return OverLimit(
             f"Reading the file took more than the limit of {ended.cpu_seconds:.0f} seconds of processor time."

@@ -47,10 +47,10 @@ _WORD = re.compile(r"[^\W_]{2,}|\d")
 
 def decode(data: bytes, declared: str | None = None) -> str:
     """Decode bytes by their byte order mark, else as `declared`, else as UTF-8, else as Windows-1252."""
-    return _decoded(data, declared)[0]
+    return _decode_or_guess(data, declared)[0]
 
 
-def _decoded(data: bytes, declared: str | None) -> tuple[str, bool]:
+def _decode_or_guess(data: bytes, declared: str | None) -> tuple[str, bool]:
     """Return the text, and whether its encoding is a guess."""
     for mark, encoding in BYTE_ORDER_MARKS:
         if data.startswith(mark):
@@ -96,7 +96,7 @@ def encoding_warnings(
 ) -> list[ReadingWarning]:
     """Return a warning if a text is most likely in another encoding than `decode` chose. `lines` are the lines read
     from it; without them, the whole text is checked."""
-    text, is_guess = _decoded(data[:_SAMPLE], declared)
+    text, is_guess = _decode_or_guess(data[:_SAMPLE], declared)
     if lines is not None:
         text = "\n".join(lines)[:_SAMPLE]
     # Western languages have few accents. Text in another script decodes to little else.
@@ -138,10 +138,10 @@ def _regularity(rows: list[list[str]]) -> float:
     return count / widths.total() if width > 1 else 0.0
 
 
-def _separates_all(text: str, delimiter: str, fewest: int) -> bool:
+def _separates_all(text: str, delimiter: str, min_fields: int) -> bool:
     """Return whether there are several rows, all with the same number of fields, at least `fewest`."""
     rows = _sample(text, delimiter)
-    return len(rows) > 1 and _regularity(rows) == 1 and len(rows[0]) >= fewest
+    return len(rows) > 1 and _regularity(rows) == 1 and len(rows[0]) >= min_fields
 
 
 def csv_parts(data: bytes) -> list[Sequence[str]]:

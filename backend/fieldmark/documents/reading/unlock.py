@@ -23,19 +23,19 @@ _WRONG = "The password is wrong for this file."
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
-def unlocked(data: bytes, password: str, limits: Limits) -> bytes | None:
-    """Return the file without its password, or None if it opens without one. Raise PasswordProtected if the password is
-    wrong, Unsupported for other kinds of protected files."""
+def remove_password(data: bytes, password: str, limits: Limits) -> bytes | None:
+    """Return the file without its password, or None if it has none. Raise PasswordProtected if the password is wrong,
+    Unsupported for other kinds of protected files."""
     if data.startswith(_OLE) and "EncryptedPackage".encode("utf-16-le") in data:
-        return _office(data, password)
+        return _remove_from_office(data, password)
     if b"%PDF-" in data[:1024]:
-        return _pdf(data, password, limits)
+        return _remove_from_pdf(data, password, limits)
     if data.startswith(b"PK"):
         raise Unsupported("Archives with a password are not supported: unpack the archive, and upload its files.")
     return None
 
 
-def _pdf(data: bytes, password: str, limits: Limits) -> bytes | None:
+def _remove_from_pdf(data: bytes, password: str, limits: Limits) -> bytes | None:
     try:
         Pdf(data, limits)
     except PasswordProtected:
@@ -51,7 +51,7 @@ def _pdf(data: bytes, password: str, limits: Limits) -> bytes | None:
     raise PasswordProtected(_WRONG)
 
 
-def _office(data: bytes, password: str) -> bytes:
+def _remove_from_office(data: bytes, password: str) -> bytes:
     if not password:  # msoffcrypto would treat an empty password as no password
         raise PasswordProtected(_WRONG)
     out = io.BytesIO()

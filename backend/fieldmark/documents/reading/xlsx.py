@@ -15,7 +15,7 @@ from openpyxl.utils import column_index_from_string
 from fieldmark.documents.reading.archive import etree, open_archive, parse_xml, picture_files, related_parts
 from fieldmark.documents.reading.charts import drawing_lines, paragraphs
 from fieldmark.documents.reading.docx_style import MIN_FONT_POINTS
-from fieldmark.documents.reading.number_format import format_value, is_same, stored_text
+from fieldmark.documents.reading.number_format import contains_value, format_value, stored_text
 from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part, row_lines, superscript
 from fieldmark.documents.reading.pictures import Picture, points
@@ -67,7 +67,7 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
                 elif cell.font is not None and cell.font.strike:
                     struck.extend(clean(shown).split())
                 else:
-                    is_whole = isinstance(value, bool) or is_same(shown, value)
+                    is_whole = isinstance(value, bool) or contains_value(shown, value)
                     cells.append((cell.coordinate, shown if is_whole else f"{shown} [{stored}]"))
             lines += row_lines(cells)
         notes: list[str] = []
