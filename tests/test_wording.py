@@ -49,6 +49,8 @@ CLEAN = (
     "supabase",
     "frontend",
     "bench",
+    ":(glob)tests/*.py",
+    ":(exclude)tests/test_wording.py",
     "tests/acceptance",
     "tests/attacks",
     "tests/browser",
