@@ -129,8 +129,8 @@ def box(x: float, y: float, side: float, mark: str = "") -> str:
 
 YES_NO = text_at("Yes", 200, 730) + text_at("No", 260, 730)
 ROWS = "".join(text_at(label, 50, 700 - 40 * row) for row, label in enumerate(("Fever", "Cough")))
-GRID = "".join(f"40 {y} m 300 {y} l S " for y in (722, 682, 642))
-GRID += "".join(f"{x} 642 m {x} 722 l S " for x in (40, 190, 240, 300))
+GRID_ROWS = "".join(f"40 {y} m 300 {y} l S " for y in (722, 682, 642))
+GRID = GRID_ROWS + "".join(f"{x} 642 m {x} 722 l S " for x in (40, 190, 240, 300))
 
 
 @pytest.mark.parametrize(

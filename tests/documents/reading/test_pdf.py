@@ -364,8 +364,10 @@ def test_hebrew_letters_drawn_in_pieces_are_read_in_order() -> None:
     content = leftwards("AB", 350, 700) + leftwards("CD", 335.6, 700) + text_at("12/3", 292.4, 700, font="F2")
     content += leftwards("GH", 270.8, 700)
     content += text_at("nCn", 328.4, 650, font="F3") + text_at("BA", 350, 650, font="F3")
+    content += text_at("BA", 350, 600, font="F3") + text_at("\\)", 338, 600, font="F2")
+    content += text_at("25.00", 302, 600, font="F2") + text_at("\\(", 294.8, 600, font="F2")
     page = read(make_pdf([content], extra=[font, stream(cmap)], catalog=""))
-    first, second = [line.split() for line in page.text.splitlines() if line]
-    assert (first, second) == (["אבגד", "12/3", "זח"], ["אבנגנ"])
+    lines = [line.split() for line in page.text.splitlines() if line]
+    assert lines == [["אבגד", "12/3", "זח"], ["אבנגנ"], ["אב", "(25.00)"]]
     box = page.words[0]
     assert (box.x0 * 595, box.x1 * 595) == (pytest.approx(328.4, abs=0.1), pytest.approx(357.2, abs=0.1))

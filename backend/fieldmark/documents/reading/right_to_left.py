@@ -23,6 +23,7 @@ _LINE = re.compile(r"[^\r\n]+")
 # Hebrew of code page 1255 that a font names as Latin 1: ð is nun. Beside a Hebrew letter it can be nothing else.
 _NAMED_AS_LATIN = re.compile("(?<=[א-ת])[à-ú]+|(?<![à-ú])[à-ú]+(?=[א-ת])")
 _AS_HEBREW = {code: code - 0xE0 + 0x5D0 for code in range(0xE0, 0xFB)}
+_BRACKETED_NUMBER = re.compile(r"[)\]] ?\d|\d ?[(\[]")  # as PDFium orders it in a right-to-left line
 _LEFT_TO_RIGHT = re.compile(r"[^\W_](?:.*[^\W_])?")
 
 
@@ -48,8 +49,11 @@ def in_reading_order(codes: list[int], box_of: Callable[[int], Box]) -> tuple[li
 
 
 def _is_scrambled(text: str, indexes: Sequence[int], box_of: Callable[[int], Box]) -> bool:
-    """Return whether a letter of a horizontal line is to the right of the letter before it."""
+    """Return whether a letter of a horizontal line is to the right of the letter before it, or a bracket is on the
+    wrong side of a number."""
     boxes = [box_of(index) for index in indexes if is_right_to_left(text[index]) and not _is_mark(text[index])]
+    if boxes and _BRACKETED_NUMBER.search(text, indexes[0], indexes[-1] + 1):
+        return True
     return any(a[0] + a[2] < b[0] + b[2] and min(a[3], b[3]) > max(a[1], b[1]) for a, b in pairwise(boxes))
 
 
