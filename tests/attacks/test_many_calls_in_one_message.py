@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from extraction_case import document_with_pages
-from fieldmark.agents.extraction.agent import CORRECT, EXTRACT
+from fieldmark.agents.extraction.agent import CORRECT
 from fieldmark.offline_model.messages import Call, call, text
 from fieldmark.stores import extractions
 from fieldmark.testing.script import Script
@@ -46,14 +46,6 @@ async def test_hostile_model_in_a_correction_writes_only_fields_of_the_message(h
     assert {one["name"]: one["new"] for one in proposed} == dict.fromkeys(NAMES, 0)
     # The run does not end: the model first learns that these writes were proposed only.
     assert "answer_unread" in finished.results[-1][0] and finished.state["answer"] == "They stay."
-
-
-async def test_hostile_model_in_an_extraction_overwrites_no_lock(hostile_case):
-    finished = await hostile_case.execute_run(
-        Script([[*FORTY_CALLS, update_call("free", 1), COMPLETE]]), task=EXTRACT.name
-    )
-    assert finished.state["status"] == "completed"
-    assert hostile_case.extraction()["extracted_fields"] == dict.fromkeys([*NAMES, "total"], 7) | {"free": 1}
 
 
 async def test_message_with_forty_gated_calls_runs_none(case):
