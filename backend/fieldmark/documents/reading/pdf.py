@@ -75,6 +75,7 @@ _WITH_FRACTION = re.compile("[0-9]{2,6}[/⁄][0-9]{1,2}")
 _SMALL_DIGIT = 0.8  # of the height of the digit before: at most as high are the digits of a fraction
 _SYMBOL_FONT = re.compile("dingbats|wingdings ?2?|webdings")
 _STRUCK_WORD = 0.8  # of a word's width: a line this wide strikes the whole word
+_IN_BRACKETS = re.compile(r"[(\[][^()\[\]]+[)\]]")
 _LINE_HYPHENS = frozenset({0x2, 0xFFFE})
 
 
@@ -389,6 +390,12 @@ def _layer_words(layer: Any, codes: list[int], boxes: _Boxes) -> list[LayerWord]
     direction = _RIGHT
     for start, end, text in _apart_from_fractions(_split_words(codes), layer, boxes):
         direction, around = boxes.of_word(start, end, direction)
+        if (
+            direction == _LEFT
+            and _IN_BRACKETS.fullmatch(text)
+            and boxes.of_word(start + 1, end - 1, _LEFT)[0] == _RIGHT
+        ):
+            direction, around = _RIGHT, boxes.around(start, end)  # in a right-to-left line the brackets are exchanged
         if is_right_to_left(text):
             around = boxes.around(start, end)
         if end - start > 1 and len(text) == end - start and _DIGIT.search(text):
