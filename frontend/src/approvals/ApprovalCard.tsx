@@ -256,6 +256,8 @@ function DecisionError({ error }: { error: unknown }) {
   return (
     <>
       <ErrorNotice error={error} />
+      {/* What is wrong with edited arguments: their names are the tool's. */}
+      {error instanceof ApiError && error.status === 422 && <p className="muted">{visibleText(error.problem?.detail ?? '')}</p>}
       {moved.length > 0 && (
         <ul className={styles.moved}>
           {moved.map((one) => (

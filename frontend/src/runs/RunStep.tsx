@@ -40,6 +40,7 @@ export const RunStep = memo(function RunStep({ step }: { step: Step }) {
           <p className="muted">
             <code>{step.tool}</code>
           </p>
+          {step.status === 'error' && <p>{codeText('errors', step.code, '')}</p>}
           {step.input !== undefined && <pre>{JSON.stringify(step.input, null, 2)}</pre>}
           {(step.error ?? step.output) !== undefined && <pre>{step.error ?? step.output}</pre>}
           {step.children?.map((child) => <ChildRun key={child.runId} state={child} />)}

@@ -78,7 +78,7 @@ describe('calls', () => {
   test('keep their input when they end', () => {
     const state = after(startedRun, [2, running], [3, { ...ended, output: 'Saved.' }]);
     expect(state.steps).toEqual([
-      { kind: 'tool', key: '2', callId: 'c', tool: 'extract_fields', message: 'Saved', status: 'complete', input: { a: 1 }, output: 'Saved.', error: undefined, durationMs: 5, details: undefined, files: [] },
+      { kind: 'tool', key: '2', callId: 'c', tool: 'extract_fields', message: 'Saved', status: 'complete', input: { a: 1 }, output: 'Saved.', error: undefined, code: undefined, durationMs: 5, details: undefined, files: [] },
     ]);
   });
 

@@ -24,6 +24,8 @@ export type Step =
       input?: Record<string, unknown> | undefined;
       output?: string | undefined;
       error?: string | undefined;
+      /** The result code. */
+      code?: string | undefined;
       durationMs?: number | undefined;
       /** What the call found or changed. */
       details?: Record<string, unknown> | undefined;
@@ -215,6 +217,7 @@ function withCall(steps: readonly Step[], key: string, event: Extract<RunEvent, 
           status,
           output: event.output,
           error: event.error,
+          code: event.code,
           durationMs: event.duration_ms,
           details: event.details,
           files: isSearch(event.tool_result) ? known.files : namesOf(event.details) ?? known.files,
