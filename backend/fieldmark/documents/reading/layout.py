@@ -38,7 +38,7 @@ def layout_page(
     texts: list[str] = []
     ordered: list[PlacedWord] = []
     for direction, words in groups:
-        text, order = _text_in_lines(_rotated(words, direction, width, height), slope)
+        text, order = _text_in_lines(_rotate_upright(words, direction, width, height), slope)
         texts.append(text)
         ordered.extend(words[index] for index in order)
     return make_page(number, width, height, "\n".join(texts), ordered, engine)
@@ -73,7 +73,7 @@ def _word(word: PlacedWord, width: float, height: float) -> Word:
     )
 
 
-def _rotated(words: list[PlacedWord], direction: int, width: float, height: float) -> list[PlacedWord]:
+def _rotate_upright(words: list[PlacedWord], direction: int, width: float, height: float) -> list[PlacedWord]:
     if direction == 0:
         return words
     if direction == 1:
@@ -95,7 +95,7 @@ def _text_in_lines(words: list[PlacedWord], slope: float) -> tuple[str, list[int
     for index in order:
         y0, y1 = tops[index], bottoms[index]
         least = min(bottom - top, y1 - y0)
-        # On one line: nearly the same middle, or (a large label before a small value) nearly the same foot.
+        # On one line: nearly the same middle, or (a large label before a small value) nearly the same baseline.
         if rows and (abs((y0 + y1) - (top + bottom)) < least or abs(y1 - bottom) < 0.3 * least):
             rows[-1].append(index)
             size = len(rows[-1])
@@ -111,7 +111,7 @@ def _text_in_lines(words: list[PlacedWord], slope: float) -> tuple[str, list[int
     reading_order: list[int] = []
     foot: float | None = None
     for row in rows:
-        placed = _in_reading_order(row, words, right)
+        placed = _order_line(row, words, right)
         head = min(tops[index] for index in row)
         tall = median(bottoms[index] - tops[index] for index in row)
         if foot is not None and head - foot > 1.3 * tall:
@@ -122,7 +122,7 @@ def _text_in_lines(words: list[PlacedWord], slope: float) -> tuple[str, list[int
     return "\n".join(lines), reading_order
 
 
-def _in_reading_order(row: Sequence[int], words: Sequence[PlacedWord], right: float) -> list[tuple[int, PlacedWord]]:
+def _order_line(row: Sequence[int], words: Sequence[PlacedWord], right: float) -> list[tuple[int, PlacedWord]]:
     """Return the words of a line (indexes into `words`) in reading order, each as if the line ran to the right.
 
     A line with mostly right-to-left words is mirrored at `right`. Numbers and Latin words beside each other keep their

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from PIL import Image
 
 from fieldmark.documents.reading.check_boxes import (
-    SIDES,
+    SIDE_RANGE,
     SYMBOLS,
     TICK_GLYPHS,
     CheckBox,
@@ -54,39 +54,39 @@ from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import Damaged, NoText, OverLimit, PasswordProtected
 
 MAX_NOTE_LINES = 100
-MAX_MARKS = 500  # strike-out annotations of a page
+MAX_STRIKE_OUTS = 500  # strike-out annotations of a page
 MAX_STROKE_POINTS = 2000
-UNSTEADY = 3.0  # points that a straight line drawn by hand may deviate
-FINEST = 600  # maximum dots per inch for a part of a page
+MAX_DEVIATION = 3.0  # points by which a hand-drawn straight line may deviate
+MAX_PART_DPI = 600  # maximum dots per inch for a part of a page
 Groups: TypeAlias = Sequence[tuple[int, list[PlacedWord]]]
 Recognise: TypeAlias = Callable[[int, Image.Image, float, float, Groups, tuple[float, float, float, float]], Page]
 _RIGHT, _DOWN, _LEFT, _UP = range(4)
 # PDFium's marks for a hyphen at which it joined two lines into one word, and the soft hyphen: on a PDF page that is
 # a visible glyph, often the producer's name for a plain hyphen.
 _HYPHENS = {0x2: "-", 0xFFFE: "-", 0xAD: "-"}
-_WITHOUT_TEXT = frozenset({pdfium.FPDF_ANNOT_LINK, pdfium.FPDF_ANNOT_POPUP})
-_LEAST_RISE = 0.15  # of a character's height, between neighbours: more than slanted print has
-_NOT_SHOWN = 0x02 | 0x20  # an annotation's flags Hidden and NoView
+_ANNOTATIONS_WITHOUT_TEXT = frozenset({pdfium.FPDF_ANNOT_LINK, pdfium.FPDF_ANNOT_POPUP})
+_MIN_RISE = 0.15  # of a character's height, between neighbours; slanted print has less
+_HIDDEN_FLAGS = 0x02 | 0x20  # the annotation flags Hidden and NoView
 _COMMENTS = frozenset({pdfium.FPDF_ANNOT_TEXT, pdfium.FPDF_ANNOT_CARET, pdfium.FPDF_ANNOT_HIGHLIGHT})
 _LETTER_CASE = re.compile("(?<=[a-z])(?=[A-Z])")
 _RADIO_BUTTON, _PUSH_BUTTON = 1 << 15, 1 << 16  # flags of a form's field
 _DIGIT = re.compile("[0-9]")
 _WITH_FRACTION = re.compile("[0-9]{2,6}[/⁄][0-9]{1,2}")
-_SMALL_DIGIT = 0.8  # of the height of the digit before: at most as high are the digits of a fraction
+_SMALL_DIGIT = 0.8  # maximum height of a fraction's digits, relative to the digit before
 _SYMBOL_FONT = re.compile("dingbats|wingdings ?2?|webdings")
-_STRUCK_WORD = 0.8  # of a word's width: a line this wide strikes the whole word
+_MIN_STRUCK_SHARE = 0.8  # of a word's width: a line this wide strikes the whole word
 _IN_BRACKETS = re.compile(r"[(\[][^()\[\]]+[)\]]")
 _LINE_HYPHENS = frozenset({0x2, 0xFFFE})
 
 
 @dataclass(frozen=True, slots=True)
-class _Layer:
+class _TextLayer:
     groups: list[tuple[int, list[PlacedWord]]] = field(default_factory=list[tuple[int, list[PlacedWord]]])
     hidden: list[str] = field(default_factory=list[str])
     struck: list[str] = field(default_factory=list[str])
     needs_ocr: bool = False
     is_garbled: bool = False
-    objects: set[Handle] = field(default_factory=set[Handle])  # what the words are made of, if OCR is to see the rest
+    objects: set[Handle] = field(default_factory=set[Handle])  # the text objects of the words, if OCR reads the rest
     pictures: Pictures | None = None
     unreadable: int = 0  # pictures that PDFium cannot decode
     unclear: int = 0  # check boxes without a clear state
@@ -114,7 +114,7 @@ class Pdf:
         if not self._document:
             if pdfium.FPDF_GetLastError() in (pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY):
                 raise PasswordProtected(
-                    "The PDF is protected with a password: upload it with that, or save it without one."
+                    "The PDF is protected with a password: enter it when uploading, or save the file without one."
                 )
             raise Damaged("The PDF is damaged or cut off: it cannot be opened.")
         self.page_count = int(pdfium.FPDF_GetPageCount(self._document))
@@ -157,7 +157,7 @@ class Pdf:
                 set_active(item, False)
             scale = min(dpi / 72, (max_pixels / (width * height)) ** 0.5)
             columns, rows = max(1, int(round(width * scale, 6))), max(1, int(height * scale))
-            pixels = _drawn(handle, columns, rows, (0, 0, columns, rows))
+            pixels = _draw(handle, columns, rows, (0, 0, columns, rows))
             image = Image.frombytes("RGB", (columns, rows), pixels, "raw", "RGBX")
             box = layer.pictures.box if layer.pictures else (0.0, 0.0, width, height)
             page = recognise(number, image, width, height, layer.groups, box)
@@ -208,13 +208,13 @@ class Pdf:
         x0, y0, x1, y1 = box
         with self._page(number) as (page, full_width, full_height):
             width, height = full_width * (x1 - x0), full_height * (y1 - y0)
-            scale = dpi / 72 if wanted_width is None else min(wanted_width / width, FINEST / 72)
+            scale = dpi / 72 if wanted_width is None else min(wanted_width / width, MAX_PART_DPI / 72)
             scale = min(scale, (max_pixels / (width * height)) ** 0.5)
             columns, rows = max(1, int(round(width * scale, 6))), max(1, int(height * scale))
             # Position of the whole page relative to the bitmap, which holds only the box.
             all_columns, all_rows = columns / (x1 - x0), rows / (y1 - y0)
             place = [round(at) for at in (-x0 * all_columns, -y0 * all_rows, all_columns, all_rows)]
-            return _drawn(page, columns, rows, place), columns, rows
+            return _draw(page, columns, rows, place), columns, rows
 
     @contextmanager
     def _page(self, number: int) -> Generator[tuple[Any, float, float]]:
@@ -256,7 +256,7 @@ class Pdf:
             pdfium.FORM_OnBeforeClosePage(page, self._form)
         pdfium.FPDF_ClosePage(page)
 
-    def _words(self, number: int, page: Any, width: float, height: float) -> _Layer:
+    def _words(self, number: int, page: Any, width: float, height: float) -> _TextLayer:
         """Return the words of the page's text layer.
 
         A word's box spans only its first and last character: fetching the boxes of all characters would double the time
@@ -264,7 +264,7 @@ class Pdf:
         """
         layer: Any = pdfium.FPDFText_LoadPage(page)
         if not layer:
-            return _Layer(needs_ocr=pdfium.FPDFPage_CountObjects(page) > 0)
+            return _TextLayer(needs_ocr=pdfium.FPDFPage_CountObjects(page) > 0)
         try:
             at = address(layer)
             codes = [get_unicode(at, index) for index in range(pdfium.FPDFText_CountChars(layer))]
@@ -272,14 +272,14 @@ class Pdf:
             filled_in = [one._replace(box=boxes.as_shown(*one.box)) for one in self._annotations.check_boxes]
             alone = [(_RIGHT, [PlacedWord(one.text, *one.box) for one in filled_in])] if filled_in else []
             if is_garbled(_characters(codes)):
-                return _Layer(alone, needs_ocr=True, is_garbled=True)
+                return _TextLayer(alone, needs_ocr=True, is_garbled=True)
             codes, boxes.order = in_reading_order(codes, boxes.of_character)
             words = _layer_words(layer, codes, boxes)
-            check_size(number, [word.text for word in words])  # before the work on each
+            check_size(number, [word.text for word in words])  # before reading them
             detector = VisibilityDetector(page, layer, (width, height), boxes.of_character, boxes.order)
             if not words:
                 unreadable = detector.count_unreadable_images(boxes.as_shown)
-                return _Layer(alone, needs_ocr=pdfium.FPDFPage_CountObjects(page) > 0, unreadable=unreadable)
+                return _TextLayer(alone, needs_ocr=pdfium.FPDFPage_CountObjects(page) > 0, unreadable=unreadable)
             check_boxes = _find_check_boxes(layer, detector, boxes, words, codes, filled_in)
             unclear = sum(one.is_ticked is None for one in check_boxes)
             if check_boxes:
@@ -288,13 +288,13 @@ class Pdf:
             visible: list[tuple[int, int]] = []
             hidden: list[tuple[LayerWord, bool]] = []
             struck: list[str] = []
-            marks = [boxes.as_shown(*mark) for mark in self._annotations.strikes[:MAX_MARKS]]
+            marks = [boxes.as_shown(*mark) for mark in self._annotations.strikes[:MAX_STRIKE_OUTS]]
             crossed = struck_parts(words, [boxes.as_shown(*line) for line in detector.lines])
             slanted = crossed_words(words, [boxes.line_as_shown(line) for line in detector.slanted_lines])
-            marked = crossed_words(words, [boxes.line_as_shown(line) for line in self._annotations.lines[:MAX_MARKS]])
-            for index, (word, stretches) in enumerate(
-                zip(words, detector.visible_stretches(words, codes), strict=True)
-            ):
+            marked = crossed_words(
+                words, [boxes.line_as_shown(line) for line in self._annotations.lines[:MAX_STRIKE_OUTS]]
+            )
+            for index, (word, stretches) in enumerate(zip(words, detector.visible_ranges(words, codes), strict=True)):
                 visible += stretches
                 left, top, right, bottom = word.box
                 lines = filter(detector.shows_line, crossed.get(index, ()))
@@ -325,13 +325,13 @@ class Pdf:
             unreadable = detector.count_unreadable_images(boxes.as_shown)
             by_ocr = (0.0, 0.0, width, height) if scanned else pictures.box if pictures else None
             hidden_words = [
-                word.text for word, covered in hidden if not (covered and by_ocr and _covers(by_ocr, word.box))
+                word.text for word, covered in hidden if not (covered and by_ocr and _has_center(by_ocr, word.box))
             ]
             if not scanned and not pictures:
-                return _Layer(sorted(groups.items()), hidden_words, struck, unreadable=unreadable, unclear=unclear)
+                return _TextLayer(sorted(groups.items()), hidden_words, struck, unreadable=unreadable, unclear=unclear)
             shown = (boxes.order[index] for start, end in visible for index in range(start, end))
             objects = {text_object(at, index) for index in shown} - {None}
-            return _Layer(
+            return _TextLayer(
                 sorted(groups.items()), hidden_words, struck, needs_ocr=True, objects=objects, pictures=pictures,
                 unreadable=unreadable, unclear=unclear,
             )  # fmt: skip
@@ -339,28 +339,32 @@ class Pdf:
             pdfium.FPDFText_ClosePage(layer)
 
 
-def _drawn(page: Any, columns: int, rows: int, place: Sequence[int]) -> bytes:
+def _draw(page: Any, columns: int, rows: int, page_position: Sequence[int]) -> bytes:
     """Return a picture as RGBX bytes. `place` (left, top, columns, rows) is the position of the whole page in it."""
     bitmap: Any = pdfium.FPDFBitmap_CreateEx(columns, rows, pdfium.FPDFBitmap_BGRx, None, 0)
     if not bitmap:
         raise MemoryError
     try:
         pdfium.FPDFBitmap_FillRect(bitmap, 0, 0, columns, rows, 0xFFFFFFFF)
-        pdfium.FPDF_RenderPageBitmap(bitmap, page, *place, 0, pdfium.FPDF_ANNOT | pdfium.FPDF_REVERSE_BYTE_ORDER)
+        pdfium.FPDF_RenderPageBitmap(
+            bitmap, page, *page_position, 0, pdfium.FPDF_ANNOT | pdfium.FPDF_REVERSE_BYTE_ORDER
+        )
         size = pdfium.FPDFBitmap_GetStride(bitmap) * rows
         return ctypes.string_at(pdfium.FPDFBitmap_GetBuffer(bitmap), size)
     finally:
         pdfium.FPDFBitmap_Destroy(bitmap)
 
 
-def _covers(mark: tuple[float, float, float, float], box: tuple[float, float, float, float]) -> bool:
+def _has_center(mark: tuple[float, float, float, float], box: tuple[float, float, float, float]) -> bool:
     """Return whether the centre of a box lies in a mark, whose corners may be in any order."""
     x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
     return min(mark[0], mark[2]) <= x <= max(mark[0], mark[2]) and min(mark[1], mark[3]) <= y <= max(mark[1], mark[3])
 
 
 def _strikes_all(area: Box, box: Box) -> bool:
-    return _covers(area, box) and min(area[2], box[2]) - max(area[0], box[0]) >= _STRUCK_WORD * (box[2] - box[0])
+    return _has_center(area, box) and min(area[2], box[2]) - max(area[0], box[0]) >= _MIN_STRUCK_SHARE * (
+        box[2] - box[0]
+    )
 
 
 def _unstruck(
@@ -372,7 +376,7 @@ def _unstruck(
         return stretches
 
     def is_struck(index: int) -> bool:
-        return any(_covers(area, boxes.of_character(index)) for area in areas)
+        return any(_has_center(area, boxes.of_character(index)) for area in areas)
 
     runs = [(struck, [*run]) for start, end in stretches for struck, run in groupby(range(start, end), is_struck)]
     spans = [(struck, run[0], run[-1] + 1, _characters(codes[run[0] : run[-1] + 1])) for struck, run in runs]
@@ -388,7 +392,7 @@ def _unstruck(
 def _layer_words(layer: Any, codes: list[int], boxes: _Boxes) -> list[LayerWord]:
     words: list[LayerWord] = []
     direction = _RIGHT
-    for start, end, text in _apart_from_fractions(_split_words(codes), layer, boxes):
+    for start, end, text in _split_off_fractions(_split_words(codes), layer, boxes):
         direction, around = boxes.of_word(start, end, direction)
         if (
             direction == _LEFT
@@ -399,12 +403,12 @@ def _layer_words(layer: Any, codes: list[int], boxes: _Boxes) -> list[LayerWord]
         if is_right_to_left(text):
             around = boxes.around(start, end)
         if end - start > 1 and len(text) == end - start and _DIGIT.search(text):
-            text = _mark_raised(text, boxes.feet(start, end, direction))
+            text = _write_raised_digits(text, boxes.baselines(start, end, direction))
         elif text in SYMBOLS:
             text = SYMBOLS[text].get(boxes.symbol_font(layer, start), text)
         words.append(LayerWord(start, end, text, direction, around))
         if is_right_to_left(text):
-            direction = _RIGHT  # of a digit alone behind it
+            direction = _RIGHT  # of a single digit after it
     return words
 
 
@@ -418,7 +422,7 @@ def _find_check_boxes(
 ) -> list[CheckBox]:
     """Return the check boxes drawn on the page, and those of its form. The marks in them are blanked in `codes`."""
     curved = {boxes.as_shown(*box): is_curved for box, is_curved in detector.outlines}
-    outlines = [box for box in curved if not any(one.holds(box) for one in filled_in)]
+    outlines = [box for box in curved if not any(one.contains_center(box) for one in filled_in)]
     drawn = find_candidates(outlines, [word.box for word in words])
     places = [*(one.box for one in filled_in), *drawn]
     if not places:
@@ -428,7 +432,7 @@ def _find_check_boxes(
         all(chr(codes[index]) in TICK_GLYPHS or boxes.symbol_font(layer, index) for index in indexes)
         for indexes in marks
     ]
-    picture, scale, (left, top) = detector.drawn_around(places, margin=SIDES[1])
+    picture, scale, (left, top) = detector.drawn_around(places, margin=SIDE_RANGE[1])
     found: list[tuple[int, CheckBox]] = []
     shown = [
         ((x0 - left) * scale, (y0 - top) * scale, (x1 - left) * scale, (y1 - top) * scale) for x0, y0, x1, y1 in places
@@ -445,7 +449,7 @@ def _find_check_boxes(
     check_boxes: list[CheckBox] = []
     for number, one in found:
         if one.is_ticked is None:  # a filled square is a check box only if there is an equal one with a clear state
-            if not any(one.equals(other) and other.is_ticked is not None for _, other in found):
+            if not any(one.looks_like(other) and other.is_ticked is not None for _, other in found):
                 continue
             one = one._replace(is_ticked=has_block(picture, shown[number]) or None)
         check_boxes.append(one)
@@ -459,7 +463,7 @@ def _characters_in(box: Box, words: Sequence[LayerWord], boxes: _Boxes) -> list[
     """Return the indexes of the characters whose centre is in a box."""
     x0, y0, x1, y1 = box
     near = [w for w in words if w.box[0] < x1 and x0 < w.box[2] and w.box[1] < y1 and y0 < w.box[3]]
-    return [index for w in near for index in range(w.start, w.end) if _covers(box, boxes.of_character(index))]
+    return [index for w in near for index in range(w.start, w.end) if _has_center(box, boxes.of_character(index))]
 
 
 def _characters(codes: Sequence[int]) -> str:
@@ -470,12 +474,12 @@ def _characters(codes: Sequence[int]) -> str:
 class _Annotations:
     """The annotations of a page. Boxes are left, top, right and bottom in page coordinates."""
 
-    hidden: list[str] = field(default_factory=list[str])  # words that a screen does not show
+    hidden: list[str] = field(default_factory=list[str])  # words that are not shown on screen
     strikes: list[tuple[float, float, float, float]] = field(default_factory=list[tuple[float, float, float, float]])
     lines: list[Box] = field(default_factory=list[Box])  # from one point to another
-    notes: list[tuple[Any, list[str]]] = field(default_factory=list[tuple[Any, list[str]]])  # without a drawing
+    notes: list[tuple[Any, list[str]]] = field(default_factory=list[tuple[Any, list[str]]])  # without an appearance
     check_boxes: list[CheckBox] = field(default_factory=list[CheckBox])
-    crosses: list[Box] = field(default_factory=list[Box])  # that an annotation has without a drawing
+    crosses: list[Box] = field(default_factory=list[Box])  # of annotations without an appearance
     are_flattened: bool = False
 
 
@@ -487,11 +491,11 @@ def _read_annotations(page: Any, form: Any) -> _Annotations:
         if not annotation:
             continue
         kind = pdfium.FPDFAnnot_GetSubtype(annotation)
-        is_hidden = pdfium.FPDFAnnot_GetFlags(annotation) & _NOT_SHOWN
+        is_hidden = pdfium.FPDFAnnot_GetFlags(annotation) & _HIDDEN_FLAGS
         if is_hidden:
             found.hidden += (_value(annotation, b"V") or _value(annotation, b"Contents")).split()
         elif kind == pdfium.FPDF_ANNOT_STRIKEOUT:
-            found.strikes += _marked(annotation)
+            found.strikes += _iterate_marks(annotation)
         elif kind == pdfium.FPDF_ANNOT_LINE:
             start, end = pdfium.FS_POINTF(), pdfium.FS_POINTF()
             if pdfium.FPDFAnnot_GetLine(annotation, ctypes.byref(start), ctypes.byref(end)):
@@ -514,8 +518,8 @@ def _read_annotations(page: Any, form: Any) -> _Annotations:
             pdfium.FPDFAnnot_GetRect(annotation, ctypes.byref(rectangle))
             found.notes.append((rectangle, [_LETTER_CASE.sub(" ", _value(annotation, b"Name") or "Draft")]))
         if not is_hidden and kind in _COMMENTS:
-            found.hidden += _value(annotation, b"Contents").split()  # it opens on a click, the page does not show it
-        found.are_flattened |= not is_hidden and kind not in _WITHOUT_TEXT
+            found.hidden += _value(annotation, b"Contents").split()  # it is shown only after a click
+        found.are_flattened |= not is_hidden and kind not in _ANNOTATIONS_WITHOUT_TEXT
         pdfium.FPDFPage_CloseAnnot(annotation)
         if is_hidden:
             pdfium.FPDFPage_RemoveAnnot(page, index)
@@ -578,7 +582,7 @@ def _write_note(document: Any, page: Any, rectangle: Any, lines: Sequence[str]) 
         put_text(document, page, font, line, rectangle.left + 2, rectangle.top - 1.2 * size * at, size)
 
 
-def _marked(annotation: Any) -> Iterator[tuple[float, float, float, float]]:
+def _iterate_marks(annotation: Any) -> Iterator[tuple[float, float, float, float]]:
     quad = pdfium.FS_QUADPOINTSF()
     for index in range(pdfium.FPDFAnnot_CountAttachmentPoints(annotation)):
         if pdfium.FPDFAnnot_GetAttachmentPoints(annotation, index, ctypes.byref(quad)):
@@ -588,7 +592,7 @@ def _marked(annotation: Any) -> Iterator[tuple[float, float, float, float]]:
 
 def _straight_strokes(annotation: Any) -> Iterator[Box]:
     """Return the nearly straight strokes of an ink annotation, each from one point to another."""
-    for index in range(min(pdfium.FPDFAnnot_GetInkListCount(annotation), MAX_MARKS)):
+    for index in range(min(pdfium.FPDFAnnot_GetInkListCount(annotation), MAX_STRIKE_OUTS)):
         count = min(pdfium.FPDFAnnot_GetInkListPath(annotation, index, None, 0), MAX_STROKE_POINTS)
         points = (pdfium.FS_POINTF * max(count, 1))()
         if count < 2 or pdfium.FPDFAnnot_GetInkListPath(annotation, index, points, count) != count:
@@ -597,7 +601,7 @@ def _straight_strokes(annotation: Any) -> Iterator[Box]:
         if x0 == x1:
             continue
         rise = (y1 - y0) / (x1 - x0)
-        if all(abs(point.y - y0 - (point.x - x0) * rise) <= UNSTEADY for point in points):
+        if all(abs(point.y - y0 - (point.x - x0) * rise) <= MAX_DEVIATION for point in points):
             yield x0, y0, x1, y1
 
 
@@ -623,7 +627,7 @@ def _split_words(codes: list[int]) -> Iterator[tuple[int, int, str]]:
         at = stop
 
 
-def _apart_from_fractions(
+def _split_off_fractions(
     words: Iterator[tuple[int, int, str]], layer: Any, boxes: _Boxes
 ) -> Iterator[tuple[int, int, str]]:
     """Yield `7` and `1/2` for `71/2` if the fraction's digits are smaller."""
@@ -639,22 +643,24 @@ def _apart_from_fractions(
         yield start, end, text
 
 
-def _mark_raised(text: str, feet: Sequence[tuple[float, float]]) -> str:
+def _write_raised_digits(text: str, baselines: Sequence[tuple[float, float]]) -> str:
     """Return a word with its raised or lowered digits written as super- or subscript. `feet` are the baseline of each
     character, which grows upwards, and its height."""
     runs = [0]
-    for at, ((before, _), (foot, height)) in enumerate(pairwise(feet), start=1):
-        if abs(foot - before) > _LEAST_RISE * height:
+    for at, ((before, _), (foot, height)) in enumerate(pairwise(baselines), start=1):
+        if abs(foot - before) > _MIN_RISE * height:
             runs.append(at)
     if len(runs) == 1:
         return text
     pieces = list(zip(runs, [*runs[1:], len(text)], strict=True))
-    base = max(pieces, key=lambda piece: (round(max(height for _, height in feet[slice(*piece)])), piece[1] - piece[0]))
+    base = max(
+        pieces, key=lambda piece: (round(max(height for _, height in baselines[slice(*piece)])), piece[1] - piece[0])
+    )
     marked = ""
     for start, end in pieces:
-        rise = feet[start][0] - feet[base[0]][0]
+        rise = baselines[start][0] - baselines[base[0]][0]
         is_beside = text[start - 1 : start].isdigit() or text[end : end + 1].isdigit()
-        if is_beside and abs(rise) > _LEAST_RISE * feet[base[0]][1]:
+        if is_beside and abs(rise) > _MIN_RISE * baselines[base[0]][1]:
             marked += superscript(text[start:end], "0", is_lowered=rise < 0)
         else:
             marked += text[start:end]
@@ -706,16 +712,16 @@ class _Boxes:
         left, top, right, bottom = zip(*map(self.of_character, range(start, end)), strict=True)
         return min(left), min(top), max(right), max(bottom)
 
-    def feet(self, start: int, end: int, direction: int) -> list[tuple[float, float]]:
+    def baselines(self, start: int, end: int, direction: int) -> list[tuple[float, float]]:
         """Return the baseline (growing upwards) and the height of each character."""
         axis, sign = ((1, -1), (0, 1), (1, 1), (0, -1))[direction]
-        feet: list[tuple[float, float]] = []
+        baselines: list[tuple[float, float]] = []
         for index in range(start, end):
             box = self.of_character(index)
             get_origin(self._layer, self.order[index], *self._origin_at)
             x, y = self._origin[0].value, self._origin[1].value
-            feet.append((sign * self.as_shown(x, y, x, y)[axis], box[axis + 2] - box[axis]))
-        return feet
+            baselines.append((sign * self.as_shown(x, y, x, y)[axis], box[axis + 2] - box[axis]))
+        return baselines
 
     def of_character(self, index: int) -> tuple[float, float, float, float]:
         """Return left, top, right and bottom of one character in points. The height is that of its font."""

@@ -17,12 +17,12 @@ from fieldmark.documents.reading.pages import is_right_to_left
 Box = tuple[float, float, float, float]
 
 SPACE: Final = 0x20
-# In heights of a character: a gap of the second width parts two words, of the first where the file has a space too.
-_WITH_SPACE, _WITHOUT_SPACE = 0.08, 0.18
+# Minimum gap between words, in character heights: where the file has a space, and where it has none.
+_GAP_WITH_SPACE, _GAP_WITHOUT_SPACE = 0.08, 0.18
 _LINE = re.compile(r"[^\r\n]+")
-# Hebrew of code page 1255 that a font names as Latin 1: ð is nun. Beside a Hebrew letter it can be nothing else.
-_NAMED_AS_LATIN = re.compile("(?<=[א-ת])[à-ú]+|(?<![à-ú])[à-ú]+(?=[א-ת])")
-_AS_HEBREW = {code: code - 0xE0 + 0x5D0 for code in range(0xE0, 0xFB)}
+# Hebrew of code page 1255 that a font maps to Latin 1, such as ð for nun. It occurs beside Hebrew letters.
+_HEBREW_AS_LATIN = re.compile("(?<=[א-ת])[à-ú]+|(?<![à-ú])[à-ú]+(?=[א-ת])")
+_LATIN_TO_HEBREW = {code: code - 0xE0 + 0x5D0 for code in range(0xE0, 0xFB)}
 _BRACKETED_NUMBER = re.compile(r"[)\]] ?\d|\d ?[(\[]")  # as PDFium orders it in a right-to-left line
 _LEFT_TO_RIGHT = re.compile(r"[^\W_](?:.*[^\W_])?")
 
@@ -36,7 +36,7 @@ def in_reading_order(codes: list[int], box_of: Callable[[int], Box]) -> tuple[li
     text = "".join([chr(code) if code <= 0x10FFFF else " " for code in codes])
     if not is_right_to_left(text):
         return codes, order
-    text = _NAMED_AS_LATIN.sub(lambda found: found[0].translate(_AS_HEBREW), text)
+    text = _HEBREW_AS_LATIN.sub(lambda found: found[0].translate(_LATIN_TO_HEBREW), text)
     ordered: list[int] = []
     at = 0
     for line in _LINE.finditer(text):
@@ -65,21 +65,21 @@ def _reordered(text: str, indexes: Sequence[int], box_of: Callable[[int], Box]) 
             rows[-1][-1][1].append(index)
             continue
         if box[3] - box[1] <= 0:
-            continue  # a space that PDFium has made
-        row = next((row for row in rows if _on_one_line(row[0][0], box)), None)
+            continue  # a space inserted by PDFium
+        row = next((row for row in rows if _are_on_one_line(row[0][0], box)), None)
         if row is None:
             rows.append([(box, [index])])
         else:
             row.append((box, [index]))
     found: list[int] = []
     for row in rows:
-        words = _words(text, sorted(row, key=lambda one: -one[0][0] - one[0][2]))
+        words = _split_words(text, sorted(row, key=lambda one: -one[0][0] - one[0][2]))
         for word in words:
-            found += [*_in_word(text, word), -1]
+            found += [*_order_word(text, word), -1]
     return found
 
 
-def _words(text: str, glyphs: Sequence[tuple[Box, list[int]]]) -> list[list[list[int]]]:
+def _split_words(text: str, glyphs: Sequence[tuple[Box, list[int]]]) -> list[list[list[int]]]:
     """Split the glyphs of a line, the rightmost first, into words."""
     words: list[list[list[int]]] = []
     before: Box | None = None
@@ -88,14 +88,16 @@ def _words(text: str, glyphs: Sequence[tuple[Box, list[int]]]) -> list[list[list
         if text[indexes[0]].isspace():
             is_spaced = True
             continue
-        if before is None or before[0] - box[2] > (_WITH_SPACE if is_spaced else _WITHOUT_SPACE) * (box[3] - box[1]):
+        if before is None or before[0] - box[2] > (_GAP_WITH_SPACE if is_spaced else _GAP_WITHOUT_SPACE) * (
+            box[3] - box[1]
+        ):
             words.append([])
         words[-1].append(indexes)
         before, is_spaced = box, False
     return words
 
 
-def _in_word(text: str, glyphs: Sequence[list[int]]) -> list[int]:
+def _order_word(text: str, glyphs: Sequence[list[int]]) -> list[int]:
     """Return the indexes of a word's glyphs, given from the right, in reading order. Numbers and Latin run to the
     right."""
     first = [text[glyph[0]] for glyph in glyphs]
@@ -115,5 +117,5 @@ def _is_mark(character: str) -> bool:
     return unicodedata.combining(character) > 0
 
 
-def _on_one_line(a: Box, b: Box) -> bool:
+def _are_on_one_line(a: Box, b: Box) -> bool:
     return min(a[3], b[3]) - max(a[1], b[1]) > 0.5 * min(a[3] - a[1], b[3] - b[1])

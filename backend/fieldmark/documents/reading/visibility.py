@@ -64,46 +64,48 @@ from fieldmark.documents.reading.pdfium import (
     text_object,
 )
 
-# A change of fewer than 16 of 255 levels is not seen. A power of two: it is found in many pixels at once.
-LEAST_CONTRAST = 16
+# A person does not see a change of fewer than 16 of 255 levels. Being a power of two, it can be tested by a bit mask.
+MIN_CONTRAST = 16
 # Letters lower than this, or on average narrower than a tenth of it, are dots and lines to a person. In points; on a
 # page smaller than a sheet it is a share of the page's longer side, since such a page is shown as large as any other.
-SMALLEST = 1.5
-SMALLEST_SHARE = 1 / 500
-LEAST_PIXELS = 600  # of a page's longer side
+MIN_LETTER_HEIGHT = 1.5
+MIN_LETTER_HEIGHT_SHARE = 1 / 500
+MIN_PAGE_PIXELS = 600  # pixels of a page's longer side
 MAX_PIXELS = 2_000_000
-COARSE = 0.75  # pixels a point: the fewest that show each word of 6 points without a gap
-FINER = 3  # times as many for doubtful words
+MIN_PIXELS_PER_POINT = 0.75  # pixels per point: the fewest that show words of 6 points without gaps
+FINE_FACTOR = 3  # times as many pixels per point, for doubtful words
 SMALL_BOX = 8.0  # points: the side of a check box that must be drawn twice as fine
 MAX_LAYERS = 8  # of text over text; deeper text counts as hidden
-TWIN = 0.7  # shared part of two equal characters that count as one printed twice, as for bold
-CELL = 8  # pixels: a picture is measured by the squares of the page in which it shows an edge, as every letter does
-LEAST_EDGE = 24  # levels; pale print has as many
-PICTURE_SHARE = 0.006  # of the page's squares; a line of print of 10 cm has as many
-SHORTEST_LINE = (15.0, 4.5)  # points: width and height of what may be a short line of print
-LOGO_SHARE = 0.03
-LEAST_IMAGE = 4  # pixels: a smaller image holds no text
-MAX_DECODED, MAX_DECODED_PIXELS = 20, 25_000_000  # to find out which images are damaged
-THIN_LINE, THICKEST_LINE = 2.5, 6.0  # points
-THICKEST_SHARE = 0.5  # of the height of a word
+MIN_TWIN_OVERLAP = 0.7  # overlap from which two equal characters count as one printed twice for bold
+SQUARE_PIXELS = 8  # pixels: pictures are measured in squares of the page that show an edge, as every letter does
+MIN_EDGE_CONTRAST = 24  # levels, as of pale print
+MIN_PICTURE_SHARE = 0.006  # of the page's squares, as of a printed line of 10 cm
+MIN_LINE_SIZE = (15.0, 4.5)  # points: width and height of what may be a short line of print
+MAX_LOGO_SHARE = 0.03
+MIN_IMAGE_PIXELS = 4  # a smaller image contains no text
+MAX_DECODED, MAX_DECODED_PIXELS = 20, 25_000_000  # images tried in order to find damaged ones
+MAX_THIN_LINE, MAX_LINE_THICKNESS = 2.5, 6.0  # points
+MAX_THICKNESS_SHARE = 0.5  # of the height of a word
 LINE_SEGMENTS = range(2, 7)
-STRUCK_WIDTH = 0.5  # of such a line is words; the rest is between them
-STRUCK_SHARES = (0.4, 0.72)  # between these parts of a word's height a line goes through it, not below
-LEAST_DRAWN = 0.3  # of a line; the rest may be gaps between its dashes or dots
-MAX_SLANTED = 300
+MIN_WORD_SHARE = 0.5  # of a line that strikes out words: the rest is between words
+STRUCK_SHARES = (0.4, 0.72)  # of a word's height from its top: a line between them goes through the word, not below it
+MIN_DRAWN_SHARE = 0.3  # of a line: the rest may be gaps between dashes or dots
+MAX_SLANTED_LINES = 300
 SLANTED_SHARES = (0.25, 0.85)  # as STRUCK_SHARES, of the middle of a line that rises or falls
-_ALONG = range(1, 10)  # tenths of a line
+_TENTHS = range(1, 10)  # tenths of a line
 LETTER_SEGMENTS = range(8, 200)  # of a path with curves; several of them may be letters
-LEAST_INK = 0.04  # share of a letter's or digit's box; the digit 1 in a wide font covers 0.1
+MIN_INK_SHARE = 0.04  # share of a letter's or digit's box; the digit 1 in a wide font covers 0.1
 
-_LEVELS = [0] * LEAST_CONTRAST + [255] * (256 - LEAST_CONTRAST)  # what is seen, of a difference
+_VISIBLE_LEVELS = [0] * MIN_CONTRAST + [255] * (
+    256 - MIN_CONTRAST
+)  # maps invisible differences to 0, visible ones to 255
 
 Box = tuple[float, float, float, float]
 Pixels = tuple[int, int, int, int]
 
 
-_PAINTED = frozenset({0, 2, 4, 6})  # render modes that fill
-_FAR = 1e7  # points; also refuses what is no number
+_FILLING_MODES = frozenset({0, 2, 4, 6})  # render modes that fill
+_MAX_COORDINATE = 1e7  # points; NaN is not below it either
 MAX_DEPTH = 12  # of forms within forms
 
 
@@ -124,12 +126,12 @@ class Pictures(NamedTuple):
     logo: int | None
 
 
-class _Line:
-    """Words in the same two rows of pixels, and the columns that one or two of them cover, as bits."""
+class _WordRow:
+    """Words in the same rows of pixels, and the columns that one or two of them cover, as bits."""
 
     def __init__(self, ink: bytes) -> None:
-        self.ink = ink  # for each column whether it shows any
-        self.taken = self.taken_twice = 0
+        self.ink = ink  # for each column whether it has ink
+        self.covered = self.covered_twice = 0
         # Index, left, right, the gap that a visible word does not have, columns as bits, and the columns of each
         # character where several objects make the word.
         self.members: list[tuple[int, int, int, bytes, int, list[tuple[int, int]] | None]] = []
@@ -153,21 +155,23 @@ class VisibilityDetector:
         self._texts: list[Handle] = []
         self._images: list[Handle] = []
         self._forms_around: dict[Handle, tuple[Any, ...]] = {}  # of images, as matrices
-        self._curved: list[Handle] = []  # what may be a letter that was drawn as a path
+        self._curved: list[Handle] = []  # paths that may be letters
         here = self._page
         self._paths: list[tuple[Handle, int, tuple[Any, ...]]] = []  # with the matrices of the forms around
         self._collect([get_object(here, index) for index in range(count_objects(here))], ())
         width, height = size
-        self._smallest = min(SMALLEST, max(size) * SMALLEST_SHARE)
-        self._scale = min(max(COARSE, LEAST_PIXELS / max(size)), (MAX_PIXELS / (width * height)) ** 0.5)
+        self._smallest = min(MIN_LETTER_HEIGHT, max(size) * MIN_LETTER_HEIGHT_SHARE)
+        self._scale = min(
+            max(MIN_PIXELS_PER_POINT, MIN_PAGE_PIXELS / max(size)), (MAX_PIXELS / (width * height)) ** 0.5
+        )
         self._columns, self._rows = max(1, int(width * self._scale)), max(1, int(height * self._scale))
-        self.lines: list[Box] = []  # left, top, right, bottom in the page's coordinates, as of all paths
+        self.lines: list[Box] = []  # left, top, right, bottom in page coordinates, as for all paths
         self.slanted_lines: list[Box] = []  # of a drawing with more than MAX_SLANTED, these
-        self.outlines: list[tuple[Box, bool]] = []  # what may be a box to tick, and whether it may be round
+        self.outlines: list[tuple[Box, bool]] = []  # possible check boxes, and whether each may be round
         self._measure_paths()
         self._shown: Image.Image | None = None
         self._with_pictures: Image.Image | None = None
-        self._full = self._bare = self._drawn((0, 0, self._columns, self._rows), "full")
+        self._full = self._bare = self._draw_part((0, 0, self._columns, self._rows), "full")
 
     def _collect(self, items: list[Handle], matrices: tuple[Any, ...]) -> None:
         kinds = list(map(get_type, items))
@@ -186,55 +190,55 @@ class VisibilityDetector:
             get_matrix(form, ctypes.byref(matrix))
             self._collect([get_part(form, index) for index in range(count_parts(form))], (matrix, *matrices))
 
-    def visible_stretches(self, words: Sequence[LayerWord], codes: Sequence[int]) -> list[list[tuple[int, int]]]:
+    def visible_ranges(self, words: Sequence[LayerWord], codes: Sequence[int]) -> list[list[tuple[int, int]]]:
         """Return for each word the ranges (start, end) of its visible characters.
 
         There is one range for a fully visible word, and none for a hidden one. A "0" hidden in "100,00" leaves two.
         """
         whole: list[list[tuple[int, int]]] = [[(word.start, word.end)] for word in words]
-        small = [_microscopic(word, self._smallest) for word in words]
+        small = [_is_microscopic(word, self._smallest) for word in words]
         doubtful = [index for index in self._doubtful_words(words) if not small[index]]
         if doubtful:
             visible = self._visible_characters([words[index] for index in doubtful], codes)
             for index in doubtful:
-                whole[index] = _stretches(words[index], visible)
+                whole[index] = _visible_ranges(words[index], visible)
         return [[] if small[index] else stretches for index, stretches in enumerate(whole)]
 
     @property
     def is_blank(self) -> bool:
         """Return whether the page shows nothing at all."""
         extremes: Any = self._full.getextrema()
-        return extremes[1] - extremes[0] < LEAST_CONTRAST
+        return extremes[1] - extremes[0] < MIN_CONTRAST
 
     def _measure_paths(self) -> None:
         """Find the lines along an axis, and the outlines that may be check boxes."""
         for path, count, matrices in self._paths:
             left, top, right, bottom = _bounds(path, matrices)
             thickness, length = sorted((right - left, top - bottom))
-            if length < _FAR and thickness <= THIN_LINE:
+            if length < _MAX_COORDINATE and thickness <= MAX_THIN_LINE:
                 self.lines.append((left, top, right, bottom))
                 continue
-            if length < _FAR and thickness <= 2 * THICKEST_LINE:
+            if length < _MAX_COORDINATE and thickness <= 2 * MAX_LINE_THICKNESS:
                 self.lines.append(_without_margin((left, top, right, bottom), path, matrices))
             if count > 3 and is_candidate((left, bottom, right, top)):
                 self.outlines.append(((left, top, right, bottom), count > 6))
-            if count in LINE_SEGMENTS and len(self.slanted_lines) < MAX_SLANTED:
+            if count in LINE_SEGMENTS and len(self.slanted_lines) < MAX_SLANTED_LINES:
                 self.slanted_lines += _straight_lines(path, count, matrices)
 
     def shows_slanted_line(self, line: Box) -> bool:
         """Return whether the page without its text shows something along a whole line from one point to another."""
         x0, y0, x1, y1 = (side * self._scale for side in line)
         seen = 0
-        for n in _ALONG:
+        for n in _TENTHS:
             x, y = int(x0 + (x1 - x0) * n / 10), int(y0 + (y1 - y0) * n / 10)
             spot: Any = self._bare.crop((x - 2, y - 2, x + 3, y + 3)).getextrema()
             is_inside = 2 <= x < self._columns - 2 and 2 <= y < self._rows - 2
-            seen += is_inside and spot[1] - spot[0] >= LEAST_CONTRAST
-        return seen > 0.8 * len(_ALONG)
+            seen += is_inside and spot[1] - spot[0] >= MIN_CONTRAST
+        return seen > 0.8 * len(_TENTHS)
 
     def drawn_around(self, boxes: Sequence[Box], margin: float) -> tuple[Image.Image, float, tuple[float, float]]:
         """Return a finer grey picture of the page around some boxes, its pixels per point, and its origin."""
-        finer = FINER if min(box[2] - box[0] for box in boxes) > SMALL_BOX else 2 * FINER
+        finer = FINE_FACTOR if min(box[2] - box[0] for box in boxes) > SMALL_BOX else 2 * FINE_FACTOR
         scale = self._scale * finer
         x0, y0, x1, y1 = (list(sides) for sides in zip(*boxes, strict=True))
         left, top, right, bottom = _pixels(
@@ -243,13 +247,13 @@ class VisibilityDetector:
             self._columns * finer, self._rows * finer,
         )  # fmt: skip
         part = left, top, max(right - left, 1), max(bottom - top, 1)
-        return self._drawn(part, finer=finer).convert("L"), scale, (left / scale, top / scale)
+        return self._draw_part(part, finer=finer).convert("L"), scale, (left / scale, top / scale)
 
     def shows_line(self, box: Box) -> bool:
         """Return whether the page without its text shows a line along a whole box, on one background. The line may be
         dashed. A thick line must be darker than a marker, which highlights words."""
         left, top, right, bottom = (side * self._scale for side in box)
-        contrast = LEAST_CONTRAST if box[3] - box[1] <= THIN_LINE else 4 * LEAST_CONTRAST
+        contrast = MIN_CONTRAST if box[3] - box[1] <= MAX_THIN_LINE else 4 * MIN_CONTRAST
         x0, _, x1, _ = _pixels(left, top, right, bottom, self._columns, self._rows)
         middle = int((top + bottom) / 2)
         rows = [self._bare.crop((x0 + 1, y, max(x1 - 1, x0 + 2), y + 1)) for y in range(middle - 3, middle + 3)]
@@ -257,18 +261,18 @@ class VisibilityDetector:
         darkest, lightest = max(extremes[0] - contrast + 1, 0), extremes[1] + contrast
         levels = [row.histogram() for row in rows[1:]]
         most = max(max(sum(counts[:darkest]), sum(counts[lightest:])) for counts in levels)
-        return most >= LEAST_DRAWN * rows[0].width
+        return most >= MIN_DRAWN_SHARE * rows[0].width
 
     def _pictures_shown(self) -> Image.Image:
         """Return what images, and paths that may be letters, change on the page without its text."""
         if self._shown is None:
             size = self._columns, self._rows
             pictures = [*self._images, *self._curved]
-            self._show(self._texts, False)
-            self._with_pictures = self._drawn((0, 0, *size), "bare")
-            self._show(pictures, False)
-            self._shown = ImageChops.difference(self._with_pictures, self._drawn((0, 0, *size), "plain"))
-            self._show([*self._texts, *pictures], True)
+            self._set_visible(self._texts, False)
+            self._with_pictures = self._draw_part((0, 0, *size), "bare")
+            self._set_visible(pictures, False)
+            self._shown = ImageChops.difference(self._with_pictures, self._draw_part((0, 0, *size), "plain"))
+            self._set_visible([*self._texts, *pictures], True)
         return self._shown
 
     def find_pictures(self) -> Pictures | None:
@@ -278,17 +282,17 @@ class VisibilityDetector:
         shown, with_pictures = self._pictures_shown(), self._with_pictures
         assert with_pictures is not None
         steps = [ImageChops.difference(with_pictures, ImageChops.offset(with_pictures, *by)) for by in ((1, 0), (0, 1))]
-        edges = ImageChops.lighter(*steps).point([0] * LEAST_EDGE + [255] * (256 - LEAST_EDGE))
-        drawn = ImageChops.darker(edges, shown.point(_LEVELS))
-        squares = drawn.reduce(CELL).point([0] + [255] * 255)
+        edges = ImageChops.lighter(*steps).point([0] * MIN_EDGE_CONTRAST + [255] * (256 - MIN_EDGE_CONTRAST))
+        drawn = ImageChops.darker(edges, shown.point(_VISIBLE_LEVELS))
+        squares = drawn.reduce(SQUARE_PIXELS).point([0] + [255] * 255)
         box = squares.getbbox()
         share = squares.histogram()[255] / (squares.width * squares.height)
-        if box is None or (share < PICTURE_SHARE and not self._shows_a_line(drawn, squares)):
+        if box is None or (share < MIN_PICTURE_SHARE and not self._has_text_line(drawn, squares)):
             return None
         x0, y0, x1, y1 = (
-            (side + around) * CELL / self._scale for side, around in zip(box, (-1, -1, 1, 1), strict=True)
+            (side + around) * SQUARE_PIXELS / self._scale for side, around in zip(box, (-1, -1, 1, 1), strict=True)
         )
-        logo = hash(shown.tobytes()) if share < LOGO_SHARE else None
+        logo = hash(shown.tobytes()) if share < MAX_LOGO_SHARE else None
         return Pictures((max(x0, 0.0), max(y0, 0.0), x1, y1), logo)
 
     def count_unreadable_images(self, as_shown: Callable[[float, float, float, float], Box]) -> int:
@@ -302,7 +306,7 @@ class VisibilityDetector:
                 side * self._scale for side in as_shown(*_bounds(image, self._forms_around[image]))
             )
             x0, y0, x1, y1 = _pixels(left, top, right, bottom, *size)
-            if x1 - x0 < LEAST_IMAGE or y1 - y0 < LEAST_IMAGE or shown.crop((x0, y0, x1, y1)).getbbox():
+            if x1 - x0 < MIN_IMAGE_PIXELS or y1 - y0 < MIN_IMAGE_PIXELS or shown.crop((x0, y0, x1, y1)).getbbox():
                 continue
             decoded += 1
             if decoded > MAX_DECODED:
@@ -310,27 +314,27 @@ class VisibilityDetector:
             count += not _can_be_decoded(image)
         return count
 
-    def _shows_a_line(self, drawn: Image.Image, squares: Image.Image) -> bool:
+    def _has_text_line(self, drawn: Image.Image, squares: Image.Image) -> bool:
         """Return whether adjacent squares are as wide and high as a short line of print."""
-        columns, left = squares.width, bytearray(squares.tobytes())
-        while (start := left.find(255)) >= 0:
-            left[start] = 0
-            found, rows, across = [start], list[int](), list[int]()
-            while found:
-                y, x = divmod(found.pop(), columns)
+        columns, remaining = squares.width, bytearray(squares.tobytes())
+        while (start := remaining.find(255)) >= 0:
+            remaining[start] = 0
+            queue, rows, across = [start], list[int](), list[int]()
+            while queue:
+                y, x = divmod(queue.pop(), columns)
                 rows.append(y)
                 across.append(x)
                 for row in range(max(y - 1, 0), min(y + 2, squares.height)):
                     for at in range(row * columns + max(x - 1, 0), row * columns + min(x + 2, columns)):
-                        if left[at]:
-                            left[at] = 0
-                            found.append(at)
+                        if remaining[at]:
+                            remaining[at] = 0
+                            queue.append(at)
             x0, y0, x1, y1 = min(across), min(rows), max(across) + 1, max(rows) + 1
-            box = drawn.crop((x0 * CELL, y0 * CELL, x1 * CELL, y1 * CELL)).getbbox()
+            box = drawn.crop((x0 * SQUARE_PIXELS, y0 * SQUARE_PIXELS, x1 * SQUARE_PIXELS, y1 * SQUARE_PIXELS)).getbbox()
             if box is None:
                 continue
             width, height = (box[2] - box[0]) / self._scale, (box[3] - box[1]) / self._scale
-            if width >= SHORTEST_LINE[0] and height >= SHORTEST_LINE[1] and width >= 2 * height:
+            if width >= MIN_LINE_SIZE[0] and height >= MIN_LINE_SIZE[1] and width >= 2 * height:
                 return True
         return False
 
@@ -341,241 +345,241 @@ class VisibilityDetector:
         if x0 >= x1 or y0 >= y1:
             return False
         extremes: Any = self._full.crop((x0, y0, x1, y1)).getextrema()
-        return extremes[1] - extremes[0] >= LEAST_CONTRAST
+        return extremes[1] - extremes[0] >= MIN_CONTRAST
 
     def _doubtful_words(self, words: Sequence[LayerWord]) -> list[int]:
-        self._show(self._texts, False)
-        bare = self._drawn((0, 0, self._columns, self._rows), "bare")
+        self._set_visible(self._texts, False)
+        bare = self._draw_part((0, 0, self._columns, self._rows), "bare")
         self._bare = bare
         ink = ImageChops.difference(self._full, bare).tobytes()
-        lines, doubtful = self._in_lines(words, ink)
-        doubtful += self._doubtful_among_others(words, lines, ink)
+        word_rows, doubtful = self._group_into_rows(words, ink)
+        doubtful += self._words_with_gaps_outside_overlaps(words, word_rows, ink)
         return sorted(set(doubtful))
 
-    def _in_lines(self, words: Sequence[LayerWord], ink: bytes) -> tuple[dict[tuple[int, int], _Line], list[int]]:
-        """Return the words by the rows of pixels that they cover, and the indexes of those that show a gap."""
+    def _group_into_rows(
+        self, words: Sequence[LayerWord], ink: bytes
+    ) -> tuple[dict[tuple[int, int], _WordRow], list[int]]:
+        """Return the words by the rows of pixels that they cover, and the indexes of words with a gap in their ink."""
         scale = self._scale
         columns, rows = self._columns, self._rows
         layer, order = self._layer, self._order
-        found: list[int] = []
+        doubtful: list[int] = []
         # Most words of a line are equally high: the ink of their rows is summed up once, over the page's width.
-        lines: dict[tuple[int, int], _Line] = {}
+        word_rows: dict[tuple[int, int], _WordRow] = {}
         for index, (start, end, text, direction, (left, top, right, bottom)) in enumerate(words):
             x0, y0 = max(int(left * scale), 0), max(int(top * scale), 0)
             x1, y1 = min(int(right * scale) + 1, columns), min(int(bottom * scale) + 1, rows)
             if x0 >= x1 or y0 >= y1:
-                found.append(index)
+                doubtful.append(index)
                 continue
-            line = lines.get((y0, y1))
-            if line is None:
-                line = lines[y0, y1] = _Line(_ink_by_column(ink, columns, range(y0, y1)))
-            pieces = None
+            word_row = word_rows.get((y0, y1))
+            if word_row is None:
+                word_row = word_rows[y0, y1] = _WordRow(_ink_by_column(ink, columns, range(y0, y1)))
+            spans = None
             if end - start > 1 and text_object(layer, order[start]) != text_object(layer, order[end - 1]):
-                pieces = self._pieces(words[index])
+                spans = self._character_spans(words[index])
             if direction % 2 == 0:
                 gap = bytes(max(2, int((right - left) * scale / len(text) * 0.9 + 1)))
-                seen = line.ink[x0:x1]
+                word_ink = word_row.ink[x0:x1]
             else:
                 gap = bytes(max(2, int((bottom - top) * scale / len(text) * 0.9 + 1)))
-                seen = _ink_by_row(ink, columns, range(x0, x1), y0, y1)
-                x0, x1 = x0 - 1, x1 + 1  # but lines do not
-            if gap in seen or not any(seen) or not (pieces is None or _all_inked(line.ink, pieces)):
-                found.append(index)
+                word_ink = _ink_by_row(ink, columns, range(x0, x1), y0, y1)
+                x0, x1 = x0 - 1, x1 + 1  # words above each other share no row
+            if gap in word_ink or not any(word_ink) or not (spans is None or _all_inked(word_row.ink, spans)):
+                doubtful.append(index)
             # Words that follow each other may share a column of pixels.
-            here = (1 << x1 - x0 - 2) - 1 << x0 + 1 if x1 - x0 > 2 else (1 << x1 - x0) - 1 << x0
-            line.taken_twice |= line.taken & here
-            line.taken |= here
-            line.members.append((index, x0, x1, gap, here, pieces))
-        return lines, found
+            column_bits = (1 << x1 - x0 - 2) - 1 << x0 + 1 if x1 - x0 > 2 else (1 << x1 - x0) - 1 << x0
+            word_row.covered_twice |= word_row.covered & column_bits
+            word_row.covered |= column_bits
+            word_row.members.append((index, x0, x1, gap, column_bits, spans))
+        return word_rows, doubtful
 
-    def _doubtful_among_others(
-        self, words: Sequence[LayerWord], lines: dict[tuple[int, int], _Line], ink: bytes
+    def _words_with_gaps_outside_overlaps(
+        self, words: Sequence[LayerWord], word_rows: dict[tuple[int, int], _WordRow], ink: bytes
     ) -> list[int]:
-        """Return the indexes of the words that show a gap when ink at positions of several words is ignored."""
+        """Return the indexes of words with a gap in their ink, without the ink where words overlap: it could belong to
+        either."""
         columns, rows = self._columns, self._rows
-        found: list[int] = []
-        taken = [0] * rows
+        doubtful: list[int] = []
+        covered = [0] * rows
         contested = [0] * rows
-        for (y0, y1), line in lines.items():
+        for (y0, y1), word_row in word_rows.items():
             for y in range(y0, y1):
-                contested[y] |= taken[y] & line.taken | line.taken_twice
-                taken[y] |= line.taken
+                contested[y] |= covered[y] & word_row.covered | word_row.covered_twice
+                covered[y] |= word_row.covered
         # If two words overlap, the ink there proves neither of them. Lines may overlap at their edges: the ink there
         # proves nothing, but the ink beside it can only be the word's own.
-        for (y0, y1), line in lines.items():
+        for (y0, y1), word_row in word_rows.items():
             touched = 0
             for y in range(y0, y1):
                 touched |= contested[y]
-            if not touched & line.taken:
+            if not touched & word_row.covered:
                 continue
-            undisputed = _ink_by_column(ink, columns, [y for y in range(y0, y1) if not contested[y] & line.taken])
+            undisputed = _ink_by_column(ink, columns, [y for y in range(y0, y1) if not contested[y] & word_row.covered])
             left_over: dict[tuple[int, ...], bytes] = {}
-            for index, x0, x1, gap, here, pieces in line.members:
-                if not here & touched:
+            for index, x0, x1, gap, column_bits, spans in word_row.members:
+                if not column_bits & touched:
                     continue
                 if words[index].direction % 2:
-                    seen = _ink_by_row(ink, columns, [x for x in range(x0 + 1, x1 - 1) if not touched >> x & 1], y0, y1)
-                    if gap in seen or not any(seen) or pieces is not None:
-                        found.append(index)
+                    word_ink = _ink_by_row(
+                        ink, columns, [x for x in range(x0 + 1, x1 - 1) if not touched >> x & 1], y0, y1
+                    )
+                    if gap in word_ink or not any(word_ink) or spans is not None:
+                        doubtful.append(index)
                     continue
-                seen = undisputed[x0:x1]
-                if gap in seen or not any(seen) or not (pieces is None or _all_inked(undisputed, pieces)):
-                    alone = tuple([y for y in range(y0, y1) if not contested[y] & here])
+                word_ink = undisputed[x0:x1]
+                if gap in word_ink or not any(word_ink) or not (spans is None or _all_inked(undisputed, spans)):
+                    alone = tuple([y for y in range(y0, y1) if not contested[y] & column_bits])
                     whole = left_over.get(alone)
                     if whole is None:
                         whole = left_over[alone] = _ink_by_column(ink, columns, alone)
-                    seen = whole[x0:x1]
-                    if gap in seen or not any(seen) or not (pieces is None or _all_inked(whole, pieces)):
-                        found.append(index)
-        return found
+                    word_ink = whole[x0:x1]
+                    if gap in word_ink or not any(word_ink) or not (spans is None or _all_inked(whole, spans)):
+                        doubtful.append(index)
+        return doubtful
 
-    def _pieces(self, word: LayerWord) -> list[tuple[int, int]]:
-        """Return the columns of each character of a word made of several objects; None if characters overlap."""
+    def _character_spans(self, word: LayerWord) -> list[tuple[int, int]]:
+        """Return the columns of each character of a word made of several objects; empty if characters overlap."""
         if word.direction % 2:
             return []
-        found: list[tuple[int, int]] = []
+        columns: list[tuple[int, int]] = []
         scale, box_of = self._scale, self._box_of
         order = range(word.start, word.end) if word.direction == 0 else range(word.end - 1, word.start - 1, -1)
         end = before = 0.0  # a word that begins outside the page is doubtful
         for index in order:
             left, _, right, _ = box_of(index)
             wide = right - left
-            if not end - 0.15 * (wide if wide < before else before) <= left <= right < _FAR:
+            if not end - 0.15 * (wide if wide < before else before) <= left <= right < _MAX_COORDINATE:
                 return []
             end, before = right, wide
-            # Only whole pixels, into which no neighbour reaches, if it has one.
+            # Only whole pixels, which no neighbour reaches.
             x0, x1 = int(left * scale) + 1, int(right * scale)
-            found.append((x0, x1) if x0 < x1 else (x0 - 1, x1 + 1))
-        return found
+            columns.append((x0, x1) if x0 < x1 else (x0 - 1, x1 + 1))
+        return columns
 
     def _visible_characters(self, words: Sequence[LayerWord], codes: Sequence[int]) -> set[int]:
         """Return the indexes of the characters of doubtful words that have ink of their own."""
-        scale = self._scale * FINER
+        scale = self._scale * FINE_FACTOR
         # Only the part of the page that contains them.
         left, top, right, bottom = _pixels(
             min(word.box[0] for word in words) * scale,
             min(word.box[1] for word in words) * scale,
             max(word.box[2] for word in words) * scale,
             max(word.box[3] for word in words) * scale,
-            self._columns * FINER,
-            self._rows * FINER,
+            self._columns * FINE_FACTOR,
+            self._rows * FINE_FACTOR,
         )
         columns, rows = right - left, bottom - top
         if columns <= 0 or rows <= 0:
             return set()
         part = left, top, columns, rows
-        places: dict[int, Box] = {}
+        boxes: dict[int, Box] = {}
         owners: dict[Handle, list[int]] = {}
         unowned: set[int] = set()
         for word in words:
             for index in range(word.start, word.end):
                 x0, y0, x1, y1 = self._box_of(index)
-                places[index] = x0 * scale - left, y0 * scale - top, x1 * scale - left, y1 * scale - top
+                boxes[index] = x0 * scale - left, y0 * scale - top, x1 * scale - left, y1 * scale - top
                 owner = text_object(self._layer, self._order[index])
                 if owner:
                     owners.setdefault(owner, []).append(index)
                 else:
                     unowned.add(index)
-        background = self._drawn(part)  # all text was left out when the doubtful words were found
-        self._show(self._texts, True)
-        full = self._drawn(part)
+        background = self._draw_part(part)  # all text was left out when the doubtful words were found
+        self._set_visible(self._texts, True)
+        full = self._draw_part(part)
         from_background = _difference(full, background)
         visible: set[int] = set(unowned)
-        repeated = _repeated(
-            words, places, codes, {index: item for item, indexes in owners.items() for index in indexes}
+        repeated = _printed_twice(
+            words, boxes, codes, {index: item for item, indexes in owners.items() for index in indexes}
         )
-        for objects in self._in_layers(owners, places, codes, columns, rows):
-            self._show(objects, False)
+        for objects in self._assign_to_layers(owners, boxes, codes, columns, rows):
+            self._set_visible(objects, False)
             # Ink differs from the background. White text over black text on white changes pixels back to it.
-            without = _difference(self._drawn(part), background)
-            ink = ImageChops.subtract(from_background, without).point(_LEVELS)
-            self._show(objects, True)
+            without = _difference(self._draw_part(part), background)
+            ink = ImageChops.subtract(from_background, without).point(_VISIBLE_LEVELS)
+            self._set_visible(objects, True)
             for item in objects:
-                visible.update(index for index in owners[item] if _has_ink(ink, places[index], chr(codes[index])))
+                visible.update(index for index in owners[item] if _has_ink(ink, boxes[index], chr(codes[index])))
             for item in objects:
                 if not self._has_font(item):
                     visible.update(
-                        index for index in owners[item] if self._would_show(item, codes[index], full, places[index])
+                        index
+                        for index in owners[item]
+                        if self._would_be_visible(item, codes[index], full, boxes[index])
                     )
         return visible - repeated
 
-    def _in_layers(
+    def _assign_to_layers(
         self,
         owners: dict[Handle, list[int]],
-        places: dict[int, Box],
+        character_boxes: dict[int, Box],
         codes: Sequence[int],
         columns: int,
         rows: int,
     ) -> list[list[Handle]]:
-        """Yield the objects in layers. Within a layer, no object reaches an area in which the ink of another is
-        counted.
-
-        An exception is the same character at the same position, as in bold print made by printing twice.
-        """
+        """Return the objects in layers. In a layer, no object reaches an area where the ink of another is counted. The
+        same character at the same position is an exception: bold print is often made by printing twice."""
         layers: list[list[Handle]] = []
-        taken: list[tuple[bytearray, bytearray]] = []  # as far as a character reaches, and where its ink is counted
+        occupied: list[tuple[bytearray, bytearray]] = []  # (where characters reach, where their ink is counted)
         for item, indexes in owners.items():
-            boxes: list[tuple[Pixels, Pixels, int]] = []
+            object_boxes: list[tuple[Pixels, Pixels, int]] = []
             for index in indexes:
-                inner = _own_area(places[index], chr(codes[index]), columns, rows)
-                boxes.append((_pixels(*places[index], columns, rows), inner, codes[index] % 254 + 1))
+                inner = _own_area(character_boxes[index], chr(codes[index]), columns, rows)
+                object_boxes.append((_pixels(*character_boxes[index], columns, rows), inner, codes[index] % 254 + 1))
             free = (
                 depth
-                for depth, (reach, counted) in enumerate(taken)
-                if all(_free(reach, counted, columns, *box) for box in boxes)
+                for depth, (reach, counted) in enumerate(occupied)
+                if all(_is_free(reach, counted, columns, *box) for box in object_boxes)
             )
             depth = next(free, len(layers))
             if depth == MAX_LAYERS:
                 continue
             if depth == len(layers):
                 layers.append([])
-                taken.append((bytearray(columns * rows), bytearray(columns * rows)))
+                occupied.append((bytearray(columns * rows), bytearray(columns * rows)))
             layers[depth].append(item)
-            for outer, inner, mark in boxes:
-                _claim(taken[depth][0], columns, outer, mark)
-                _claim(taken[depth][1], columns, inner, mark)
+            for outer, inner, mark in object_boxes:
+                _mark_area(occupied[depth][0], columns, outer, mark)
+                _mark_area(occupied[depth][1], columns, inner, mark)
         return layers
 
     def _has_font(self, item: Handle) -> bool:
-        """Return whether the file or PDFium has the font of a text object. Without it no letter is drawn."""
         return bool(is_embedded(get_font(item)))
 
-    def _would_show(self, item: Handle, code: int, full: Image.Image, box: Box) -> bool:
+    def _would_be_visible(self, item: Handle, code: int, full: Image.Image, box: Box) -> bool:
         """Return whether a letter without a font would be visible on a machine that has it, by its colour and render
         mode."""
         if glyph_path(get_font(item), code, 12.0):
-            return False  # there is one, and it left no ink
+            return False  # there is a glyph, but it left no ink
         red, green, blue, alpha = (ctypes.c_uint() for _ in range(4))
         by_reference = [ctypes.byref(part) for part in (red, green, blue, alpha)]
         if (
-            get_render_mode(item) not in _PAINTED
+            get_render_mode(item) not in _FILLING_MODES
             or not get_fill_color(item, *by_reference)
-            or alpha.value < LEAST_CONTRAST
+            or alpha.value < MIN_CONTRAST
         ):
             return False
         x0, y0, x1, y1 = _pixels(*box, *full.size)
         if x0 >= x1 or y0 >= y1:
             return False
-        spot = full.crop((x0, y0, x1, y1))
-        background = spot.resize((1, 1), Image.Resampling.BOX).getpixel((0, 0))
+        area = full.crop((x0, y0, x1, y1))
+        background = area.resize((1, 1), Image.Resampling.BOX).getpixel((0, 0))
         assert isinstance(background, tuple)
         return any(
-            abs(ours.value - theirs) >= LEAST_CONTRAST
-            for ours, theirs in zip((red, green, blue), background, strict=True)
+            abs(color.value - paper) >= MIN_CONTRAST
+            for color, paper in zip((red, green, blue), background, strict=True)
         )
 
-    def _show(self, objects: Sequence[Handle], active: bool) -> None:
+    def _set_visible(self, objects: Sequence[Handle], active: bool) -> None:
         for item in objects:
             set_active(item, active)
 
-    def _drawn(
-        self, part: tuple[int, int, int, int], canvas_name: str | None = None, finer: int = FINER
+    def _draw_part(
+        self, part: tuple[int, int, int, int], canvas_name: str | None = None, finer: int = FINE_FACTOR
     ) -> Image.Image:
-        """Return a picture of a part of the page (left, top, columns, rows in pixels).
-
-        With a canvas it is coarse and grey, and valid until that canvas is used again. Without one it is finer and in
-        colour.
-        """
+        """Return a picture of a part of the page (left, top, columns, rows in pixels). With a canvas it is coarse and
+        grey, and valid until the canvas is reused. Without one it is finer and in colour."""
         left, top, columns, rows = part
         grey = canvas_name is not None
         finer = 1 if grey else finer
@@ -604,7 +608,7 @@ def _canvas(name: str) -> Any:
 
 @lru_cache(maxsize=1024)
 def _mask(span: int) -> int:
-    return int.from_bytes(bytes([256 - LEAST_CONTRAST]) * span, "little")
+    return int.from_bytes(bytes([256 - MIN_CONTRAST]) * span, "little")
 
 
 def _pixels(left: float, top: float, right: float, bottom: float, columns: int, rows: int) -> Pixels:
@@ -620,22 +624,21 @@ def _ink_by_column(ink: bytes, columns: int, rows: Sequence[int]) -> bytes:
     return (seen & _mask(columns)).to_bytes(columns, "little")
 
 
-def _ink_by_row(ink: bytes, columns: int, those: Sequence[int], y0: int, y1: int) -> bytes:
+def _ink_by_row(ink: bytes, columns: int, columns_of_word: Sequence[int], y0: int, y1: int) -> bytes:
     seen = 0
-    for x in those:
+    for x in columns_of_word:
         seen |= int.from_bytes(ink[y0 * columns + x : (y1 - 1) * columns + x + 1 : columns], "little")
     return (seen & _mask(y1 - y0)).to_bytes(y1 - y0, "little")
 
 
-def _all_inked(seen: bytes, pieces: Sequence[tuple[int, int]]) -> bool:
-    """Return whether each character of a word shows ink. False if its characters overlap."""
-    return bool(pieces) and all(any(seen[start:end]) for start, end in pieces)
+def _all_inked(ink: bytes, spans: Sequence[tuple[int, int]]) -> bool:
+    return bool(spans) and all(any(ink[start:end]) for start, end in spans)
 
 
 def struck_parts(words: Sequence[LayerWord], lines: Sequence[Box]) -> dict[int, list[Box]]:
     """Return the parts of level lines that strike through words, by the word's index. Boxes are in points from the top
     left corner. A line that continues where there are no words is a table rule."""
-    level = _joined(lines)
+    level = _join_dashes(lines)
     middles = [(line[1] + line[3]) / 2 for line in level]
     through: dict[Box, list[tuple[int, Box]]] = {}
     for index, word in enumerate(words):
@@ -645,11 +648,11 @@ def struck_parts(words: Sequence[LayerWord], lines: Sequence[Box]) -> dict[int, 
         first, end = (bisect_left(middles, top + share * (bottom - top)) for share in STRUCK_SHARES)
         for line in level[first:end]:
             x0, x1 = max(left, line[0]), min(right, line[2])
-            if x0 < x1 and line[3] - line[1] <= THICKEST_SHARE * (bottom - top):
+            if x0 < x1 and line[3] - line[1] <= MAX_THICKNESS_SHARE * (bottom - top):
                 through.setdefault(line, []).append((index, (x0, line[1], x1, line[3])))
     struck: dict[int, list[Box]] = {}
     for line, found in through.items():
-        if sum(part[2] - part[0] for _, part in found) > STRUCK_WIDTH * (line[2] - line[0]):
+        if sum(part[2] - part[0] for _, part in found) > MIN_WORD_SHARE * (line[2] - line[0]):
             for index, part in found:
                 struck.setdefault(index, []).append(part)
     return struck
@@ -663,11 +666,13 @@ def struck_area(line: Box, height: float) -> Box:
     return left, middle + above, right, middle + below
 
 
-def _joined(lines: Sequence[Box]) -> list[Box]:
+def _join_dashes(lines: Sequence[Box]) -> list[Box]:
     """Return the level lines from top to bottom, the dashes or dots of one line as one."""
-    # A page that is turned has the corners of lines in another order.
+    # On rotated pages the corners of lines are in another order.
     level = [(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)) for x0, y0, x1, y1 in lines]
-    level = sorted((line for line in level if line[3] - line[1] <= THICKEST_LINE), key=lambda one: (one[1], one[0]))
+    level = sorted(
+        (line for line in level if line[3] - line[1] <= MAX_LINE_THICKNESS), key=lambda one: (one[1], one[0])
+    )
     found: list[Box] = []
     for line in level:
         x0, top, x1, bottom = found[-1] if found else line
@@ -690,25 +695,25 @@ def crossed_words(words: Sequence[LayerWord], lines: Sequence[Box]) -> dict[int,
     lines = [line if line[0] <= line[2] else (line[2], line[3], line[0], line[1]) for line in lines]
     found: dict[int, tuple[Box, ...]] = {}
 
-    def near(line: Box) -> list[int]:
+    def words_near(line: Box) -> list[int]:
         first = bisect_left(tops, min(line[1], line[3]) - tallest)
         end = bisect_left(tops, max(line[1], line[3]))
         return [n for n in level[first:end] if words[n].box[0] < line[2] and line[0] < words[n].box[2]]
 
     for line in lines:
-        struck = {index: part for index in near(line) if (part := _struck_part(words[index].box, line))}
-        if sum(struck.values()) > STRUCK_WIDTH * (line[2] - line[0]):
+        struck = {index: part for index in words_near(line) if (part := _struck_width(words[index].box, line))}
+        if sum(struck.values()) > MIN_WORD_SHARE * (line[2] - line[0]):
             found |= dict.fromkeys(struck, (line,))
     falling, rising = ([line for line in lines if (line[3] > line[1]) is falls] for falls in (True, False))
-    for one, other in product(falling, rising):
-        left, top, right, bottom = one
+    for falling_line, rising_line in product(falling, rising):
+        left, top, right, bottom = falling_line
         across, down = 0.2 * (right - left), 0.2 * (bottom - top)
-        is_cross = abs(other[0] - left) <= across and abs(other[2] - right) <= across
-        if is_cross and abs(other[3] - top) <= down and abs(other[1] - bottom) <= down:
-            for index in near(one):
+        is_cross = abs(rising_line[0] - left) <= across and abs(rising_line[2] - right) <= across
+        if is_cross and abs(rising_line[3] - top) <= down and abs(rising_line[1] - bottom) <= down:
+            for index in words_near(falling_line):
                 x, y = _middle(words[index].box)
                 if left < x < right and top < y < bottom and bottom - top > words[index].box[3] - words[index].box[1]:
-                    found[index] = one, other
+                    found[index] = falling_line, rising_line
     return found
 
 
@@ -716,7 +721,7 @@ def _middle(box: Box) -> tuple[float, float]:
     return (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
 
 
-def _struck_part(box: Box, line: Box) -> float:
+def _struck_width(box: Box, line: Box) -> float:
     """Return the width of a word if a line crosses all of it, or crosses its middle from top to bottom; else 0."""
     left, top, right, bottom = box
     x0, y0, x1, y1 = line
@@ -739,7 +744,6 @@ def _struck_part(box: Box, line: Box) -> float:
 
 
 def _can_be_decoded(image: Handle) -> bool:
-    """Return whether PDFium can decode an image. True for one that is too large to try."""
     across, down = ctypes.c_uint(), ctypes.c_uint()
     get_image_size(image, ctypes.byref(across), ctypes.byref(down))
     if across.value * down.value > MAX_DECODED_PIXELS:
@@ -770,10 +774,10 @@ def _without_margin(box: Box, path: Handle, matrices: Sequence[Any]) -> Box:
     get_draw_mode(path, ctypes.byref(filled), ctypes.byref(stroked))
     if filled.value or not stroked.value or not get_stroke_width(path, ctypes.byref(width)):
         return box
-    own: Any = pdfium.FS_MATRIX()
-    get_matrix(path, ctypes.byref(own))
+    path_matrix: Any = pdfium.FS_MATRIX()
+    get_matrix(path, ctypes.byref(path_matrix))
     margin = width.value / 2
-    for matrix in (own, *matrices):
+    for matrix in (path_matrix, *matrices):
         margin *= abs(matrix.a * matrix.d - matrix.b * matrix.c) ** 0.5
     left, top, right, bottom = box
     return left + margin, top - margin, right - margin, bottom + margin
@@ -782,8 +786,8 @@ def _without_margin(box: Box, path: Handle, matrices: Sequence[Any]) -> Box:
 def _straight_lines(path: Handle, count: int, matrices: Sequence[Any]) -> list[Box]:
     """Return the lines that a path draws, each from one point to another in page coordinates: strokes between two
     points, and rectangles as thin as a line."""
-    own: Any = pdfium.FS_MATRIX()
-    get_matrix(path, ctypes.byref(own))
+    path_matrix: Any = pdfium.FS_MATRIX()
+    get_matrix(path, ctypes.byref(path_matrix))
     across, up = ctypes.c_float(), ctypes.c_float()
     strokes: list[list[tuple[float, float]]] = []
     for index in range(count):
@@ -793,7 +797,7 @@ def _straight_lines(path: Handle, count: int, matrices: Sequence[Any]) -> list[B
             return []
         get_point(segment, ctypes.byref(across), ctypes.byref(up))
         x, y = across.value, up.value
-        for matrix in (own, *matrices):
+        for matrix in (path_matrix, *matrices):
             x, y = float(matrix.a * x + matrix.c * y + matrix.e), float(matrix.b * x + matrix.d * y + matrix.f)
         if kind == MOVE or not strokes:
             strokes.append([])
@@ -805,10 +809,10 @@ def _straight_lines(path: Handle, count: int, matrices: Sequence[Any]) -> list[B
             points.pop()
         if len(points) == 4:
             a, b, c, d = points if dist(points[0], points[1]) > dist(points[1], points[2]) else points[1:] + points[:1]
-            if max(dist(a, d), dist(b, c)) > THIN_LINE:
+            if max(dist(a, d), dist(b, c)) > MAX_THIN_LINE:
                 continue
             points = [((a[0] + d[0]) / 2, (a[1] + d[1]) / 2), ((b[0] + c[0]) / 2, (b[1] + c[1]) / 2)]
-        if len(points) == 2 and max(abs(part) for point in points for part in point) < _FAR:
+        if len(points) == 2 and max(abs(part) for point in points for part in point) < _MAX_COORDINATE:
             found.append((*points[0], *points[1]))
     return found
 
@@ -818,13 +822,15 @@ def _may_be_letter(path: Handle) -> bool:
     return count in LETTER_SEGMENTS and any(get_segment_type(get_segment(path, at)) == CURVE for at in range(count))
 
 
-def _microscopic(word: LayerWord, smallest: float) -> bool:
+def _is_microscopic(word: LayerWord, smallest: float) -> bool:
     left, top, right, bottom = word.box
     along, across = (right - left, bottom - top) if word.direction % 2 == 0 else (bottom - top, right - left)
-    return not (across >= smallest and along >= smallest / 10 * len(word.text) and max(map(abs, word.box)) < _FAR)
+    return not (
+        across >= smallest and along >= smallest / 10 * len(word.text) and max(map(abs, word.box)) < _MAX_COORDINATE
+    )
 
 
-def _stretches(word: LayerWord, visible: set[int]) -> list[tuple[int, int]]:
+def _visible_ranges(word: LayerWord, visible: set[int]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     start: int | None = None
     for index in range(word.start, word.end + 1):
@@ -837,8 +843,8 @@ def _stretches(word: LayerWord, visible: set[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _difference(one: Image.Image, other: Image.Image) -> Image.Image:
-    red, green, blue = ImageChops.difference(one, other).split()
+def _difference(first: Image.Image, second: Image.Image) -> Image.Image:
+    red, green, blue = ImageChops.difference(first, second).split()
     return ImageChops.lighter(ImageChops.lighter(red, green), blue)
 
 
@@ -847,7 +853,7 @@ def _has_ink(ink: Image.Image, box: Box, character: str) -> bool:
     if x0 >= x1 or y0 >= y1:
         return False
     count = ink.crop((x0, y0, x1, y1)).histogram()[255]
-    return count >= (max(1, LEAST_INK * (x1 - x0) * (y1 - y0)) if character.isalnum() else 1)
+    return count >= (max(1, MIN_INK_SHARE * (x1 - x0) * (y1 - y0)) if character.isalnum() else 1)
 
 
 def _own_area(box: Box, character: str, columns: int, rows: int) -> Pixels:
@@ -857,42 +863,43 @@ def _own_area(box: Box, character: str, columns: int, rows: int) -> Pixels:
     return _pixels(left + inset, top, right - inset, bottom, columns, rows)
 
 
-def _repeated(
-    words: Sequence[LayerWord], places: dict[int, Box], codes: Sequence[int], owner_of: dict[int, Handle]
+def _printed_twice(
+    words: Sequence[LayerWord], boxes: dict[int, Box], codes: Sequence[int], owner_of: dict[int, Handle]
 ) -> set[int]:
     """Return the characters that another object of the same word has already drawn at the same position."""
     found: set[int] = set()
     for word in words:
-        order = sorted(range(word.start, word.end), key=lambda index: (codes[index], places[index]))
-        for one, other in pairwise(order):
-            if codes[one] == codes[other] and owner_of.get(one) != owner_of.get(other):
-                left, top, right, bottom = places[one]
-                apart, below = places[other][0] - left, abs(places[other][1] - top)
+        order = sorted(range(word.start, word.end), key=lambda index: (codes[index], boxes[index]))
+        for first, second in pairwise(order):
+            if codes[first] == codes[second] and owner_of.get(first) != owner_of.get(second):
+                left, top, right, bottom = boxes[first]
+                apart, below = boxes[second][0] - left, abs(boxes[second][1] - top)
                 if apart < (right - left) / 2 and below < (bottom - top) / 2:
-                    found.add(max(one, other))
+                    found.add(max(first, second))
     return found
 
 
-def _rows(taken: bytearray, columns: int, box: Pixels) -> Iterator[bytearray]:
-    """Return every second row of a box, starting at an even row: two boxes that share rows share one of these."""
+def _even_rows(area: bytearray, columns: int, box: Pixels) -> Iterator[bytearray]:
+    """Yield the even rows of a box. Boxes that overlap by two rows or more share an even row, so half of the rows
+    suffices."""
     x0, y0, x1, y1 = box
     for at in range((y0 - y0 % 2) * columns, y1 * columns, 2 * columns):
-        yield taken[at + x0 : at + x1]
+        yield area[at + x0 : at + x1]
 
 
-def _free(reach: bytearray, counted: bytearray, columns: int, outer: Pixels, inner: Pixels, mark: int) -> bool:
-    if _empty(reach, columns, inner) and _empty(counted, columns, outer):
+def _is_free(reach: bytearray, counted: bytearray, columns: int, outer: Pixels, inner: Pixels, mark: int) -> bool:
+    if _is_empty(reach, columns, inner) and _is_empty(counted, columns, outer):
         return True
-    own = list(_rows(counted, columns, inner))
-    return sum(row.count(mark) for row in own) > TWIN * sum(map(len, own))
+    twin_rows = list(_even_rows(counted, columns, inner))
+    return sum(row.count(mark) for row in twin_rows) > MIN_TWIN_OVERLAP * sum(map(len, twin_rows))
 
 
-def _empty(taken: bytearray, columns: int, box: Pixels) -> bool:
-    return all(row.count(0) == len(row) for row in _rows(taken, columns, box))
+def _is_empty(area: bytearray, columns: int, box: Pixels) -> bool:
+    return all(row.count(0) == len(row) for row in _even_rows(area, columns, box))
 
 
-def _claim(taken: bytearray, columns: int, box: Pixels, mark: int) -> None:
+def _mark_area(area: bytearray, columns: int, box: Pixels, mark: int) -> None:
     x0, y0, x1, y1 = box
-    own = bytes([mark]) * max(x1 - x0, 0)
+    marked = bytes([mark]) * max(x1 - x0, 0)
     for at in range((y0 - y0 % 2) * columns + x0, y1 * columns + x0, 2 * columns):
-        taken[at : at + len(own)] = own
+        area[at : at + len(marked)] = marked
