@@ -56,8 +56,8 @@ class NeedsCalls(Exception):
 
 @dataclass(slots=True)
 class RuleTurn:
-    """A task: its text, the person's message if there is one, its untrusted texts by kind, and the calls made since.
-    Each turn replays the rule from the start."""
+    """A task: its text, the person's message if any, its untrusted texts by kind, and the calls so far. Each message of
+    the model replays the rule from the start."""
 
     task: str
     message: str | None

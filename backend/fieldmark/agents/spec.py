@@ -58,8 +58,8 @@ CallTool: TypeAlias = Callable[[str, dict[str, JsonValue]], Awaitable[ToolOutcom
 @dataclass(frozen=True, slots=True)
 class LastQuestion(Generic[TaskInput]):
     """A last question to the model after its run ended without an answer: one message in a new conversation, answered
-    with one call of `tool`. `prepare` makes the calls it needs and returns the message, or None if there is nothing to
-    ask. `seconds` of the run's time are reserved for it."""
+    with one call of `tool`. `prepare` makes the calls it needs and returns the message, or None to ask nothing.
+    `seconds` of the run's time are reserved for it."""
 
     tool: str
     seconds: int

@@ -77,7 +77,8 @@ async def _events(runtime: Runtime, scope: Scope, run_id: UUID, after: int, delt
 
 
 def parse_last_event_id(last_event_id: str | None) -> int:
-    """The event number in a Last-Event-ID header; 0 without one. Raises BadRequest for what is no number of ours."""
+    """Return the event number in a Last-Event-ID header; 0 without one. Raise BadRequest if it is not an event
+    number."""
     if last_event_id is None or last_event_id.strip() == "":
         return 0
     if not last_event_id.strip().isascii() or not last_event_id.strip().isdigit() or len(last_event_id.strip()) > 9:

@@ -283,7 +283,7 @@ class _ChatSession:
             self._end_text()
             err.print("Turn cancelled. \\[cancelled]")
             if self._turn is not None:
-                await self._turn.look()
+                await self._turn.refresh()
                 self._thread_id = self._turn.run["thread_id"]
                 self._print_json(self._turn)
         finally:

@@ -180,11 +180,11 @@ class Follower:
         """Show events until the run ends or a call waits."""
         while True:
             await self._read()
-            if await self.look():
+            if await self.refresh():
                 return
             await asyncio.sleep(1)  # the stream has ended, but not the run
 
-    async def look(self) -> bool:
+    async def refresh(self) -> bool:
         """Load the run, and the child run that waits. Return whether the run has ended or a call waits."""
         self.run = await _retried(lambda: self._client.get(f"/api/runs/{self.run_id}"))
         self.waiting = waiting_call(self.run)
@@ -213,7 +213,7 @@ class Follower:
             if refused.answered != 409:
                 return False
             # The call was decided or cancelled elsewhere, or its target has changed: load the current state.
-            await self.look()
+            await self.refresh()
         else:
             self.waiting = None
         return self.waiting is None

@@ -38,7 +38,8 @@ Result = TypeVar("Result")
 
 @contextlib.contextmanager
 def standard_streams() -> Generator[None]:
-    """A context for the whole command that handles closed pipes and narrow encodings of the standard streams."""
+    """Handle closed pipes and narrow encodings of the standard streams in the context, which lasts for the whole
+    command."""
     # A command is half over when it has imported what it needs, and none of that is garbage: not to look for any in it
     # time and again, and once more at the end, saves a quarter of the processor time. (`open_runtime` sets it again.)
     gc.set_threshold(50_000)
@@ -69,7 +70,7 @@ def read_settings(log_level: str | None = None) -> Settings:
 
 
 def without_spares(settings: Settings) -> Settings:
-    """Settings for a short-lived command: no spare processes are started."""
+    """Return the settings for a short-lived command, which starts no spare processes."""
     return settings.model_copy(update={"warm_spares": 0})
 
 
@@ -115,7 +116,7 @@ def run(work: Coroutine[Any, Any, Result], *, endless: bool = False) -> Result:
 
 @contextlib.contextmanager
 def exit_on_error() -> Generator[None]:
-    """End the command with a message, not a traceback, on expected errors."""
+    """End the command with a message instead of a traceback on expected errors."""
     try:
         yield
     except FieldmarkError as error:

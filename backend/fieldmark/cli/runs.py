@@ -107,7 +107,7 @@ async def _approve(client: Client, run_id: str, wanted: DecisionOptions) -> tupl
     # The embedded database has no worker unless a command runs one.
     async with running(client) as runs:
         follower = Follower(client, runs.status, run_id)
-        await follower.look()
+        await follower.refresh()
         if follower.waiting is None:
             exit_with("The run is not waiting for a decision.", FAILED)
         runs.status.stop()

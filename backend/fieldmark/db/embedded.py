@@ -124,7 +124,7 @@ class _Cluster:
         )
 
     def enter(self) -> int:
-        """Take a lease and make sure that the server runs. Return its port."""
+        """Take a lease and start the server if it is not running. Return its port."""
         with self._gate():
             self._lease = self._open_lock("leases")
             fcntl.flock(self._lease, fcntl.LOCK_SH)

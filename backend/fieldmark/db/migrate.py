@@ -1,4 +1,5 @@
-"""Migrate a database: Supabase's schema where it is missing, our migrations, and the job queue."""
+"""Migrates a database: creates what it needs of Supabase's schema, applies our migrations, and installs the job
+queue."""
 
 from __future__ import annotations
 

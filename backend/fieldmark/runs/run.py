@@ -311,7 +311,7 @@ class Runner:
             # The end of the call that the run waited for was already reported.
             hook.decided.update([] if run.waiting_call is None else [run.waiting_call])
             executor = ToolExecutor(hook)
-            mapper = EventMapper(tools, events.append, outcome_of=hook.outcomes.get, ended=hook.decided)
+            mapper = EventMapper(tools, events.append, outcome_of=hook.outcomes.get, reported_call_ids=hook.decided)
             outcome_observer = OutcomeObserver(lambda: hook.answer)
             # The order matters: a refused key ends the run before "the service is busy" is reported. A message is
             # reported even if the budget is used up, but `calls` completes it only once it is charged and stored, so
@@ -338,7 +338,7 @@ class Runner:
                         resumed=start.is_resumed,
                         one_at_a_time=policy.asks,
                     ) as lease:
-                        sessions.record_with_next(partial(_record_conversation, run, lease.session_id))
+                        sessions.call_in_next_transaction(partial(_record_conversation, run, lease.session_id))
                         async for part in model_stream(lease.converse(start.prompt)):
                             # The CLI asks the model instead of repeating the call. Nothing was reported yet.
                             if (

@@ -69,7 +69,7 @@ class _ProgressReporter:
 
 
 class DocumentService:
-    """Uploads, adopts, reads and deletes documents."""
+    """Uploads, registers (from a storage bucket), reads and deletes documents."""
 
     def __init__(self, database: Database, files: Files, limits: Limits) -> None:
         self._database = database

@@ -118,8 +118,8 @@ Write: TypeAlias = FieldWrite | FieldsWrite | FieldRemoval
 
 @dataclass(frozen=True, slots=True)
 class PreparedWrite:
-    """A write with its evidence, searched at version `row.version`. `from_message`: names of the leaves whose value is
-    in the person's message, which may replace values that this person locked."""
+    """A write with its evidence, which was searched at version `row.version`. `from_message`: names of the leaves whose
+    value is in the person's message, which may replace values that this person locked."""
 
     row: ExtractionRow
     write: Write
@@ -451,7 +451,6 @@ async def completion_violations(row: ExtractionRow) -> list[Violation]:
 
 
 def violations_text(found: Sequence[Violation]) -> str:
-    """Return violations as a message."""
     return "The fields do not follow the schema yet:\n" + "\n".join(f"- {one.message}" for one in found)
 
 
@@ -563,7 +562,7 @@ def _is_outdated(prepared: PreparedWrite, row: ExtractionRow) -> bool:
 
 
 async def _refuse_violations(conn: Connection, before: ExtractionRow, stored: WriteResult) -> None:
-    """Raise SchemaViolation if later writes cannot make the written fields follow the schema."""
+    """Raise SchemaViolation if no later write could make the written fields follow the schema."""
     if before.schema is None:
         return
     now = await extractions.find(conn, before.id)

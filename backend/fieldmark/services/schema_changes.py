@@ -1,8 +1,6 @@
-"""A new version of a schema: what it changes for the extractions that follow an older one, and bringing them to it.
-
-Values are never removed. A background run reads the changed top-level fields again; what a person set is locked, so a
-different finding becomes a proposal.
-"""
+"""Applies a new version of a schema to the extractions that use an older one: previews the differences, and moves the
+extractions. Values are never removed. A background run reads the changed top-level fields again; values set by people
+are locked, so different findings become proposals."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ StartReading: TypeAlias = Callable[[Connection, ExtractionRow, Sequence[str] | N
 
 
 class SkipReason(StrEnum):
-    """Why an extraction stays at its version."""
+    """Why an extraction keeps its version."""
 
     NOT_FOUND = "not_found"
     FOLLOWS_ALREADY = "follows_already"
@@ -63,7 +61,7 @@ class VersionDifference(BaseModel):
 
 
 class SchemaChanges(BaseModel):
-    """What a version changes for the extractions that follow another one."""
+    """The changes for the extractions that use another version of the schema."""
 
     versions: list[VersionDifference] = Field(description="The versions that extractions follow, newest first: 50.")
     extractions: int = Field(description="Extractions that follow another version.")
@@ -74,14 +72,14 @@ class SchemaChanges(BaseModel):
 
 
 class SkippedExtraction(BaseModel):
-    """An extraction that stays at its version."""
+    """An extraction that keeps its version."""
 
     extraction_id: UUID
     why: SkipReason
 
 
 class AppliedVersion(BaseModel):
-    """What was done."""
+    """The result of applying a version."""
 
     followed: int = Field(description="How many extractions follow the version now.")
     runs: list[UUID] = Field(description="The runs that read the changed fields: one for each extraction.")
@@ -100,8 +98,8 @@ async def preview(
     schema: JsonObject | None = None,
     revid: UUID | None = None,
 ) -> SchemaChanges:
-    """Compare the versions that extractions follow with the latest one, with the version `revid`, or with a `schema`
-    that is not stored. Nothing is changed. Raise NotFound, Invalid, InvalidSchema, and TooManyAtOnce."""
+    """Compare the versions that extractions use with the latest one, with the version `revid`, or with a `schema` that
+    is not stored. Nothing is changed. Raise NotFound, Invalid, InvalidSchema, and TooManyAtOnce."""
     if schema is not None and revid is not None:
         raise Invalid("Give a schema or a version of one, not both.")
     async with database.as_user(scope) as conn:
@@ -137,9 +135,9 @@ async def apply(
     limit: int,
     before: str | None = None,
 ) -> AppliedVersion:
-    """Bring extractions to the latest version of a schema, or to `revid`, newest first: the named ones, or `limit` of
-    those that follow another version. A run reads the changed fields. Raise NotFound and InvalidSchema; QueueFull or
-    OutOfCredit if not even the first could be brought to it."""
+    """Move extractions to the latest version of a schema, or to `revid`, newest first: the named ones, or `limit` of
+    those that use another version. A run reads the changed fields. Raise NotFound and InvalidSchema; QueueFull or
+    OutOfCredit if not even the first could be moved."""
     async with database.as_user(scope) as conn:
         target = await _version(conn, await _schema(conn, schema_id), revid)
         page = await store.followers(
@@ -181,7 +179,7 @@ async def apply(
 async def _move_to_version(
     conn: Connection, extraction_id: UUID, target: SchemaRow, begin_reading: StartReading, done: AppliedVersion
 ) -> SkipReason | None:
-    """Bring one extraction to a version. Return why not, if it stays."""
+    """Move one extraction to a version. Return the reason if it was skipped."""
     row = await stored.get(conn, extraction_id, lock=True)
     if row is None or row.schema is None or target.schema is None:
         return SkipReason.NOT_FOUND

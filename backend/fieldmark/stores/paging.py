@@ -17,7 +17,7 @@ from fieldmark.stores.rows import Position
 MAX_CURSOR_CHARACTERS = 200
 
 
-class Listed(Protocol):
+class ListedRow(Protocol):
     """A row of a list that is sorted newest first."""
 
     @property
@@ -26,7 +26,7 @@ class Listed(Protocol):
     def id(self) -> UUID: ...
 
 
-Row = TypeVar("Row", bound=Listed)
+Row = TypeVar("Row", bound=ListedRow)
 
 
 @dataclass(frozen=True, slots=True)

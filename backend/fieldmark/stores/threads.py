@@ -73,8 +73,8 @@ async def create(
         (document_id is not None, agent),
     )
     if thread_agent is None:
-        about = "all documents: give a document_id" if document_id is None else "a document"
-        raise NotFound(f"No such agent supports threads about {about}.")
+        about = "all documents. Give a document_id." if document_id is None else "one document. Omit document_id."
+        raise NotFound(f"There is no such agent that supports conversations about {about}")
     return await add(conn, scope, agent=thread_agent, document_id=document_id, title=title)
 
 

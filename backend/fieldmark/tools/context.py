@@ -1,4 +1,4 @@
-"""What the tools of one run work with: the run, its user, the database and limits."""
+"""The context of one run's tools: the run, its user, the database and limits."""
 
 from __future__ import annotations
 

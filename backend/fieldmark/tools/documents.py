@@ -33,11 +33,11 @@ _ROOM_OF_A_MARK = 80
 
 
 class GetDocumentText(ToolInput):
-    """Read the document's text, from its first page unless `pages` says otherwise. A long document comes in parts: the
-    last line says how to go on. [warning: …] names what could not be read well on a page."""
+    """Read the document's text, from its first page or the given `pages`. A long document is returned in parts; the
+    last line says how to continue. [warning: …] marks what could not be read reliably on a page."""
 
     pages: Annotated[str | None, Field(max_length=20, description='"3", "3-5" or "3-" (to the end).')] = None
-    offset: Annotated[int, Field(ge=0, le=100_000_000, description="As a last line says.")] = 0
+    offset: Annotated[int, Field(ge=0, le=100_000_000, description="As in the last line of a part.")] = 0
 
 
 class SearchDocument(ToolInput):
@@ -69,7 +69,7 @@ class Boundary:
 
 @dataclass(frozen=True, slots=True)
 class _PageExcerpt:
-    """The shown part of a page. It ends with a line break."""
+    """The excerpt of a page. It ends with a line break."""
 
     number: int
     text: str
@@ -139,8 +139,8 @@ async def read_pages(
     offset: int,
     next_call_text: Callable[[int, int | None], str],
 ) -> ToolResult:
-    """Return the text of some pages, or of all pages, up to the size limit of a result. `how` words the call that
-    continues at a page and offset."""
+    """Return the text of some pages, or of all pages, up to the size limit of a result. `next_call_text` returns the
+    instruction to continue at a page and offset."""
     document = await documents.get(conn, document_id)
     if document is None:
         raise ToolFailed("The document is gone.", "not_found")

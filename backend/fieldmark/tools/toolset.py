@@ -53,7 +53,7 @@ class ToolEffect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShownResult:
-    """What people see of a finished call, in place of the tool's summary and the text for the model."""
+    """How a finished call is shown to people, instead of the tool's summary and the text for the model."""
 
     message: str
     details: JsonObject

@@ -1,4 +1,4 @@
-"""Delete expired records of runs and jobs, and the data of deleted organisations."""
+"""Deletes expired records of runs and jobs, and the data of deleted organisations."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_end_of_a_call_is_reported_from_its_outcome():
 def test_call_that_ended_with_its_decision_is_reported_once():
     decided: set[str] = set()
     events = []
-    mapper = EventMapper(EXTRACTION.toolset, events.append, ended=decided)
+    mapper = EventMapper(EXTRACTION.toolset, events.append, reported_call_ids=decided)
     for part in (call_start("update_field", {}), call_start("update_field", {}, "d")):
         mapper.on_part(part)
     decided.add("c")  # decided while the CLI waits

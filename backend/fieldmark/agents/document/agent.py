@@ -65,7 +65,7 @@ Mentions = Annotated[
 
 
 class ChatRequest(BaseModel):
-    """Say something to the agent about a document."""
+    """Send a message to the agent about a document."""
 
     # One of the two must be given.
     model_config = ConfigDict(
@@ -77,14 +77,14 @@ class ChatRequest(BaseModel):
         },
     )
 
-    document_id: UUID | None = Field(None, description="Needed where no `thread_id` names a conversation about it.")
-    thread_id: UUID | None = Field(None, description="The conversation that goes on. Left out: a new one.")
+    document_id: UUID | None = Field(None, description="Required unless `thread_id` is given.")
+    thread_id: UUID | None = Field(None, description="The conversation to continue. Default: a new one.")
     message: Message = Field(examples=["make a schema for invoices like this"])
     mentions: Mentions = []
 
 
 class ChatInput(BaseModel):
-    """What is kept of a message."""
+    """The stored part of a message."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -101,7 +101,7 @@ class AutoCreateRequest(BaseModel):
 
 
 class AutoCreateInput(BaseModel):
-    """Nothing: the request is always the same."""
+    """Empty: the request is always the same."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -114,7 +114,7 @@ async def _begin_chat(conn: Connection, scope: Scope, request: ChatRequest) -> R
     document_id = request.document_id
     if document_id is None:
         if request.thread_id is None:
-            raise Invalid("document_id: give it, or the thread_id of a conversation about the document.")
+            raise Invalid("A document_id is missing. Give it, or the thread_id of a conversation about the document.")
         document_id = (await threads.find(conn, request.thread_id)).document_id
     if document_id is not None:
         await _document_of(conn, document_id)
@@ -201,8 +201,8 @@ _TOOLSET = Toolset(
 
 
 def create_document_tools(about: Conversation) -> RunTools:
-    """Return the tools of one run. They close over its organisation, its document and its conversation: an argument may
-    name another document, and changes it only where the person has mentioned it in this conversation."""
+    """Return the tools of one run, bound to its organisation, document and conversation. An argument may name another
+    document; it can be changed only if the person mentioned it in this conversation."""
     schemas, documents, extraction = SchemaTools(about), DocumentTools(about), ChatExtractionTools(about)
     actions = {
         **actions_of(schemas),

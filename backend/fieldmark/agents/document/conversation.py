@@ -15,7 +15,7 @@ from fieldmark.tools.context import RunContext
 
 
 class MentionType(StrEnum):
-    """What can be mentioned."""
+    """The kinds of objects that a message can mention."""
 
     SCHEMA = "schema"
     PROMPT = "prompt"
@@ -47,13 +47,12 @@ class Conversation:
 
     @classmethod
     def of(cls, context: RunContext) -> Conversation:
-        """Return the conversation of a run."""
         return cls(context, context.document_id, context.run.thread_id)
 
     async def recall(self, conn: Connection) -> WorkingState:
-        """Return the thread's working state, or what a run without a thread proposes so far. Of the
-        document's current extraction and the conversation's, the completed one counts, or the newer one if both or
-        neither are completed."""
+        """Return the thread's working state, or what a run without a thread has proposed so far. If the document's
+        current extraction is not the conversation's, the completed one is used; the newer one if both or neither are
+        completed."""
         start = await threads.starting_state(conn, self.document_id)
         if self.thread_id is None:
             row = await auto_creations.of_run(conn, self.context.run_id)
@@ -66,7 +65,7 @@ class Conversation:
         return WorkingState(**{**kept, "extraction_id": await extractions.preferred(conn, found)})
 
     async def remember(self, conn: Connection, **ids: UUID | None) -> None:
-        """Store the ids of what a tool created or used. None clears one."""
+        """Store the ids of items that a tool created or used. None clears an id."""
         if self.thread_id is None:
             await auto_creations.save_ids(conn, self.context.run_id, **ids)
         else:

@@ -31,8 +31,7 @@ _ANSWERED: Final = 120
 
 
 async def history(conn: Connection, about: Conversation) -> str:
-    """Return the turns before this run as JSON, a line each, oldest first. Empty without a thread and in its first
-    turn."""
+    """Return the turns before this run as JSON lines, oldest first. Empty without a thread and in its first turn."""
     if about.thread_id is None:
         return ""
     page = await threads.turns(conn, about.thread_id, limit=1 + RECENT_TURNS + OLDER_TURNS)

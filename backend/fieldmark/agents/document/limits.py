@@ -36,7 +36,7 @@ class _CheckedCall(NamedTuple):
 
 
 def limit_action(about: Conversation, tool: str, action: Action) -> Action:
-    """Return a writing tool's action, limited to what an automatic run may do."""
+    """Return the action of a writing tool, limited to what an automatic run may do."""
 
     async def prepare(args: ToolInput) -> _CheckedCall:
         return _CheckedCall(args, args if action.prepare is None else await action.prepare(args))
@@ -51,7 +51,7 @@ def limit_action(about: Conversation, tool: str, action: Action) -> Action:
 async def check(conn: Connection, about: Conversation, tool: str, args: ToolInput) -> None:
     """Raise ToolFailed for a call that an automatic run may not make."""
     if tool not in MAX_CALLS:
-        raise _not_allowed("It creates a schema, a prompt and an extraction, and nothing else.")
+        raise _not_allowed("It may only create a schema, a prompt and an extraction.")
     row = await auto_creations.of_run(conn, about.context.run_id)
     if row is None:
         raise Fenced("The document is gone.")
@@ -94,7 +94,7 @@ async def _check_asked(conn: Connection, about: Conversation, row: AutoCreationR
     """Raise ToolFailed if a prompt names a model or a schema it may not use. Models differ in price, and no
     one approves the calls of an automatic run."""
     if getattr(args, "model", None) is not None:
-        raise _not_allowed("Its prompt may not name a model: the service's default model is used.")
+        raise _not_allowed("Its prompt must use the service's default model: leave out `model`.")
     revid = _id_argument(args, "schema_revid")
     if revid is None or await schemas.creating_run(conn, revid) == about.context.run_id:
         return
@@ -113,7 +113,8 @@ async def _check_prompt(
     *,
     taken: bool = False,
 ) -> None:
-    """Raise ToolFailed for a prompt of others. `taken` also allows the prompt of the matching document."""
+    """Raise ToolFailed for a prompt that this run did not create. `taken` also allows the prompt of the matching
+    document."""
     if revid is None or (taken and row.matched is not None and str(revid) == row.matched["prompt_revid"]):
         return
     if await prompts.creating_run(conn, revid) != about.context.run_id:

@@ -23,7 +23,7 @@ _PAGES_AT_ONCE: Final = 24
 
 
 class Mention(BaseModel):
-    """One mentioned thing. The id of a schema or prompt means its latest version; a version's id means that version."""
+    """One mentioned item. The id of a schema or prompt means its latest version; a version's id means that version."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -32,8 +32,8 @@ class Mention(BaseModel):
 
 
 async def check(conn: Connection, mentions: Sequence[Mention]) -> None:
-    """Raise NotFound for something that does not exist, Conflict for a document that is not ready, Invalid if the
-    mentions have too much text."""
+    """Raise NotFound for an item that does not exist, Conflict for a document that is not ready, Invalid if the items
+    have too much text."""
     room = MAX_BYTES
     for mention in mentions:
         try:

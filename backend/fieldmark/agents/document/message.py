@@ -28,7 +28,7 @@ _PAGES_AT_ONCE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class MessageContext:
-    """Foreign text between lines that bear the word `boundary`."""
+    """The text around the user's words. Untrusted text in it is between lines with the word `boundary`."""
 
     boundary: str
     text: str
@@ -37,8 +37,8 @@ class MessageContext:
 async def message_context(
     conn: Connection, about: Conversation, mentions: Sequence[Mention] = (), *foreign: str
 ) -> MessageContext:
-    """Return the document with the beginning of its text, the earlier turns, the working state, the extraction's
-    fields and what is mentioned. Text in `foreign` cannot forge the boundary either."""
+    """Return the document with the beginning of its text, the earlier turns, the working state, the extraction's fields
+    and the mentioned items. Text in `foreign` cannot forge the boundary either."""
     document = await documents.get(conn, about.document_id)
     if document is None:
         raise Fenced("The document is gone.")
@@ -73,7 +73,7 @@ async def message_context(
 
 
 async def _extracted(conn: Connection, extraction_id: UUID | None) -> tuple[str, bool]:
-    """Return an extraction as JSON, as far as there is room, and whether that is all of it. Empty if there is none."""
+    """Return an extraction as JSON, cut to the size limit, and whether it is complete. Empty if there is none."""
     row = None if extraction_id is None else await extractions.get(conn, extraction_id)
     if row is None:
         return "", True
@@ -81,7 +81,8 @@ async def _extracted(conn: Connection, extraction_id: UUID | None) -> tuple[str,
 
 
 def _fitted(extraction: dict[str, JsonValue]) -> tuple[str, bool]:
-    """Return JSON with at most FIELDS_CHARACTERS: whole, or with long texts cut and long lists without their end."""
+    """Return JSON of at most FIELDS_CHARACTERS, with long texts and lists cut if necessary, and whether it is
+    complete."""
     text = json.dumps(extraction, ensure_ascii=False)
     if len(text) <= FIELDS_CHARACTERS:
         return text, True
@@ -105,7 +106,7 @@ def _shortened(value: JsonValue, longest: int, items: int) -> JsonValue:
 
 
 async def _excerpt(conn: Connection, about: Conversation) -> tuple[str, bool]:
-    """How the document's text begins, and whether that is all of it."""
+    """Return the beginning of the document's text, and whether it is the whole text."""
     text, first, is_whole = "", 1, True
     while pages := await documents.pages(conn, about.document_id, first, first + _PAGES_AT_ONCE - 1):
         # XML pages are not printed, so the excerpt leaves them out. The model can still read them.

@@ -1,4 +1,4 @@
-"""The offline model's rules for a conversation about a document: make a schema, extract, set a field, tag, answer
+"""The offline model's rules for a conversation about a document: create a schema, extract, set a field, tag, answer
 from a field."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CONTENT: Final = "Read the fields of the schema as they are printed."
 
 
 def answer(body: Body) -> list[Block] | None:
-    """Return the model's next message, or None for a request of another agent's."""
+    """Return the model's next message, or None for a request of another agent."""
     return next_message(body, {"create_schema", "run_extraction"}, _rules)
 
 
@@ -58,7 +58,7 @@ def _make_schema(turn: RuleTurn, _: str) -> str:
     if not fields:
         return "I found no labelled values in this document, so I know no schema for it."
     why = "I propose a schema of the labelled values that I found."
-    made = _make(turn, "create_schema", _name_for(text, fields), {"schema": _schema_of(fields)}, why)
+    made = _create(turn, "create_schema", _name_for(text, fields), {"schema": _schema_of(fields)}, why)
     if made.failed:
         return _not_done("The schema was not made", made)
     return f'The schema "{made.data.get("name")}" is made. Say "extract" to read the document with it.'
@@ -90,7 +90,7 @@ def _tag(turn: RuleTurn, name: str) -> str:
 
 
 def _answer(turn: RuleTurn, named: str) -> str:
-    """Answer with what was extracted, else with what a label of the document names."""
+    """Answer with the extracted value of a field, or else with the value printed beside a label."""
     read = turn.call("get_extraction_result")
     places = {} if read.failed else values_by_path(read.data.get("fields"))
     if found := match_paths(named, leaves_of(places)):
@@ -130,15 +130,15 @@ def _propose(turn: RuleTurn) -> str:
         if not fields:
             return "I found no labelled values in this document, so I propose nothing."
         name = _name_for(text, fields)
-        made = _make(turn, "create_schema", name, {"schema": _schema_of(fields)}, "")
+        made = _create(turn, "create_schema", name, {"schema": _schema_of(fields)}, "")
         if not made.failed:
-            made = _make(turn, "create_prompt", name, {"content": _CONTENT}, "")
+            made = _create(turn, "create_prompt", name, {"content": _CONTENT}, "")
         if made.failed:
             return _not_done("Nothing could be proposed", made)
     return _extract(turn)
 
 
-def _make(turn: RuleTurn, tool: str, name: str, arguments: JsonObject, why: str) -> FinishedCall:
+def _create(turn: RuleTurn, tool: str, name: str, arguments: JsonObject, why: str) -> FinishedCall:
     """Create something under a name. If the name is taken, try a numbered name, then one unique to this task."""
     made = turn.call(tool, {"name": name, **arguments}, why)
     for ending in ("2", hashlib.sha256(turn.task.encode()).hexdigest()[:6]):
@@ -149,7 +149,7 @@ def _make(turn: RuleTurn, tool: str, name: str, arguments: JsonObject, why: str)
 
 
 def _document(turn: RuleTurn) -> str:
-    """The document's text, as far as it is shown at once."""
+    """Return the document's text, as far as one read returns it."""
     shown = turn.texts.get("excerpt", "")
     if shown.strip() and "the document goes on" not in turn.task:
         return shown
@@ -166,7 +166,6 @@ def _shown(value: JsonValue) -> str:
 
 
 def _name_for(text: str, fields: Iterable[Field]) -> str:
-    """A name by the kind of the document and who it is from."""
     kind = document_type(text)[0].replace("_", " ").capitalize()
     vendor = next((one.value for one in fields if one.keys[0] in ("vendor", "vendor_name", "seller")), None)
     name = f"{kind} of {vendor}"[:100].strip()
@@ -174,7 +173,6 @@ def _name_for(text: str, fields: Iterable[Field]) -> str:
 
 
 def _schema_of(fields: Iterable[Field]) -> JsonObject:
-    """A schema of the values that were found, each with the type it has here."""
     root: JsonObject = {"type": "object", "properties": {}}
     for one in fields:
         inside = root

@@ -197,7 +197,7 @@ async def _brief_extract(conn: Connection, context: RunContext, given: ExtractIn
 
 
 async def _brief_fields(conn: Connection, context: RunContext, given: ExtractInput) -> Prompt:
-    """The first message of a run that is limited to some fields."""
+    """Return the first message of a run that is limited to some fields."""
     row = await extractions.get(conn, context.extraction_id)
     if row is None:
         raise Fenced("The extraction is gone.")
@@ -295,8 +295,8 @@ _TOOLSET = Toolset(
 
 
 def create_extraction_tools(context: RunContext, document_id: UUID, extraction_id: UUID) -> RunTools:
-    """Return the tools of one run. They close over its organisation, its document and its extraction: no argument of
-    theirs names any of these."""
+    """Return the tools of one run, bound to its organisation, document and extraction. No argument can name another
+    one."""
     document = DocumentReader(context, document_id)
     fields = ExtractionTools(context, extraction_id)
     return _TOOLSET.bind(

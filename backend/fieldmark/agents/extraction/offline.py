@@ -28,7 +28,7 @@ _XML_PAGE: Final = re.compile(r"^--- page \d+ of \d+, embedded XML ---$", re.MUL
 
 
 def answer(body: Body) -> list[Block] | None:
-    """Return the model's next message, or None for a request of another agent's."""
+    """Return the model's next message, or None for a request of another agent."""
     return next_message(body, {"extract_fields", "update_field"}, _rules)
 
 
@@ -76,7 +76,7 @@ def _document(turn: RuleTurn) -> tuple[str, str]:
 
 
 def _save(turn: RuleTurn, found: dict[str, Field]) -> Calls:
-    """The calls that save fields and complete the extraction."""
+    """Return the calls that save fields and complete the extraction."""
     nested: JsonObject = {}
     for field in found.values():
         inside = nested

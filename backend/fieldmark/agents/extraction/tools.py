@@ -69,7 +69,7 @@ class Quoted(ToolInput):
 
 
 class GetCurrentExtraction(ToolInput):
-    """Read what is saved so far; with a path, what is saved there."""
+    """Read the fields saved so far; with a path, only the value there."""
 
     path: FieldPath | None = None
 
@@ -129,7 +129,7 @@ class CompleteExtraction(ToolInput):
 
 @dataclass(frozen=True, slots=True)
 class _PreparedFields:
-    """Several fields, prepared, which keys of the root they are under, and the document's type if it is named too."""
+    """Several prepared fields, their top-level keys, and the document type if the call sets it too."""
 
     write: PreparedWrite
     keys: Sequence[str]
@@ -144,7 +144,7 @@ class _PreparedFields:
 
 
 class ExtractionTools:
-    """What the tools of one run do to its extraction."""
+    """The tools of one run for its extraction."""
 
     def __init__(self, context: RunContext, extraction_id: UUID) -> None:
         self.context = context
@@ -171,7 +171,7 @@ class ExtractionTools:
         return ToolResult(f"The document type is now {data['document_type']!r}.", "identified", data)
 
     async def adds_type(self, conn: Connection, args: IdentifyDocument | CompleteExtraction) -> bool:
-        """Return whether the call changes no document type that is set."""
+        """Return whether the call sets the document type for the first time, or leaves it unchanged."""
         row = await extraction_rows.find(conn, self.extraction_id)
         return row.document_type is None or args.document_type in (None, row.document_type)
 
@@ -190,7 +190,7 @@ class ExtractionTools:
         return write_result(self.context, written, current, data)
 
     async def preview_fields(self, conn: Connection, args: ExtractFields) -> Preview:
-        return await self._with_type(conn, args.document_type, await self._preview(conn, _fields_write(args)))
+        return await self._add_type_change(conn, args.document_type, await self._preview(conn, _fields_write(args)))
 
     async def prepare_field(self, args: UpdateField) -> PreparedWrite:
         return await self._prepare(_field_write(args))
@@ -256,8 +256,8 @@ class ExtractionTools:
         return ToolResult(text, "completed", {"version": stored.version, **data})
 
     async def _asks_for_pages(self, conn: Connection) -> list[int]:
-        """The pages never read, for which a completion is refused once. A correction changes what the person names, and
-        is not asked to read."""
+        """Return the unread pages for which completion is refused once. A correction need not read pages: it changes
+        only what the person names."""
         unread = await documents.unread_pages(conn, self.context.run_id) if self.context.message is None else []
         asked = unread and await tool_calls.has_code(
             conn, self.context.run_id, COMPLETE_EXTRACTION.name, "unread_pages"
@@ -270,7 +270,7 @@ class ExtractionTools:
 
     async def preview_completion(self, conn: Connection, args: CompleteExtraction) -> Preview:
         completion = await extractions.preview_completion(conn, self.extraction_id)
-        return await self._with_type(conn, args.document_type, completion)
+        return await self._add_type_change(conn, args.document_type, completion)
 
     async def _identify(self, conn: Connection, document_type: str | None) -> dict[str, JsonValue]:
         if document_type is None:
@@ -278,8 +278,8 @@ class ExtractionTools:
         stored = await extractions.set_document_type(conn, self.extraction_id, document_type, self._author())
         return {"document_type": stored.value}
 
-    async def _with_type(self, conn: Connection, document_type: str | None, preview: Preview) -> Preview:
-        """What a call changes that names the document's type too."""
+    async def _add_type_change(self, conn: Connection, document_type: str | None, preview: Preview) -> Preview:
+        """Return a preview with the change of the document type added, if the call sets one."""
         if document_type is None:
             return preview
         first = await extractions.preview_type(conn, self.extraction_id, document_type, self._author())
@@ -313,7 +313,7 @@ class ExtractionTools:
         return await extractions.preview(conn, self.extraction_id, write, self._author())
 
     async def _refuse_once_completed(self, conn: Connection) -> None:
-        """A run that has declared the extraction complete writes no more, unless it speaks for a person."""
+        """Refuse writes after this run has completed the extraction, unless the run carries out a person's message."""
         if self.context.message is None and await tool_calls.has_code(
             conn, self.context.run_id, COMPLETE_EXTRACTION.name, "completed"
         ):
@@ -381,7 +381,7 @@ def _partial_write(argument: str, at: paths.Path, leaves: Sequence[WrittenLeaf])
 
 
 def _claims(fields: dict[str, JsonValue], *given: dict[str, Claim]) -> dict[str, Claim]:
-    """What the model says, by canonical path names; ModelRetry for a path at which `fields` has no value."""
+    """Return the model's claims by canonical path name. Raise ModelRetry for a path at which `fields` has no value."""
     claims: dict[str, Claim] = {}
     for key, claim in (item for one in given for item in one.items()):
         path = paths.parse(key)
@@ -394,7 +394,8 @@ def _claims(fields: dict[str, JsonValue], *given: dict[str, Claim]) -> dict[str,
 
 
 def _saving(document_type: str | None, keys: list[str]) -> str:
-    """A person may approve by this: what is left out is not left unsaid."""
+    """Return a summary of the fields that a call saves. A person may approve by it, so it names every field or their
+    number."""
     named = ", ".join(keys[:6])
     return (
         _typed(document_type, "Saving ")

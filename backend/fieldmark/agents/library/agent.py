@@ -65,7 +65,7 @@ class AskRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     message: Message = Field(examples=["What do the surveys say about the roof?"])
-    thread_id: UUID | None = Field(None, description="The conversation to continue. Left out: a new one.")
+    thread_id: UUID | None = Field(None, description="The conversation to continue. Default: a new one.")
     filters: DocumentFilters | None = Field(None, description="Limits the documents. No tool can read other documents.")
     mode: Mode = Field("agent", description="search: return the best matching passages, without a model.")
 

@@ -1,4 +1,5 @@
-"""What a conversation over many documents remembers from turn to turn, and shows to readers of the thread."""
+"""The memory of a conversation over many documents: earlier questions, documents and actions, for the agent and for
+readers of the thread."""
 
 from __future__ import annotations
 
@@ -28,13 +29,13 @@ _ANSWERED_CHARACTERS: Final = 600
 
 
 async def recall(conn: Connection, question: Question) -> JsonObject:
-    """What the thread remembers."""
+    """Return the conversation's memory."""
     thread = await threads.get(conn, question.thread_id)
     return {} if thread is None else dict(thread.working_state)
 
 
 async def remember(conn: Connection, question: Question, record: Record, answer: AnyAnswer) -> None:
-    """Keep what a turn has come to, once for a run."""
+    """Store the result of a turn. A restarted run stores it once."""
     said = answer.summary if answer.kind == "summary" else answer.answer
     if question.is_search:
         ended = f"ended with passages: {len(answer.sources)}"
@@ -44,13 +45,13 @@ async def remember(conn: Connection, question: Question, record: Record, answer:
 
 
 async def remember_failure(conn: Connection, context: RunContext, code: str) -> None:
-    """Keep what a turn has done that ended without an answer, and why."""
+    """Store the actions of a turn that ended without an answer, and the reason."""
     question = Question.of(context)
     await _keep(conn, question, await Record.of(conn, context.run_id), {"failed": code}, f"failed: {code}")
 
 
 async def _keep(conn: Connection, question: Question, record: Record, end: JsonObject, ended: str) -> None:
-    """Add a turn to what the thread remembers. Of what is left out for want of room the number is kept."""
+    """Add a turn to the memory. Of entries that no longer fit, only the number is kept."""
     before = await recall(conn, question)
     is_again = before.get("last_run") == str(question.context.run_id)
     turn = _count(before, "turns") + (not is_again)
@@ -88,7 +89,7 @@ async def _keep(conn: Connection, question: Question, record: Record, end: JsonO
 
 
 def _steps(call: RecordedCall) -> list[str]:
-    """What a call did, in a line; reading several documents is several."""
+    """Return one line per step of a call. Reading several documents is several steps."""
     data = as_object(call.data)
     if call.status is not CallStatus.DONE:
         return [f"{call.tool} was refused: {call.code}"]

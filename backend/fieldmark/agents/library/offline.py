@@ -53,7 +53,7 @@ _BLOCK: Final = re.compile(r"^\[([0-9a-f]{12}-\d+-\d+)\] (.*)$", re.MULTILINE)
 
 
 def answer(body: Body) -> list[Block] | None:
-    """Return the model's next message, or None for a request of another agent's."""
+    """Return the model's next message, or None for a request of another agent."""
     return next_message(body, {"cite_source", "submit_answer"}, _rules)
 
 

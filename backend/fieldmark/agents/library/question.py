@@ -1,4 +1,4 @@
-"""A question at work: its run, its conversation, and the documents that it may be answered from."""
+"""A question in progress: its run, its conversation, and the documents that may be used to answer it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fieldmark.tools.context import RunContext
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One turn of a conversation over many documents. No tool reaches past `filters`."""
+    """One turn of a conversation over many documents. Tools can only access documents that match `filters`."""
 
     context: RunContext
     thread_id: UUID
@@ -19,7 +19,7 @@ class Question:
 
     @classmethod
     def of(cls, context: RunContext) -> Question:
-        """The question of a run. Its task needs a thread, or the database would have refused the run."""
+        """Return the question of a run. The database guarantees that its run has a thread."""
         assert context.run.thread_id is not None
         filters = DocumentFilters.model_validate(context.run.input.get("filters") or {})
         return cls(context, context.run.thread_id, filters)
@@ -31,5 +31,4 @@ class Question:
 
     @property
     def message(self) -> str:
-        """What the person asks."""
         return str(self.context.run.input.get("message", ""))

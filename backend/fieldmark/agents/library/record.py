@@ -146,7 +146,6 @@ class Record:
 
     @property
     def sources(self) -> list[Source]:
-        """The sources cited, by ascending number."""
         return [source for _, source in sorted(self.citations.items())]
 
     @property
@@ -194,12 +193,11 @@ class Record:
 
     @property
     def documents(self) -> dict[UUID, str]:
-        """The names of the documents that were read, by id."""
+        """Return the filenames of the documents that were read, by id."""
         return {document_id: name for document_id, name, *_ in self.read()}
 
     @property
     def tools(self) -> Counter[str]:
-        """The number of successful calls, by tool."""
         return Counter(call.tool for call in self.calls if call.status is CallStatus.DONE)
 
 

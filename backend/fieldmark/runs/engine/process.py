@@ -85,7 +85,8 @@ class CliProcess:
         try:
             folder = self._make_folder()
         except OSError as error:
-            raise CLIConnectionError(f"The agent's CLI got no folder: {type(error).__name__}.") from None
+            reason = type(error).__name__
+            raise CLIConnectionError(f"The folder of the agent's CLI could not be created: {reason}.") from None
         self._client = ClaudeSDKClient(self._options_in(folder))
         try:
             async with asyncio.timeout(seconds):

@@ -64,8 +64,8 @@ class RunTelemetry:
         log.info("tool call", tool=tool, outcome=outcome, **duration)
 
     def used_fallback(self, code: str, by: str) -> None:
-        """Report that the agent had no answer, for the reason `code`. `by` is what answered instead: model,
-        passages."""
+        """Report that the agent gave no answer, with the reason `code`. `by` is the fallback used: `model` (one last
+        question to the model) or `passages` (the best search results)."""
         self._metrics.fallbacks.labels(self._agent, code, by).inc()
         log.warning("the task falls back", code=code, by=by)
 

@@ -61,7 +61,7 @@ class ConversationStore:
         if self._failure is not None:
             raise self._failure
 
-    def record_with_next(self, record: Callable[[Connection], Awaitable[None]]) -> None:
+    def call_in_next_transaction(self, record: Callable[[Connection], Awaitable[None]]) -> None:
         """Call `record` in the transaction that stores the next entries."""
         self._record_next = record
 

@@ -47,8 +47,8 @@ _DOCUMENT_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 class EventMapper:
     """An observer that passes the events of one run to `emit`.
 
-    `outcome_of(call_id)` returns how a call ended; without an outcome the CLI's text is used. `ended` has the ids of
-    calls whose end was already reported, with the person's decision: it is not reported again.
+    `outcome_of(call_id)` returns how a call ended; without an outcome the CLI's text is used. The ends of the calls
+    `reported_call_ids` were already reported, together with the person's decisions, and are not reported again.
     """
 
     def __init__(
@@ -57,12 +57,12 @@ class EventMapper:
         emit: Callable[[Event], None],
         *,
         outcome_of: Callable[[str], ToolOutcome | None] = lambda _: None,
-        ended: Container[object] = frozenset(),
+        reported_call_ids: Container[object] = frozenset(),
     ) -> None:
         self._toolset = toolset
         self._emit = emit
         self._outcome_of = outcome_of
-        self._reported_ends = ended
+        self._reported_ends = reported_call_ids
         self._started_calls: dict[str, ToolEvent] = {}
         # File names by document id, from results of calls. Messages of later calls show the name.
         self._names: dict[str, str] = {}

@@ -208,8 +208,8 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
 
 
 class _PreviewChanged(Exception):
-    """The data that a call changes has changed since the call was shown. `now` is the current preview. `chosen` is the
-    preview of the person's own arguments, if those caused the error."""
+    """The data that a call changes has changed since the call was shown. `now` is the current preview, `chosen` that of
+    the arguments that the person edited, if they caused the error."""
 
     def __init__(self, now: Preview, chosen: Preview | None = None) -> None:
         self.now = now

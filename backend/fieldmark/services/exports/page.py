@@ -88,7 +88,7 @@ class _TableView(NamedTuple):
 
 
 def as_html(extraction: Mapping[str, Any], document: Mapping[str, Any], sheets: Sequence[Sheet]) -> bytes:
-    """Return the file. Boxes on pages without a sheet are not shown."""
+    """Return the HTML file. Boxes on pages without a sheet are left out."""
     leaves = leaves_of(extraction)
     shown = leaves[:MAX_LEAVES]
     pages_shown = {sheet.number for sheet in sheets}

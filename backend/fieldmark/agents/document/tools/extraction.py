@@ -39,7 +39,7 @@ class RunExtraction(ToolInput):
 
 
 class GetExtractionResult(ToolInput):
-    """Read what was extracted from the document: the conversation's extraction, or the current one that was made with a
+    """Read the extracted fields of the document: of the conversation's extraction, or of the current one made with a
     version of a prompt. Give a path to read only the value there."""
 
     prompt_revid: UUID | None = None
@@ -47,8 +47,8 @@ class GetExtractionResult(ToolInput):
 
 
 class UpdateExtractionField(ToolInput):
-    """Set one field of the conversation's extraction, such as 'vendor.name' or 'items[2].price', as the person says or
-    as the document prints it. A list grows only at its end."""
+    """Set one field of the conversation's extraction, such as 'vendor.name' or 'items[2].price', to what the person
+    says or the document prints. A list grows only at its end."""
 
     path: FieldPath
     value: JsonValue
@@ -70,7 +70,7 @@ class ChatExtractionTools:
         self.context = about.context
 
     async def _means(self, conn: Connection, revid: UUID | None) -> _PromptAndSchema:
-        """Return the given prompt, else the conversation's prompt or schema, unless deleted."""
+        """Return the given prompt, or else the conversation's prompt or schema, unless it is deleted."""
         state = await self.about.recall(conn)
         prompt = None
         if revid is not None:
@@ -134,15 +134,15 @@ class ChatExtractionTools:
             )
         assert child.extraction_id is not None
         row = await extraction_rows.find(conn, child.extraction_id)
-        if await self._is_kept(conn, row):
+        if await self._is_used_further(conn, row):
             await self.about.remember(conn, extraction_id=row.id, **used_versions(row))
         elif self.about.thread_id is not None:
             await self.about.remember(conn, **used_versions(row))
         return _collected(row, child.answer or "")
 
-    async def _is_kept(self, conn: Connection, row: ExtractionRow) -> bool:
-        """Return whether the conversation goes on with an extraction: with a completed one. A run without a person
-        proposes an unfinished extraction rather than none, and never an empty one."""
+    async def _is_used_further(self, conn: Connection, row: ExtractionRow) -> bool:
+        """Return whether the conversation continues with this extraction: if it is completed. An automatic run also
+        proposes an unfinished extraction, unless it is empty."""
         if not has_fields(row.extracted_fields):
             return False
         if row.status is ExtractionStatus.COMPLETED or self.about.thread_id is not None:
@@ -156,7 +156,7 @@ class ChatExtractionTools:
         """Return the conversation's extraction, else the document's current one. Raise ModelRetry."""
         extraction_id = (await self.about.recall(conn)).extraction_id
         if extraction_id is None:
-            raise ModelRetry("Nothing was extracted from this document yet: run_extraction does it.", "no_extraction")
+            raise ModelRetry("Nothing has been extracted from this document yet. Call run_extraction.", "no_extraction")
         return extraction_id
 
     async def get_result(self, conn: Connection, args: GetExtractionResult) -> ToolResult:
@@ -202,7 +202,7 @@ class ChatExtractionTools:
         if not written.reopened:
             return result
         data = result.data if isinstance(result.data, dict) else {}
-        text = f"{result.text}\nThe extraction is no longer complete: something is missing."
+        text = f"{result.text}\nThe extraction is in progress again, because a value is missing or invalid."
         return replace(result, text=text, data={**data, "reopened": True})
 
     async def preview_field(self, conn: Connection, args: UpdateExtractionField) -> Preview:

@@ -1,4 +1,4 @@
-"""Tools that answer how schemas and prompts are written: Markdown files beside the agent."""
+"""Tools that explain how to write schemas and prompts. The texts are Markdown files beside the agent."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _BRIEFS = Path(__file__).parents[1] / "briefs"
 
 
 class HelpSchemas(ToolInput):
-    """Read how a schema is written here: what it may hold, its rules, an example."""
+    """Read how to write a schema: its keywords, its rules, an example."""
 
 
 class HelpPrompts(ToolInput):
-    """Read how a prompt is written here, and what becomes of it."""
+    """Read how to write a prompt, and how it is used."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Tools for what an organisation keeps by name: schemas and prompts, which have versions, and tags."""
+"""Tools for an organisation's named items: schemas and prompts, which have versions, and tags."""
 
 from __future__ import annotations
 
@@ -52,10 +52,14 @@ _MOST_VIOLATIONS = 50
 
 Content = Annotated[
     str,
-    Field(min_length=1, max_length=20_000, description="What to extract and how, in words. help_prompts says more."),
+    Field(
+        min_length=1,
+        max_length=20_000,
+        description="Instructions for the extraction. help_prompts explains how to write them.",
+    ),
 ]
 Model = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/\[\]-]*$")]
-Tags = Annotated[list[Name], Field(max_length=50, description="Names of tags that there are.")]
+Tags = Annotated[list[Name], Field(max_length=50, description="Names of existing tags.")]
 Color = Annotated[str, Field(pattern="^#[0-9a-fA-F]{6}$", description="As #1e90ff.")]
 
 
@@ -67,28 +71,28 @@ class ListItems(ToolInput):
 
 
 class CreateSchema(ToolInput):
-    """Make a schema: a plain JSON Schema (Draft 2020-12) for an object, kept under a name. Read help_schemas first. It
-    is refused, with the place and where possible a suggestion, if it cannot be used. From then on the conversation
-    works with it."""
+    """Create a named schema: a JSON Schema (Draft 2020-12) for an object. Read help_schemas first. An unusable schema
+    is refused, with the location of each error and, if possible, a correction. The conversation then uses the new
+    schema."""
 
     name: Name
     json_schema: dict[str, JsonValue] = Field(alias="schema")
 
 
 class GetSchema(ToolInput):
-    """Read a version of a schema. Left out: the conversation's."""
+    """Read a version of a schema. Default: the conversation's."""
 
     schema_revid: UUID | None = None
 
 
 class ListSchemas(ListItems):
-    """List the organisation's schemas, the newest first, each with its latest version."""
+    """List the organisation's schemas, newest first, each in its latest version."""
 
 
 class UpdateSchema(ToolInput):
-    """Change a schema's name, or the schema, or both: that makes a new version. `schema` is the whole new schema, not a
-    part of it: get_schema shows it now. `schema_revid` is the version that you have read, the latest. Left out:
-    the conversation's."""
+    """Change a schema's name, its JSON Schema, or both. This creates a new version. `schema` is the whole new schema;
+    get_schema returns the current one. `schema_revid` is the latest version, which you have read. Default: the
+    conversation's."""
 
     schema_revid: UUID | None = None
     name: Name | None = None
@@ -96,28 +100,28 @@ class UpdateSchema(ToolInput):
 
 
 class DeleteSchema(ToolInput):
-    """Delete a schema. What was made with it keeps it."""
+    """Delete a schema. Extractions made with it keep it."""
 
     schema_id: UUID
 
 
 class ValidateSchema(ToolInput):
-    """Check whether a schema can be used, without keeping it."""
+    """Check whether a schema can be used, without storing it."""
 
     json_schema: dict[str, JsonValue] = Field(alias="schema")
 
 
 class ValidateAgainstSchema(ToolInput):
-    """Check whether fields follow a version of a schema and its rules. Left out: the conversation's."""
+    """Check whether fields follow a version of a schema and its rules. Default: the conversation's schema."""
 
     data: dict[str, JsonValue]
     schema_revid: UUID | None = None
 
 
 class CreatePrompt(ToolInput):
-    """Make a prompt: words by which documents are extracted, and the schema that the fields shall follow. Without
-    `schema_revid` that is the conversation's; null: none. The latest version of the schema is used each time. From then
-    on the conversation works with the prompt."""
+    """Create a prompt: instructions for extracting documents, and the schema of the fields. Default for `schema_revid`:
+    the conversation's schema; null: no schema. Each extraction uses the schema's latest version. The conversation then
+    uses the new prompt."""
 
     name: Name
     content: Content
@@ -127,22 +131,22 @@ class CreatePrompt(ToolInput):
 
 
 class GetPrompt(ToolInput):
-    """Read a version of a prompt. Left out: the conversation's."""
+    """Read a version of a prompt. Default: the conversation's."""
 
     prompt_revid: UUID | None = None
 
 
 class ListPrompts(ListItems):
-    """List the organisation's prompts, the newest first, each with its latest version: all, those with a tag, or those
-    that share a tag with a document."""
+    """List the organisation's prompts, newest first, each in its latest version, optionally only those with a tag, or
+    those that share a tag with a document."""
 
     tag: Name | None = None
     document_id: UUID | None = None
 
 
 class UpdatePrompt(ToolInput):
-    """Change a prompt: that makes a new version. What is left out stays. null for `schema_revid` or `model`: none any
-    more. `tags` are all that it has then. `prompt_revid` is the version that you have read, the latest; left out: the
+    """Change a prompt. This creates a new version. Omitted values stay as they are; null removes `schema_revid` or
+    `model`; `tags` replaces all tags. `prompt_revid` is the latest version, which you have read. Default: the
     conversation's."""
 
     prompt_revid: UUID | None = None
@@ -154,30 +158,30 @@ class UpdatePrompt(ToolInput):
 
 
 class DeletePrompt(ToolInput):
-    """Delete a prompt. The extractions that were made with it keep it."""
+    """Delete a prompt. Extractions made with it keep it."""
 
     prompt_id: UUID
 
 
 class CreateTag(ToolInput):
-    """Make a tag, by which documents and prompts are sorted. update_document puts it on the document."""
+    """Create a tag for documents and prompts. update_document adds it to a document."""
 
     name: Name
     color: Color | None = None
 
 
 class GetTag(ToolInput):
-    """Look at a tag: its color, and where it is."""
+    """Read a tag: its color, and how many documents and prompts have it."""
 
     tag: Name
 
 
 class ListTags(ListItems):
-    """List the organisation's tags, the newest first."""
+    """List the organisation's tags, newest first."""
 
 
 class UpdateTag(ToolInput):
-    """Change a tag's name or its color, wherever it is."""
+    """Change a tag's name or color, on all documents and prompts."""
 
     tag: Name
     name: Name | None = None
@@ -185,13 +189,13 @@ class UpdateTag(ToolInput):
 
 
 class DeleteTag(ToolInput):
-    """Delete a tag: it is on no document any more."""
+    """Delete a tag. No document has it afterwards."""
 
     tag: Name
 
 
 class _ItemTools(Generic[Row]):
-    """What the tools of one run do to one kind of item."""
+    """The tools of one run for one kind of item."""
 
     kind: ClassVar[str]
     deleted: ClassVar[str]
@@ -205,24 +209,23 @@ class _ItemTools(Generic[Row]):
         self.describe = describe
 
     async def check(self, args: Any) -> None:
-        """Refuse what can be refused without a connection, before a person is asked."""
+        """Raise ModelRetry for arguments that are invalid on their own, before a person is asked."""
 
     async def find(self, conn: Connection, args: Any) -> Row:
-        """Return the item that arguments name."""
         raise NotImplementedError
 
     def target(self, row: Row) -> JsonValue:
-        """Return what must be unchanged when a change is approved that a person was shown."""
+        """Return the part of an item that must not change between the preview of a change and its approval."""
         raise NotImplementedError
 
     def reference(self, what: str, count: int) -> Change:
         return Change(f"used_by_{what}", None, count, added=True)
 
     async def forget(self, conn: Connection, row: Row) -> None:
-        """Have the conversation go on without an item that is deleted."""
+        """Clear a deleted item from the conversation's working state."""
 
     async def filters(self, conn: Connection, args: Any) -> dict[str, UUID | None]:
-        """Return what a list is narrowed by, besides the name."""
+        """Return the filters of a list, besides the name."""
         return {}
 
     async def list_page(self, conn: Connection, args: ListItems) -> ToolResult:
@@ -257,7 +260,7 @@ class _ItemTools(Generic[Row]):
 
 
 class _VersionedTools(_ItemTools[Versioned]):
-    """What the tools of one run do to one kind of item that has versions."""
+    """The tools of one run for one kind of item that has versions."""
 
     def __init__(
         self,
@@ -280,8 +283,8 @@ class _VersionedTools(_ItemTools[Versioned]):
         return await self.version_of(conn, getattr(args, f"{self.kind}_revid"))
 
     async def version_of(self, conn: Connection, revid: UUID | None) -> Versioned:
-        """Return the version that is named, the latest if its item is, else the conversation's. Raise ModelRetry if
-        there is neither."""
+        """Return the given version, the latest version of a given item, or else the conversation's version. Raise
+        ModelRetry if there is none."""
         revid = revid or getattr(await self.about.recall(conn), f"{self.kind}_revid")
         if revid is None:
             raise ModelRetry(
@@ -291,7 +294,7 @@ class _VersionedTools(_ItemTools[Versioned]):
         return await self.all_versions.get_any(conn, revid)
 
     async def latest(self, conn: Connection, args: Any) -> Versioned:
-        """Return the version to be changed. Raises ModelRetry if it was changed since the model has read it."""
+        """Return the version to change. Raise ModelRetry if there is a newer version than the model has read."""
         row = await self.find(conn, args)
         if row.is_deleted:
             raise ModelRetry(f"The {self.kind} is deleted.", "deleted")
@@ -304,7 +307,6 @@ class _VersionedTools(_ItemTools[Versioned]):
         return row
 
     def changed(self, before: Versioned, after: Versioned) -> ToolResult:
-        """The answer to an update."""
         data = self.describe(after)
         if self.revid(after) == self.revid(before):
             shown = item_for_people("Left unchanged", self.kind, data)
@@ -321,10 +323,10 @@ class _VersionedTools(_ItemTools[Versioned]):
 
 
 class SchemaTools(_VersionedTools[SchemaRow]):
-    """Schemas. A schema is checked before a person is asked, and before it is created or changed."""
+    """The schema tools. A schema is checked before a person is asked, and before it is created or changed."""
 
     kind = "schema"
-    deleted = "The schema is deleted. What was made with it keeps it."
+    deleted = "The schema is deleted. Extractions made with it keep it."
 
     def __init__(self, about: Conversation) -> None:
         super().__init__(about, schemas, schema_json)
@@ -377,7 +379,7 @@ class SchemaTools(_VersionedTools[SchemaRow]):
         row = await schemas.create(conn, self.context.scope.org_id, args.name, args.json_schema)
         # A prompt of another schema does not apply to this one.
         await self.about.remember(conn, schema_revid=row.schema_revid, prompt_revid=None)
-        return ToolResult("The schema is made, version 1.", "schema_created", schema_json(row))
+        return ToolResult("The schema is created, version 1.", "schema_created", schema_json(row))
 
     async def preview_new(self, conn: Connection, args: CreateSchema) -> Preview:
         await self.refuse_taken(conn, args.name)
@@ -389,12 +391,13 @@ class SchemaTools(_VersionedTools[SchemaRow]):
         row = await self.latest(conn, args)
         changed = await schemas.update(conn, row.id, name=args.name, schema=args.json_schema, revid=row.schema_revid)
         await self.about.remember(
-            conn, schema_revid=changed.schema_revid, **await self._prompt_that_stays(conn, row.id)
+            conn, schema_revid=changed.schema_revid, **await self._clear_other_prompt(conn, row.id)
         )
         return self.changed(row, changed)
 
-    async def _prompt_that_stays(self, conn: Connection, schema_id: UUID) -> dict[str, UUID | None]:
-        """The conversation goes on with its prompt only if that follows the schema."""
+    async def _clear_other_prompt(self, conn: Connection, schema_id: UUID) -> dict[str, UUID | None]:
+        """Return the change of the working state that clears the conversation's prompt, unless the prompt uses this
+        schema."""
         revid = (await self.about.recall(conn)).prompt_revid
         prompt = None if revid is None else await prompts.find_version(conn, revid)
         return {} if prompt is not None and prompt.schema_id == schema_id else {"prompt_revid": None}
@@ -427,10 +430,10 @@ def _suggested_fixes(error: InvalidSchema) -> JsonValue:
 
 
 class PromptTools(_VersionedTools[PromptRow]):
-    """Prompts: words by which documents are extracted, and the schema that the fields follow."""
+    """The prompt tools."""
 
     kind = "prompt"
-    deleted = "The prompt is deleted. What was made with it keeps it."
+    deleted = "The prompt is deleted. Extractions made with it keep it."
 
     def __init__(self, about: Conversation) -> None:
         super().__init__(about, prompts, prompt_json)
@@ -447,7 +450,7 @@ class PromptTools(_VersionedTools[PromptRow]):
         if is_long := size(content) > room:
             content = content.encode()[: room // 2].decode(errors="ignore")
         text = f"Version {row.number} of the prompt."
-        text += " Its words are shown in part: they are too long." if is_long else ""
+        text += " Its text is too long and is shown in part." if is_long else ""
         shown = item_for_people("Read", "prompt", data, row.content)
         return ToolResult(text, "too_long" if is_long else "ok", {**data, "content": content}, shown=shown)
 
@@ -465,7 +468,7 @@ class PromptTools(_VersionedTools[PromptRow]):
         text = await self._text_of_new(conn, args)
         row = await prompts.create(conn, self.context.scope.org_id, text)
         await self._work_with(conn, row)
-        return ToolResult("The prompt is made, version 1.", "prompt_created", prompt_json(row))
+        return ToolResult("The prompt is created, version 1.", "prompt_created", prompt_json(row))
 
     async def _work_with(self, conn: Connection, row: PromptRow) -> None:
         await self.about.remember(conn, prompt_revid=row.prompt_revid)
@@ -510,7 +513,7 @@ class PromptTools(_VersionedTools[PromptRow]):
 
 
 async def _shown(conn: Connection, text: PromptRow | PromptText) -> JsonObject:
-    """What a person is shown of a prompt, with the names of its schema and its tags."""
+    """Return the parts of a prompt that a person sees, with the names of its schema and tags."""
     return {
         "name": text.name,
         "content": text.content,
@@ -531,7 +534,7 @@ async def _tag_names(conn: Connection, tag_ids: Sequence[UUID]) -> list[str]:
 
 
 async def _schema_of(conn: Connection, revid: UUID | None) -> UUID | None:
-    """The schema of a version. Raises ToolFailed for none, ModelRetry for one that is deleted."""
+    """Return the schema of a version. Raise ToolFailed if it does not exist, ModelRetry if it is deleted."""
     if revid is None:
         return None
     row = await schemas.get_version(conn, revid)
@@ -541,7 +544,7 @@ async def _schema_of(conn: Connection, revid: UUID | None) -> UUID | None:
 
 
 class TagTools(_ItemTools[TagRow]):
-    """Tags. A tag goes by its name."""
+    """The tag tools. A tag is identified by its name."""
 
     kind = "tag"
     deleted = "The tag is deleted."
@@ -568,7 +571,7 @@ class TagTools(_ItemTools[TagRow]):
 
     async def create(self, conn: Connection, args: CreateTag) -> ToolResult:
         row = await tags.create(conn, self.context.scope.org_id, args.name, args.color or GREY)
-        return ToolResult("The tag is made.", "tag_created", tag_json(row))
+        return ToolResult("The tag is created.", "tag_created", tag_json(row))
 
     async def preview_new(self, conn: Connection, args: CreateTag) -> Preview:
         await self.refuse_taken(conn, args.name)
@@ -593,7 +596,7 @@ class TagTools(_ItemTools[TagRow]):
 
 
 def actions_of(tools: SchemaTools | PromptTools | TagTools) -> dict[str, Action]:
-    """Return what the five tools of a kind do, by their names."""
+    """Return the actions of the five tools of a kind of item, by tool name."""
     kind = tools.kind
     return {
         f"create_{kind}": Action(tools.create, check=tools.check, preview=tools.preview_new),
@@ -612,7 +615,7 @@ def _declare(
     update: type[ToolInput],
     delete: type[ToolInput],
 ) -> tuple[Tool[Any], ...]:
-    """The five tools of a kind of item."""
+    """Return the five tools of a kind of item."""
 
     def named(args: Any) -> str:
         name = getattr(args, "tag", None) or getattr(args, "name", None)

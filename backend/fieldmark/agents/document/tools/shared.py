@@ -1,4 +1,4 @@
-"""What the document agent's tools have in common."""
+"""Shared by the document agent's tools: arguments, lists of items, and items as JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _checked(name: str) -> str:
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_checked)]
 PartOfName = Annotated[str, Field(min_length=1, max_length=200, description="A part of the name.")]
 Before = Annotated[
-    str, Field(min_length=1, max_length=MAX_CURSOR_CHARACTERS, description="`next` of the list before, to go on.")
+    str, Field(min_length=1, max_length=MAX_CURSOR_CHARACTERS, description="`next` of the previous page, to continue.")
 ]
 
 
@@ -59,14 +59,14 @@ def list_result(what: str, items: Sequence[JsonValue], goes_on: str | None) -> T
 
 
 def item_for_people(verb: str, kind: str, data: Mapping[str, JsonValue], *lines: str) -> ShownResult:
-    """Return how a step shows what was done with one item: its name, its version if it has versions, and what was
-    found of it. Without lines the step shows the tool's own sentence."""
+    """Return how a step shows an action on one item: its name and version, and further lines. Without lines the step
+    shows the tool's own sentence."""
     version = f", version {data['number']}" if "number" in data else ""
     return ShownResult(f"{verb} the {kind} {data['name']!r}{version}", dict(data), "\n".join(lines) or None)
 
 
 def schema_json(row: SchemaRow) -> dict[str, JsonValue]:
-    """Return the data that describes a version of a schema, without the schema itself."""
+    """Return a version of a schema without the schema itself."""
     data: dict[str, JsonValue] = {
         "schema_id": str(row.id),
         "schema_revid": str(row.schema_revid),
@@ -77,7 +77,7 @@ def schema_json(row: SchemaRow) -> dict[str, JsonValue]:
 
 
 def prompt_json(row: PromptRow) -> dict[str, JsonValue]:
-    """Return the data that describes a version of a prompt, without its content."""
+    """Return a version of a prompt without its content."""
     data: dict[str, JsonValue] = {
         "prompt_id": str(row.id),
         "prompt_revid": str(row.prompt_revid),
@@ -90,7 +90,6 @@ def prompt_json(row: PromptRow) -> dict[str, JsonValue]:
 
 
 def tag_json(row: TagRow) -> dict[str, JsonValue]:
-    """Return the data that describes a tag."""
     data: dict[str, JsonValue] = {"tag_id": str(row.id), "name": row.name, "color": row.color}
     return data | _marks(is_latest=True, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
 
@@ -102,7 +101,7 @@ def used_versions(row: ExtractionRow) -> dict[str, UUID | None]:
 
 
 def extraction_json(row: ExtractionRow) -> dict[str, JsonValue]:
-    """Return the data that describes an extraction, without its fields."""
+    """Return an extraction without its fields."""
     data: dict[str, JsonValue] = {
         "extraction_id": str(row.id),
         "document_type": row.document_type,
@@ -115,7 +114,7 @@ def extraction_json(row: ExtractionRow) -> dict[str, JsonValue]:
 
 
 def _marks(*, is_latest: bool, is_deleted: bool, is_proposed: bool) -> dict[str, JsonValue]:
-    """Return only the flags that differ from the usual: the latest version, not deleted, not proposed."""
+    """Return the flags that differ from the usual: the latest version, not deleted, not proposed."""
     marks: dict[str, JsonValue] = {} if is_latest else {"latest": False}
     marks |= {"deleted": True} if is_deleted else {}
     return marks | ({"proposed": True} if is_proposed else {})

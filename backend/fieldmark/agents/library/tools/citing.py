@@ -26,9 +26,9 @@ Number = Annotated[int, Field(strict=True, ge=1, le=MAX_CITATIONS)]
 
 
 class CiteSource(ToolInput):
-    """Cite a block, word for word: the quote is located on the page. Then write [number] after what you say from it.
-    Refused if the quote is not in the block, or if you have not read the block. A number that you use again means
-    the new quote."""
+    """Cite a block with an exact quote, which is located on the page. Then write [number] after each claim that it
+    supports. Refused if the quote is not in the block, or if you have not read the block. A number that is used again
+    refers to the new quote."""
 
     number: Number
     block_id: Annotated[str, Field(min_length=1, max_length=60, description="As printed before the block.")]
@@ -70,7 +70,7 @@ def _not_read(block_id: str) -> ModelRetry:
 
 
 class CitingTools:
-    """The citing tools of one run, for its question."""
+    """The citing tools of one run."""
 
     def __init__(self, question: Question) -> None:
         self.question = question

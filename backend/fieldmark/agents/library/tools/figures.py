@@ -63,7 +63,7 @@ class FigureTools:
         where = intersect(self.question.filters, args.where)
         if where is None:
             raise ModelRetry(
-                "These filters exclude all documents that the person asks about. Use other filters.", "none_left"
+                "These filters exclude all documents that the question is limited to. Use other filters.", "none_left"
             )
         asked = FieldQuery(where=where, aggregates=args.aggregates, group_by=args.group_by, limit=MOST_GROUPS)
         found = await query(conn, self.context.scope, asked)

@@ -1,5 +1,5 @@
-"""Tools that say what a run is asked for, and that end it with a typed answer. What an answer may say is checked here
-against what the run has done: the prompt asks for it, this enforces it."""
+"""Tools that record what the person wants, and tools that end the run with a typed answer. An answer is checked here
+against the calls of the run; the prompt only asks for it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _LISTED: Final = re.compile(r"^[ \t]*\d{1,2}[.)]\s", re.MULTILINE)
 
 
 class Intent(StrEnum):
-    """What a person wants."""
+    """What the person wants."""
 
     QA = "qa"
     SUMMARIZATION = "summarization"
@@ -70,8 +70,8 @@ Point = Annotated[str, Field(min_length=1, max_length=1_000)]
 
 
 class RecordIntent(ToolInput):
-    """Say first what the person wants: qa (a question), summarization, calculation (a count, a sum, a figure that has
-    to be computed), or unknown. Call it again if it turns out to be another."""
+    """Record first what the person wants: qa (a question), summarization, calculation (a count, a sum, a figure that
+    has to be computed), or unknown. Call it again if the intent turns out to be different."""
 
     intent: Intent
     confidence: Confidence
@@ -79,9 +79,8 @@ class RecordIntent(ToolInput):
 
 
 class SubmitAnswer(ToolInput):
-    """Answer the question, and end. Write [n] behind each claim, where n is a citation of yours; every citation must be
-    used. Citations that you have not made before can be given here. If you found nothing, say so with nothing_found,
-    after you have searched."""
+    """Answer the question and end the run. Write [n] after each claim, where n is the number of a citation; every
+    citation must be used. New citations can be given here. If you found nothing, set nothing_found, after searching."""
 
     answer: Text
     confidence: Confidence
@@ -90,7 +89,7 @@ class SubmitAnswer(ToolInput):
 
 
 class SubmitSummary(ToolInput):
-    """Give the summary, and end. Each key point needs its [n]; every citation must be used."""
+    """Submit the summary and end the run. Each key point needs its [n]; every citation must be used."""
 
     summary: Text
     key_points: Annotated[list[Point], Field(min_length=1, max_length=30)]
@@ -98,8 +97,8 @@ class SubmitSummary(ToolInput):
 
 
 class SubmitCalculation(ToolInput):
-    """Give the computed figure, and end. The result must be one that calculator or query_fields gave you in
-    this run. Cite what the numbers come from, unless query_fields has them."""
+    """Submit the computed figure and end the run. The result must be one that calculator or query_fields returned in
+    this run. Cite the source of the numbers, unless query_fields returned them."""
 
     answer: Annotated[str, Field(min_length=1, max_length=MAX_ANSWER, description="The answer in a sentence or two.")]
     formula: Annotated[str, Field(min_length=1, max_length=1_000, description="In words: what was computed from what.")]
@@ -140,7 +139,7 @@ class SubmittingTools:
             yield _AnswerFault("no_intent", "Call record_intent first.")
         elif not nothing_found and (wanted := _ENDS.get(Intent(record.intent))) not in (None, tool):
             yield _AnswerFault(
-                "other_intent", f"You said that it is {record.intent}: end with {wanted}, or record another intent."
+                "other_intent", f"The recorded intent is {record.intent}: end with {wanted}, or record another intent."
             )
 
     def _answer_faults(self, record: Record, args: SubmitAnswer) -> Iterator[_AnswerFault]:
@@ -148,9 +147,11 @@ class SubmittingTools:
         yield from _citation_faults(record, citation_numbers(args.answer))
         yield from self._number_faults(record, args.answer)
         if args.nothing_found and not record.searched:
-            yield _AnswerFault("not_searched", "You have searched for nothing yet: nothing_found needs a search.")
+            yield _AnswerFault("not_searched", "You have not searched yet. Search before you set nothing_found.")
         if not args.nothing_found and not record.citations:
-            yield _AnswerFault("not_cited", "An answer needs a citation: read, cite_source, and write [n] in the text.")
+            yield _AnswerFault(
+                "not_cited", "The answer has no citation. Read a document, call cite_source, and write [n] in the text."
+            )
 
     def _summary_faults(self, record: Record, args: SubmitSummary) -> Iterator[_AnswerFault]:
         yield from self._intent_faults(record, SUBMIT_SUMMARY.name)
@@ -166,7 +167,7 @@ class SubmittingTools:
         if result is None or all(value != result for value, _ in record.results()):
             yield _AnswerFault(
                 "not_computed",
-                "The result is not from calculator or query_fields in this run. Submit one of theirs.",
+                "The result is not from calculator or query_fields in this run. Submit a result that they returned.",
             )
         elif not _contains_number(args.result, args.answer):
             yield _AnswerFault(
@@ -176,7 +177,7 @@ class SubmittingTools:
             yield from self._number_faults(record, args.answer)
         message = self.question.message
         if not record.citations and not any(record.done("query_fields")) and not _is_given(record, args, message):
-            yield _AnswerFault("not_cited", "Cite what the numbers come from, or ask query_fields for them.")
+            yield _AnswerFault("not_cited", "Cite the source of the numbers, or get them from query_fields.")
 
     def _number_faults(self, record: Record, *texts: str) -> Iterator[_AnswerFault]:
         """Yield a fault if a text contains numbers or dates that are in no quote, no computed result and not in the
@@ -230,8 +231,8 @@ class SubmittingTools:
         answer: Callable[[], dict[str, Any]],
         confidence: float,
     ) -> ToolResult:
-        """End the run with an answer that has no faults. The first answer with faults is refused with them; after the
-        second the task falls back."""
+        """End the run with an answer. If it has faults, the first submission is refused with them; after the second the
+        run falls back."""
         codes: list[JsonValue] = [fault.code for fault in found]
         if found and (self.context.fallback_code is not None or not record.was_refused):
             raise ModelRetry(
@@ -240,7 +241,7 @@ class SubmittingTools:
                 {"faults": codes},
             )
         if found:
-            return ToolResult("The answer cannot be given.", "fallback", {FALLBACK_CODE: INVALID, "faults": codes})
+            return ToolResult("The answer is rejected.", "fallback", {FALLBACK_CODE: INVALID, "faults": codes})
         given = make(
             **answer(),
             **dict(record.trace),
@@ -256,7 +257,7 @@ class SubmittingTools:
         given = given.model_copy(update={"identical_files": identical})
         await memory.remember(conn, self.question, record, given)
         events = [CitationEvent(citation=to_citation(source)) for source in record.given.values()]
-        return ToolResult("The answer is given.", "answered", given.model_dump(mode="json"), events)
+        return ToolResult("The answer is submitted.", "answered", given.model_dump(mode="json"), events)
 
     async def submit_answer(self, conn: Connection, args: SubmitAnswer) -> ToolResult:
         record, found = await self._begin(conn, args.citations)
@@ -355,7 +356,7 @@ def _sources_behind(record: Record, expression: str) -> list[Source]:
 
 
 def final_answer(_: ToolInput, data: JsonValue) -> RunAnswer:
-    """Return the run's answer from the data of the call that ended it."""
+    """Return the run's answer, from the data of the call that ended the run."""
     result = as_object(data)
     if FALLBACK_CODE in result:
         return RunAnswer("The answer could not be proven.", fallback_code=INVALID)
