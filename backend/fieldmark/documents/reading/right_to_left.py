@@ -102,7 +102,10 @@ def _order_word(text: str, glyphs: Sequence[list[int]]) -> list[int]:
     right."""
     first = [text[glyph[0]] for glyph in glyphs]
     if not any(map(is_right_to_left, first)):
-        return [index for glyph in reversed(glyphs) for index in glyph]
+        indexes = [index for glyph in reversed(glyphs) for index in glyph]
+        if text[indexes[0]] in ")]" and text[indexes[-1]] in "([":  # brackets that PDFium has already exchanged
+            indexes[0], indexes[-1] = indexes[-1], indexes[0]
+        return indexes
     found = list(glyphs)
     masked = "".join(" " if is_right_to_left(character) else character for character in first)
     for part in re.finditer(r"\S+", masked):
