@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit
+from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit_answer
 from browser.scripts import extract_until_approval, extraction_script, new_extraction
 from browser.window import label
 from fieldmark.testing.script import Script
@@ -41,7 +41,7 @@ async def violations(page, axe: str) -> list[str]:
 
 
 async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, axe):
-    asked = Script([[INTENT, READ], cite(1, "The roof leaks at the chimney."), [submit("It leaks [1].")]])
+    asked = Script([[INTENT, READ], cite(1, "The roof leaks at the chimney."), [submit_answer("It leaks [1].")]])
     read = extraction_script(number="17", total=99.5)
 
     async def model(body):

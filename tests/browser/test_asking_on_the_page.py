@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit
+from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit_answer
 from browser.window import label
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script, repeat_forever
@@ -47,7 +47,7 @@ async def test_sources_of_an_answer_open_on_the_page(serve, browsing):
 
     async def submit_answer(body):
         await may_continue.wait()
-        return [submit(f"It leaks [1]; the gutters are sound [2]. {HOSTILE}")]
+        return [submit_answer(f"It leaks [1]; the gutters are sound [2]. {HOSTILE}")]
 
     script = Script([CITED, cite(1, ROOF), cite(2, GUTTERS), submit_answer])
     async with serve(script) as server, browsing(server) as window:
@@ -79,7 +79,7 @@ async def test_sources_of_an_answer_open_on_the_page(serve, browsing):
 
 
 async def test_follow_ups_stay_in_one_conversation_that_can_be_deleted(serve, browsing):
-    nothing = [INTENT, call("search_documents", {"query": "dragons"})], [submit("Nothing.", nothing_found=True)]
+    nothing = [INTENT, call("search_documents", {"query": "dragons"})], [submit_answer("Nothing.", nothing_found=True)]
 
     async def never_answer(body):
         await asyncio.Event().wait()

@@ -8,8 +8,8 @@ import pytest
 
 from acceptance.test_auto_create import MADE, upload
 from acceptance.test_auto_create import model as proposing
-from agents.document.test_talking import FIELDS, PRINTED, model
-from agents.talking import SCHEMA
+from agents.conversation import SCHEMA
+from agents.document.test_conversation import FIELDS, PRINTED, script
 from browser.window import label
 from extraction_case import until
 from fieldmark.offline_model.messages import call, text
@@ -32,13 +32,13 @@ async def send_message(page, message: str) -> None:
 
 async def test_chat_creates_a_schema_and_extracts_with_three_approvals(serve, browsing):
     schema = {**SCHEMA, "properties": {**SCHEMA["properties"], "vendor": {"type": "string"}}}
-    script = model(
+    model = script(
         [text("First a schema."), call("create_schema", {"name": "Invoices", "schema": schema})],
         [call("run_extraction")],
         [call("update_extraction_field", {"path": "vendor", "value": "Acme Ltd"})],
         [text(f"**Done.** {HOSTILE}")],
     )
-    async with serve(script) as server, browsing(server) as window:
+    async with serve(model) as server, browsing(server) as window:
         page = window.page
         document = await server.upload_text(PRINTED)
         await window.open(f"/documents/{document}")
@@ -96,7 +96,7 @@ async def test_chat_creates_a_schema_and_extracts_with_three_approvals(serve, br
 
 
 async def test_mention_is_chosen_by_keyboard_and_sent(serve, browsing):
-    async with serve(model([text("It is about invoices.")])) as server, browsing(server) as window:
+    async with serve(script([text("It is about invoices.")])) as server, browsing(server) as window:
         page = window.page
         for name in ("Receipts", "Invoices"):
             made = await server.http.post("/api/schemas", json={"name": name, "schema": SCHEMA})
@@ -138,7 +138,7 @@ async def test_conversation_is_continued_shared_and_deleted(serve, browsing):
         await first_answer.wait()
         return [text("The second.")]
 
-    async with serve(model([text("The first.")], answer_late)) as server, browsing(server) as window:
+    async with serve(script([text("The first.")], answer_late)) as server, browsing(server) as window:
         page = window.page
         document = await server.upload_text(PRINTED)
         await window.open(f"/documents/{document}?chat=new")

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from agents.library.test_asking import INTENT, submit
+from agents.library.test_asking import INTENT, submit_answer
 from browser.scripts import COMPLETE, IDENTIFY, extract_until_approval, extraction_script, new_extraction, save_fields
 from browser.window import Window, label
 from fieldmark.services.organisations import scope_of_user
@@ -97,7 +97,7 @@ async def test_decision_disappears_in_other_tabs(serve, browsing):
 
 async def test_other_tenant_sees_nothing_at_any_address(serve, browsing):
     steps = [[IDENTIFY], [save_fields(**FIELDS)], [COMPLETE]]
-    script = Script([*steps, [INTENT], [submit("It is secretly 12.5.")], *steps])
+    script = Script([*steps, [INTENT], [submit_answer("It is secretly 12.5.")], *steps])
     async with serve(script) as server, browsing(server) as window, browsing(server) as foreign:
         document, extraction_id = await new_extraction(server, TEXT, "secret.txt")
         await update_field(server, extraction_id, "total", 99.25)  # not on any page

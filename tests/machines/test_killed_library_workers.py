@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from test_killed_document_workers import count_rows, kill_worker
 
-from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit
+from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit_answer
 from extraction_case import until
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script, repeat_forever
@@ -66,7 +66,7 @@ async def result_reported_once(hosts: Any, api: Any, started: dict[str, Any]) ->
 
 
 async def test_run_continues_after_its_recorded_citations(on_hosts):
-    end = HangsOnce([submit("It leaks [1].")])
+    end = HangsOnce([submit_answer("It leaks [1].")])
     async with on_hosts(Script([[INTENT, READ], cite(1, "The roof leaks"), repeat_forever(end)])) as hosts:
         api, worker = await asyncio.gather(hosts.api(), hosts.worker())
         await upload_survey(api)
@@ -107,7 +107,7 @@ def is_blocked(hosts: Any) -> bool:
     )
 
 
-NO_HITS_ANSWER = submit("No dragons.", nothing_found=True)
+NO_HITS_ANSWER = submit_answer("No dragons.", nothing_found=True)
 SEARCH_STEP = [INTENT, call("search_documents", {"query": "dragons"})]
 
 

@@ -1,2 +1,2 @@
-"""An agent that only tests know: two documents, a tool that takes long, a child run, threads. Nothing above
-`fieldmark/agents` was changed for it."""
+"""An agent for tests: two documents, a slow tool, a child run and threads. It is defined outside of
+`fieldmark/agents`."""

@@ -1,4 +1,4 @@
-"""The toy agent's task and spec, and the rows that its database must know it by."""
+"""The toy agent's task and spec."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TOOLSET = Toolset(FIND_VALUE, WAIT, NOTE, READ_FIELDS)
 
 
 class CompareRequest(BaseModel):
-    """One turn of a comparison."""
+    """A request to compare two documents."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -32,7 +32,7 @@ class CompareRequest(BaseModel):
 
 
 class CompareInput(BaseModel):
-    """What is kept of a turn."""
+    """The stored input of a run."""
 
     documents: tuple[UUID, UUID]
     message: str
@@ -49,20 +49,20 @@ async def begin(conn: Connection, scope: Scope, request: CompareRequest) -> RunS
     return RunStart(Subject(thread_id=thread.id), CompareInput(documents=request.documents, message=request.message))
 
 
-async def brief(conn: Connection, context: RunContext, given: CompareInput) -> str:
-    names: list[Any] = [await documents.get(conn, one) for one in given.documents]
-    return TOY.text("compare", first=names[0].filename, second=names[1].filename, message=given.message)
+async def brief(conn: Connection, context: RunContext, task_input: CompareInput) -> str:
+    names: list[Any] = [await documents.get(conn, one) for one in task_input.documents]
+    return TOY.text("compare", first=names[0].filename, second=names[1].filename, message=task_input.message)
 
 
 def create_toy_tools(context: RunContext) -> RunTools:
-    """Return the tools of one run. They close over its two documents and its thread."""
+    """Return the tools of one run, for its two documents and its thread."""
     assert context.run.thread_id is not None
     toy = ToyTools(context, CompareInput.model_validate(context.run.input).documents, context.run.thread_id)
     return _TOOLSET.bind(
-        find_value=Action(toy.find_value, prepare=toy.look),
-        wait_for_others=Action(toy.waited, prepare=toy.wait),
+        find_value=Action(toy.find_value, prepare=toy.locate_value),
+        wait_for_others=Action(toy.report_wait, prepare=toy.wait),
         note=Action(toy.note),
-        read_fields=Action(toy.read_fields, collect=toy.fields_read),
+        read_fields=Action(toy.read_fields, collect=toy.collect_fields),
     )
 
 

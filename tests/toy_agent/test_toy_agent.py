@@ -1,4 +1,4 @@
-"""An agent of another kind runs as it is: a folder, registered by the test, and nothing changed above `agents/`."""
+"""An agent defined outside of `fieldmark/agents` runs without changes elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toy_agent.agent import TOY
 
 pytestmark = pytest.mark.anyio
 
-CHILD = Script(
+EXTRACTION_SCRIPT = Script(
     [
         [call("get_document_text")],
         [call("extract_fields", {"fields": {"total": 20}, "confidences": {"total": 0.9}})],
@@ -28,13 +28,13 @@ CHILD = Script(
 )
 
 
-def model(*turns):
-    """The toy agent follows the turns, and the agent that reads fields its own script."""
+def script(*turns):
+    """Return a model that plays the turns for the toy agent, and a fixed script for the extraction agent."""
     toy = Script(turns)
 
     async def answer(body):
         names = {str(tool.get("name")).rsplit("__", 1)[-1] for tool in objects_in(body, "tools")}
-        return await (toy if "find_value" in names else CHILD)(body)
+        return await (toy if "find_value" in names else EXTRACTION_SCRIPT)(body)
 
     return answer
 
@@ -46,8 +46,7 @@ def toy(clone):
         yield
 
 
-async def two_documents(server) -> list[str]:
-    """Two documents that print different totals."""
+async def upload_two_documents(server) -> list[str]:
     ids = []
     for name, total in (("first.txt", "10.00"), ("second.txt", "20.00")):
         file = {"file": (name, f"Invoice {name}\nTotal: {total} EUR\n".encode())}
@@ -62,18 +61,18 @@ async def _is_read(server, document_id: str) -> bool:
     return (await server.http.get(f"/api/documents/{document_id}")).json()["status"] == "ready"
 
 
-async def turn(server, documents: list[str], message: str, **more) -> dict:
+async def compare(server, documents: list[str], message: str, **more) -> dict:
     answer = await server.http.post("/api/agent/compare", json={"documents": documents, "message": message, **more})
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-async def thread_of(server, result: dict) -> str:
+async def get_thread_id(server, result: dict) -> str:
     return (await server.http.get(f"/api/runs/{result['run_id']}")).json()["thread_id"]
 
 
 @pytest.mark.long
-async def test_with_one_slot_and_one_run_at_a_time_it_has_a_child_read(serve, clone, toy):
+async def test_child_run_works_with_one_slot_and_one_run_at_a_time(serve, clone, toy):
     steps = [
         [call("find_value", {"document": 1, "value": "10.00"})],
         [call("find_value", {"document": 2, "value": "20.00"})],
@@ -83,14 +82,14 @@ async def test_with_one_slot_and_one_run_at_a_time_it_has_a_child_read(serve, cl
         [call("note", {"text": "20 is more"})],
         [text("The second costs more.")],
     ]
-    async with serve(model(*steps), max_live_agents=1) as server:
+    async with serve(script(*steps), max_live_agents=1) as server:
         sql(
             clone.owner_url,
             "insert into public.credit_limits (org_id, max_concurrent_runs) values (%s, 1)",
             server.scope.org_id,
         )
-        documents = await two_documents(server)
-        result = await asyncio.wait_for(turn(server, documents, "Which costs more?"), 90)
+        documents = await upload_two_documents(server)
+        result = await asyncio.wait_for(compare(server, documents, "Which costs more?"), 90)
         assert (result["status"], result["answer"]) == ("completed", "The second costs more."), result
         assert result["extraction"] is None
         codes = [
@@ -104,7 +103,7 @@ async def test_with_one_slot_and_one_run_at_a_time_it_has_a_child_read(serve, cl
         assert codes == [("wait_for_others", "waited"), ("read_fields", "fields_read"), ("note", "noted")]
         all_events = events(clone.owner_url, result["run_id"])
         found = [one.get("output") or one.get("error") for one in all_events if one.get("tool_result") == "find_value"]
-        assert ["stands on page 1" in one for one in found if one] == [True, True, False]
+        assert ["is on page 1" in one for one in found if one] == [True, True, False]
         ends = [one["call_id"] for one in all_events if one["type"] == "tool_result"]
         assert len(ends) == len(set(ends)) == 6
         (child,) = sql(
@@ -115,7 +114,7 @@ async def test_with_one_slot_and_one_run_at_a_time_it_has_a_child_read(serve, cl
         assert str(child["parent_run_id"]) == str(child["root_run_id"]) == result["run_id"]
         (thread,) = sql(clone.owner_url, "select working_state from public.threads")
         assert thread["working_state"] == {"note": "20 is more"}
-        # The parent answers for what its child has cost.
+        # The cost of the run includes its child run.
         (sums,) = sql(
             clone.owner_url,
             "select private.cost_of_run(%s) as all, (select sum(cost_usd) from public.usage) as each",
@@ -124,29 +123,29 @@ async def test_with_one_slot_and_one_run_at_a_time_it_has_a_child_read(serve, cl
         assert sums["all"] == sums["each"] > 0
 
 
-async def test_a_cancel_takes_effect_at_once_while_a_tool_takes_its_time(serve, clone, toy):
-    async with serve(model([call("wait_for_others", {"seconds": 20})], [text("Done.")])) as server:
-        documents = await two_documents(server)
-        asking = asyncio.create_task(turn(server, documents, "Wait."))
+async def test_cancelling_interrupts_a_slow_tool(serve, clone, toy):
+    async with serve(script([call("wait_for_others", {"seconds": 20})], [text("Done.")])) as server:
+        documents = await upload_two_documents(server)
+        asking = asyncio.create_task(compare(server, documents, "Wait."))
         query = "select run_id from public.tool_calls where status = 'approved'"
         ((run,),) = [await until(lambda: sql(clone.owner_url, query))]
-        await asyncio.sleep(0.5)  # the tool is at work
+        await asyncio.sleep(0.5)  # the tool is running
         before = time.monotonic()
         cancelled = await server.http.post(f"/api/runs/{run['run_id']}/cancel")
         assert cancelled.json()["status"] == "cancelled"
         result = await asyncio.wait_for(asking, 15)
         assert result["status"] == "cancelled"
-        assert time.monotonic() - before < 15  # far below the 20 seconds that the tool would have taken
+        assert time.monotonic() - before < 15  # the tool waits 20 seconds
 
 
-async def test_a_thread_s_turns_come_one_after_the_other_in_their_order(serve, clone, toy):
+async def test_turns_of_a_thread_run_in_order(serve, clone, toy):
     async with serve(lambda body: [text("Yes.")]) as server:
-        documents = await two_documents(server)
-        thread_id = await thread_of(server, await turn(server, documents, "One."))
+        documents = await upload_two_documents(server)
+        thread_id = await get_thread_id(server, await compare(server, documents, "One."))
         results = await asyncio.gather(
-            *(turn(server, documents, message, thread_id=thread_id) for message in ("Two.", "Three."))
+            *(compare(server, documents, message, thread_id=thread_id) for message in ("Two.", "Three."))
         )
         assert {one["status"] for one in results} == {"completed"}
         sent = [json.dumps(request["messages"]) for request in server.model.requests]
-        rows = sql(clone.owner_url, "select input ->> 'message' as said from public.runs order by created_at, id")
-        assert len(sent) == len(rows) == 3 and all(row["said"] in one for row, one in zip(rows, sent, strict=True))
+        rows = sql(clone.owner_url, "select input ->> 'message' as message from public.runs order by created_at, id")
+        assert len(sent) == len(rows) == 3 and all(row["message"] in one for row, one in zip(rows, sent, strict=True))

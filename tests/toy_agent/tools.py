@@ -1,4 +1,4 @@
-"""The toy agent's tools: one of each effect."""
+"""The toy agent's tools: one per effect."""
 
 from __future__ import annotations
 
@@ -19,52 +19,54 @@ from fieldmark.tools.toolset import ChildRun, Tool, ToolEffect, ToolInput, ToolR
 
 
 class FindValue(ToolInput):
-    """Find where a value stands in one of the two documents."""
+    """Find a value in one of the two documents."""
 
     document: Annotated[int, Field(ge=1, le=2)]
     value: Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class WaitForOthers(ToolInput):
-    """Wait for somebody outside."""
+    """Wait for an external event."""
 
     seconds: Annotated[float, Field(ge=0, le=60)]
 
 
 class Note(ToolInput):
-    """Keep a note in the thread."""
+    """Store a note in the thread."""
 
     text: Annotated[str, Field(max_length=2000)]
 
 
 class ReadFields(ToolInput):
-    """Have the fields of one of the documents read by the agent for that."""
+    """Start the extraction agent on one of the two documents."""
 
     document: Annotated[int, Field(ge=1, le=2)]
 
 
 class ToyTools:
-    """What the tools of one run do. They reach its two documents and its thread, and nothing else."""
+    """The tool functions of one run."""
 
     def __init__(self, context: RunContext, documents: tuple[UUID, UUID], thread_id: UUID) -> None:
         self.context = context
         self.documents = documents
         self.thread_id = thread_id
 
-    async def look(self, args: FindValue) -> Location | None:
+    async def locate_value(self, args: FindValue) -> Location | None:
         document_id, context = self.documents[args.document - 1], self.context
         return (await context.indexes.get(context.database, context.scope, document_id)).find(args.value)
 
-    async def find_value(self, conn: Connection, place: Location | None) -> ToolResult:
-        if place is None:
-            raise ModelRetry("The document does not print it.", "not_found")
-        return ToolResult(f"It stands on page {place.page}.", "found", {"page": place.page, "quote": place.quote})
+    async def find_value(self, conn: Connection, location: Location | None) -> ToolResult:
+        if location is None:
+            raise ModelRetry("The document does not contain the value.", "not_found")
+        return ToolResult(
+            f"The value is on page {location.page}.", "found", {"page": location.page, "quote": location.quote}
+        )
 
     async def wait(self, args: WaitForOthers) -> float:
         await asyncio.sleep(args.seconds)
         return args.seconds
 
-    async def waited(self, conn: Connection, seconds: float) -> ToolResult:
+    async def report_wait(self, conn: Connection, seconds: float) -> ToolResult:
         return ToolResult(f"Waited {seconds} seconds.", "waited")
 
     async def note(self, conn: Connection, args: Note) -> ToolResult:
@@ -76,7 +78,7 @@ class ToyTools:
         extraction_id = await extractions.add(conn, org_id=org_id, document_id=document_id, schema=None)
         return ChildRun("Reading the fields.", "extract", {}, Subject(document_id, extraction_id))
 
-    async def fields_read(self, conn: Connection, args: ReadFields, runs: Sequence[RunRow]) -> ToolResult:
+    async def collect_fields(self, conn: Connection, args: ReadFields, runs: Sequence[RunRow]) -> ToolResult:
         (child,) = runs
         assert child.extraction_id is not None
         extraction: Any = await extractions.get(conn, child.extraction_id)
@@ -85,8 +87,8 @@ class ToyTools:
 
 
 FIND_VALUE = Tool("find_value", FindValue, summary=lambda args: f"Looking for {args.value}")
-WAIT = Tool("wait_for_others", WaitForOthers, summary=lambda args: "Waiting for others", effect=ToolEffect.WRITE)
-NOTE = Tool("note", Note, summary=lambda args: "Keeping a note", effect=ToolEffect.WRITE)
+WAIT = Tool("wait_for_others", WaitForOthers, summary=lambda args: "Waiting", effect=ToolEffect.WRITE)
+NOTE = Tool("note", Note, summary=lambda args: "Storing a note", effect=ToolEffect.WRITE)
 READ_FIELDS = Tool(
     "read_fields",
     ReadFields,

@@ -1,4 +1,4 @@
-"""The offline model extracts labelled values, and changes what a correction names and nothing else."""
+"""The offline model extracts labelled values, and applies corrections to the named fields only."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 
-from agents.played_rules import WORD, Answers, Made, fenced, play
+from agents.rules_player import BOUNDARY_WORD, CallsByMessage, ToolResults, enclose, play_rules
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.extraction.offline import answer
 from fieldmark.agents.offline_rules import NOTE
 
-INVOICE = f"[{WORD} page 1 of 2]\nInvoice number: A-77\nTotal: 12.50 EUR\n"
-XML_PAGE = f"[{WORD} page 2 of 2, embedded XML]\nExchangedDocument.Note.Content: Thanks\nID: A-78\n"
-DONE = ("Done.", "done", None)
+INVOICE = f"[{BOUNDARY_WORD} page 1 of 2]\nInvoice number: A-77\nTotal: 12.50 EUR\n"
+XML_PAGE = f"[{BOUNDARY_WORD} page 2 of 2, embedded XML]\nExchangedDocument.Note.Content: Thanks\nID: A-78\n"
+DONE_RESULT = ("Done.", "done", None)
 
 
-def extracted(document: str, answers: Answers, more: str = "") -> tuple[list[Made], str]:
-    return play(answer, EXTRACTION.toolset.tools, f"{more}\n{fenced({'document': document})}", answers)
+def play_extraction(document: str, answers: ToolResults, more: str = "") -> tuple[list[CallsByMessage], str]:
+    return play_rules(answer, EXTRACTION.toolset.tools, f"{more}\n{enclose({'document': document})}", answers)
 
 
 def test_short_document_takes_one_model_message():
-    made, _ = extracted(INVOICE + XML_PAGE, {})
+    made, _ = play_extraction(INVOICE + XML_PAGE, {})
     ((identified, saved, completed),) = made
     assert (identified[0], identified[1]["document_type"]) == ("identify_document", "invoice")
     assert saved == (
@@ -38,46 +38,50 @@ def test_short_document_takes_one_model_message():
         },
     )
     assert completed[0] == "complete_extraction" and NOTE in completed[1]["summary"]
-    ((_, saved, _),) = extracted(XML_PAGE, {})[0]  # where there is nothing else
+    ((_, saved, _),) = play_extraction(XML_PAGE, {})[0]  # where there is nothing else
     assert saved[1]["fields"]["id"] == "A-78" and saved[1]["evidence"]["id"]["page"] == 2
-    made, said = extracted(f"[{WORD} page 1 of 1]\nHello\n", {"identify_document": [DONE]})
+    made, said = play_extraction(f"[{BOUNDARY_WORD} page 1 of 1]\nHello\n", {"identify_document": [DONE_RESULT]})
     assert [name for ((name, _),) in made] == ["identify_document"] and NOTE in said
 
 
 def test_long_document_is_read_to_its_end():
-    goes_on = f'\n[{WORD} the document goes on: call get_document_text with pages "7-"]'
-    reads: Answers = {
+    goes_on = f'\n[{BOUNDARY_WORD} the document goes on: call get_document_text with pages "7-"]'
+    reads: ToolResults = {
         "get_document_text": [
             ("--- page 7 of 9 ---\nx\n", "more", {"pages": "7-", "offset": 40000}),
             ("--- page 9 of 9 ---\nDue date: 2024-05-01\n", "ok", None),
         ]
     }
-    task = fenced({"document": INVOICE}) + goes_on
-    (first, second, (_, saved, _)), _ = play(answer, EXTRACTION.toolset.tools, task, reads)
+    task = enclose({"document": INVOICE}) + goes_on
+    (first, second, (_, saved, _)), _ = play_rules(answer, EXTRACTION.toolset.tools, task, reads)
     assert [*first, *second] == [
         ("get_document_text", {"pages": "7-"}),
         ("get_document_text", {"pages": "7-", "offset": 40000}),
     ]
     assert saved[1]["evidence"]["due_date"]["page"] == 9 and saved[1]["fields"]["total"] == 12.5
-    circle: Answers = {"get_document_text": [("x", "more", {"pages": "7-"})] * 200}
-    assert len(play(answer, EXTRACTION.toolset.tools, task, circle)[0]) <= 101
+    endless: ToolResults = {"get_document_text": [("x", "more", {"pages": "7-"})] * 200}
+    assert len(play_rules(answer, EXTRACTION.toolset.tools, task, endless)[0]) <= 101
 
 
 def test_retry_leaves_out_rejected_fields():
     refused = ("No.", "schema_violation!", {"paths": ["total"]})
-    saves = [refused, DONE]
-    answers: Answers = {"identify_document": [DONE], "extract_fields": saves, "complete_extraction": [DONE, DONE]}
-    (_, again), _ = extracted(INVOICE, answers)
+    saves = [refused, DONE_RESULT]
+    answers: ToolResults = {
+        "identify_document": [DONE_RESULT],
+        "extract_fields": saves,
+        "complete_extraction": [DONE_RESULT, DONE_RESULT],
+    }
+    (_, again), _ = play_extraction(INVOICE, answers)
     assert [name for name, _ in again] == ["extract_fields", "complete_extraction"]
     assert again[0][1]["fields"] == {"invoice_number": "A-77", "currency": "EUR"}
-    made, said = extracted(INVOICE, {**answers, "extract_fields": [refused, refused]})
+    made, said = play_extraction(INVOICE, {**answers, "extract_fields": [refused, refused]})
     assert len(made) == 2 and "No." in said
 
 
 def test_offline_rules_follow_the_schema_and_report_ignored_instructions():
     schema = {"type": "object", "properties": {"amounts": {"properties": {"grandTotal": {"type": "number"}}}}}
     more = f"<schema>\n{json.dumps(schema)}\n</schema>\n<instructions>In cents</instructions>"
-    ((_, saved, completed),), _ = extracted(INVOICE, {}, more)
+    ((_, saved, completed),), _ = play_extraction(INVOICE, {}, more)
     assert saved[1]["fields"] == {"amounts": {"grandTotal": 12.5}}
     assert "instructions in words were not followed" in completed[1]["summary"]
 
@@ -92,14 +96,16 @@ FIELDS: dict[str, Any] = {
 }
 
 
-def corrected(words: str, answers: Answers, status: str = "in_progress") -> tuple[list[Made], str]:
+def play_correction(
+    correction: str, answers: ToolResults, status: str = "in_progress"
+) -> tuple[list[CallsByMessage], str]:
     current = json.dumps({"extracted_fields": FIELDS, "status": status})
-    task = f"<correction>\n{words}\n</correction>\n{fenced({'extraction': current})}"
-    return play(answer, EXTRACTION.toolset.tools, task, answers)
+    task = f"<correction>\n{correction}\n</correction>\n{enclose({'extraction': current})}"
+    return play_rules(answer, EXTRACTION.toolset.tools, task, answers)
 
 
 @pytest.mark.parametrize(
-    ("words", "changes"),
+    ("correction", "changes"),
     [
         ("set vendor.name to Acme", [("vendor.name", "Acme")]),
         ("the vendor is Acme Ltd, and remove the discount", [("vendor.name", "Acme Ltd"), ("discount",)]),
@@ -111,25 +117,27 @@ def corrected(words: str, answers: Answers, status: str = "in_progress") -> tupl
         ("the due date is 2024-05-01", [("due_date", "2024-05-01")]),
     ],
 )
-def test_correction_changes_only_named_fields(words, changes):
-    (calls,), _ = corrected(words, {})
+def test_correction_changes_only_named_fields(correction, changes):
+    (calls,), _ = play_correction(correction, {})
     assert [(one["path"], one["value"]) if "value" in one else (one["path"],) for _, one in calls] == changes
-    _, said = corrected(words, {"update_field": [DONE] * 2, "remove_field": [DONE] * 2})
+    _, said = play_correction(correction, {"update_field": [DONE_RESULT] * 2, "remove_field": [DONE_RESULT] * 2})
     assert NOTE in said and all(path in said for path, *_ in changes)
 
 
-@pytest.mark.parametrize("words", ["the vendor is wrong", "set name to X", "remove the unicorn", "set total to a lot"])
-def test_unclear_correction_changes_nothing_and_says_so(words):
-    made, said = corrected(words, {})
+@pytest.mark.parametrize(
+    "correction", ["the vendor is wrong", "set name to X", "remove the unicorn", "set total to a lot"]
+)
+def test_unclear_correction_changes_nothing_and_says_so(correction):
+    made, said = play_correction(correction, {})
     assert made == [] and NOTE in said and "Set" not in said
 
 
 def test_corrected_extraction_is_completed_again():
-    ((changed, completed),), _ = corrected("set total to 5", {}, "completed")
+    ((changed, completed),), _ = play_correction("set total to 5", {}, "completed")
     assert (changed[0], completed[0]) == ("update_field", "complete_extraction")
-    stays = ("A person set it.", "not_stored", {"version": 2})
-    unread = ("Look first.", "answer_unread!", None)
-    answers: Answers = {"update_field": [stays], "complete_extraction": [unread, DONE]}
-    (_, again), said = corrected("set total to 5", answers, "completed")
+    kept = ("A person set it.", "not_stored", {"version": 2})
+    must_read_first = ("Look first.", "answer_unread!", None)
+    answers: ToolResults = {"update_field": [kept], "complete_extraction": [must_read_first, DONE_RESULT]}
+    (_, again), said = play_correction("set total to 5", answers, "completed")
     assert [name for name, _ in again] == ["complete_extraction"]
     assert "total could not be changed: A person set it." in said and "Set total" not in said

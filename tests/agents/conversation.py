@@ -24,8 +24,8 @@ SCHEMA = {
 
 
 @dataclass(frozen=True)
-class Talk:
-    """One person's conversation: on the case's document, or with the library agent on all."""
+class Chat:
+    """A conversation about the document of the case, or with the library agent about all documents."""
 
     case: ExtractionCase
     thread_id: UUID
@@ -35,8 +35,8 @@ class Talk:
     def scope(self) -> Scope:
         return self.case.scope
 
-    async def turn(self, message: str = "Go on.", **given: Any) -> RunContext:
-        """The context of a turn that a worker has just claimed."""
+    async def turn(self, message: str = "Go on.", **task_input: Any) -> RunContext:
+        """Start a turn, claim it as a worker does, and return its context."""
         async with self.case.database.as_user(self.scope) as conn:
             run_id = await runs.add(
                 conn,
@@ -44,7 +44,7 @@ class Talk:
                 id=uuid4(),
                 agent=self.agent.name,
                 task="chat" if self.agent is DOCUMENT else "ask",
-                task_input={"message": message, **given},
+                task_input={"message": message, **task_input},
                 subject=Subject(_document_of(self.case, self.agent), None, self.thread_id),
                 options=RunOptions(approval="auto"),
             )
@@ -53,7 +53,7 @@ class Talk:
         return run_context(self.case.database, self.scope, claimed)
 
     async def call(self, context: RunContext, name: str, /, **arguments: Any) -> ToolOutcome:
-        """A call that was approved."""
+        """Execute an approved tool call."""
         call_id = f"call-{uuid4()}"
         await self.case.record_call(context, name, arguments, call_id)
         return await execute(
@@ -61,7 +61,7 @@ class Talk:
         )
 
     async def preview(self, context: RunContext, name: str, /, **arguments: Any) -> Any:
-        """What a call would change, as the person is shown it who is asked."""
+        """Return the preview that the approver of a call sees."""
         action, args = self.agent.create_tools(context).actions[name], self.agent.toolset.check(name, arguments)
         if action.check is not None:
             await action.check(args)
@@ -70,23 +70,22 @@ class Talk:
             return await action.preview(conn, args)
 
     async def end(self, context: RunContext) -> None:
-        """The turn is over, and the thread free for the next."""
+        """End a turn, so that the next can start."""
         self.case.sql("update public.runs set status = 'completed', finished_at = now() where id = %s", context.run_id)
 
     @property
     def state(self) -> dict[str, Any]:
-        """What the thread's tools remember."""
+        """The working state of the thread."""
         return sql(self.case.owner_url, "select working_state from public.threads where id = %s", self.thread_id)[0][
             "working_state"
         ]
 
 
-async def talk_at(case: ExtractionCase, agent: AgentSpec = DOCUMENT) -> Talk:
-    """A new conversation of the case's user."""
+async def start_chat(case: ExtractionCase, agent: AgentSpec = DOCUMENT) -> Chat:
     async with case.database.as_user(case.scope) as conn:
         document_id = _document_of(case, agent)
-        thread = await threads.add(conn, case.scope, agent=agent.name, document_id=document_id, title="Talk")
-    return Talk(case, thread.id, agent)
+        thread = await threads.add(conn, case.scope, agent=agent.name, document_id=document_id, title="Conversation")
+    return Chat(case, thread.id, agent)
 
 
 def _document_of(case: ExtractionCase, agent: AgentSpec) -> UUID | None:
