@@ -32,6 +32,7 @@ class LibraryDocument:
     status: str = "ready"
     sha256: str | None = None
     created_at: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    schema_revid: UUID | None = None
     id: UUID = field(default_factory=uuid4)
     extraction_id: UUID = field(default_factory=uuid4)
 
@@ -66,13 +67,13 @@ def insert_documents(owner_url: str, scope: Scope, documents: Iterable[LibraryDo
         )
         cursor.executemany(
             """insert into public.extractions (id, org_id, document_id, created_by, created_at, document_type, status,
-                 extracted_fields, evidence, locks)
-               values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)""",
+                 extracted_fields, evidence, locks, schema_revid, schema)
+               values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, '{}')""",
             [
                 (
                     *(one.extraction_id, scope.org_id, one.id, scope.user_id, one.created_at, one.document_type),
                     *("completed" if one.is_completed else "in_progress", Jsonb(one.fields), Jsonb(one.evidence())),
-                    Jsonb({name: {"by": str(scope.user_id)} for name in one.locked}),
+                    *(Jsonb({name: {"by": str(scope.user_id)} for name in one.locked}), one.schema_revid),
                 )
                 for one in documents
                 if one.fields is not None

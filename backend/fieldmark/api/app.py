@@ -23,6 +23,7 @@ from fieldmark.api import (
     library,
     metrics,
     organisations,
+    records,
     runs,
     schema_changes,
     search,
@@ -127,7 +128,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
         )
     app.add_middleware(RequestLog)
     # The agents' routes are made here and not on import: agents may be registered later than that.
-    data = (documents, search, extractions, exports, library, schema_changes, fields)
+    data = (documents, search, extractions, exports, library, schema_changes, records, fields)
     modules = (runs, threads, *data, usage, organisations, api_keys)
     for router in (agent.make_router(), *(module.router for module in modules)):
         router.add_to(app, dependencies=[KnownParameters], responses=ERRORS)

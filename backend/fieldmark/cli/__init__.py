@@ -17,6 +17,7 @@ from fieldmark.cli.extract import correct, extract
 from fieldmark.cli.keys import key
 from fieldmark.cli.process import standard_streams
 from fieldmark.cli.proposals import accept, organisation, propose, reject
+from fieldmark.cli.records import records
 from fieldmark.cli.runs import approve, cancel, runs
 from fieldmark.cli.schema_changes import apply, diff
 from fieldmark.cli.schemas import schema
@@ -35,6 +36,7 @@ for _name, _command in {
     "chat": chat,
     "ask": ask,
     "export": export,
+    "records": records,
     "propose": propose,
     "accept": accept,
     "reject": reject,

@@ -38,10 +38,10 @@ def as_csv(extraction: Mapping[str, Any], list_name: str | None) -> bytes:
     leaves = leaves_of(extraction)
     if list_name is None:
         writer.writerow(COLUMNS)
-        writer.writerows([_plain(value) for value in row] for row in _rows(extraction, leaves))
+        writer.writerows([plain_text(value) for value in row] for row in _rows(extraction, leaves))
     else:
         for row in _items(extraction, _find_table(tables_of(leaves), list_name)):
-            writer.writerow([_plain(value) for value in row])
+            writer.writerow([plain_text(value) for value in row])
     return out.getvalue().encode("utf-8-sig", "replace")
 
 
@@ -52,10 +52,10 @@ def as_xlsx(extraction: Mapping[str, Any]) -> bytes:
     leaves = leaves_of(extraction)
     book = Workbook(write_only=True)
     titles: set[str] = set()
-    _fill(book, _title("Fields", titles), COLUMNS, list(_rows(extraction, leaves)))
+    _fill(book, sheet_title("Fields", titles), COLUMNS, list(_rows(extraction, leaves)))
     for table in tables_of(leaves):
         head, *rows = _items(extraction, table)
-        _fill(book, _title(table.name, titles), [str(name) for name in head], rows)
+        _fill(book, sheet_title(table.name, titles), [str(name) for name in head], rows)
     out = io.BytesIO()
     book.save(out)
     return out.getvalue()
@@ -125,15 +125,15 @@ def _fill(book: Any, title: str, columns: Sequence[str], rows: Sequence[Sequence
         sheet.column_dimensions[get_column_letter(index + 1)].width = min(max(map(len, shown)) + 3, 60)
     head: list[Any] = []
     for name in columns:
-        cell = _cell(sheet, name)
+        cell = xlsx_cell(sheet, name)
         cell.font, cell.fill = Font(bold=True, color="FFFFFF"), PatternFill("solid", fgColor="1F3A5F")
         head.append(cell)
     sheet.append(head)
     for row in rows:
-        sheet.append([_cell(sheet, value) for value in row])
+        sheet.append([xlsx_cell(sheet, value) for value in row])
 
 
-def _cell(sheet: Any, value: JsonValue) -> Any:
+def xlsx_cell(sheet: Any, value: JsonValue) -> Any:
     """Return a cell for openpyxl. Text that looks like a formula stays text, even if a person edits the cell."""
     from openpyxl.cell import WriteOnlyCell
     from openpyxl.styles import Alignment
@@ -152,7 +152,8 @@ def _cell(sheet: Any, value: JsonValue) -> Any:
     return cell
 
 
-def _plain(value: JsonValue) -> str:
+def plain_text(value: JsonValue) -> str:
+    """Return a value for a CSV cell. Text that looks like a formula gets an apostrophe in front."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -172,7 +173,7 @@ def _could_be_formula(text: str) -> bool:
     return False
 
 
-def _title(name: str, taken: set[str]) -> str:
+def sheet_title(name: str, taken: set[str]) -> str:
     """Return a unique sheet title within Excel's limits."""
     base = " ".join(_NOT_IN_TITLES.sub(" ", _UNPRINTABLE.sub(" ", name)).split())[:MAX_SHEET_TITLE].rstrip() or "List"
     title, count = base, 1

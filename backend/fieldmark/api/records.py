@@ -1,0 +1,117 @@
+"""/api/schemas/{id}/records: the extractions under a schema as a table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Depends, Query, Request, Response
+from pydantic import AwareDatetime, Field
+
+from fieldmark.api.auth import Conn, TheRuntime, TheScope
+from fieldmark.api.downloads import attachment_headers
+from fieldmark.api.routing import Routes
+from fieldmark.api.shared_types import FilterText, ResponseModel, json_response
+from fieldmark.domain.columns import Column
+from fieldmark.domain.document_filters import MAX_CONDITIONS, FieldCondition, FieldPath
+from fieldmark.services import records
+from fieldmark.services.exports.records import RecordsFormat, export_records
+from fieldmark.services.records import RecordsRequest
+from fieldmark.stores.records import ColumnTotal
+
+router = Routes(prefix="/api/schemas", tags=["schemas"])
+
+List = Annotated[
+    FieldPath | None,
+    Query(
+        alias="list", description="A list of the schema, such as `items`: its items are the rows, not the documents."
+    ),
+]
+Filter = Annotated[
+    list[FilterText] | None,
+    Query(
+        max_length=MAX_CONDITIONS,
+        description='A condition on a field: `total > 1000`, `vendor.name = "Acme"`. Repeat it to add conditions.',
+    ),
+]
+Sort = Annotated[FieldPath | None, Query(description="The column to sort by. Default: newest document first.")]
+Descending = Annotated[bool, Query(description="Sort from the highest value to the lowest.")]
+
+
+class RecordCell(ResponseModel):
+    """The value of a record in a column."""
+
+    path: str = Field(description="The field's path in the extraction, such as `items[2].price`.")
+    value: float | int | bool | str
+    kind: str = Field(description="number, day, text or boolean.")
+    currency: str | None = Field(description="The currency of a number, from the fields beside it.")
+    state: str | None = Field(description="The state of its evidence: `found`, `not_found`, …")
+    confidence: float | None
+    is_verified: bool = Field(description="Found on a page, or set by a person.")
+    page: int | None
+    quote: str | None
+
+
+class Record(ResponseModel):
+    """A row: a document, or an item of a list."""
+
+    extraction_id: UUID
+    document_id: UUID
+    filename: str
+    created_at: AwareDatetime = Field(description="When the document was uploaded.")
+    version: int = Field(description="The extraction's version. Send it as If-Match when you change a value.")
+    is_reviewed: bool
+    path: str | None = Field(description="The path of the list item, such as `items[2]`. null for a document.")
+    cells: dict[str, RecordCell] = Field(description="By column. A column without a value is left out.")
+
+
+class RecordsPage(ResponseModel):
+    """A part of a table of records."""
+
+    columns: list[Column]
+    items: list[Record]
+    total: int = Field(description="The number of records that match.")
+    totals: list[ColumnTotal] = Field(description="Only with `totals`: sums of the number columns over all records.")
+
+
+class RecordsOptions:
+    """The query parameters of a table."""
+
+    def __init__(
+        self,
+        schema_id: UUID,
+        list_name: List = None,
+        filter: Filter = None,
+        sort: Sort = None,
+        descending: Descending = False,
+    ) -> None:
+        conditions = [FieldCondition.parse(text) for text in filter or ()]
+        self.request = RecordsRequest(schema_id, list_name, conditions, sort, descending)
+
+
+@router.get("/{schema_id}/records", response_model=RecordsPage)
+async def list_records(
+    options: Annotated[RecordsOptions, Depends()],
+    conn: Conn,
+    totals: Annotated[bool, Query(description="Also return the totals of the number columns.")] = False,
+    limit: Annotated[int, Query(ge=1, le=500, description="The most records to return.")] = 100,
+    offset: Annotated[int, Query(ge=0, le=1_000_000, description="The number of records to skip.")] = 0,
+) -> Response:
+    """List the current extractions under a schema as a table: a row for each document, or for each item of a list."""
+    page = await records.list_records(conn, options.request, limit=limit, offset=offset, with_totals=totals)
+    return await json_response(RecordsPage.of, page)
+
+
+@router.get("/{schema_id}/records/export", response_class=Response)
+async def export_table(
+    options: Annotated[RecordsOptions, Depends()],
+    scope: TheScope,
+    runtime: TheRuntime,
+    request: Request,
+    file_format: Annotated[RecordsFormat, Query(alias="format", description="The format of the file.")] = "csv",
+) -> Response:
+    """Export all records of a schema: as JSON, as CSV, or as a workbook whose second sheet has the page and the quote
+    of each value, linked to its document."""
+    file = await export_records(runtime.database, scope, options.request, file_format, str(request.base_url))
+    headers = attachment_headers(file.filename) | {"Cache-Control": "private, no-store"}
+    return Response(file.content, media_type=file.media_type, headers=headers)

@@ -1,0 +1,94 @@
+"""The columns of a table of extractions: the fields that a schema describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pydantic import JsonValue
+
+from fieldmark.domain import paths
+from fieldmark.domain.json_values import JsonObject
+from fieldmark.domain.paths import EACH, Each, Pattern
+
+MAX_COLUMNS: Final = 200
+MAX_DEPTH: Final = 8
+ColumnType = Literal["number", "date", "boolean", "text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column. `path` is that of its field, such as `total` or `items[].price`. `title` is the schema's, if any."""
+
+    path: str
+    type: ColumnType
+    title: str | None
+
+
+def list_columns(schema: JsonObject, rows: str | None = None) -> list[Column]:
+    """Return the columns of a schema in the order of its `required` lists, then in that of its properties.
+
+    Without `rows`, only fields outside lists. `rows` is a list such as `items`: its fields follow, since each item is a
+    row. At most 200 columns, 8 levels deep.
+    """
+    lists = (EACH,) * (0 if rows is None else 1)
+    inside = () if rows is None else (*paths.parse_pattern(rows), *lists)
+    columns: list[Column] = []
+    for pattern, field in _fields(schema, schema, ()):
+        depth = max((at for at, step in enumerate(pattern) if isinstance(step, Each)), default=-1)
+        if pattern[: depth + 1] == inside[: depth + 1] and depth < len(inside):
+            title = field.get("title")
+            columns.append(Column(paths.name(pattern), _type(field), title if isinstance(title, str) else None))
+            if len(columns) == MAX_COLUMNS:
+                break
+    return sorted(columns, key=lambda column: column.path.count("[]"))
+
+
+def _fields(root: JsonObject, schema: JsonValue, at: Pattern) -> Iterator[tuple[Pattern, JsonObject]]:
+    field = _resolve(root, schema)
+    if len(at) > MAX_DEPTH or field is None:
+        return
+    properties, items = field.get("properties"), field.get("items")
+    if isinstance(properties, dict):
+        required = field.get("required")
+        first = required if isinstance(required, list) else []
+        for key in dict.fromkeys([*(key for key in first if isinstance(key, str) and key in properties), *properties]):
+            yield from _fields(root, properties[key], (*at, key))
+    elif isinstance(items, dict):
+        yield from _fields(root, items, (*at, EACH))
+    elif at:
+        yield at, field
+
+
+def _resolve(root: JsonObject, schema: JsonValue) -> JsonObject | None:
+    """Return a subschema with its reference followed, or the first alternative that is not null."""
+    for _ in range(MAX_DEPTH):
+        if not isinstance(schema, dict):
+            return None
+        alternatives = schema.get("anyOf") or schema.get("oneOf")
+        if isinstance(reference := schema.get("$ref"), str) and reference.startswith("#"):
+            schema = _at_pointer(root, reference)
+        elif isinstance(alternatives, list):
+            schema = next((one for one in alternatives if one != {"type": "null"}), None)
+        else:
+            return schema
+    return None
+
+
+def _at_pointer(root: JsonObject, reference: str) -> JsonValue:
+    node: JsonValue = root
+    for step in reference.removeprefix("#").strip("/").split("/"):
+        if step:
+            node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+    return node
+
+
+def _type(field: JsonObject) -> ColumnType:
+    named = field.get("type")
+    types = [one for one in (named if isinstance(named, list) else [named]) if one != "null"]
+    if types and all(one in ("number", "integer") for one in types):
+        return "number"
+    if types == ["boolean"]:
+        return "boolean"
+    return "date" if field.get("format") in ("date", "date-time") else "text"

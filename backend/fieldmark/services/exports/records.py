@@ -1,0 +1,129 @@
+"""Exports of records: a table of extractions as JSON, CSV or XLSX."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+from uuid import UUID
+
+from pydantic import JsonValue
+
+from fieldmark.db.pool import Database
+from fieldmark.db.worker_thread import run_in_thread
+from fieldmark.domain.columns import Column
+from fieldmark.identity.scope import Scope
+from fieldmark.services.exports.export import MEDIA_TYPES, ExportedFile
+from fieldmark.services.exports.table import plain_text, sheet_title, xlsx_cell
+from fieldmark.services.records import RecordsRequest, read_table
+from fieldmark.stores.records import RecordRow
+
+RecordsFormat = Literal["json", "csv", "xlsx"]
+_ABOUT: Final = ("document_id", "filename", "row", "reviewed")
+"""The columns before the fields. `row` is the path of a list item, such as `items[2]`."""
+
+_MAX_LITERAL = 250  # characters; Excel accepts 255 in a text literal of a formula
+
+
+async def export_records(
+    database: Database, scope: Scope, request: RecordsRequest, file_format: RecordsFormat, service_url: str
+) -> ExportedFile:
+    """Return all records as a file. The links of an XLSX file lead to `service_url`. Raise like `list_records`."""
+    table = await read_table(database, scope, request)
+    writer = _WRITERS[file_format](table.schema_name, table.columns, service_url)
+    async for rows in table.batches:
+        await run_in_thread(writer.add, rows)
+    content = await run_in_thread(writer.finish)
+    return ExportedFile(content, MEDIA_TYPES[file_format], f"{table.schema_name}.{file_format}")
+
+
+class _JsonWriter:
+    """A list with an object for each record. `cells` has the locations of its values."""
+
+    def __init__(self, schema_name: str, columns: Sequence[Column], service_url: str) -> None:
+        self._texts: list[str] = []
+
+    def add(self, rows: Sequence[RecordRow]) -> None:
+        self._texts += [json.dumps(_as_json(row), ensure_ascii=False, default=str) for row in rows]
+
+    def finish(self) -> bytes:
+        return f"[{','.join(self._texts)}]\n".encode("utf-8", "replace")
+
+
+class _CsvWriter:
+    """A line for each record, for Excel: UTF-8 with a byte order mark."""
+
+    def __init__(self, schema_name: str, columns: Sequence[Column], service_url: str) -> None:
+        self._columns = columns
+        self._out = io.StringIO(newline="")
+        self._writer = csv.writer(self._out)
+        self._writer.writerow([plain_text(name) for name in (*_ABOUT, *(column.path for column in columns))])
+
+    def add(self, rows: Sequence[RecordRow]) -> None:
+        for row in rows:
+            self._writer.writerow([plain_text(value) for value in _values(row, self._columns)])
+
+    def finish(self) -> bytes:
+        return self._out.getvalue().encode("utf-8-sig", "replace")
+
+
+class _XlsxWriter:
+    """A workbook with two sheets of the same shape: the values, and for each value its page and quote as a link to the
+    document."""
+
+    def __init__(self, schema_name: str, columns: Sequence[Column], service_url: str) -> None:
+        from openpyxl import Workbook  # imported here: it takes long, and only this export needs it
+
+        self._columns, self._service_url = columns, service_url.rstrip("/")
+        self._book = Workbook(write_only=True)
+        titles: set[str] = set()
+        self._values, self._locations = (
+            self._book.create_sheet(sheet_title(title, titles)) for title in (schema_name, "Locations")
+        )
+        names = [*_ABOUT, *(column.path for column in columns)]
+        for sheet in (self._values, self._locations):
+            sheet.freeze_panes = "C2"
+            sheet.append([xlsx_cell(sheet, name) for name in names])
+
+    def add(self, rows: Sequence[RecordRow]) -> None:
+        for row in rows:
+            values = _values(row, self._columns)
+            self._values.append([xlsx_cell(self._values, value) for value in values])
+            about: list[Any] = [xlsx_cell(self._locations, value) for value in values[: len(_ABOUT)]]
+            cells = [row.cells.get(column.path) for column in self._columns]
+            self._locations.append([*about, *(cell and self._link(row.document_id, cell) for cell in cells)])
+
+    def finish(self) -> bytes:
+        out = io.BytesIO()
+        self._book.save(out)
+        return out.getvalue()
+
+    def _link(self, document_id: UUID, cell: Mapping[str, Any]) -> str | None:
+        """Return a formula that shows the page and the quote, and opens the document."""
+        if cell["page"] is None:
+            return None
+        quote = f": {cell['quote']}" if cell["quote"] else ""
+        text = "".join(c if c.isprintable() else " " for c in f"page {cell['page']}{quote}")[:_MAX_LITERAL]
+        text = text.replace('"', '""')[:_MAX_LITERAL].rstrip('"')
+        return f'=HYPERLINK("{self._service_url}/documents/{document_id}","{text}")'
+
+
+_WRITERS: Final = {"json": _JsonWriter, "csv": _CsvWriter, "xlsx": _XlsxWriter}
+
+
+def _values(row: RecordRow, columns: Sequence[Column]) -> list[JsonValue]:
+    cells = [row.cells.get(column.path) for column in columns]
+    return [str(row.document_id), row.filename, row.path, row.is_reviewed, *(cell and cell["value"] for cell in cells)]
+
+
+def _as_json(row: RecordRow) -> dict[str, Any]:
+    return {
+        "document_id": row.document_id,
+        "filename": row.filename,
+        "row": row.path,
+        "reviewed": row.is_reviewed,
+        "values": {name: cell["value"] for name, cell in row.cells.items()},
+        "cells": row.cells,
+    }

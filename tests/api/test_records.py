@@ -1,0 +1,191 @@
+"""/api/schemas/{id}/records: the extractions under a schema as a table, and its exports."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import openpyxl
+import pytest
+from answers import assert_problem
+
+from library_rows import LibraryDocument, insert_documents
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA = {
+    "type": "object",
+    "required": ["vendor", "total"],
+    "properties": {
+        "total": {"type": "number", "title": "Amount"},
+        "vendor": {"$ref": "#/$defs/vendor"},
+        "date": {"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]},
+        "currency": {"type": "string"},
+        "paid": {"type": ["boolean", "null"]},
+        "items": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"name": {"type": "string"}, "price": {"type": "number"}}},
+        },
+        "others": {"type": "array", "items": {"type": "object", "properties": {"price": {"type": "number"}}}},
+    },
+    "$defs": {"vendor": {"type": "object", "properties": {"name": {"type": "string"}}}},
+}
+
+
+def document(day: int, fields: dict[str, Any], revid: UUID | None, **more: Any) -> LibraryDocument:
+    created_at = datetime(2026, 1, day, tzinfo=UTC)
+    return LibraryDocument(fields, filename=f"{day}.pdf", created_at=created_at, schema_revid=revid, **more)
+
+
+def library(revid: UUID, newer: UUID) -> list[LibraryDocument]:
+    items = [{"name": "A", "price": 5}, {"name": "=B", "price": 7}]
+    return [
+        document(1, {"total": 12.5, "vendor": {"name": "Acme"}, "currency": "EUR", "items": items}, revid),
+        document(2, {"total": 100, "vendor": {"name": "=Beta"}, "date": "2026-01-02", "paid": True}, newer),
+        document(
+            3, {"total": 7, "currency": "EUR", "items": items[:1], "others": [{"price": 99}]}, newer,
+            unverified=frozenset(("total",)),
+        ),
+        document(4, {"total": 1000}, None),
+        document(5, {"total": 1000}, newer, is_completed=False),
+    ]  # fmt: skip
+
+
+async def filled(server, owner_url: str) -> str:
+    """Create a schema with two versions and documents. Return the path of its records."""
+    made = (await server.http.post("/api/schemas", json={"name": "Invoice", "schema": SCHEMA | {"title": "a"}})).json()
+    newer = (await server.http.patch(f"/api/schemas/{made['id']}", json={"schema": SCHEMA})).json()
+    insert_documents(owner_url, server.scope, library(UUID(made["schema_revid"]), UUID(newer["schema_revid"])))
+    return f"/api/schemas/{made['id']}/records"
+
+
+async def test_each_document_with_an_extraction_under_the_schema_is_a_row(serve, clone):
+    async with serve(with_worker=False) as server:
+        path = await filled(server, clone.owner_url)
+        table = (await server.http.get(path, params={"totals": True})).json()
+        assert [(one["path"], one["type"], one["title"]) for one in table["columns"]] == [
+            ("vendor.name", "text", None),
+            ("total", "number", "Amount"),
+            ("date", "date", None),
+            ("paid", "boolean", None),
+            ("currency", "text", None),
+        ]
+        assert [(row["filename"], row["path"]) for row in table["items"]] == [
+            ("3.pdf", None),
+            ("2.pdf", None),
+            ("1.pdf", None),
+        ]
+        assert table["total"] == 3
+        cells = table["items"][1]["cells"]
+        assert cells.keys() == {"total", "vendor.name", "date", "paid"}
+        assert (cells["paid"]["value"], cells["date"]["value"], cells["total"]["value"]) == (True, "2026-01-02", 100)
+        unverified = table["items"][0]["cells"]["total"]
+        assert (unverified["is_verified"], unverified["state"], unverified["currency"]) == (False, "not_found", "EUR")
+        totals = {(one["column"], one["currency"]): (float(one["sum"]), one["count"]) for one in table["totals"]}
+        assert totals == {("total", "EUR"): (19.5, 2), ("total", None): (100, 1)}
+        async with server.client() as stranger:
+            assert_problem(await stranger.get(path), 404)
+
+
+async def test_items_of_a_list_are_rows(serve, clone):
+    async with serve(with_worker=False) as server:
+        path = await filled(server, clone.owner_url)
+        table = (await server.http.get(path, params={"list": "items", "totals": True})).json()
+        assert [one["path"] for one in table["columns"]][-2:] == ["items[].name", "items[].price"]
+        rows = [
+            (row["filename"], row["path"], row["cells"]["items[].price"]["value"], row["cells"]["total"]["value"])
+            for row in table["items"]
+        ]
+        assert rows == [("3.pdf", "items[0]", 5, 7), ("1.pdf", "items[0]", 5, 12.5), ("1.pdf", "items[1]", 7, 12.5)]
+        assert table["items"][2]["cells"]["items[].name"]["path"] == "items[1].name"
+        # A field of the document counts once, no matter how many items it has.
+        totals = {one["column"]: (float(one["sum"]), one["count"]) for one in table["totals"]}
+        assert totals == {"items[].price": (17, 3), "total": (19.5, 2)}
+        # A condition on a field of the items is one on this item.
+        over = (await server.http.get(path, params={"list": "items", "filter": "items[].price > 6"})).json()
+        assert [row["path"] for row in over["items"]] == ["items[1]"]
+
+
+@pytest.mark.parametrize(
+    ("query", "filenames"),
+    [
+        ({"sort": "total"}, "3 1 2"),
+        ({"sort": "total", "descending": True}, "2 1 3"),
+        ({"sort": "vendor.name"}, "2 1 3"),
+        ({"sort": "date"}, "2 3 1"),
+        ({"sort": "total", "limit": 1, "offset": 1}, "1"),
+        ({"offset": 3}, ""),
+        ({"filter": ["total >= 12.5", "currency exists"]}, "1"),
+        ({"filter": "vendor.name missing"}, "3"),
+        ({"filter": "total != 7"}, "2 1"),
+    ],
+)
+async def test_rows_are_sorted_filtered_and_paged(serve, clone, query, filenames):
+    async with serve(with_worker=False) as server:
+        path = await filled(server, clone.owner_url)
+        table = (await server.http.get(path, params=query)).json()
+        assert [row["filename"] for row in table["items"]] == [f"{name}.pdf" for name in filenames.split()]
+
+
+async def test_document_has_one_row_of_its_newest_extraction(serve, clone):
+    async with serve(with_worker=False) as server:
+        made = (await server.http.post("/api/schemas", json={"name": "Invoice", "schema": SCHEMA})).json()
+        one = document(1, {"total": 1}, UUID(made["schema_revid"]))
+        insert_documents(clone.owner_url, server.scope, [one])
+        async with server.runtime.database.as_user(server.scope) as conn:
+            await conn.execute(
+                "insert into extractions (org_id, document_id, schema_revid) values (%s, %s, %s)",
+                (server.scope.org_id, one.id, UUID(made["schema_revid"])),
+            )
+            await conn.execute(
+                "update extractions set extracted_fields = '{\"total\": 2}', status = 'completed' where id <> %s",
+                (one.extraction_id,),
+            )
+        table = await server.get(f"schemas/{made['id']}/records")
+        assert [row["cells"]["total"]["value"] for row in table["items"]] == [2]
+
+
+async def test_records_are_exported_in_each_format(serve, clone):
+    async with serve(with_worker=False) as server:
+        path = f"{await filled(server, clone.owner_url)}/export"
+        rows = (await server.http.get(path, params={"format": "json"})).json()
+        assert [row["values"]["total"] for row in rows] == [7, 100, 12.5]
+        answer = await server.http.get(path, params={"format": "csv", "sort": "total"})
+        lines = list(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))
+        assert lines[0] == [
+            "document_id",
+            "filename",
+            "row",
+            "reviewed",
+            "vendor.name",
+            "total",
+            "date",
+            "paid",
+            "currency",
+        ]
+        assert [line[1] for line in lines[1:]] == ["3.pdf", "1.pdf", "2.pdf"]
+        assert lines[3][4:] == ["'=Beta", "100", "2026-01-02", "true", ""]
+        answer = await server.http.get(path, params={"format": "xlsx", "list": "items"})
+        book = openpyxl.load_workbook(io.BytesIO(answer.content))
+        values, locations = book["Invoice"], book["Locations"]
+        names = [cell.value for cell in values[1]]
+        assert [cell.value for cell in values[4]][names.index("items[].name") :] == ["=B", 7]
+        assert values.cell(4, names.index("items[].name") + 1).data_type == "s"
+        link = locations.cell(2, names.index("total") + 1).value
+        assert link is None  # not found on a page
+        link = locations.cell(3, names.index("total") + 1).value
+        assert link.startswith('=HYPERLINK("http') and f"/documents/{values.cell(3, 1).value}" in link
+
+
+async def test_unknown_schema_list_and_column_are_refused(serve):
+    async with serve(with_worker=False) as server:
+        made = (await server.http.post("/api/schemas", json={"name": "Invoice", "schema": SCHEMA})).json()
+        path = f"/api/schemas/{made['id']}/records"
+        assert_problem(await server.http.get(f"/api/schemas/{uuid4()}/records"), 404)
+        for query in ({"list": "vendor"}, {"sort": "items[].price"}, {"filter": "total >"}, {"limit": 501}):
+            assert_problem(await server.http.get(path, params=query), 422)
+        empty = (await server.http.get(path)).json()
+        assert (empty["items"], empty["total"]) == ([], 0)
