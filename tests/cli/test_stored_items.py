@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fieldmark.offline_model.messages import text
+from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script, repeat_forever
 
 pytestmark = pytest.mark.anyio
@@ -43,6 +43,28 @@ async def test_schema_is_pushed_listed_and_shown_by_version(commands):
         listed = (await fieldmark.run("schema", "list")).out
         assert HOSTILE in listed and "version 2" in listed
         assert HOSTILE in (await fieldmark.run("schema", "show", HOSTILE)).err
+
+
+async def test_records_of_a_schema_are_printed_and_written_to_a_file(commands, tmp_path):
+    values = [call("extract_fields", {"fields": {"total": 10.0}}), call("complete_extraction", {"summary": "Read."})]
+    async with commands(Script([values, [text("Done.")]])) as fieldmark:
+        assert (await fieldmark.run("schema", "push", fieldmark.file(json.dumps(SCHEMA), "Invoice.json"))).code == 0
+        empty = await fieldmark.run("records", "Invoice")
+        assert (empty.code, empty.out) == (0, "")
+        assert (await fieldmark.run("extract", fieldmark.file(), "--schema", "Invoice")).code == 0
+        printed = await fieldmark.run("records", "invoice", "--where", "total > 5")
+        assert [line.split() for line in printed.out.splitlines()] == [["document", "total"], ["a.txt", "10"]]
+        (record,) = map(json.loads, (await fieldmark.run("records", "Invoice", "--json")).out.splitlines())
+        assert (record["filename"], record["cells"]["total"]["value"]) == ("a.txt", 10)
+        file = tmp_path / "all.csv"
+        assert (await fieldmark.run("records", "Invoice", "--out", str(file))).code == 0
+        assert file.read_text("utf-8-sig").splitlines()[1].split(",")[1:] == ["a.txt", "", "false", "10"]
+        for arguments, code in (
+            (("Receipt",), 1),
+            (("Invoice", "--sort", "vendor"), 1),
+            (("Invoice", "--out", "a.pdf"), 2),
+        ):
+            assert (await fieldmark.run("records", *arguments)).code == code
 
 
 async def test_extract_uses_stored_items_by_name(commands):

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from fieldmark.cli.client import Client, asked
+from fieldmark.cli.client import Client, run_with_client
 from fieldmark.cli.files import check_out, print_json, write
-from fieldmark.cli.process import MISUSED, stop
-from fieldmark.cli.schemas import Name, kept
+from fieldmark.cli.process import MISUSED, exit_with
+from fieldmark.cli.schemas import Name, find_or_exit
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import plain, show_lines, steps
 
@@ -34,30 +34,38 @@ def records(
 ) -> None:
     """Print or export the extractions under a schema as a table, with a row for each document."""
     if out is not None and out.suffix.lower() not in _FORMATS:
-        stop(f"Unknown file type {out.suffix!r}. Use {', '.join(_FORMATS)}.", MISUSED)
+        exit_with(f"Unknown file type {out.suffix!r}. Use {', '.join(_FORMATS)}.", MISUSED)
     check_out(out)
     options = {"list": list_name, "filter": where, "sort": sort, "descending": descending}
 
     async def ask(client: Client) -> Any:
-        path = f"/api/schemas/{(await kept(client, 'schema', schema))['id']}/records"
+        path = f"/api/schemas/{(await find_or_exit(client, 'schema', schema))['id']}/records"
         if out is not None:
             return await client.file(f"{path}/export", format=_FORMATS[out.suffix.lower()], **options)
         return await client.get(path, limit=limit, **options)
 
-    found = asked(target, ask)
+    found = run_with_client(target, ask)
     if out is not None:
         write(found, out)
         return
-    if print_json(target, found):
+    if print_json(target, found["items"]):
         return
-    names = [column["path"] for column in found["columns"]]
-    rows = [
-        [f"{row['filename']} {row['path'] or ''}".strip(), *(_text(row["cells"].get(name)) for name in names)]
-        for row in found["items"]
-    ]
-    show_lines([["document", *names], *rows] if rows else [], "No records.")
-    if found["total"] > len(rows):
-        steps().print(plain(f"{len(rows)} of {found['total']} rows. Write all rows to a file with --out."))
+    show_lines(_lines(found), "No records.")
+    if found["total"] > len(found["items"]):
+        steps().print(plain(f"{len(found['items'])} of {found['total']} rows. Use --out to write all rows to a file."))
+
+
+def _lines(found: dict[str, Any]) -> list[list[str]]:
+    """Return the header and the rows as texts, each column padded to its widest text, up to 40 characters."""
+    if not found["items"]:
+        return []
+    names: list[str] = [column["path"] for column in found["columns"]]
+    lines = [["document", *names]]
+    for row in found["items"]:
+        document = f"{row['filename']} {row['path'] or ''}".rstrip()
+        lines.append([document, *(_text(row["cells"].get(name)) for name in names)])
+    widths = [min(max(map(len, column)), 40) for column in zip(*lines, strict=True)]
+    return [[text.ljust(width) for text, width in zip(line, widths, strict=True)] for line in lines]
 
 
 def _text(cell: dict[str, Any] | None) -> str:
