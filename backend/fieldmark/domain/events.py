@@ -206,7 +206,7 @@ class ProposedCall(EventModel):
     input: dict[str, JsonValue]
     message: str = Field(description="What the call does, in words.", examples=["Updating total"])
     changes: Sequence[ShownChange] = Field(
-        default=(), description="The changes that the call would make when it was proposed."
+        default=(), description="The changes that the call would make, computed when it was proposed."
     )
 
 

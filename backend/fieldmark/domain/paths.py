@@ -75,8 +75,9 @@ def _parse_steps(text: str, *, allow_each: bool) -> list[str | int | Each]:
         step = None if found is None else _step(found, is_first=not steps)
         if found is None or step is None or (step is EACH and not allow_each):
             raise InvalidPath(
-                f"Path {json.dumps(text[:200], ensure_ascii=False)}, character {at + 1}: write names with dots between "
-                'them, an index from 0 in brackets, and any other name as a JSON string in brackets: items[2]["a.b"].x.'
+                f"Path {json.dumps(text[:200], ensure_ascii=False)} is malformed at character {at + 1}: write names "
+                "with dots between them, an index from 0 in brackets, and any other name as a JSON string in "
+                'brackets: items[2]["a.b"].x.'
             )
         steps.append(step)
         at = found.end()

@@ -32,8 +32,8 @@ _Digest: TypeAlias = tuple[str, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class SchemaDifference:
-    """How two versions differ in their top-level fields. `everything`: a keyword at the root differs that may concern
-    any field. `rules`: the rules differ."""
+    """How two versions differ in their top-level fields. `everything`: a root keyword differs that may affect any
+    field, such as `allOf`. `rules`: the rules differ."""
 
     added: list[str]
     removed: list[str]

@@ -31,7 +31,7 @@ class Embedder(Protocol):
         ...
 
 
-def name_of(embedder: Embedder, vector: list[float]) -> str:
+def vector_space_name(embedder: Embedder, vector: list[float]) -> str:
     """Return the name that vectors are stored under: the model and the number of dimensions."""
     return f"{embedder.model}/{len(vector)}"
 

@@ -129,8 +129,8 @@ class Number(NamedTuple):
 
 
 class ParsedNumber(NamedTuple):
-    """The number in a text, and the text before and after it. In brackets it may be two numbers: a negative one, or the
-    plain number of a remark."""
+    """The number in a text, with the text around it. Brackets may give two numbers: `(75)` is -75, or 75 as a
+    remark."""
 
     numbers: tuple[Number, ...] = ()
     before: str = ""

@@ -24,7 +24,7 @@ _Line: TypeAlias = tuple[int, int]  # (page, number of the line)
 _Leaf: TypeAlias = tuple[paths.Path, str, JsonValue]  # (path, its name, value)
 
 
-class _ListProgress:
+class _UsedByList:
     """The lines and spans already used by rows of one list. The next row is expected below the line `last`."""
 
     def __init__(self, last: _Line) -> None:
@@ -48,17 +48,17 @@ class RowGrounder:
             depth = max((n for n, step in enumerate(path, 1) if isinstance(step, int)), default=0)
             found[name] = Finding("not_found", None)  # keeps the order of the leaves
             rows.setdefault(path[:depth], []).append((path, name, value))
-        lists: dict[paths.Path, _ListProgress] = {}
+        lists: dict[paths.Path, _UsedByList] = {}
         for row, members in rows.items():
             progress = None
             if row:
                 above = [lists[row[:n]] for n in range(len(row) - 1) if row[:n] in lists]
-                progress = lists.setdefault(row[:-1], _ListProgress(above[-1].last if above else (-1, -1)))
+                progress = lists.setdefault(row[:-1], _UsedByList(above[-1].last if above else (-1, -1)))
             found.update(self._ground_row(members, claims, progress))
         return found
 
     def _ground_row(
-        self, leaves: Sequence[_Leaf], claims: Mapping[str, Claim], progress: _ListProgress | None
+        self, leaves: Sequence[_Leaf], claims: Mapping[str, Claim], progress: _UsedByList | None
     ) -> dict[str, Finding]:
         claimed = {name: claims.get(name, NO_CLAIM) for _, name, _ in leaves}
         found = {name: self._finder.find(value, claimed[name], path) for path, name, value in leaves}
@@ -102,7 +102,7 @@ class RowGrounder:
             result[name] = Finding("found", locate(self._index, candidates, span))
         return result
 
-    def _best_line(self, leaves: Sequence[Sequence[RankedSpan]], progress: _ListProgress) -> _Line | None:
+    def _best_line(self, leaves: Sequence[Sequence[RankedSpan]], progress: _UsedByList) -> _Line | None:
         """Return the line that has spans of the most leaves of a row; of equal lines, the next one after the previous
         row. A leaf counts more if it has few spans or is near its label."""
         scores: defaultdict[_Line, float] = defaultdict(float)

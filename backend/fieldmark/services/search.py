@@ -17,7 +17,7 @@ from fieldmark.domain import search_terms
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.fields import walk
 from fieldmark.domain.search_terms import Chunk
-from fieldmark.embedding import Embedder, name_of
+from fieldmark.embedding import Embedder, vector_space_name
 from fieldmark.errors import Invalid, Unavailable
 from fieldmark.identity.scope import Scope
 from fieldmark.services.fair_share import run_queued_unbounded
@@ -117,7 +117,7 @@ async def embed_query(embedder: Embedder | None, query: str) -> QueryEmbedding:
     except Unavailable as error:
         log.warning("embedder unavailable: searched by words only", error=str(error))
         return QueryEmbedding("unavailable")
-    return QueryEmbedding("on", tuple(vector), name_of(embedder, vector))
+    return QueryEmbedding("on", tuple(vector), vector_space_name(embedder, vector))
 
 
 async def search(

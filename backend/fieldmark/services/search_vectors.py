@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fieldmark.db.pool import Database
-from fieldmark.embedding import Embedder, name_of
+from fieldmark.embedding import Embedder, vector_space_name
 from fieldmark.stores import search, search_vectors
 
 BATCH_SIZE: Final = 16
@@ -58,7 +58,7 @@ class VectorIndexer:
         """Return the name that the embedder's vectors are stored under. It includes their length, which is requested
         once."""
         if self._name is None:
-            name = name_of(self._embedder, await self._embedder.embed_question("length"))
+            name = vector_space_name(self._embedder, await self._embedder.embed_question("length"))
             async with self._database.as_service() as conn:
                 await search_vectors.set_embedder(conn, name)
             self._name = name

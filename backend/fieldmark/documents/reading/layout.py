@@ -57,7 +57,7 @@ def check_size(number: int, words: Sequence[str]) -> None:
     if len(words) > MAX_PAGE_WORDS or characters > MAX_PAGE_CHARACTERS:
         raise OverLimit(
             f"Page {number} holds {characters:,} characters in {len(words):,} words; "
-            f"a page may hold {MAX_PAGE_CHARACTERS:,} in {MAX_PAGE_WORDS:,}."
+            f"the limit is {MAX_PAGE_CHARACTERS:,} in {MAX_PAGE_WORDS:,}. Split the page."
         )
 
 

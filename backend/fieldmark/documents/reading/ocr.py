@@ -68,7 +68,7 @@ class Ocr:
                 "Global.log_level": "critical",
                 "Global.use_cls": False,
                 "Global.return_word_box": True,
-                "Global.text_score": 0.0,  # lines below LEAST_SCORE are dropped and counted here
+                "Global.text_score": 0.0,  # lines below MIN_SCORE are dropped and counted here
                 "EngineConfig.onnxruntime.intra_op_num_threads": 1,
                 "EngineConfig.onnxruntime.inter_op_num_threads": 1,
             }

@@ -57,10 +57,8 @@ class Pages(list[Page]):
 
 
 def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> Pages:
-    """Return pages of about 4,000 characters. Each part starts on a new page, followed by its pictures.
-
-    The text keeps its lines. A line that is too long for the page is wrapped only in the boxes of its words.
-    """
+    """Return pages of about 4,000 characters. Each part starts on a new page, followed by its pictures. The text keeps
+    its lines. If a line is wider than the page, its words are placed on several rows."""
     pages: list[Page] = []
     hidden: list[str] = []
     warnings: list[ReadingWarning] = []

@@ -392,7 +392,7 @@ def _unstruck(
 def _layer_words(layer: Any, codes: list[int], boxes: _Boxes) -> list[LayerWord]:
     words: list[LayerWord] = []
     direction = _RIGHT
-    for start, end, text in _split_off_fractions(_split_words(codes), layer, boxes):
+    for start, end, text in _split_mixed_numbers(_split_words(codes), layer, boxes):
         direction, around = boxes.of_word(start, end, direction)
         if (
             direction == _LEFT
@@ -627,7 +627,7 @@ def _split_words(codes: list[int]) -> Iterator[tuple[int, int, str]]:
         at = stop
 
 
-def _split_off_fractions(
+def _split_mixed_numbers(
     words: Iterator[tuple[int, int, str]], layer: Any, boxes: _Boxes
 ) -> Iterator[tuple[int, int, str]]:
     """Yield `7` and `1/2` for `71/2` if the fraction's digits are smaller."""

@@ -253,7 +253,7 @@ class _CheckedAnswer:
             raise _invalid_answer()
         if size > MAX_CONTENT_BYTES:
             raise OverLimit(
-                f"A page has {size / MIB:,.0f} MiB of text; the limit is {MAX_CONTENT_BYTES / MIB:,.0f} MiB."
+                f"A page has {size / MIB:,.0f} MiB of text; the limit is {MAX_CONTENT_BYTES / MIB:,.0f}. Split it."
             )
         return await self._receive(size)
 

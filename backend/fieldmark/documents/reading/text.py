@@ -145,7 +145,7 @@ def _separates_all(text: str, delimiter: str, min_fields: int) -> bool:
 
 
 def csv_parts(data: bytes) -> list[Sequence[str]]:
-    """Return the rows of a CSV file as lines with aligned columns."""
+    """Return the rows of a CSV file as text lines with aligned columns, in one part."""
     text = decode(data).replace("\0", "")
     # The default limit of a field is 128 KB. The file's size is already limited.
     csv.field_size_limit(len(text) + 1)

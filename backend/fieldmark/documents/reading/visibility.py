@@ -211,7 +211,7 @@ class VisibilityDetector:
         return extremes[1] - extremes[0] < MIN_CONTRAST
 
     def _measure_paths(self) -> None:
-        """Find the lines along an axis, and the outlines that may be check boxes."""
+        """Collect horizontal and vertical lines, and outlines that may be check boxes."""
         for path, count, matrices in self._paths:
             left, top, right, bottom = _bounds(path, matrices)
             thickness, length = sorted((right - left, top - bottom))

@@ -73,7 +73,7 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
         notes: list[str] = []
         for address, note in _notes(archive, sheet):
             text = " ".join(_plain_text(note, hidden, struck).split()) if is_visible else str(note)
-            if text and is_visible and visibility.shows_address(address):
+            if text and is_visible and visibility.is_address_visible(address):
                 notes.append(f"Note at {address}: {text}")
             else:
                 hidden.extend(clean(text).split())
@@ -222,7 +222,7 @@ class _SheetVisibility:
                 elif node.tag == f"{_S}col" and (node.get("hidden") in ("1", "true") or _is_zero(node.get("width"))):
                     self._hidden_columns.append((int(node.get("min")), int(node.get("max"))))
 
-    def shows_address(self, address: str) -> bool:
+    def is_address_visible(self, address: str) -> bool:
         """Return whether a cell is shown. True for content that is not in a cell."""
         match = _ADDRESS.fullmatch(address)
         return match is None or self._shows(int(match[2]), column_index_from_string(match[1]))
