@@ -314,6 +314,9 @@ async def named_items(side: Side, round_number: int) -> AsyncGenerator[str]:
             await ask(side, "GET", f"/api/{one}_versions/{version[f'{one}_revid']}")
             yield f"GET /api/{one}_versions/{{{one}_revid}}"
         if kind == "schemas":
+            for path in ("records", "records/export"):
+                await ask(side, "GET", f"{at}/{path}")
+                yield f"GET {name}/{path}"
             await ask(side, "POST", f"{at}/changes", json={"schema": schema})
             yield f"POST {name}/changes"
             await ask(side, "POST", f"{at}/apply", json={"schema_revid": version["schema_revid"]})
