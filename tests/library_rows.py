@@ -47,7 +47,7 @@ class LibraryDocument:
 
 
 def insert_documents(owner_url: str, scope: Scope, documents: Iterable[LibraryDocument]) -> None:
-    """Insert documents as the database owner, without row policies, and of the triggers only that of `field_values`."""
+    """Insert documents as the database owner, bypassing row policies and all triggers except that of `field_values`."""
     documents = list(documents)
     with psycopg.connect(owner_url) as conn, conn.cursor() as cursor:
         cursor.execute("set session_replication_role = replica")

@@ -1,4 +1,4 @@
-"""A decision executes the call: once it is answered, the write is stored or refused, even if the CLI ends."""
+"""The approval request executes the call: when it returns, the write is stored or refused, even if the CLI ends."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Victim:
 
 @pytest.fixture
 def victim() -> Iterator[Victim]:
-    """Start a process that represents Postgres and another CLI: only its user protects it."""
+    """Start a process that stands in for Postgres and for another CLI. Only its separate OS user protects it."""
     user = 62_600 if AS_ROOT else os.geteuid()
     place = Path(tempfile.mkdtemp(prefix="fieldmark-separate-"))
     place.chmod(0o711)

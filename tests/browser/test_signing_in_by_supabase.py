@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from browser.gotrue import EMAIL, PASSWORD, PUBLISHABLE_KEY, supabase_auth
+from browser.supabase_auth_stand_in import EMAIL, PASSWORD, PUBLISHABLE_KEY, supabase_auth
 from browser.window import label
 from extraction_case import until
 

@@ -33,7 +33,7 @@ def files(bucket: Storage) -> SupabaseFiles:
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def upload_file(tmp_path: Path) -> Path:
     upload = tmp_path / "upload"
     upload.write_bytes(b"content")
     return upload
@@ -44,9 +44,9 @@ async def read(files: SupabaseFiles) -> bytes:
         return original.read_bytes()
 
 
-async def errors_of_all_operations(files: SupabaseFiles, source: Path) -> list[FieldmarkError]:
+async def errors_of_all_operations(files: SupabaseFiles, upload_file: Path) -> list[FieldmarkError]:
     failures: list[FieldmarkError] = []
-    for call in (files.put(PATH, source), files.size(PATH), files.remove(PATH), read(files)):
+    for call in (files.put(PATH, upload_file), files.size(PATH), files.remove(PATH), read(files)):
         with pytest.raises(FieldmarkError) as caught:
             await call
         failures.append(caught.value)
@@ -64,44 +64,44 @@ async def errors_of_all_operations(files: SupabaseFiles, source: Path) -> list[F
     ],
 )
 async def test_configuration_error_is_unavailable(
-    bucket: Storage, files: SupabaseFiles, source: Path, status: int, body: object, says: str
+    bucket: Storage, files: SupabaseFiles, upload_file: Path, status: int, body: object, says: str
 ) -> None:
     content = b"<html>no</html>" if body is None else json.dumps(body).encode()
     bucket.fixed_response = (status, {"Content-Length": str(len(content)), "Location": bucket.url}, content)
-    failures = await errors_of_all_operations(files, source)
+    failures = await errors_of_all_operations(files, upload_file)
     assert {type(failure) for failure in failures} == {Unavailable}
     assert all(says in str(failure) and SECRET_KEY not in str(failure) for failure in failures)
     assert len(bucket.requests) == 4  # a redirect is not followed, so the key is not sent elsewhere
     bucket.fixed_response = None
-    await files.put(PATH, source)
+    await files.put(PATH, upload_file)
     assert await read(files) == b"content"
 
 
-async def test_refused_connection_is_unavailable(source: Path) -> None:
+async def test_refused_connection_is_unavailable(upload_file: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: refuses connections
         files = SupabaseFiles(f"http://127.0.0.1:{taken.getsockname()[1]}", SECRET_KEY, max_bytes=LIMIT)
-        failures = await errors_of_all_operations(files, source)
+        failures = await errors_of_all_operations(files, upload_file)
     assert {type(failure) for failure in failures} == {Unavailable}
     assert all("does not answer (ConnectError)" in str(failure) for failure in failures)
 
 
 @pytest.mark.parametrize("has_old_error_format", [True, False])
 async def test_missing_existing_and_too_large_are_distinguished_in_both_error_formats(
-    bucket: Storage, files: SupabaseFiles, source: Path, has_old_error_format: bool
+    bucket: Storage, files: SupabaseFiles, upload_file: Path, has_old_error_format: bool
 ) -> None:
     bucket.has_old_error_format = has_old_error_format
     assert await files.size(PATH) is None
     with pytest.raises(NotFound):
         await read(files)
-    await files.put(PATH, source)
+    await files.put(PATH, upload_file)
     with pytest.raises(Conflict):
-        await files.put(PATH, source)
+        await files.put(PATH, upload_file)
     assert await files.size(PATH) == 7
     body = json.dumps({"statusCode": "413", "error": "Payload too large", "message": "exceeded"}).encode()
     bucket.fixed_response = (400, {"Content-Length": str(len(body))}, body)
     with pytest.raises(TooLarge):
-        await files.put(PATH, source)
+        await files.put(PATH, upload_file)
 
 
 async def test_download_over_the_limit_is_refused(bucket: Storage, files: SupabaseFiles) -> None:
@@ -167,9 +167,9 @@ async def test_old_copies_are_deleted_unless_being_read() -> None:
 
 
 async def test_secret_key_is_sent_as_api_key_and_bearer_token(
-    bucket: Storage, files: SupabaseFiles, source: Path
+    bucket: Storage, files: SupabaseFiles, upload_file: Path
 ) -> None:
-    await files.put(PATH, source)
+    await files.put(PATH, upload_file)
     await read(files)
     assert bucket.requests[0][2]["x-upsert"] == "false"
     for _, _, headers in bucket.requests:

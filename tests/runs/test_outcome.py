@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fieldmark.runs.outcome import KEY_REFUSED, OutcomeObserver, RunEnded, outcome_of_result
-from fieldmark.runs.parts import (
+from fieldmark.runs.message_parts import (
     AssistantBlocks,
     ConversationResult,
     MessageDelta,
@@ -13,6 +12,7 @@ from fieldmark.runs.parts import (
     ServiceRetry,
     TextBlock,
 )
+from fieldmark.runs.outcome import KEY_REFUSED, OutcomeObserver, RunEnded, outcome_of_result
 
 
 def result(**changes) -> ConversationResult:

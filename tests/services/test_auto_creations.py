@@ -35,7 +35,7 @@ HASH = "0" * 64
 
 
 @dataclass
-class Proposal:
+class Suggestion:
     """A document, and the auto_create run that was started for it."""
 
     organisation: Organisation
@@ -67,7 +67,7 @@ class Proposal:
             )
             yield conn
 
-    async def claim_run(self) -> Proposal:
+    async def claim_run(self) -> Suggestion:
         async with self.organisation.as_user() as conn:
             claimed = await runs.claim(conn, self.run_id)
         assert claimed is not None
@@ -122,7 +122,7 @@ class Proposal:
         assert document is not None and document.auto_create is not None
         return dict(document.auto_create)
 
-    async def complete_run(self, name: str = "Invoices") -> Proposal:
+    async def complete_run(self, name: str = "Invoices") -> Suggestion:
         await self.claim_run()
         await self.create_schema_and_prompt(name)
         await self.extract()
@@ -185,12 +185,12 @@ class Organisation:
         assert row is not None and row.status == "ready"
         return row
 
-    async def upload_and_read(self, text: str = INVOICE.format(1), **more: Any) -> Proposal:
-        """Upload and read a document, and return the run that starts."""
+    async def upload_and_read(self, text: str = INVOICE.format(1), **more: Any) -> Suggestion:
+        """Upload and read a document. Return the suggestion whose run has started."""
         document_id = await self.upload(text, **more)
         row = await self.read(document_id)
         assert row.auto_create is not None and row.auto_create["status"] == "running", row.auto_create
-        return Proposal(self, document_id, UUID(str(row.auto_create["run_id"])))
+        return Suggestion(self, document_id, UUID(str(row.auto_create["run_id"])))
 
 
 @pytest.fixture
@@ -222,8 +222,8 @@ async def test_run_starts_once_a_document_is_read_if_it_or_its_organisation_want
     # If the organisation requires a second approver, the run asks for approval.
     async with organisation.as_user() as conn:
         await organisations.update(conn, organisation.scope.org_id, {"second_person": True})
-    proposal = await organisation.upload_and_read()
-    assert organisation.sql("select approval from runs where id = %s", proposal.run_id) == [{"approval": "ask"}]
+    suggestion = await organisation.upload_and_read()
+    assert organisation.sql("select approval from runs where id = %s", suggestion.run_id) == [{"approval": "ask"}]
 
 
 async def test_document_is_ready_even_if_the_run_may_not_start(organisation: Organisation) -> None:
@@ -255,61 +255,64 @@ async def start_run(organisation: Organisation, document_id: UUID, scope: Scope 
 
 
 async def test_document_has_one_run_or_proposal_at_a_time(organisation: Organisation) -> None:
-    proposal = await organisation.upload_and_read()
+    suggestion = await organisation.upload_and_read()
     with pytest.raises(ProposedAlready):
-        await start_run(organisation, proposal.document_id)
-    await proposal.claim_run()
-    await proposal.end(RunStatus.FAILED, "Failed.")
-    assert (await proposal.state())["status"] == "failed"
-    proposal.run_id = await start_run(organisation, proposal.document_id)
-    assert (await proposal.state())["run_id"] == str(proposal.run_id)
-    await proposal.complete_run()
+        await start_run(organisation, suggestion.document_id)
+    await suggestion.claim_run()
+    await suggestion.end(RunStatus.FAILED, "Failed.")
+    assert (await suggestion.state())["status"] == "failed"
+    suggestion.run_id = await start_run(organisation, suggestion.document_id)
+    assert (await suggestion.state())["run_id"] == str(suggestion.run_id)
+    await suggestion.complete_run()
     with pytest.raises(ProposedAlready):
-        await start_run(organisation, proposal.document_id)
-    await proposal.decide(True)
+        await start_run(organisation, suggestion.document_id)
+    await suggestion.decide(True)
     with pytest.raises(ProposedAlready):
-        await start_run(organisation, proposal.document_id)
+        await start_run(organisation, suggestion.document_id)
 
 
 # Ending ---------------------------------------------------------------------------------------------------------------
 
 
 async def test_created_objects_are_proposed_until_accepted(organisation: Organisation) -> None:
-    proposal = await (await organisation.upload_and_read()).claim_run()
-    await proposal.create_schema_and_prompt()
-    await proposal.extract()
-    last_id = await proposal.extract()
-    await proposal.end()
+    suggestion = await (await organisation.upload_and_read()).claim_run()
+    await suggestion.create_schema_and_prompt()
+    await suggestion.extract()
+    last_id = await suggestion.extract()
+    await suggestion.end()
     assert [one["id"] for one in organisation.sql("select id from extractions")] == [last_id]  # the last one
-    state = await proposal.state()
+    state = await suggestion.state()
     assert (state["status"], state["schema_revid"], state["prompt_revid"], state["extraction_id"], state["error"]) == (
         "proposed",
-        *map(str, (proposal.schema_revid, proposal.prompt_revid, proposal.extraction_id)),
+        *map(str, (suggestion.schema_revid, suggestion.prompt_revid, suggestion.extraction_id)),
         None,
     )
-    assert await are_proposed(proposal) == (True, True, True)
+    assert await are_proposed(suggestion) == (True, True, True)
     async with organisation.as_user() as conn:  # an extraction of a user is not proposed
         user_extraction = await extractions.add(
-            conn, org_id=organisation.scope.org_id, document_id=proposal.document_id, schema_revid=proposal.schema_revid
+            conn,
+            org_id=organisation.scope.org_id,
+            document_id=suggestion.document_id,
+            schema_revid=suggestion.schema_revid,
         )
-        filters = ExtractionFilter(proposal.document_id)
+        filters = ExtractionFilter(suggestion.document_id)
         listed = (await extractions.list_extractions(conn, organisation.scope.org_id, limit=9, filters=filters)).items
         assert [one.proposed for one in listed] == [False, True]
         await extractions.remove(conn, user_extraction)
-    await proposal.decide(True, await organisation.add_member())
-    assert (await proposal.state())["status"] == "accepted"
-    assert await are_proposed(proposal) == (False, False, False)
+    await suggestion.decide(True, await organisation.add_member())
+    assert (await suggestion.state())["status"] == "accepted"
+    assert await are_proposed(suggestion) == (False, False, False)
     async with organisation.as_user() as conn:
-        await documents.remove(conn, proposal.document_id)
+        await documents.remove(conn, suggestion.document_id)
     assert organisation.count_created() == {"schemas": 1, "schema_versions": 1, "prompts": 1, "prompt_versions": 1}
 
 
-async def are_proposed(proposal: Proposal) -> tuple[bool, bool, bool]:
-    assert proposal.schema_revid and proposal.prompt_revid and proposal.extraction_id
-    async with proposal.organisation.as_user() as conn:
-        schema = await schemas.get_version(conn, proposal.schema_revid)
-        prompt = await prompts.get_version(conn, proposal.prompt_revid)
-        extraction = await extractions.find(conn, proposal.extraction_id)
+async def are_proposed(suggestion: Suggestion) -> tuple[bool, bool, bool]:
+    assert suggestion.schema_revid and suggestion.prompt_revid and suggestion.extraction_id
+    async with suggestion.organisation.as_user() as conn:
+        schema = await schemas.get_version(conn, suggestion.schema_revid)
+        prompt = await prompts.get_version(conn, suggestion.prompt_revid)
+        extraction = await extractions.find(conn, suggestion.extraction_id)
     return schema.is_proposed, prompt.is_proposed, extraction.proposed
 
 
@@ -317,37 +320,37 @@ async def test_unsuccessful_run_leaves_nothing(organisation: Organisation) -> No
     for number, outcome in enumerate(
         ["failed", "cancelled", "abandoned", "nothing extracted", "child failed", "deleted"]
     ):
-        proposal = await (await organisation.upload_and_read(INVOICE.format(number))).claim_run()
-        await proposal.create_schema_and_prompt()
-        async with proposal.call() as conn:
+        suggestion = await (await organisation.upload_and_read(INVOICE.format(number))).claim_run()
+        await suggestion.create_schema_and_prompt()
+        async with suggestion.call() as conn:
             tag = (await tags.create(conn, organisation.scope.org_id, "new", "#000000")).id
-            await tags.change_document_tags(conn, proposal.document_id, add=[tag], remove=[])
+            await tags.change_document_tags(conn, suggestion.document_id, add=[tag], remove=[])
         if outcome != "nothing extracted":
-            await proposal.extract(RunStatus.FAILED if outcome == "child failed" else RunStatus.COMPLETED)
+            await suggestion.extract(RunStatus.FAILED if outcome == "child failed" else RunStatus.COMPLETED)
         async with organisation.as_user() as conn:
             if outcome == "cancelled":
-                await runs.cancel(conn, proposal.run_id, "Cancelled.")
+                await runs.cancel(conn, suggestion.run_id, "Cancelled.")
             elif outcome == "deleted":
-                await documents.remove(conn, proposal.document_id)
+                await documents.remove(conn, suggestion.document_id)
             elif outcome != "abandoned":
                 failed = outcome == "failed"
                 await runs.finish(
                     conn,
-                    proposal.run_id,
+                    suggestion.run_id,
                     RunStatus.FAILED if failed else RunStatus.COMPLETED,
                     error="Failed." if failed else None,
                 )
         if outcome == "abandoned":
             async with organisation.database.as_service() as conn:
-                await runs.fail(conn, proposal.run_id, "Abandoned.", RunError.ABANDONED)
+                await runs.fail(conn, suggestion.run_id, "Abandoned.", RunError.ABANDONED)
         if outcome != "deleted":
-            state = await proposal.state()
+            state = await suggestion.state()
             assert (outcome, state["status"], bool(state["error"])) == (outcome, "failed", True)
         assert (outcome, organisation.count_created()) == (outcome, {})
-    # Nor does an undecided proposal of a deleted document.
-    proposal = await (await organisation.upload_and_read()).complete_run()
+    # Nor does an undecided suggestion of a deleted document.
+    suggestion = await (await organisation.upload_and_read()).complete_run()
     async with organisation.as_user() as conn:
-        await documents.remove(conn, proposal.document_id)
+        await documents.remove(conn, suggestion.document_id)
     assert organisation.count_created() == {}
 
 
@@ -358,13 +361,13 @@ async def test_rejecting_removes_only_what_the_run_created(organisation: Organis
     async with organisation.as_user() as conn:
         await schemas.create(conn, organisation.scope.org_id, "Mine", SCHEMA)
         tag = (await tags.create(conn, organisation.scope.org_id, "old", "#000000")).id
-    proposal = await (await organisation.upload_and_read()).complete_run()
+    suggestion = await (await organisation.upload_and_read()).complete_run()
     other = await (await organisation.upload_and_read(RECEIPT.format(1))).complete_run("Receipts")
     async with organisation.as_user() as conn:
         await tags.change_document_tags(conn, other.document_id, add=[tag], remove=[])
     before = organisation.count_created()
-    await proposal.decide(False)
-    state = await proposal.state()
+    await suggestion.decide(False)
+    state = await suggestion.state()
     assert (state["status"], state["schema_revid"], state["prompt_revid"], state["extraction_id"]) == (
         *("rejected", None, None, None),
     )
@@ -379,46 +382,46 @@ async def test_rejecting_removes_unused_tags_of_the_run(organisation: Organisati
     org_id = organisation.scope.org_id
     async with organisation.as_user() as conn:
         old, both = [(await tags.create(conn, org_id, name)).id for name in ("old", "both")]
-    proposal = await (await organisation.upload_and_read()).claim_run()
-    await proposal.create_schema_and_prompt()
-    async with proposal.call() as conn:
+    suggestion = await (await organisation.upload_and_read()).claim_run()
+    await suggestion.create_schema_and_prompt()
+    async with suggestion.call() as conn:
         new, kept, changed = [(await tags.create(conn, org_id, name)).id for name in ("new", "kept", "changed")]
-        await tags.change_document_tags(conn, proposal.document_id, add=[old, both, new, kept], remove=[])
+        await tags.change_document_tags(conn, suggestion.document_id, add=[old, both, new, kept], remove=[])
         await tags.update(conn, changed, name="newer", color=None)
-    await proposal.extract()
-    await proposal.end()
+    await suggestion.extract()
+    await suggestion.end()
     other = await organisation.upload(auto_create=False)
     async with organisation.as_user() as conn:
-        await tags.change_document_tags(conn, proposal.document_id, add=[both], remove=[])  # a user adds the tag too
+        await tags.change_document_tags(conn, suggestion.document_id, add=[both], remove=[])  # a user adds the tag too
         await tags.change_document_tags(conn, other, add=[kept], remove=[])
         await tags.update(conn, changed, name=None, color="#ffffff")
-    await proposal.decide(False)
+    await suggestion.decide(False)
     named = {row["name"] for row in organisation.sql("select name from tags where deleted_at is null")}
     assert named == {"old", "both", "kept", "newer"}
     put = organisation.sql("select document_id, tag_id from document_tags")
-    assert {(row["document_id"], row["tag_id"]) for row in put} == {(proposal.document_id, both), (other, kept)}
+    assert {(row["document_id"], row["tag_id"]) for row in put} == {(suggestion.document_id, both), (other, kept)}
 
 
 async def test_rejecting_keeps_what_a_user_has_changed(organisation: Organisation) -> None:
-    proposal = await (await organisation.upload_and_read()).complete_run()
-    assert proposal.schema_revid and proposal.prompt_revid and proposal.extraction_id
+    suggestion = await (await organisation.upload_and_read()).complete_run()
+    assert suggestion.schema_revid and suggestion.prompt_revid and suggestion.extraction_id
     async with organisation.as_user() as conn:
-        schema = await schemas.get_version(conn, proposal.schema_revid)
-        prompt = await prompts.get_version(conn, proposal.prompt_revid)
+        schema = await schemas.get_version(conn, suggestion.schema_revid)
+        prompt = await prompts.get_version(conn, suggestion.prompt_revid)
         await schemas.update(conn, schema.id, name="Mine now", schema=None, revid=None)
         await prompts.update(conn, prompt.id, PromptText("Mine now", "Look.", schema.id), revid=None)
-    await proposal.decide(False)
+    await suggestion.decide(False)
     async with organisation.as_user() as conn:
         for kept in (await schemas.get(conn, schema.id), await prompts.get(conn, prompt.id)):
             assert (kept.name, kept.is_deleted, kept.is_proposed) == ("Mine now", False, False)
     assert organisation.count("extractions") == 0
     # An extraction with a value set by a user stays, with its schema.
-    proposal = await (await organisation.upload_and_read(RECEIPT.format(1))).complete_run("Receipts")
+    suggestion = await (await organisation.upload_and_read(RECEIPT.format(1))).complete_run("Receipts")
     async with organisation.as_user() as conn:
-        await extractions.update_field(conn, proposal.extraction_id or uuid4(), ("total",), 12.5, {}, {})
-    await proposal.decide(False)
+        await extractions.update_field(conn, suggestion.extraction_id or uuid4(), ("total",), 12.5, {}, {})
+    await suggestion.decide(False)
     async with organisation.as_user() as conn:
-        row = await extractions.find(conn, proposal.extraction_id or uuid4())
+        row = await extractions.find(conn, suggestion.extraction_id or uuid4())
     assert (row.extracted_fields, row.schema, row.proposed) == ({"total": 12.5}, SCHEMA, False)
     assert organisation.sql("select deleted_at is null as seen from schemas where name = 'Receipts'") == [
         {"seen": False}
@@ -426,23 +429,23 @@ async def test_rejecting_keeps_what_a_user_has_changed(organisation: Organisatio
 
 
 async def test_rejecting_keeps_the_schema_of_user_created_objects(organisation: Organisation) -> None:
-    proposal = await (await organisation.upload_and_read()).complete_run()
-    assert proposal.schema_revid
+    suggestion = await (await organisation.upload_and_read()).complete_run()
+    assert suggestion.schema_revid
     async with organisation.as_user() as conn:
-        schema = await schemas.get_version(conn, proposal.schema_revid)
+        schema = await schemas.get_version(conn, suggestion.schema_revid)
         assert schema
         user_prompt = (
             await prompts.create(conn, organisation.scope.org_id, PromptText("Mine", "Look.", schema.id))
         ).prompt_revid
         other = await organisation.upload(auto_create=False)
         extraction_id = await extractions.add(
-            conn, org_id=organisation.scope.org_id, document_id=other, schema_revid=proposal.schema_revid
+            conn, org_id=organisation.scope.org_id, document_id=other, schema_revid=suggestion.schema_revid
         )
-    await proposal.decide(False)
+    await suggestion.decide(False)
     async with organisation.as_user() as conn:
         hidden = await schemas.get(conn, schema.id)
         assert hidden and hidden.is_deleted  # not listed, and not usable for new extractions
-        assert await prompts.find_version(conn, proposal.prompt_revid or uuid4()) is None
+        assert await prompts.find_version(conn, suggestion.prompt_revid or uuid4()) is None
         kept = await extractions.get(conn, extraction_id)
         assert kept and kept.schema == SCHEMA
         new_extraction_id = await extractions.add(
@@ -453,20 +456,20 @@ async def test_rejecting_keeps_the_schema_of_user_created_objects(organisation: 
 
 
 async def test_extraction_started_during_rejection_gets_not_found(organisation: Organisation) -> None:
-    proposal = await (await organisation.upload_and_read()).complete_run()
+    suggestion = await (await organisation.upload_and_read()).complete_run()
 
     async def add_extraction() -> None:
         async with organisation.as_user() as conn:
             await extractions.add(
                 conn,
                 org_id=organisation.scope.org_id,
-                document_id=proposal.document_id,
-                schema_revid=proposal.schema_revid,
+                document_id=suggestion.document_id,
+                schema_revid=suggestion.schema_revid,
             )
 
     blocked = "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
     async with organisation.as_user() as conn:
-        await auto_creations.decide(conn, proposal.document_id, accepted=False)
+        await auto_creations.decide(conn, suggestion.document_id, accepted=False)
         adding = asyncio.create_task(add_extraction())
         await until(lambda: organisation.sql(blocked))
     with pytest.raises(NotFound):
@@ -475,14 +478,17 @@ async def test_extraction_started_during_rejection_gets_not_found(organisation: 
 
 
 async def test_extraction_started_before_rejection_continues(organisation: Organisation) -> None:
-    proposal = await (await organisation.upload_and_read()).complete_run()
+    suggestion = await (await organisation.upload_and_read()).complete_run()
 
     blocked = "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
     async with organisation.as_user() as conn:
         extraction_id = await extractions.add(
-            conn, org_id=organisation.scope.org_id, document_id=proposal.document_id, schema_revid=proposal.schema_revid
+            conn,
+            org_id=organisation.scope.org_id,
+            document_id=suggestion.document_id,
+            schema_revid=suggestion.schema_revid,
         )
-        rejecting = asyncio.create_task(proposal.decide(False))
+        rejecting = asyncio.create_task(suggestion.decide(False))
         await until(lambda: organisation.sql(blocked))
     await rejecting
     assert [row["id"] for row in organisation.sql("select id from extractions")] == [extraction_id]
@@ -490,24 +496,24 @@ async def test_extraction_started_before_rejection_continues(organisation: Organ
 
 
 async def test_proposal_is_decided_once_after_the_run_has_ended(organisation: Organisation) -> None:
-    proposal = await (await organisation.upload_and_read()).claim_run()
-    await proposal.create_schema_and_prompt()
+    suggestion = await (await organisation.upload_and_read()).claim_run()
+    await suggestion.create_schema_and_prompt()
     for accepted in (True, False):
         with pytest.raises(Conflict):
-            await proposal.decide(accepted)
-    await proposal.extract()
-    await proposal.end()
-    await proposal.decide(True)
+            await suggestion.decide(accepted)
+    await suggestion.extract()
+    await suggestion.end()
+    await suggestion.decide(True)
     decided = organisation.sql("select decided_by, decided_at from auto_creations")
-    await proposal.decide(True)
+    await suggestion.decide(True)
     assert organisation.sql("select decided_by, decided_at from auto_creations") == decided
     with pytest.raises(Conflict):
-        await proposal.decide(False)
+        await suggestion.decide(False)
     assert organisation.count("schemas") == 1
 
 
 async def test_proposal_is_decided_by_the_approvers_of_the_organisation(organisation: Organisation) -> None:
-    proposal = await (await organisation.upload_and_read()).complete_run()
+    suggestion = await (await organisation.upload_and_read()).complete_run()
     member = await organisation.add_member()
     org_id = organisation.scope.org_id
 
@@ -515,36 +521,38 @@ async def test_proposal_is_decided_by_the_approvers_of_the_organisation(organisa
         for scope in scopes:
             for accepted in (True, False):
                 with pytest.raises(error):
-                    await proposal.decide(accepted, scope)
-        assert (await proposal.state())["status"] == "proposed"
+                    await suggestion.decide(accepted, scope)
+        assert (await suggestion.state())["status"] == "proposed"
 
     await all_refused(NotFound, await organisation.add_member("viewer"), await organisation.make_user())
     organisation.sql("update organisations set approvers = 'owners' where id = %s", org_id)
     await all_refused(NotApprover, member)
     organisation.sql("update organisations set approvers = 'members', second_person = true where id = %s", org_id)
     await all_refused(SecondPersonNeeded, organisation.scope)
-    await proposal.decide(False, member)
-    assert (await proposal.state())["status"] == "rejected"
+    await suggestion.decide(False, member)
+    assert (await suggestion.state())["status"] == "rejected"
 
 
 # Matching -------------------------------------------------------------------------------------------------------------
 
 
-async def match_earlier(proposal: Proposal) -> rows.AutoCreationRow:
-    await proposal.claim_run()
-    async with proposal.organisation.as_user() as conn:
+async def match_earlier(suggestion: Suggestion) -> rows.AutoCreationRow:
+    await suggestion.claim_run()
+    async with suggestion.organisation.as_user() as conn:
         return await auto_creations.match_earlier_document(
-            conn, proposal.organisation.scope, proposal.run_id, proposal.document_id
+            conn, suggestion.organisation.scope, suggestion.run_id, suggestion.document_id
         )
 
 
-async def suggest_first(organisation: Organisation, text: str = INVOICE.format(1), name: str = "Invoices") -> Proposal:
-    proposal = await organisation.upload_and_read(text)
-    assert (await match_earlier(proposal)).matched is None
-    await proposal.create_schema_and_prompt(name)
-    await proposal.extract()
-    await proposal.end()
-    return proposal
+async def suggest_first(
+    organisation: Organisation, text: str = INVOICE.format(1), name: str = "Invoices"
+) -> Suggestion:
+    suggestion = await organisation.upload_and_read(text)
+    assert (await match_earlier(suggestion)).matched is None
+    await suggestion.create_schema_and_prompt(name)
+    await suggestion.extract()
+    await suggestion.end()
+    return suggestion
 
 
 async def test_document_of_the_same_layout_matches_the_earlier_one(organisation: Organisation) -> None:
@@ -578,14 +586,14 @@ async def test_match_uses_the_latest_schema_and_an_accepted_prompt(organisation:
     assert (row.schema_revid, row.prompt_revid) == (newer, None)
 
 
-async def suggest_from_match(organisation: Organisation, number: int = 2) -> Proposal:
-    proposal = await organisation.upload_and_read(INVOICE.format(number))
-    row = await match_earlier(proposal)
+async def suggest_from_match(organisation: Organisation, number: int = 2) -> Suggestion:
+    suggestion = await organisation.upload_and_read(INVOICE.format(number))
+    row = await match_earlier(suggestion)
     assert row.matched is not None
-    proposal.schema_revid, proposal.prompt_revid = row.schema_revid, row.prompt_revid
-    await proposal.extract()
-    await proposal.end()
-    return proposal
+    suggestion.schema_revid, suggestion.prompt_revid = row.schema_revid, row.prompt_revid
+    await suggestion.extract()
+    await suggestion.end()
+    return suggestion
 
 
 async def test_accepting_needs_an_accepted_schema(organisation: Organisation) -> None:

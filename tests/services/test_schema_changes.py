@@ -217,8 +217,8 @@ COUNT_WAITING = "select count(*) from pg_stat_activity where datname = current_d
 
 @asynccontextmanager
 async def transaction_during_apply(followed_schema):
-    """Yield a connection and a list. After the block, apply the schema change, append its task to the list, and
-    commit while it waits for a lock."""
+    """Yield a connection and a list that receives the apply task. On exit, start the apply, wait until a lock blocks
+    it, and commit the connection."""
     async with followed_schema.case.database.as_user(followed_schema.case.scope) as conn:
         done: list[asyncio.Task] = []
         yield conn, done

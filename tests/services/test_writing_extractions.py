@@ -46,13 +46,13 @@ async def apply(case, ready):
         return await extractions.apply(conn, ready)
 
 
-async def change(case, one, author=PERSON):
-    return await apply(case, await prepare(case, one, author))
+async def prepare_and_apply(case, field_write, author=PERSON):
+    return await apply(case, await prepare(case, field_write, author))
 
 
-async def preview(case, one):
+async def preview(case, field_write):
     async with case.database.as_user(case.scope) as conn:
-        return await extractions.preview(conn, case.extraction_id, one)
+        return await extractions.preview(conn, case.extraction_id, field_write)
 
 
 async def test_write_is_prepared_while_the_extraction_is_locked(case):
@@ -69,7 +69,7 @@ async def test_write_is_prepared_while_the_extraction_is_locked(case):
 
 async def test_concurrent_change_of_another_field_is_kept(case):
     ready = await prepare(case, write("total", 963.12))
-    await change(case, write("vendor.name", "Acme Ltd"))
+    await prepare_and_apply(case, write("vendor.name", "Acme Ltd"))
     await apply(case, ready)
     row = case.extraction()
     assert (row["extracted_fields"]["total"], row["extracted_fields"]["vendor"]["name"]) == (963.12, "Acme Ltd")
@@ -108,7 +108,7 @@ async def test_write_is_prepared_three_times_at_most(case):
 
 async def test_write_to_a_shifted_row_is_stale(case):
     ready = await prepare(case, write("items[1].total", 9.0), AGENT)
-    await change(case, FieldRemoval(("items", 0)))
+    await prepare_and_apply(case, FieldRemoval(("items", 0)))
     with pytest.raises(Stale):
         await apply(case, ready)
     assert case.extraction()["extracted_fields"]["items"] == [{"name": "Nut M8"}]
@@ -176,7 +176,7 @@ async def test_preview_shows_old_and_new_values_by_path(case, one, changes):
     shown = await preview(case, one)
     assert [each.as_json() for each in shown.changes] == changes
     before = case.extraction()["extracted_fields"]
-    await change(case, one)
+    await prepare_and_apply(case, one)
     after = case.extraction()["extracted_fields"]
     assert (before == after) is (changes == [])
 
@@ -196,7 +196,7 @@ async def test_preview_shows_old_and_new_values_by_path(case, one, changes):
 async def test_target_hash_changes_with_the_shown_values(case, one, meanwhile, changes_hash):
     shown = await preview(case, one)
     assert (await preview(case, one)).target_hash == shown.target_hash
-    await change(case, meanwhile)
+    await prepare_and_apply(case, meanwhile)
     assert ((await preview(case, one)).target_hash != shown.target_hash) is changes_hash
 
 
@@ -243,6 +243,6 @@ async def test_listed_extractions_are_validated_with_their_current_fields(case):
     async with case.database.as_user(case.scope) as conn:
         listed = (await stored.list_extractions(conn, case.scope.org_id, limit=9)).items
         await stored.remove(conn, ids[0])
-    await change(replace(case, extraction_id=ids[1]), write("total", 5))
+    await prepare_and_apply(replace(case, extraction_id=ids[1]), write("total", 5))
     valid.pop(ids[0])
     assert await extractions.are_valid(case.database, case.scope, listed) == valid

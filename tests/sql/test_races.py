@@ -144,10 +144,10 @@ def as_another_user(who: UUID, act: Act, org: UUID | None = None) -> Act:
     return act_as_user
 
 
-def remove_member(pair: Pair, who: UUID, by: UUID) -> Act:
-    """Remove a member from an organisation with two owners."""
+def removal_of_member(pair: Pair, member: UUID, remover: UUID) -> Act:
+    """Return the act of one owner removing a member of an organisation with two owners."""
     org = pair.sample.second_org
-    return as_another_user(by, statement_of("select remove_member(%s, %s)", org, who), org)
+    return as_another_user(remover, statement_of("select remove_member(%s, %s)", org, member), org)
 
 
 def test_concurrent_first_requests_create_one_organisation(pair: Pair) -> None:
@@ -164,11 +164,11 @@ def test_last_two_owners_cannot_both_leave(pair: Pair, how: str) -> None:
     org, owner, other = pair.sample.second_org, pair.sample.owner, pair.sample.colleague
     change = "update memberships set role = 'viewer' where org_id = %s and user_id = %s returning role"
     leaves = (
-        remove_member(pair, other, other)
+        removal_of_member(pair, other, other)
         if how == "leaves"
         else as_another_user(other, statement_of(change, org, other), org)
     )
-    assert second_error(pair, remove_member(pair, owner, owner), leaves) == ("PT409", "last_owner")
+    assert second_error(pair, removal_of_member(pair, owner, owner), leaves) == ("PT409", "last_owner")
     left = pair.observer.execute("select user_id, role from memberships where org_id = %s", [org]).fetchall()
     assert left == [(other, "owner")]
 
@@ -191,11 +191,11 @@ def test_member_being_removed_cannot_create_invitation_or_key(pair: Pair) -> Non
         [org, creator],
     )
     joins = as_another_user(pair.sample.newcomer, statement_of("select accept_invitation('kept')"))
-    assert second_error(pair, remove_member(pair, creator, owner), joins) == ("PT410", "invitation_revoked")
+    assert second_error(pair, removal_of_member(pair, creator, owner), joins) == ("PT410", "invitation_revoked")
     rejoins = "insert into memberships (org_id, user_id, role) values (%s, %s, 'owner')"
     pair.observer.execute(rejoins, [org, creator])
     creates = as_another_user(creator, statement_of("select create_api_key(%s, 'kept', '{documents:read}')", org), org)
-    assert second_error(pair, remove_member(pair, creator, owner), creates)[0] == "PT404"
+    assert second_error(pair, removal_of_member(pair, creator, owner), creates)[0] == "PT404"
     assert pair.observer.execute("select from api_keys where name = 'kept'").fetchall() == []
 
 

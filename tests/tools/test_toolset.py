@@ -1,4 +1,5 @@
-"""One call, one transaction, once: the ledger is the lock, the fence holds, and failures change nothing."""
+"""Tool calls execute once, in one transaction: a repeated call returns the recorded result, a stale worker is refused,
+and a failed call changes nothing."""
 
 from __future__ import annotations
 

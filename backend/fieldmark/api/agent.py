@@ -24,7 +24,7 @@ from fieldmark.domain.statuses import Approval as ApprovalPolicy
 from fieldmark.domain.statuses import Approvers, MembershipRole, RunError, RunStatus
 from fieldmark.errors import DocumentFailed, Invalid, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.runs.events.follow import wait_until_ended
+from fieldmark.runs.events.follow import wait_until_ended_or_waiting
 from fieldmark.runs.lifecycle import decisions, launch
 from fieldmark.runs.lifecycle.decisions import WaitingCall
 from fieldmark.runtime import Runtime
@@ -304,7 +304,7 @@ async def _result_response(
 ) -> Response:
     if _wants_events(request):
         return event_stream(runtime, scope, run_id, after, deltas=deltas)
-    run = await wait_until_ended(runtime.database, scope, run_id)
+    run = await wait_until_ended_or_waiting(runtime.database, scope, run_id)
     if run.error_code == RunError.DOCUMENT_FAILED:
         raise DocumentFailed(run.error or "The document could not be read.")
     async with runtime.database.as_user(scope) as conn:

@@ -141,7 +141,7 @@ class ReadingWarning(ResponseModel):
     """A part of a document that was not read, or not read reliably."""
 
     code: WarningCode
-    severity: WarningSeverity = Field(description="`info`: nothing visible is missing or uncertain.")
+    severity: WarningSeverity = Field(description="`info`: the document was read completely.")
     page: int | None = Field(description="null: the whole file.")
     message: str = Field(description="One sentence for people.")
     count: int = Field(description="The number of words, lines or cells; for uncertain_text the certainty in percent.")

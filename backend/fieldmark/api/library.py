@@ -107,7 +107,7 @@ class Tag(ResponseModel):
 
 
 class _Version(ResponseModel):
-    id: UUID = Field(description="The same for all versions.")
+    id: UUID = Field(description="The id of the schema or prompt, the same for all its versions.")
     number: int = Field(description="The number of the version, from 1.")
     name: str
     latest: bool = Field(description="Whether this is the latest version.", validation_alias="is_latest")

@@ -106,7 +106,7 @@ async def get_run_events(
     last = await runs.last_event(conn, run_id)
     # Every run ends with an event, so a finished run without events has lost them.
     if run.finished_at is not None and last == 0:
-        raise EventsExpired("The events of this run are kept no longer. GET /api/runs/{id} says how it ended.")
+        raise EventsExpired("The events of this run have been deleted. GET /api/runs/{id} returns how it ended.")
     # The number may be of another run: a client that waited for later events would miss the earlier ones.
     if after > last:
         raise BadRequest("Last-Event-ID is no event of this run. Leave it out to read from the first.")

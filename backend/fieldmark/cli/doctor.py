@@ -166,9 +166,9 @@ async def _model(settings: Settings) -> Check:
     if status in (401, 403):
         return Check("model", State.FAILED, "The model's service rejects the key.", "Check ANTHROPIC_API_KEY.")
     if status != 200:  # not every service that speaks the Messages API has a list
-        found = f"{url} answers, and does not say whether it takes the key (status {status})."
+        found = f"{url} responds, but not with a list of models (status {status}), so the key was not checked."
         return Check("model", State.WARNING, found, "Run `fieldmark extract` on a small file to check.")
-    return Check("model", State.OK, f"{url} takes the key; runs ask for {settings.model}.")
+    return Check("model", State.OK, f"{url} accepts the key. Runs use {settings.model}.")
 
 
 async def _tokens(settings: Settings) -> Check:

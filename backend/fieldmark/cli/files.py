@@ -42,7 +42,7 @@ def read_object(file: Path) -> dict[str, Any]:
     try:
         return TypeAdapter(dict[str, Any]).validate_json(file.read_bytes().removeprefix(b"\xef\xbb\xbf"))
     except ValidationError as error:
-        raise Invalid(f"{file} is no JSON object: {error.errors()[0]['msg']}.") from None
+        raise Invalid(f"{file} is not a JSON object: {error.errors()[0]['msg']}.") from None
 
 
 def ask_password() -> str:

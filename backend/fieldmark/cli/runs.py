@@ -80,7 +80,7 @@ def approve(
     try:
         given = None if arguments is None else TypeAdapter(dict[str, JsonValue]).validate_json(arguments)
     except ValidationError as error:
-        exit_with(f"--input is no JSON object: {error.errors()[0]['msg']}.", MISUSED)
+        exit_with(f"--input is not a JSON object: {error.errors()[0]['msg']}.", MISUSED)
     seen, filename = run_with_client(
         target, lambda client: _approve(client, str(run_id), DecisionOptions(yes, reject, reason, given))
     )

@@ -333,7 +333,10 @@ class _Cluster:
             deadline = time.monotonic() + _STOP_SECONDS
             while not _try_lock(lock):  # for an instant it may be held by another process that asks `_is_alive`
                 if time.monotonic() > deadline:
-                    raise Unavailable(f"A process of the embedded database of {self._folder.parent} still runs.")
+                    raise Unavailable(
+                        f"A process of the embedded database in {self._folder.parent} is still running. "
+                        "Stop it, or wait and start again."
+                    )
                 time.sleep(_POLL_SECONDS)
             with self._log.open("ab") as log:
                 done = subprocess.run(

@@ -28,7 +28,7 @@ from fieldmark.errors import (
     Unavailable,
 )
 from fieldmark.identity.scope import Scope
-from fieldmark.runs.events.follow import wait_until_ended
+from fieldmark.runs.events.follow import wait_until_ended_or_waiting
 from fieldmark.runs.lifecycle import launch
 from fieldmark.runtime import Runtime
 from fieldmark.stores import extractions, organisations, runs
@@ -150,7 +150,7 @@ async def evaluate(
             started.append((case, run_id, run.extraction_id))
         for case, run_id, extraction_id in started:
             progress(f"Reading {case.name}…")
-            run = await wait_until_ended(runtime.database, scope, run_id)
+            run = await wait_until_ended_or_waiting(runtime.database, scope, run_id)
             cost = None if cost is None or run.cost_usd is None else cost + float(run.cost_usd)
             async with runtime.database.as_user(scope) as conn:
                 row = await extractions.get(conn, extraction_id)

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from fieldmark.domain.answers import FallbackCode
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.statuses import RunError
-from fieldmark.runs.parts import AssistantBlocks, ConversationResult, MessageDelta, MessageStarted, Part, ServiceRetry
+from fieldmark.runs.message_parts import (
+    AssistantBlocks,
+    ConversationResult,
+    MessageDelta,
+    MessagePart,
+    MessageStarted,
+    ServiceRetry,
+)
 from fieldmark.tools.toolset import RunAnswer
 
 
@@ -135,7 +142,7 @@ class OutcomeObserver:
             NO_RESULT if self._result is None else outcome_of_result(self._result, self._api_error, self._is_streaming)
         )
 
-    def on_part(self, part: Part) -> None:
+    def on_part(self, part: MessagePart) -> None:
         match part:
             case ServiceRetry(status=401):
                 raise RunEnded(KEY_REFUSED)

@@ -37,9 +37,9 @@ from fieldmark.runs.events.mapper import EventMapper, end_reporter, tool_event
 from fieldmark.runs.events.previews import CallPreviews
 from fieldmark.runs.events.writer import EventWriter
 from fieldmark.runs.lifecycle.context import run_context, service_calls
+from fieldmark.runs.message_parts import MessageStarted, Observer, notify
 from fieldmark.runs.monitor import RunMonitor
 from fieldmark.runs.outcome import NO_ANSWER, NO_TURNS_LEFT, Outcome, OutcomeObserver, RunEnded, completed_by_tool
-from fieldmark.runs.parts import MessageStarted, Observer, notify
 from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.runs import RunRow
 from fieldmark.telemetry.metrics import Metrics

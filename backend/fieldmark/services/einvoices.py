@@ -86,7 +86,7 @@ def _facts(text: str, known: Collection[str]) -> Iterator[_Fact]:
             yield _Fact(path, value, (value,), partial(_matches, _WITH_DIGIT), _MIN_NUMBER_SIMILARITY)
         elif _SUM.search(path):
             if (amount := _number(value)) not in (None, 0):
-                yield _Fact(path, value, (amount, abs(amount)), partial(_nearest, abs(amount)))
+                yield _Fact(path, value, (amount, abs(amount)), partial(_nearest_amount, abs(amount)))
         elif last == "IBANID" or (last == "ID" and root.endswith("PayeeFinancialAccount")):
             yield _Fact(path, value, (value,), partial(_matches, _IBAN))
         elif last in ("InvoiceCurrencyCode", "DocumentCurrencyCode"):
@@ -99,9 +99,9 @@ def _facts(text: str, known: Collection[str]) -> Iterator[_Fact]:
             yield _Fact(path, day, (day,), candidates, must_be_printed=not is_due)
 
 
-def _excerpt(fact: _Fact, similar: str) -> str:
+def _excerpt(fact: _Fact, most_similar: str) -> str:
     """Return the end of the value's path, the value and the most similar printed one: `Sum.Amount: 12.5 ≠ 12,6`."""
-    values = clean(f": {fact.value[:60]} ≠ {similar[:60] or '–'}")
+    values = clean(f": {fact.value[:60]} ≠ {most_similar[:60] or '–'}")
     return clean(".".join(fact.path.split(".")[-2:]))[-(MAX_EXCERPT - len(values)) :] + values
 
 
@@ -115,8 +115,7 @@ def _matches(pattern: re.Pattern[str], text: str) -> Iterator[str]:
     return (found[0] for found in pattern.finditer(text))
 
 
-def _nearest(amount: float, text: str) -> Iterator[str]:
-    """Yield the printed amount, with two decimals, that is closest."""
+def _nearest_amount(amount: float, text: str) -> Iterator[str]:
     printed = islice(_matches(_AMOUNT, text), _MAX_CANDIDATES)
     nearest = min(printed, key=lambda one: abs(int(re.sub(r"\D", "", one)) / 100 - amount), default=None)
     return iter([nearest] if nearest else [])

@@ -138,9 +138,10 @@ def values_in_message(message: str, values: Iterable[tuple[str, JsonValue]]) -> 
     """Return the names of the values that occur in a message. Numbers and dates are compared by value; case, accents
     and spaces do not count. `true`, `false`, null and empty values never occur.
 
-    >>> sorted(in_message("Acme Ltd, 1,500.00, on 3 May 2024", [("a", "acme ltd"), ("b", 1500), ("c", "2024-05-03")]))
+    >>> values = [("a", "acme ltd"), ("b", 1500), ("c", "2024-05-03")]
+    >>> sorted(values_in_message("Acme Ltd, 1,500.00, on 3 May 2024", values))
     ['a', 'b', 'c']
-    >>> in_message("the total is 15", [("a", 1), ("b", "to"), ("c", True), ("d", None)])
+    >>> values_in_message("the total is 15", [("a", 1), ("b", "to"), ("c", True), ("d", None)])
     frozenset()
     """
     lines: list[list[str | float]] = []

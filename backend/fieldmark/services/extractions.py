@@ -214,8 +214,8 @@ async def count_to_review(database: Database, scope: Scope, extraction_ids: Sequ
     return {row.id: len({*row.names, *(broken.get(row.id) or ())}) for row in rows}
 
 
-def _is_valid(broken: frozenset[str] | None) -> bool | None:
-    return None if broken is None else not broken
+def _is_valid(broken_paths: frozenset[str] | None) -> bool | None:
+    return None if broken_paths is None else not broken_paths
 
 
 async def _broken_paths_by_id(
@@ -409,11 +409,11 @@ async def set_document_type(
         _refuse_other_type(await extractions.find(conn, extraction_id), author)
     if author.message is not None:
         await extractions.allow_locked_paths(conn, values_in_message(author.message, [(_TYPE, document_type)]))
-    return await extractions.identify(conn, extraction_id, document_type)
+    return await extractions.set_document_type(conn, extraction_id, document_type)
 
 
 async def preview_type(conn: Connection, extraction_id: UUID, document_type: str, author: Author = PERSON) -> Preview:
-    """Return what `identify` would change. Raise NotFound or OutsideFields."""
+    """Return what `set_document_type` would change. Raise NotFound or OutsideFields."""
     row = await extractions.find(conn, extraction_id, lock=True)
     _refuse_other_type(row, author)
     changes = [Change(_TYPE, row.document_type, document_type, added=row.document_type is None)]

@@ -92,7 +92,7 @@ async def run_queued_unbounded(org_id: UUID, compute: Callable[P, T], *args: P.a
 
 
 async def run_unqueued(compute: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a computation in a thread without waiting in its organisation's queue: inside a transaction, or before the
+    """Run a computation in a thread, bypassing its organisation's queue. For use inside a transaction, or before the
     organisation is known."""
     return await _run(_unqueued_threads, partial(compute, *args, **kwargs))
 

@@ -18,7 +18,7 @@ from fieldmark.domain.field_query import (
 )
 from fieldmark.identity.scope import Scope
 from fieldmark.stores import field_queries
-from fieldmark.stores.field_queries import Cell
+from fieldmark.stores.field_queries import FieldStatistics
 from fieldmark.stores.query_timeout import MAX_SECONDS
 
 
@@ -44,7 +44,7 @@ async def query(
     )
 
 
-def _results(aggregate: Aggregate, cells: Sequence[Cell], documents: int) -> Iterator[FieldResult]:
+def _results(aggregate: Aggregate, cells: Sequence[FieldStatistics], documents: int) -> Iterator[FieldResult]:
     """Yield the results of one aggregate in one group: one per currency; nothing if there is no value."""
     op, path = aggregate.op, aggregate.path
     if path is None:

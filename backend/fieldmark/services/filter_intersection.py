@@ -31,7 +31,7 @@ def intersect(filters: DocumentFilters, other: DocumentFilters | None) -> Docume
     for name in ("document_type", "filename"):
         first, second = getattr(filters, name), getattr(other, name)
         if first is not None and second is not None and first.casefold() != second.casefold():
-            raise Invalid(f"The person's question already has the {name} {first}. Leave {name} out.")
+            raise Invalid(f"The person's question is already filtered by {name} {first}. Omit {name}.")
         combined[name] = first if first is not None else second
     for name, tighter in (("uploaded_after", max), ("uploaded_before", min)):
         bounds = [value for value in (getattr(filters, name), getattr(other, name)) if value is not None]

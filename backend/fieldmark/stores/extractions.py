@@ -364,8 +364,8 @@ async def remove(conn: Connection, extraction_id: UUID) -> None:
 
 
 async def allow_locked_paths(conn: Connection, names: Collection[str]) -> None:
-    """Let an agent change the user's locked values at these path names, because the user's message contains the new
-    values. Applies until the next call or the end of the transaction (`private.paths_allowed_by_message`)."""
+    """Let an agent change these locked paths of the user, because the user's message contains the new values. Applies
+    until this function is called again or the transaction ends (`private.paths_allowed_by_message`)."""
     await conn.execute("select set_config('fieldmark.paths_in_message', %s, true)", (json.dumps(sorted(names)),))
 
 
@@ -447,8 +447,8 @@ async def decide(conn: Connection, extraction_id: UUID, decisions: Sequence[tupl
     await conn.execute("select public.decide_extraction_proposals(%s, %s, %s)", (extraction_id, *lists))
 
 
-async def identify(conn: Connection, extraction_id: UUID, document_type: str) -> WriteResult:
-    """Set the document type. The result's `value` is the stored type."""
+async def set_document_type(conn: Connection, extraction_id: UUID, document_type: str) -> WriteResult:
+    """Set the type. The result's `value` is the stored type."""
     return await _write(conn, "select public.identify_document(%s, %s) as result", (extraction_id, document_type))
 
 

@@ -47,8 +47,8 @@ _SCALARS: Final = (ValueKind.NUMBER, ValueKind.DAY, ValueKind.TEXT, ValueKind.BO
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """Figures of the values that share a group, path, kind and currency."""
+class FieldStatistics:
+    """Count, sum, minimum and maximum of the values with the same group, path, kind and currency."""
 
     key: str | None
     path: str
@@ -76,7 +76,7 @@ class QueryResult:
     groups: Sequence[Group]
     groups_total: int
     in_several_groups: int
-    cells: Sequence[Cell]
+    cells: Sequence[FieldStatistics]
     rows: Sequence[FieldRow]
     rows_total: int
     coverage: Coverage
@@ -146,9 +146,11 @@ def _duplicate(*, document_id: str, filename: str, counted_document_id: str) -> 
     return DuplicateFile(UUID(document_id), filename, UUID(counted_document_id))
 
 
-def _cell(queried: Sequence[_QueriedPath], *, number: int, kind: str, total: str | None, **columns: Any) -> Cell:
+def _cell(
+    queried: Sequence[_QueriedPath], *, number: int, kind: str, total: str | None, **columns: Any
+) -> FieldStatistics:
     exact = None if total is None else Decimal(total)
-    return Cell(path=queried[number].path, kind=ValueKind(kind), total=exact, **columns)
+    return FieldStatistics(path=queried[number].path, kind=ValueKind(kind), total=exact, **columns)
 
 
 def _row(*, document_id: str, extraction_id: str, kind: str | None, boxes: Any, **columns: Any) -> FieldRow:

@@ -50,7 +50,7 @@ class Boundary:
     """Delimiter lines around untrusted text in a message. They contain a word that the text does not contain, so the
     text cannot forge them. The word is derived from the run's id: a resumed run sends the same bytes.
 
-    >>> Boundary(UUID(int=1), "Total: 10.00").around("document", "Total: 10.00").splitlines()[1]
+    >>> Boundary(UUID(int=1), "Total: 10.00").delimit("document", "Total: 10.00").splitlines()[1]
     'Total: 10.00'
     """
 
@@ -62,9 +62,9 @@ class Boundary:
         """Return a line marked as written by Fieldmark."""
         return f"[{self.word} {words}]"
 
-    def around(self, what: str, text: str) -> str:
+    def delimit(self, label: str, text: str) -> str:
         """Return untrusted text between two delimiter lines."""
-        return f"{self.line(f'{what} begins')}\n{text.rstrip()}\n{self.line(f'{what} ends')}"
+        return f"{self.line(f'{label} begins')}\n{text.rstrip()}\n{self.line(f'{label} ends')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ async def first_part(conn: Connection, context: RunContext, document_id: UUID, *
     await _record(conn, context, found)
     boundary = Boundary(context.run_id, *foreign, document.filename, *(page.text for page in found.pages))
     page_warnings = _by_page(warnings, boundary.line)
-    text = boundary.around(
+    text = boundary.delimit(
         "document",
         "".join(
             boundary.line(f"page {page.number} of {count}" + (", embedded XML" if page.is_xml else ""))

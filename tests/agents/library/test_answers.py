@@ -240,7 +240,7 @@ async def test_answer_names_byte_identical_sources(ask, database, clone):
         assert answer["identical_files"] == [DOCUMENT, "copy.txt"]
 
 
-def calls_with_id(document: str) -> list[tuple[str, dict[str, Any]]]:
+def calls_with_document_id(document: str) -> list[tuple[str, dict[str, Any]]]:
     """Return a call of every tool that takes a document id."""
     block = f"{UUID(document).hex[-12:]}-1-1"
     return [
@@ -260,11 +260,11 @@ async def test_id_of_another_organisation_is_not_found_in_every_tool(ask, databa
         await search.index(database, foreign_case.document_id)
         seen: dict[str, list[str]] = {}
         for one in (str(question.chat.case.document_id), str(foreign_case.document_id), str(uuid4())):
-            output = [(await question.call(name, **arguments)).text for name, arguments in calls_with_id(one)]
+            output = [(await question.call(name, **arguments)).text for name, arguments in calls_with_document_id(one)]
             seen[one] = [words.replace(one, "ID").replace(UUID(one).hex[-12:], "ID") for words in output]
         own, foreign, missing = seen.values()
         assert foreign == missing
-        for (name, _), own_text, other in zip(calls_with_id(str(uuid4())), own, foreign, strict=True):
+        for (name, _), own_text, other in zip(calls_with_document_id(str(uuid4())), own, foreign, strict=True):
             assert name == "query_fields" or (own_text != other and "leaks at" not in other), name
 
 

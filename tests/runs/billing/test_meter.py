@@ -14,18 +14,18 @@ from fieldmark.runs.billing.meter import Meter
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.engine.message_calls import MessageCalls
 from fieldmark.runs.lifecycle.decisions import cancel
-from fieldmark.runs.outcome import RunEnded
-from fieldmark.runs.parts import (
+from fieldmark.runs.message_parts import (
     AssistantBlocks,
     BlockDelta,
     MessageDelta,
+    MessagePart,
     MessageStarted,
     MessageStopped,
-    Part,
     TokenCounts,
     ToolReturned,
     ToolUseBlock,
 )
+from fieldmark.runs.outcome import RunEnded
 from fieldmark.stores import runs, usage
 from fieldmark.testing.script import Script, repeat_forever, stall_connection
 
@@ -118,7 +118,7 @@ def complete_message(message_id: str | None, model: str = "claude-sonnet-5", **c
 STOPPED = MessageStopped()
 
 
-async def charge(case, *parts: Part, turns=50, **columns) -> list[tuple]:
+async def charge(case, *parts: MessagePart, turns=50, **columns) -> list[tuple]:
     """Meter these parts and return (message id, input tokens, output tokens) of each charged message."""
     context = await case.context(await case.queue_run(**columns))
     async with Meter(context, "extraction", Prices(), "claude-sonnet-5", turns) as meter:
@@ -180,7 +180,7 @@ async def test_prompt_tokens_are_taken_from_the_start_or_the_end(case):
 
 
 async def test_turn_limit_holds_without_the_cli(case):
-    def turn(name: str, stop_reason: str | None = "tool_use") -> list[Part]:
+    def turn(name: str, stop_reason: str | None = "tool_use") -> list[MessagePart]:
         return [message_start(name, input=5), message_delta(stop_reason, output=1), STOPPED]
 
     # A repeated request after an interrupted message is not a new turn.

@@ -11,15 +11,15 @@ from claude_agent_sdk.types import DeferredToolUse
 from fieldmark.runs.engine.message_calls import MessageCalls
 from fieldmark.runs.engine.model_stream import message_parts
 from fieldmark.runs.engine.tool_server import TOOL_PREFIX
-from fieldmark.runs.parts import (
+from fieldmark.runs.message_parts import (
     AssistantBlocks,
     BlockDelta,
     BlockStarted,
     ConversationResult,
     MessageDelta,
+    MessagePart,
     MessageStarted,
     MessageStopped,
-    Part,
     ServiceRetry,
     TextBlock,
     ThinkingBlock,
@@ -158,7 +158,7 @@ class RecordingObserver:
         self._name = name
         self._noted = calls_order
 
-    async def on_part(self, part: Part) -> None:
+    async def on_part(self, part: MessagePart) -> None:
         await asyncio.sleep(0.001)
         self._noted.append(self._name)
 

@@ -15,7 +15,7 @@ from fieldmark.runs.engine.cli_attestation import SandboxViolation
 from fieldmark.runs.engine.permission_hook import ApprovalPolicy, PermissionHook
 from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.runs.lifecycle.decisions import ApprovalDecision, decide
-from fieldmark.runs.parts import BlockStarted, MessageStarted, MessageStopped
+from fieldmark.runs.message_parts import BlockStarted, MessageStarted, MessageStopped
 from fieldmark.tools.context import RunContext
 
 pytestmark = pytest.mark.anyio

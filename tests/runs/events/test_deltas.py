@@ -16,7 +16,7 @@ from fieldmark.errors import NotFound
 from fieldmark.runs.events.deltas import DeltaAssembler, DeltaBuffer
 from fieldmark.runs.events.follow import EPHEMERAL, follow
 from fieldmark.runs.events.writer import EventWriter
-from fieldmark.runs.parts import BlockDelta, BlockStarted
+from fieldmark.runs.message_parts import BlockDelta, BlockStarted
 from fieldmark.stores import runs
 from fieldmark.stores.channels import EVENTS_CHANNEL, WORK_CHANNEL
 

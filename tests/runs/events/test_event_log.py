@@ -16,15 +16,15 @@ from fieldmark.offline_model.messages import call, text, thinking
 from fieldmark.runs.events.follow import follow
 from fieldmark.runs.events.mapper import MAX_SHOWN_CHARACTERS, EventMapper
 from fieldmark.runs.events.writer import EventWriter
-from fieldmark.runs.parts import (
+from fieldmark.runs.message_parts import (
     AssistantBlocks,
     BlockDelta,
     BlockStarted,
     ConversationResult,
     MessageDelta,
+    MessagePart,
     MessageStarted,
     MessageStopped,
-    Part,
     ServiceRetry,
     TextBlock,
     ThinkingBlock,
@@ -38,7 +38,7 @@ from fieldmark.tools.ledger import ToolOutcome
 anyio = pytest.mark.anyio
 
 
-def map_parts(*parts: Part, **known) -> list[dict]:
+def map_parts(*parts: MessagePart, **known) -> list[dict]:
     events = []
     mapper = EventMapper(EXTRACTION.toolset, events.append, **known)
     for part in parts:

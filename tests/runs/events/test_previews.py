@@ -20,7 +20,7 @@ from fieldmark.runs.events.deltas import MAX_PREVIEWS, PREVIEW_BYTES, DeltaAssem
 from fieldmark.runs.events.follow import EPHEMERAL, follow
 from fieldmark.runs.events.previews import CallPreviews
 from fieldmark.runs.events.writer import EventWriter
-from fieldmark.runs.parts import BlockDelta, BlockStarted, MessageStarted, ToolReturned
+from fieldmark.runs.message_parts import BlockDelta, BlockStarted, MessageStarted, ToolReturned
 from fieldmark.stores import runs
 from fieldmark.tools.toolset import Toolset
 

@@ -50,9 +50,9 @@ class Conversation:
         return cls(context, context.document_id, context.run.thread_id)
 
     async def recall(self, conn: Connection) -> WorkingState:
-        """Return the thread's working state, or what a run without a thread has proposed so far. If the document's
-        current extraction is not the conversation's, the completed one is used; the newer one if both or neither are
-        completed."""
+        """Return the thread's working state, or without a thread the items that this run has suggested. `extraction_id`
+        is the completed one of the document's and the conversation's extraction. If both or neither are completed, it
+        is the newer one."""
         start = await threads.starting_state(conn, self.document_id)
         if self.thread_id is None:
             row = await auto_creations.of_run(conn, self.context.run_id)

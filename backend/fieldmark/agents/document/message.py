@@ -55,53 +55,53 @@ async def message_context(
     state = {name: str(one) for name, one in asdict(recalled).items() if one is not None}
     excerpt, is_whole = await _excerpt(conn, about)
     earlier = await history(conn, about)
-    extracted, is_short = await _extracted(conn, recalled.extraction_id)
+    extracted, is_short = await _extraction_json(conn, recalled.extraction_id)
     mentioned = await texts(conn, mentions)
     boundary = Boundary(about.context.run_id, described, excerpt, earlier, extracted, *mentioned, *foreign)
-    parts = [boundary.around("document", described), boundary.around("excerpt", excerpt)]
+    parts = [boundary.delimit("document", described), boundary.delimit("excerpt", excerpt)]
     if not is_whole:
         parts[-1] += "\n" + boundary.line("the document goes on: get_ocr_text shows all of it")
     if earlier:
-        parts.append(boundary.around("conversation", earlier))
-    parts.append(boundary.around("working state", json.dumps(state)))
+        parts.append(boundary.delimit("conversation", earlier))
+    parts.append(boundary.delimit("working state", json.dumps(state)))
     if extracted:
-        parts.append(boundary.around("extraction", extracted))
+        parts.append(boundary.delimit("extraction", extracted))
     if not is_short:
         parts.append(boundary.line("the fields go on: get_extraction_result shows all, or the value at a path"))
-    parts += [boundary.around(f"mention {number}", text) for number, text in enumerate(mentioned, 1)]
+    parts += [boundary.delimit(f"mention {number}", text) for number, text in enumerate(mentioned, 1)]
     return MessageContext(boundary.word, "\n".join(parts))
 
 
-async def _extracted(conn: Connection, extraction_id: UUID | None) -> tuple[str, bool]:
+async def _extraction_json(conn: Connection, extraction_id: UUID | None) -> tuple[str, bool]:
     """Return an extraction as JSON, cut to the size limit, and whether it is complete. Empty if there is none."""
     row = None if extraction_id is None else await extractions.get(conn, extraction_id)
     if row is None:
         return "", True
-    return await run_in_thread(_fitted, {**extraction_json(row), "fields": row.extracted_fields})
+    return await run_in_thread(_json_that_fits, {**extraction_json(row), "fields": row.extracted_fields})
 
 
-def _fitted(extraction: dict[str, JsonValue]) -> tuple[str, bool]:
+def _json_that_fits(extraction: dict[str, JsonValue]) -> tuple[str, bool]:
     """Return JSON of at most FIELDS_CHARACTERS, with long texts and lists cut if necessary, and whether it is
     complete."""
     text = json.dumps(extraction, ensure_ascii=False)
     if len(text) <= FIELDS_CHARACTERS:
         return text, True
     for longest, items in _SHORTER:
-        text = json.dumps(_shortened(extraction, longest, items), ensure_ascii=False)
+        text = json.dumps(_shorten(extraction, longest, items), ensure_ascii=False)
         if len(text) <= FIELDS_CHARACTERS:
             return text, False
     # At a comma: a number that is cut would pass for another one.
     return text[: text.rfind(",", 0, FIELDS_CHARACTERS) + 1], False
 
 
-def _shortened(value: JsonValue, longest: int, items: int) -> JsonValue:
+def _shorten(value: JsonValue, longest: int, items: int) -> JsonValue:
     if isinstance(value, str):
         return value if len(value) <= longest else f"{value[:longest]}… ({len(value):,} characters)"
     if isinstance(value, list):
         rest: list[JsonValue] = [f"… {len(value) - items:,} more"] if len(value) > items else []
-        return [_shortened(one, longest, items) for one in value[:items]] + rest
+        return [_shorten(one, longest, items) for one in value[:items]] + rest
     if isinstance(value, dict):
-        return {name: _shortened(one, longest, items) for name, one in value.items()}
+        return {name: _shorten(one, longest, items) for name, one in value.items()}
     return value
 
 

@@ -192,7 +192,7 @@ async def _brief_extract(conn: Connection, context: RunContext, given: ExtractIn
     shown = await examples.choose(conn, context.scope, context.run, context.document_id, schema)
     corrected = examples.as_text(shown)
     boundary, text = await first_part(conn, context, context.document_id, corrected)
-    corrections = EXTRACTION.text("examples", examples=boundary.around("examples", corrected)) if shown else ""
+    corrections = EXTRACTION.text("examples", examples=boundary.delimit("examples", corrected)) if shown else ""
     return common.strip(), _instructions_text(given) + corrections + await _document(conn, context, boundary, text)
 
 
@@ -206,7 +206,7 @@ async def _brief_fields(conn: Connection, context: RunContext, given: ExtractInp
     return EXTRACTION.text("extract_fields", schema=_schema_text(row.schema)).strip(), EXTRACTION.text(
         "fields_document",
         instructions=_instructions_text(given),
-        fields=boundary.around("fields", listed),
+        fields=boundary.delimit("fields", listed),
         document=await _document(conn, context, boundary, text),
     ).strip()
 
@@ -240,7 +240,7 @@ async def _brief_correct(conn: Connection, context: RunContext, given: CorrectIn
     return EXTRACTION.text("correct", ending=EXTRACTION.text(ending).strip()).strip(), EXTRACTION.text(
         "correct_document",
         correction=given.message.strip(),
-        current=boundary.around("extraction", current),
+        current=boundary.delimit("extraction", current),
         document=await _document(conn, context, boundary, text),
     ).strip()
 

@@ -161,7 +161,7 @@ class ExtractionTools:
         text = await run_in_thread(json.dumps, found, ensure_ascii=False)
         if len(text.encode()) > MAX_RESULT_BYTES:
             raise ModelRetry(
-                f"The value at {args.path} is too long to show. Read it in parts, by longer paths.", "too_long"
+                f"The value at {args.path} is too long to show. Request its parts by longer paths.", "too_long"
             )
         return ToolResult(text, shown=await run_in_thread(fields_for_people, "Read", row, found, at))
 
@@ -346,7 +346,7 @@ def current_extraction(row: ExtractionRow) -> ToolResult:
 
 
 def _fields_write(args: ExtractFields) -> FieldsWrite:
-    claims = _claims(
+    claims = _claims_by_path(
         args.fields,
         {name: Claim(confidence=confidence) for name, confidence in (args.confidences or {}).items()},
         {name: Claim(given.quote, given.page) for name, given in (args.evidence or {}).items()},
@@ -380,10 +380,10 @@ def _partial_write(argument: str, at: paths.Path, leaves: Sequence[WrittenLeaf])
     return [(paths.name(path), value) for path, value in found if path and extractions.can_be_written(path, value)]
 
 
-def _claims(fields: dict[str, JsonValue], *given: dict[str, Claim]) -> dict[str, Claim]:
+def _claims_by_path(fields: dict[str, JsonValue], *sources: dict[str, Claim]) -> dict[str, Claim]:
     """Return the model's claims by canonical path name. Raise ModelRetry for a path at which `fields` has no value."""
     claims: dict[str, Claim] = {}
-    for key, claim in (item for one in given for item in one.items()):
+    for key, claim in (item for source in sources for item in source.items()):
         path = paths.parse(key)
         if isinstance(value_at(fields, path), Missing):
             raise ModelRetry(f"confidences or evidence names {key[:200]}, but fields holds no value there.")

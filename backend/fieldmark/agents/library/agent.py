@@ -103,7 +103,7 @@ async def _brief(conn: Connection, context: RunContext, given: AskInput) -> Prom
     return LIBRARY.text(
         "ask",
         boundary=boundary.word,
-        state=boundary.around("working state", remembered),
+        state=boundary.delimit("working state", remembered),
         message=given.message.strip(),
     )
 
@@ -117,7 +117,7 @@ async def _prepare_last(context: RunContext, given: AskInput, call: CallTool) ->
     return LIBRARY.text(
         "last_question",
         boundary=boundary.word,
-        passages=boundary.around("passages", shown),
+        passages=boundary.delimit("passages", shown),
         message=given.message.strip(),
     )
 

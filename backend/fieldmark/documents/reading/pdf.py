@@ -306,7 +306,7 @@ class Pdf:
                 if unstruck != stretches:
                     struck.append(word.text)
                 elif stretches == [(word.start, word.end)]:
-                    group = groups.setdefault(_line_direction(word.direction, word.text), [])
+                    group = groups.setdefault(_line_direction_of_word(word.direction, word.text), [])
                     group.append(PlacedWord(word.text, *word.box))
                     continue
                 else:
@@ -314,7 +314,9 @@ class Pdf:
                 for start, end in unstruck:
                     if text := clean(_characters(codes[start:end])):
                         direction, around = boxes.of_word(start, end, word.direction)
-                        groups.setdefault(_line_direction(direction, text), []).append(PlacedWord(text, *around))
+                        groups.setdefault(_line_direction_of_word(direction, text), []).append(
+                            PlacedWord(text, *around)
+                        )
             if check_boxes:
                 direction = max(groups, key=lambda one: len(groups[one]), default=_RIGHT)
                 groups.setdefault(direction, []).extend(PlacedWord(one.text, *one.box) for one in check_boxes)
@@ -675,8 +677,9 @@ def _direction(first: tuple[float, float, float, float], last: tuple[float, floa
     return _DOWN if down > 0 else _UP
 
 
-def _line_direction(direction: int, text: str) -> int:
-    """Return the direction of a word's line. Right-to-left Arabic is upright: `layout_page` orders it."""
+def _line_direction_of_word(direction: int, text: str) -> int:
+    """Return the direction of the line that a word is on. Right-to-left words are on a left-to-right line, which
+    `layout_page` orders."""
     return _RIGHT if direction == _LEFT and is_right_to_left(text) else direction
 
 

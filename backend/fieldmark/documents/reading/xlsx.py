@@ -225,14 +225,14 @@ class _SheetVisibility:
     def is_address_visible(self, address: str) -> bool:
         """Return whether a cell is shown. True for content that is not in a cell."""
         match = _ADDRESS.fullmatch(address)
-        return match is None or self._shows(int(match[2]), column_index_from_string(match[1]))
+        return match is None or self._is_position_visible(int(match[2]), column_index_from_string(match[1]))
 
-    def _shows(self, row: int, column: int) -> bool:
+    def _is_position_visible(self, row: int, column: int) -> bool:
         return row not in self._hidden_rows and not any(one <= column <= two for one, two in self._hidden_columns)
 
     def shows(self, cell: Any) -> bool:
         """Return whether the value of a cell is shown. Its colour is ignored."""
-        if not self._shows(cell.row, cell.column):
+        if not self._is_position_visible(cell.row, cell.column):
             return False
         if not cell.has_style:
             return True

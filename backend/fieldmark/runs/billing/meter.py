@@ -16,19 +16,19 @@ import structlog
 from fieldmark.domain.statuses import RunError
 from fieldmark.errors import FieldmarkError
 from fieldmark.runs.billing.prices import Prices, TokenUsage
-from fieldmark.runs.outcome import NO_TURNS_LEFT, Outcome, RunEnded
-from fieldmark.runs.parts import (
+from fieldmark.runs.message_parts import (
     AssistantBlocks,
     BlockDelta,
     BlockStarted,
     MessageDelta,
+    MessagePart,
     MessageStarted,
     MessageStopped,
-    Part,
     TokenCounts,
     ToolReturned,
     ToolUseBlock,
 )
+from fieldmark.runs.outcome import NO_TURNS_LEFT, Outcome, RunEnded
 from fieldmark.stores import usage
 from fieldmark.tools.context import RunContext
 
@@ -106,7 +106,7 @@ class Meter:
         except FieldmarkError as fault:
             log.warning("a message that broke off was not charged", reason=str(fault))
 
-    async def on_part(self, part: Part) -> None:
+    async def on_part(self, part: MessagePart) -> None:
         """Handle a part, and charge the message if it is complete. Raise RunEnded if the run may not continue."""
         current = self._current
         match part:

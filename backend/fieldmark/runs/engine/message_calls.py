@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from fieldmark.runs.parts import (
+from fieldmark.runs.message_parts import (
     AssistantBlocks,
     BlockStarted,
     MessageDelta,
+    MessagePart,
     MessageStarted,
     MessageStopped,
-    Part,
     ToolReturned,
     ToolUseBlock,
 )
@@ -32,7 +32,7 @@ class MessageCalls:
         self._was_interrupted = False
         self._changed = asyncio.Event()
 
-    def on_part(self, part: Part) -> None:
+    def on_part(self, part: MessagePart) -> None:
         match part:
             case MessageStarted():
                 self._calls, self._returned, self._is_complete = [], set(), False

@@ -8,16 +8,16 @@ from typing import Any, Literal, cast
 import claude_agent_sdk as sdk
 
 from fieldmark.runs.engine.tool_server import TOOL_PREFIX
-from fieldmark.runs.parts import (
+from fieldmark.runs.message_parts import (
     AssistantBlocks,
     BlockDelta,
     BlockStarted,
     ConversationResult,
     MessageDelta,
+    MessagePart,
     MessageStarted,
     MessageStopped,
     ModelFallback,
-    Part,
     ServiceRetry,
     TextBlock,
     ThinkingBlock,
@@ -36,14 +36,14 @@ _DELTAS: dict[str, tuple[Literal["text", "thinking", "arguments"], str]] = {
 }
 
 
-async def model_stream(messages: AsyncIterator[sdk.Message]) -> AsyncIterator[Part]:
+async def model_stream(messages: AsyncIterator[sdk.Message]) -> AsyncIterator[MessagePart]:
     """Yield the parts of all messages, in order."""
     async for message in messages:
         for part in message_parts(message):
             yield part
 
 
-def message_parts(message: sdk.Message) -> Iterator[Part]:
+def message_parts(message: sdk.Message) -> Iterator[MessagePart]:
     match message:
         case sdk.StreamEvent():
             part = _streamed_part(message.event)
@@ -83,7 +83,7 @@ def conversation_result(message: sdk.ResultMessage) -> ConversationResult:
     )
 
 
-def _streamed_part(event: dict[str, Any]) -> Part | None:
+def _streamed_part(event: dict[str, Any]) -> MessagePart | None:
     # The CLI forwards the service's events unchecked: any key may be missing, and any value of another type.
     match event.get("type"):
         case "message_start":

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import structlog
 from opentelemetry.trace import Span
 
-from fieldmark.runs.parts import MessageDelta, MessageStarted, MessageStopped, Part, TokenCounts
+from fieldmark.runs.message_parts import MessageDelta, MessagePart, MessageStarted, MessageStopped, TokenCounts
 from fieldmark.stores.runs import RunRow
 from fieldmark.telemetry.metrics import TOKENS, Metrics
 from fieldmark.telemetry.traces import mark_failed, prefixed_attributes, span, tracer
@@ -42,14 +42,14 @@ class RunTelemetry:
         self._model_call: _ModelCall | None = None
         self._has_ended = False
 
-    def on_part(self, part: Part) -> None:
+    def on_part(self, part: MessagePart) -> None:
         match part:
             case MessageStarted():
                 self._end_interrupted_call()
                 self._model_call = _ModelCall(self.model)
-                self._model_call.add(part.counts)
+                self._model_call.update(part.counts)
             case MessageDelta() if self._model_call is not None:
-                self._model_call.add(part.counts)
+                self._model_call.update(part.counts)
             case MessageStopped() if self._model_call is not None:
                 for kind, number in self._model_call.end().items():
                     self._metrics.tokens.labels(TOKENS[kind]).inc(number)
@@ -96,8 +96,8 @@ class _ModelCall:
         self._span = tracer.start_span("model call", attributes={"gen_ai.request.model": model})
         self._tokens: dict[str, int] = {}
 
-    def add(self, counts: TokenCounts) -> None:
-        """Update the counts that are reported."""
+    def update(self, counts: TokenCounts) -> None:
+        """Replace the token counts by those that the service reported. None leaves a count unchanged."""
         reported = {
             "input_tokens": counts.input,
             "output_tokens": counts.output,

@@ -15,7 +15,7 @@ from claude_agent_sdk.types import SessionKey, SessionListSubkeysKey, SessionSto
 from fieldmark.db.pool import Connection, Database
 from fieldmark.errors import Fenced, Unavailable
 from fieldmark.identity.scope import Scope
-from fieldmark.runs.parts import Part
+from fieldmark.runs.message_parts import MessagePart
 from fieldmark.stores import runs, sessions
 
 _LAST_PROMPT = "last-prompt"
@@ -52,8 +52,8 @@ class ConversationStore:
         self._flush_lock = asyncio.Lock()
         self._record_next: Callable[[Connection], Awaitable[None]] | None = None
 
-    def on_part(self, part: Part) -> None:
-        """End the conversation once a part of it could not be stored."""
+    def on_part(self, part: MessagePart) -> None:
+        """Raise if entries of the conversation could not be stored. This ends the conversation."""
         self.check()
 
     def check(self) -> None:

@@ -25,7 +25,7 @@ from fieldmark.domain.events import (
     ToolEvent,
     ToolResultEvent,
 )
-from fieldmark.runs.parts import BlockDelta, BlockStarted, MessageStarted, Part, ToolReturned
+from fieldmark.runs.message_parts import BlockDelta, BlockStarted, MessagePart, MessageStarted, ToolReturned
 
 CHUNK_CHARACTERS = 600
 """A notification is limited to 8,000 bytes, and a character takes up to 12 bytes in ASCII JSON."""
@@ -79,7 +79,7 @@ class DeltaBuffer:
         self.on_change: Callable[[], object] = lambda: None
         """Called when there may be new chunks."""
 
-    def on_part(self, part: Part) -> None:
+    def on_part(self, part: MessagePart) -> None:
         match part:
             case MessageStarted():
                 while self._calls:  # their message was interrupted: they will never run

@@ -130,8 +130,8 @@ async def _query(
         return *found, await runs.waiting_events(conn, run_id) if is_waiting else []
 
 
-async def wait_until_ended(database: Database, scope: Scope, run_id: UUID) -> RunRow:
-    """Wait until a run has ended or awaits approval. Return its row."""
+async def wait_until_ended_or_waiting(database: Database, scope: Scope, run_id: UUID) -> RunRow:
+    """Wait until a run has ended or awaits approval."""
     async for _ in follow(database, scope, run_id, after=2**31 - 2):
         pass
     async with database.as_user(scope) as conn:

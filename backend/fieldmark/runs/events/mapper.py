@@ -11,13 +11,13 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.events import Event, RetryCode, RetryEvent, TextEvent, ThinkingEvent, ToolEvent, ToolResultEvent
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.domain.values import value_problem
-from fieldmark.runs.parts import (
+from fieldmark.runs.message_parts import (
     AssistantBlocks,
     MessageDelta,
+    MessagePart,
     MessageStarted,
     MessageStopped,
     ModelFallback,
-    Part,
     ServiceRetry,
     TextBlock,
     ThinkingBlock,
@@ -71,11 +71,11 @@ class EventMapper:
         self._is_complete = True
         self._was_interrupted = False
 
-    def on_part(self, part: Part) -> None:
+    def on_part(self, part: MessagePart) -> None:
         for event in self._events(part):
             self._emit(event)
 
-    def _events(self, part: Part) -> Iterator[Event]:
+    def _events(self, part: MessagePart) -> Iterator[Event]:
         match part:
             case AssistantBlocks(error=None):
                 yield from self._retry_events()

@@ -10,7 +10,7 @@ import structlog
 from fieldmark.domain.events import PreviewEvent
 from fieldmark.domain.partial_json import finished_leaves
 from fieldmark.runs.events.deltas import MAX_PREVIEWS, DeltaBuffer
-from fieldmark.runs.parts import BlockDelta, BlockStarted, MessageStarted, MessageStopped, Part
+from fieldmark.runs.message_parts import BlockDelta, BlockStarted, MessagePart, MessageStarted, MessageStopped
 from fieldmark.tools.toolset import PartialWrite, Toolset
 
 log = structlog.get_logger()
@@ -41,7 +41,7 @@ class CallPreviews:
         self._call: _PartialCall | None = None
         self._next_parse: asyncio.TimerHandle | None = None
 
-    def on_part(self, part: Part) -> None:
+    def on_part(self, part: MessagePart) -> None:
         match part:
             case MessageStarted() | MessageStopped():
                 self._call = None

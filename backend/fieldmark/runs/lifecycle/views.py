@@ -56,7 +56,9 @@ class Run(BaseModel):
     decision_refusal: Literal["read_only", "not_approver", "second_person_needed", "not_found"] | None = Field(
         description="Why you may not decide the call. null if you may, or if no call is pending."
     )
-    waits_behind: UUID | None = Field(description="While `queued`: the run on the same subject that comes first.")
+    waits_behind: UUID | None = Field(
+        description="While `queued`: the run on the same subject that this run waits for."
+    )
     attempt: int = Field(description="Number of times a worker has claimed the run.")
     created_at: datetime
     started_at: datetime | None
@@ -87,7 +89,9 @@ class Turn(BaseModel):
     result: AnyAnswer | None = Field(description="The structured answer, if the task has one.")
     error: str | None
     error_code: RunError | None = Field(description="Code of the reason why the run failed or was cancelled.")
-    waits_behind: UUID | None = Field(description="While `queued`: the run on the same subject that comes first.")
+    waits_behind: UUID | None = Field(
+        description="While `queued`: the run on the same subject that this run waits for."
+    )
     waiting_run_id: UUID | None = Field(description="The run whose call awaits a decision: this run, or a child run.")
     waits_for: WaitingCall | None = Field(description="The call of `waiting_run_id` that awaits a decision.")
 

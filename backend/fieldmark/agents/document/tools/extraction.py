@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from fieldmark.agents.document.conversation import Conversation
 from fieldmark.agents.document.tools.library import PromptTools
-from fieldmark.agents.document.tools.shared import MAX_JSON_BYTES, extraction_json, size, used_versions
+from fieldmark.agents.document.tools.shared import MAX_JSON_BYTES, extraction_json, json_size_bytes, used_versions
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Change, Preview
@@ -174,9 +174,9 @@ class ChatExtractionTools:
         value = value_at(row.extracted_fields, at)
         if isinstance(value, Missing):
             raise ModelRetry(f"There is no value at path {args.path}.", "nothing_there")
-        if size(value) > MAX_JSON_BYTES:
+        if json_size_bytes(value) > MAX_JSON_BYTES:
             raise ModelRetry(
-                f"The value at {args.path} is too long to show. Read it in parts, by longer paths.", "too_long"
+                f"The value at {args.path} is too long to show. Request its parts by longer paths.", "too_long"
             )
         shown = fields_for_people("Read", row, value, at)
         return ToolResult("The value at this path.", "ok", {**extraction_json(row), "value": value}, shown=shown)
@@ -237,7 +237,7 @@ def _shown(text: str, code: str, row: ExtractionRow) -> ToolResult:
     data = extraction_json(row)
     pages = _pages(row)
     shown = fields_for_people("Read" if code == "ok" else "Extracted", row, row.extracted_fields)
-    if size(row.extracted_fields) + size(pages) + len(text.encode()) > MAX_JSON_BYTES:
+    if json_size_bytes(row.extracted_fields) + json_size_bytes(pages) + len(text.encode()) > MAX_JSON_BYTES:
         listed = cut(outline(row.extracted_fields), MAX_JSON_BYTES // 2)
         text = f"{text[:1000]}\nThe fields are too long to show at once: read them by path with get_extraction_result."
         return ToolResult(text, "too_long" if code == "ok" else code, {**data, "paths": listed}, shown=shown)

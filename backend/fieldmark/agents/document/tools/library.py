@@ -19,10 +19,10 @@ from fieldmark.agents.document.tools.shared import (
     find_tag,
     find_tag_ids,
     item_for_people,
+    json_size_bytes,
     list_result,
     prompt_json,
     schema_json,
-    size,
     tag_json,
 )
 from fieldmark.db.pool import Connection
@@ -100,7 +100,7 @@ class UpdateSchema(ToolInput):
 
 
 class DeleteSchema(ToolInput):
-    """Delete a schema. Extractions made with it keep it."""
+    """Delete a schema. Existing extractions still refer to it."""
 
     schema_id: UUID
 
@@ -158,7 +158,7 @@ class UpdatePrompt(ToolInput):
 
 
 class DeletePrompt(ToolInput):
-    """Delete a prompt. Extractions made with it keep it."""
+    """Delete a prompt. Existing extractions still refer to it."""
 
     prompt_id: UUID
 
@@ -326,7 +326,7 @@ class SchemaTools(_VersionedTools[SchemaRow]):
     """The schema tools. A schema is checked before a person is asked, and before it is created or changed."""
 
     kind = "schema"
-    deleted = "The schema is deleted. Extractions made with it keep it."
+    deleted = "The schema is deleted. Existing extractions still refer to it."
 
     def __init__(self, about: Conversation) -> None:
         super().__init__(about, schemas, schema_json)
@@ -337,7 +337,7 @@ class SchemaTools(_VersionedTools[SchemaRow]):
         names = list(as_object(as_object(row.schema).get("properties")))
         count = "1 property" if len(names) == 1 else f"{len(names)} properties"
         shown = item_for_people("Read", "schema", version, f"{count}: {', '.join(names)}" if names else f"{count}.")
-        if row.schema is not None and size(row.schema) > MAX_JSON_BYTES:
+        if row.schema is not None and json_size_bytes(row.schema) > MAX_JSON_BYTES:
             data: dict[str, JsonValue] = {**version, "properties": cut([*names], MAX_JSON_BYTES - 2000)}
             text = "The schema is too long to show at once. These are its properties."
             return ToolResult(text, "too_long", data, shown=shown)
@@ -426,14 +426,14 @@ def _suggested_fixes(error: InvalidSchema) -> JsonValue:
     for name in ("errors", "suggestion"):
         if name in error.details:
             data[name] = error.details[name]
-    return data if data and size(data) <= MAX_JSON_BYTES else None
+    return data if data and json_size_bytes(data) <= MAX_JSON_BYTES else None
 
 
 class PromptTools(_VersionedTools[PromptRow]):
     """The prompt tools."""
 
     kind = "prompt"
-    deleted = "The prompt is deleted. Extractions made with it keep it."
+    deleted = "The prompt is deleted. Existing extractions still refer to it."
 
     def __init__(self, about: Conversation) -> None:
         super().__init__(about, prompts, prompt_json)
@@ -446,8 +446,8 @@ class PromptTools(_VersionedTools[PromptRow]):
         row = await self.find(conn, args)
         data: dict[str, JsonValue] = {**prompt_json(row), "tags": [*await _tag_names(conn, row.tag_ids)]}
         content = row.content
-        room = MAX_JSON_BYTES - size(data)
-        if is_long := size(content) > room:
+        room = MAX_JSON_BYTES - json_size_bytes(data)
+        if is_long := json_size_bytes(content) > room:
             content = content.encode()[: room // 2].decode(errors="ignore")
         text = f"Version {row.number} of the prompt."
         text += " Its text is too long and is shown in part." if is_long else ""
@@ -617,17 +617,17 @@ def _declare(
 ) -> tuple[Tool[Any], ...]:
     """Return the five tools of a kind of item."""
 
-    def named(args: Any) -> str:
+    def describe_item(args: Any) -> str:
         name = getattr(args, "tag", None) or getattr(args, "name", None)
         return f"the {kind}" if name is None else f"the {kind} {name!r}"
 
     write = ToolEffect.WRITE
     return (
-        Tool(f"create_{kind}", create, summary=lambda args: f"Making {named(args)}", effect=write),
-        Tool(f"get_{kind}", get, summary=lambda args: f"Reading {named(args)}"),
+        Tool(f"create_{kind}", create, summary=lambda args: f"Making {describe_item(args)}", effect=write),
+        Tool(f"get_{kind}", get, summary=lambda args: f"Reading {describe_item(args)}"),
         Tool(f"list_{kind}s", listing, summary=lambda args: f"Looking through the {kind}s"),
-        Tool(f"update_{kind}", update, summary=lambda args: f"Changing {named(args)}", effect=write),
-        Tool(f"delete_{kind}", delete, summary=lambda args: f"Deleting {named(args)}", effect=write),
+        Tool(f"update_{kind}", update, summary=lambda args: f"Changing {describe_item(args)}", effect=write),
+        Tool(f"delete_{kind}", delete, summary=lambda args: f"Deleting {describe_item(args)}", effect=write),
     )
 
 

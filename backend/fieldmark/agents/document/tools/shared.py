@@ -134,8 +134,8 @@ async def find_tag_ids(conn: Connection, scope: Scope, names: Sequence[str]) -> 
     return list(dict.fromkeys(row.id for row in rows))
 
 
-def size(value: JsonValue) -> int:
-    """Return the size of a value as JSON, in bytes."""
+def json_size_bytes(value: JsonValue) -> int:
+    """Return the json_size_bytes of a value as JSON, in bytes."""
     return len(json.dumps(value, ensure_ascii=False).encode())
 
 

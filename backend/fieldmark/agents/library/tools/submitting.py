@@ -102,7 +102,9 @@ class SubmitCalculation(ToolInput):
 
     answer: Annotated[str, Field(min_length=1, max_length=MAX_ANSWER, description="The answer in a sentence or two.")]
     formula: Annotated[str, Field(min_length=1, max_length=1_000, description="In words: what was computed from what.")]
-    result: Annotated[str, Field(min_length=1, max_length=600, description="As the tool gave it: 1234.5")]
+    result: Annotated[
+        str, Field(min_length=1, max_length=600, description="The figure exactly as the tool returned it: 1234.5")
+    ]
     confidence: Confidence
 
 

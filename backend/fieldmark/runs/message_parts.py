@@ -142,7 +142,7 @@ class ConversationResult:
     deferred_call: str | None = None
 
 
-Part = (
+MessagePart = (
     MessageStarted
     | BlockStarted
     | BlockDelta
@@ -159,12 +159,12 @@ Part = (
 class Observer(Protocol):
     """Receives each part of a conversation, in order. An exception from an observer ends the conversation."""
 
-    def on_part(self, part: Part) -> Awaitable[None] | None:
+    def on_part(self, part: MessagePart) -> Awaitable[None] | None:
         """Handle a part. A returned awaitable is awaited before the next observer receives the part."""
         ...
 
 
-async def notify(observers: Iterable[Observer], part: Part) -> None:
+async def notify(observers: Iterable[Observer], part: MessagePart) -> None:
     """Pass a part to each observer, in order."""
     for observer in observers:
         if (pending := observer.on_part(part)) is not None:
