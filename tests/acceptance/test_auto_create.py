@@ -83,7 +83,7 @@ ALL = {"schemas": 1, "prompts": 1, "extractions": 1}
 
 
 @pytest.mark.story
-async def test_proposals_are_refined_in_a_chat_and_accepted(serve, clone):
+async def test_suggestions_are_refined_in_a_chat_and_accepted(serve, clone):
     refined = {"type": "object", "properties": {**SCHEMA["properties"], "payment_terms": {"type": "string"}}}
     made, refines = Script(MADE), Script([[call("update_schema", {"schema": refined})], [text("I have added it.")]])
 

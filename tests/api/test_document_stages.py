@@ -42,7 +42,7 @@ async def test_document_is_reviewed_only_if_a_person_completed_or_approved_it(se
             ended = (await server.decide(ended)).json()
         assert ended["status"] == "completed"
         shown = await server.get(f"documents/{document}")
-        extraction = await server.extraction(shown["current_extraction_id"])
+        extraction = await server.extraction(shown["shown_extraction_id"])
         reviewer = str(server.scope.user_id) if stage == "reviewed" else None
         assert (shown["stage"], extraction["reviewed_by"]) == (stage, reviewer)
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 DOCUMENT_KEYS = [
     *("id", "filename", "media_type", "byte_size", "page_count", "status", "error", "error_code"),
-    *("parent_document_id", "duplicate_of", "tags", "created_at", "auto_create", "current_extraction_id"),
+    *("parent_document_id", "duplicate_of", "tags", "created_at", "auto_create", "shown_extraction_id"),
     *("stage", "to_review"),
 ]
 

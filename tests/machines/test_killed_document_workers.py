@@ -66,7 +66,7 @@ def count_rows(hosts: Any, table: str) -> int:
 
 
 @pytest.mark.long
-async def test_proposals_survive_workers_killed_between_steps(on_hosts):
+async def test_suggestions_survive_workers_killed_between_steps(on_hosts):
     places = ["the end of the part", "the end"]
     model = HangingModel(*places, steps=STORED)
     async with on_hosts(model) as hosts:

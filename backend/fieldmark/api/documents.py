@@ -119,14 +119,14 @@ class Document(ResponseModel):
     auto_create: AutoCreation | None = Field(
         description="An agent's suggestion of a schema. null: none was requested, or the document is not read yet.",
     )
-    current_extraction_id: UUID | None = Field(
-        description="The newest completed extraction, or else the newest that is in progress or proposed. Extractions "
-        "whose run failed or was cancelled are excluded."
+    shown_extraction_id: UUID | None = Field(
+        description="The current extraction (the newest completed one that is not an undecided suggestion), or else "
+        "the newest that is in progress or suggested. Extractions whose run failed or was cancelled are excluded."
     )
     stage: DocumentStage = Field(description="What happens to the document now, or what it needs next.")
     to_review: int | None = Field(
         None,
-        description="The number of values to review in the current extraction: missing, against the schema or a rule, "
+        description="The number of values to review in the shown extraction: missing, against the schema or a rule, "
         "unsure, or with a proposal. Set only at the stage `needs_review`.",
     )
 
@@ -316,9 +316,9 @@ async def list_documents(
 
 
 async def _with_review_counts(runtime: Runtime, scope: Scope, rows: Sequence[DocumentRow]) -> list[Document]:
-    current = [row.current_extraction_id for row in rows if row.stage is DocumentStage.NEEDS_REVIEW]
+    current = [row.shown_extraction_id for row in rows if row.stage is DocumentStage.NEEDS_REVIEW]
     counts = await extractions.count_to_review(runtime.database, scope, [one for one in current if one is not None])
-    return [Document.of({**asdict(row), "to_review": counts.get(row.current_extraction_id or row.id)}) for row in rows]
+    return [Document.of({**asdict(row), "to_review": counts.get(row.shown_extraction_id or row.id)}) for row in rows]
 
 
 class DocumentCount(BaseModel):

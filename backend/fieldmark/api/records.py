@@ -97,7 +97,8 @@ async def list_records(
     limit: Annotated[int, Query(ge=1, le=500, description="The most records to return.")] = 100,
     offset: Annotated[int, Query(ge=0, le=1_000_000, description="The number of records to skip.")] = 0,
 ) -> Response:
-    """List the current extractions under a schema as a table: a row for each document, or for each item of a list."""
+    """List the table of a schema: a row for each document with its newest completed extraction under the schema, or for
+    each item of a list."""
     page = await records.list_records(conn, options.request, limit=limit, offset=offset, with_totals=totals)
     return await json_response(RecordsPage.of, page)
 

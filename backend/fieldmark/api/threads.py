@@ -47,7 +47,7 @@ class Thread(ThreadSummary):
 
     working_state: dict[str, JsonValue] = Field(
         description="Ids that the next turn uses by default, such as the schema's. Initially those of the document's "
-        "proposal, or else of its current extraction."
+        "suggestion, or else of its shown extraction."
     )
     turns: list[Turn]
     next: str | None = Field(description="Pass it as `before` to get earlier turns. null at the start.")

@@ -16,13 +16,13 @@ from fieldmark.cli.export import export
 from fieldmark.cli.extract import correct, extract
 from fieldmark.cli.keys import key
 from fieldmark.cli.process import standard_streams
-from fieldmark.cli.proposals import accept, organisation, propose, reject
 from fieldmark.cli.records import records
 from fieldmark.cli.runs import approve, cancel, runs
 from fieldmark.cli.schema_changes import apply, diff
 from fieldmark.cli.schemas import schema
 from fieldmark.cli.search import search
 from fieldmark.cli.service import migrate, serve, token, worker
+from fieldmark.cli.suggestions import accept, organisation, propose, reject
 
 _app = typer.Typer(
     help="Fieldmark reads documents and fills databases.", no_args_is_help=True, pretty_exceptions_enable=False

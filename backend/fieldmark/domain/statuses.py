@@ -64,8 +64,8 @@ class DocumentStage(StrEnum):
     EXTRACTING         a run is extracting its fields
     AWAITING_APPROVAL  a run on it waits for a person's decision
     PROPOSED           an agent suggests a schema and an extraction, to be accepted or rejected
-    NEEDS_REVIEW       its current extraction is incomplete, or has uncertain values or pending proposals
-    EXTRACTED          an agent has completed its current extraction, and nothing needs review
+    NEEDS_REVIEW       its shown extraction is incomplete, or has uncertain values or pending proposals
+    EXTRACTED          an agent has completed its shown extraction, and nothing needs review
     REVIEWED           as EXTRACTED, and a person has reviewed it
     """
 

@@ -1,4 +1,4 @@
-"""Records: for each stored schema a table of the current extractions under it, with totals."""
+"""Records: for each stored schema a table of the newest completed extractions under it, with totals."""
 
 from __future__ import annotations
 

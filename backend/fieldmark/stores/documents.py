@@ -18,7 +18,7 @@ from fieldmark.errors import Conflict, DocumentFailed, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.paging import PageRequest, RowPage
 from fieldmark.stores.rows import (
-    CURRENT_EXTRACTION,
+    SHOWN_EXTRACTION,
     Conditions,
     DocumentRow,
     NewChild,
@@ -48,7 +48,7 @@ _STAGE: LiteralString = f"""(select case
     else 'needs_review' end
   from (select) as one
   left join lateral (select e.id, e.status, e.is_unsure, e.reviewed_by
-    {CURRENT_EXTRACTION.format(which="e.document_id = documents.id")}) as e on true
+    {SHOWN_EXTRACTION.format(which="e.document_id = documents.id")}) as e on true
   left join public.auto_creations as a on a.document_id = documents.id)"""
 """Computes the `DocumentStage` of a row of documents."""
 
@@ -69,7 +69,7 @@ _COLUMNS = (
     "'id', t.id, 'name', t.name, 'color', t.color) order by lower(t.name), t.id), '[]') "
     "from public.document_tags as has join public.tags as t on t.id = has.tag_id "
     "where has.document_id = documents.id and t.deleted_at is null) as tags, "
-    f"(select e.id {CURRENT_EXTRACTION.format(which='e.document_id = documents.id')}) as current_extraction_id, "
+    f"(select e.id {SHOWN_EXTRACTION.format(which='e.document_id = documents.id')}) as shown_extraction_id, "
     f"{_STAGE} as stage"
 )
 _COMPLETED: LiteralString = "select document_id from public.extractions where org_id = %(org)s and status = 'completed'"

@@ -19,7 +19,7 @@ from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.errors import Invalid, NotFound
 from fieldmark.stores.paging import PageRequest, RowPage
 from fieldmark.stores.rows import (
-    CURRENT_EXTRACTION,
+    SHOWN_EXTRACTION,
     Conditions,
     CorrectedExtractionRow,
     ExtractionRow,
@@ -162,14 +162,14 @@ async def find(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> 
     return row
 
 
-async def current(conn: Connection, document_id: UUID, prompt_revid: UUID | None = None) -> UUID | None:
-    """Return the id of a document's current extraction, or None. `prompt_revid` limits the choice to extractions with
+async def find_shown(conn: Connection, document_id: UUID, prompt_revid: UUID | None = None) -> UUID | None:
+    """Return the id of a document's shown extraction, or None. `prompt_revid` limits the choice to extractions with
     that version of a prompt."""
     conditions: Conditions = {"e.prompt_revid = %(prompt_revid)s": prompt_revid}
     which: LiteralString = " and ".join(["e.document_id = %(document_id)s", *active_conditions(conditions)])
     return await value_of(
         conn,
-        f"select e.id {CURRENT_EXTRACTION.format(which=which)}",
+        f"select e.id {SHOWN_EXTRACTION.format(which=which)}",
         {"document_id": document_id, "prompt_revid": prompt_revid},
     )
 

@@ -1,4 +1,4 @@
-"""Records: the current extractions under a schema as rows of a table, or the items of one of its lists."""
+"""Records: the newest completed extractions under a schema as rows of a table, or the items of one of its lists."""
 
 from __future__ import annotations
 

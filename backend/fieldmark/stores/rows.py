@@ -28,10 +28,10 @@ Fields: TypeAlias = dict[str, JsonValue]
 Conditions: TypeAlias = dict[LiteralString, object]
 """Optional SQL conditions with their values. A condition whose value is None does not apply."""
 
-CURRENT_EXTRACTION: LiteralString = """from public.extractions as e where e.status <> 'failed' and {which}
+SHOWN_EXTRACTION: LiteralString = """from public.extractions as e where e.status <> 'failed' and {which}
     order by e.status = 'completed' and not private.is_proposed(e.run_id) desc, e.created_at desc, e.id desc limit 1"""
-"""Selects a document's current extraction among those that match `which`: the newest completed one, else the newest
-that is in progress or proposed."""
+"""Selects a document's shown extraction among those that match `which`: the current extraction (completed, and not an
+undecided suggestion), else the newest that is in progress or suggested."""
 
 T = TypeVar("T")
 
@@ -173,7 +173,7 @@ class DocumentRow:
     tags: list[Fields] = field(default_factory=list[Fields])
     # The automatic proposal of an agent, as in the API. None if no proposal was requested.
     auto_create: Fields | None = None
-    current_extraction_id: UUID | None = None
+    shown_extraction_id: UUID | None = None
     stage: DocumentStage = DocumentStage.PROCESSING
 
     @property

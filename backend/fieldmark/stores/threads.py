@@ -18,7 +18,7 @@ from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Conflict, Forbidden, Invalid, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.paging import PageRequest, RowPage
-from fieldmark.stores.rows import CURRENT_EXTRACTION, Conditions, active_conditions, fetch_all, fetch_one, value_of
+from fieldmark.stores.rows import SHOWN_EXTRACTION, Conditions, active_conditions, fetch_all, fetch_one, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,15 +230,15 @@ async def save_state(conn: Connection, thread_id: UUID, state: dict[str, JsonVal
 
 async def starting_state(conn: Connection, document_id: UUID) -> dict[str, UUID | None]:
     """Return the `schema_revid`, `prompt_revid` and `extraction_id` that a conversation about a document starts with:
-    those of an undecided proposal, else those of the current extraction."""
-    current = CURRENT_EXTRACTION.format(which="e.document_id = %(document)s")
+    those of an undecided suggestion, else those of the shown extraction."""
+    current = SHOWN_EXTRACTION.format(which="e.document_id = %(document)s")
     cursor = await conn.execute(
-        f"""select coalesce(proposal.extraction_id, e.id) as extraction_id,
-              case when proposal is null then e.schema_revid else proposal.schema_revid end as schema_revid,
-              case when proposal is null then e.prompt_revid else proposal.prompt_revid end as prompt_revid
+        f"""select coalesce(suggestion.extraction_id, e.id) as extraction_id,
+              case when suggestion is null then e.schema_revid else suggestion.schema_revid end as schema_revid,
+              case when suggestion is null then e.prompt_revid else suggestion.prompt_revid end as prompt_revid
             from (values (1)) as one
-            left join public.auto_creations as proposal
-              on proposal.document_id = %(document)s and proposal.status = 'proposed'
+            left join public.auto_creations as suggestion
+              on suggestion.document_id = %(document)s and suggestion.status = 'proposed'
             left join lateral (select * {current}) as e on true""".encode(),
         {"document": document_id},
     )

@@ -67,7 +67,7 @@ function OneDocument({ documentId }: { documentId: string }) {
   const updateSearch = useUpdateSearch<DocumentView>();
   const document = useQuery(documentQuery(documentId));
   const run = useShownRun(documentId);
-  const current = document.data?.current_extraction_id;
+  const current = document.data?.shown_extraction_id;
   const { all, usual, extraction, errors, readings, error } = useShownExtraction(documentId, search.extraction, run.state, current, document.isFetching);
   const isLoading = rowsAreLoading(extraction, error, search.extraction ?? current);
   const canWrite = useCanWrite();
@@ -178,11 +178,11 @@ function OneDocument({ documentId }: { documentId: string }) {
             <ExtractionPicker
               all={all ?? []}
               shown={extraction.id}
-              current={document.data.current_extraction_id}
+              current={document.data.shown_extraction_id}
               onChoose={(id) => updateSearch(({ extraction: _, ...params }) => (id === usual ? params : { ...params, extraction: id }))}
             />
           )}
-          {canWrite && extraction?.id === document.data.current_extraction_id && ['needs_review', 'extracted'].includes(document.data.stage) && (
+          {canWrite && extraction?.id === document.data.shown_extraction_id && ['needs_review', 'extracted'].includes(document.data.stage) && (
             <MarkReviewed extraction={extraction!} open={undecided} />
           )}
           {canWrite && <ExtractMenu documentId={documentId} disabled={!isReady || run.running} isFirst={extraction === undefined} onStarted={(id) => void run.start(id)} />}

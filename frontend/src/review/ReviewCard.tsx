@@ -99,7 +99,7 @@ export function ReviewCard({ documentId, field, schema, proposal, readings, onCo
         }}
       />
       {proposal !== undefined && (
-        <p>{proposal.removed ? t('fields.suggestedRemove') : t('fields.suggested', { value: displayValue(proposal.new, field.field) })}</p>
+        <p>{proposal.removed ? t('fields.proposedRemoval') : t('fields.proposed', { value: displayValue(proposal.new, field.field) })}</p>
       )}
       <div className={styles.buttons}>
         <Button kind="main" disabled={isMissing && !isChanged} onClick={confirm}>
@@ -108,7 +108,7 @@ export function ReviewCard({ documentId, field, schema, proposal, readings, onCo
         {isMissing && <Button onClick={onLeaveEmpty}>{t('review.notInDocument')}</Button>}
         {proposal !== undefined && (
           <Button onClick={() => onProposal(true)}>
-            {t('review.acceptSuggestion')} <kbd>Alt Enter</kbd>
+            {t('review.acceptProposal')} <kbd>Alt Enter</kbd>
           </Button>
         )}
         <Button kind="quiet" onClick={onSkip}>

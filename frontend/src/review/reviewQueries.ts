@@ -15,7 +15,7 @@ export const queueQuery = infiniteQueryOptions({
   queryFn: async ({ pageParam, signal }) => {
     const query = { stage: 'needs_review' as const, limit: 50, ...(pageParam !== null && { before: pageParam }) };
     const { items, next } = await dataOf(api.GET('/api/documents', { params: { query }, signal }));
-    const waiting = items.flatMap((one): ToReview[] => (one.current_extraction_id === null ? [] : [{ id: one.current_extraction_id, document_id: one.id }]));
+    const waiting = items.flatMap((one): ToReview[] => (one.shown_extraction_id === null ? [] : [{ id: one.shown_extraction_id, document_id: one.id }]));
     return { items: waiting, next };
   },
   getNextPageParam: (last) => last.next,

@@ -225,7 +225,7 @@ async def test_conversation_switches_to_a_completed_extraction(chat):
 async def test_current_extraction_is_never_that_of_a_failed_or_cancelled_run(chat, end):
     async def current() -> UUID | None:
         async with chat.case.database.as_user(chat.scope) as conn:
-            return (await documents.find(conn, chat.case.document_id)).current_extraction_id
+            return (await documents.find(conn, chat.case.document_id)).shown_extraction_id
 
     async def status_after_run(case, finish_child: str) -> str:
         run_id = await case.queue_run()

@@ -27,7 +27,7 @@ class MentionType(StrEnum):
 @dataclass(frozen=True, slots=True)
 class WorkingState:
     """The versions that the conversation last created or used, and its last extraction. At the start: those of the
-    document's undecided proposal, else those of its current extraction."""
+    document's undecided suggestion, else those of its shown extraction."""
 
     schema_revid: UUID | None = None
     prompt_revid: UUID | None = None

@@ -69,7 +69,7 @@ export function FieldDetails({ row, canWrite, proposal, onEdit, onDecide, onUnlo
       {proposal !== undefined && (
         <div className={styles.aboutHead}>
           <span className="truncate">
-            {proposal.removed ? t('fields.suggestedRemove') : t('fields.suggested', { value: displayValue(proposal.new, row.field) })}
+            {proposal.removed ? t('fields.proposedRemoval') : t('fields.proposed', { value: displayValue(proposal.new, row.field) })}
           </span>
           {canWrite && (
             <>

@@ -163,7 +163,7 @@ class ChatExtractionTools:
         if args.prompt_revid is None:
             extraction_id = await self._extraction_of(conn)
         else:
-            found = await extraction_rows.current(conn, self.about.document_id, args.prompt_revid)
+            found = await extraction_rows.find_shown(conn, self.about.document_id, args.prompt_revid)
             if found is None:
                 raise ModelRetry("Nothing was extracted from this document with that version.", "no_extraction")
             extraction_id = found
