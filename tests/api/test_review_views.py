@@ -149,11 +149,11 @@ async def test_printed_value_that_fixes_a_rule_is_suggested(serve):
         (error,) = written["errors"]
         assert (error["path"], error["code"], error["about"]) == ("", "sum", ["net", "tax", "total"])
         # 172 or 91 would fix the rule as well, but are not in the document.
-        result = (await server.http.get(f"{at}/readings")).json()
+        result = (await server.http.get(f"{at}/rule_fixes")).json()
         assert result["version"] == written["version"]
         (one,) = result["items"]
         assert (one["path"], one["value"], one["rule"], one["location"]["quote"]) == ("total", 119, "sum", "119.00")
-        assert (await server.get(f"extractions/{without_schema}/readings"))["items"] == []
+        assert (await server.get(f"extractions/{without_schema}/rule_fixes"))["items"] == []
 
 
 async def test_unmapped_text_is_listed_until_a_field_has_it(serve):

@@ -34,7 +34,7 @@ ROUTES_WITH_ID = [
     ("GET", "/api/extractions/{extraction}/problems", None),
     ("PATCH", "/api/extractions/{extraction}/fields", {"path": "a", "value": 1}),
     ("GET", "/api/extractions/{extraction}/locations?path=a", None),
-    ("GET", "/api/extractions/{extraction}/readings", None),
+    ("GET", "/api/extractions/{extraction}/rule_fixes", None),
     ("GET", "/api/extractions/{extraction}/unmapped", None),
     ("DELETE", "/api/extractions/{extraction}/locks?path=a", None),
     ("POST", "/api/extractions/{extraction}/locks?path=a", None),

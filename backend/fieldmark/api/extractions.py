@@ -192,7 +192,7 @@ class FieldLocations(BaseModel):
     count: int = Field(description="The number of all locations.")
 
 
-class RuleReading(BaseModel):
+class RuleFix(BaseModel):
     """A printed value that would satisfy a broken rule, with its location."""
 
     path: str
@@ -201,11 +201,11 @@ class RuleReading(BaseModel):
     location: FieldLocation
 
 
-class RuleReadings(BaseModel):
+class RuleFixes(BaseModel):
     """Values that may have been misread, found by broken rules."""
 
     version: int = Field(description="The extraction's version whose rules were checked.")
-    items: list[RuleReading] = Field(description="In the order of the rules, at most 20.")
+    items: list[RuleFix] = Field(description="In the order of the rules, at most 20.")
 
 
 class UnmappedItem(ResponseModel):
@@ -491,12 +491,12 @@ async def list_locations(row: TheExtraction, path: FieldPath, scope: TheScope, r
     return FieldLocations(version=row.version, items=[FieldLocation.of(one) for one in found], count=count)
 
 
-@router.get("/{extraction_id}/readings")
-async def list_readings(row: TheExtraction, scope: TheScope, runtime: TheRuntime) -> RuleReadings:
+@router.get("/{extraction_id}/rule_fixes")
+async def list_rule_fixes(row: TheExtraction, scope: TheScope, runtime: TheRuntime) -> RuleFixes:
     """List printed values that would satisfy a broken rule of the schema if they replaced the value of one field.
     Values that would break another rule are left out. Changes nothing."""
     items = [
-        RuleReading(
+        RuleFix(
             path=paths.name(one.reading.path),
             value=one.reading.value,
             rule=one.reading.kind,
@@ -504,7 +504,7 @@ async def list_readings(row: TheExtraction, scope: TheScope, runtime: TheRuntime
         )
         for one in await extractions.find_rule_fixes(runtime.database, scope, row)
     ]
-    return RuleReadings(version=row.version, items=items)
+    return RuleFixes(version=row.version, items=items)
 
 
 @router.get("/{extraction_id}/unmapped")

@@ -68,7 +68,7 @@ function OneDocument({ documentId }: { documentId: string }) {
   const document = useQuery(documentQuery(documentId));
   const run = useShownRun(documentId);
   const current = document.data?.shown_extraction_id;
-  const { all, usual, extraction, errors, readings, error } = useShownExtraction(documentId, search.extraction, run.state, current, document.isFetching);
+  const { all, usual, extraction, errors, ruleFixes, error } = useShownExtraction(documentId, search.extraction, run.state, current, document.isFetching);
   const isLoading = rowsAreLoading(extraction, error, search.extraction ?? current);
   const canWrite = useCanWrite();
   const { before, after } = useNeighbours(documentId);
@@ -82,8 +82,8 @@ function OneDocument({ documentId }: { documentId: string }) {
   const waiting = useProposedFields(documentId, extraction?.id);
   const previews = waiting.size > 0 ? waiting : run.state.previews;
   const rows = useMemo(
-    () => fieldRows({ extraction: extraction ?? NOTHING, previews, readings, schema, ...(errors && { errors }), ...(extraction && { order: loadFieldOrder(extraction.id) }) }),
-    [extraction, errors, previews, readings, schema],
+    () => fieldRows({ extraction: extraction ?? NOTHING, previews, ruleFixes, schema, ...(errors && { errors }), ...(extraction && { order: loadFieldOrder(extraction.id) }) }),
+    [extraction, errors, previews, ruleFixes, schema],
   );
   useEffect(() => {
     if (extraction !== undefined) saveFieldOrder(extraction.id);
@@ -147,7 +147,7 @@ function OneDocument({ documentId }: { documentId: string }) {
   const serious = warnings.filter((one) => one.severity === 'warning').length;
   const isReady = status === 'ready';
   const fieldPanel = (
-    <FieldPanel extraction={extraction} schema={schema} canWrite={canWrite} rows={rows} chosen={chosen} changed={changed} readings={readings} onChoose={choose} onPlace={showPlace} />
+    <FieldPanel extraction={extraction} schema={schema} canWrite={canWrite} rows={rows} chosen={chosen} changed={changed} ruleFixes={ruleFixes} onChoose={choose} onPlace={showPlace} />
   );
   return (
     <div className={styles.page}>

@@ -2,7 +2,7 @@
 
 import { queryOptions } from '@tanstack/react-query';
 import { dataOf, api, fetchFile } from '../api/client';
-import type { AutoCreation, Extraction, FieldLocation, RuleReading } from '../api/types';
+import type { AutoCreation, Extraction, FieldLocation, RuleFix } from '../api/types';
 
 export const extractionsQuery = (documentId: string) =>
   queryOptions({
@@ -32,11 +32,11 @@ export const problemsQuery = (extractionId: string, version: number) =>
   });
 
 /** Other printed values that would satisfy a failed rule. */
-export const readingsQuery = (extractionId: string, version: number) =>
+export const ruleFixesQuery = (extractionId: string, version: number) =>
   queryOptions({
-    queryKey: ['readings', extractionId, version],
+    queryKey: ['rule_fixes', extractionId, version],
     queryFn: async ({ signal }) =>
-      (await dataOf(api.GET('/api/extractions/{extraction_id}/readings', { params: { path: { extraction_id: extractionId } }, signal }))).items as RuleReading[],
+      (await dataOf(api.GET('/api/extractions/{extraction_id}/rule_fixes', { params: { path: { extraction_id: extractionId } }, signal }))).items as RuleFix[],
     staleTime: Infinity,
   });
 

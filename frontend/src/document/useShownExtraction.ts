@@ -3,12 +3,12 @@
 import { useQuery } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { ApiError } from '../api/client';
-import type { RuleReading } from '../api/types';
+import type { RuleFix } from '../api/types';
 import { isRunning, type RunState } from '../runs/runReducer';
 import { t } from '../shared/i18n';
-import { extractionQuery, extractionsQuery, problemsQuery, readingsQuery } from './documentPageQueries';
+import { extractionQuery, extractionsQuery, problemsQuery, ruleFixesQuery } from './documentPageQueries';
 
-const NO_READINGS: readonly RuleReading[] = [];
+const NO_RULE_FIXES: readonly RuleFix[] = [];
 
 /** Return the extraction in the address (`wanted`), else that of an active run, else the document's current one, else the
  * newest. `current` undefined: not loaded yet. `isReloading`: the document is being loaded again, as after a run. */
@@ -37,7 +37,7 @@ export function useShownExtraction(documentId: string, wanted: string | undefine
   });
   const errors = stored?.valid === false && problems.data?.version === stored.version ? problems.data.errors : undefined;
   const breaksRule = errors?.some((one) => one.about.length > 0) === true;
-  const { data: readings = NO_READINGS } = useQuery({ ...readingsQuery(id ?? '', stored?.version ?? 0), enabled: breaksRule });
+  const { data: ruleFixes = NO_RULE_FIXES } = useQuery({ ...ruleFixesQuery(id ?? '', stored?.version ?? 0), enabled: breaksRule });
   const error = isOfOther ? new ApiError(404, undefined, t('document.extractionNotFound')) : extraction.error;
-  return { all: all.data, usual, extraction: stored, error, errors, readings };
+  return { all: all.data, usual, extraction: stored, error, errors, ruleFixes };
 }

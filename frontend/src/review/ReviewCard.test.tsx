@@ -17,7 +17,7 @@ function shown() {
   const nothing = () => undefined;
   const card = (value: unknown) => (
     <ReviewCard
-      {...{ documentId: 'd', schema: [], readings: [], proposal: undefined, onConfirm, onWrite, onUndo: undefined, onProposal: nothing, onSkip: nothing, onLeaveEmpty: nothing }}
+      {...{ documentId: 'd', schema: [], ruleFixes: [], proposal: undefined, onConfirm, onWrite, onUndo: undefined, onProposal: nothing, onSkip: nothing, onLeaveEmpty: nothing }}
       field={field(value)}
     />
   );

@@ -1,7 +1,7 @@
 /** One value to review: why it needs review, an excerpt of the page, and an editor. */
 
 import { useLayoutEffect, useRef, useState } from 'react';
-import type { Box, Extraction, RuleReading } from '../api/types';
+import type { Box, Extraction, RuleFix } from '../api/types';
 import type { Leaf } from '../document/fields/fieldTree';
 import { displayValue, editedText, parseEdited } from '../document/fields/fieldValue';
 import { pathLabel } from '../document/fields/labels';
@@ -22,7 +22,7 @@ interface Props {
   field: Leaf;
   schema: readonly SchemaField[];
   proposal: Extraction['proposals'][number] | undefined;
-  readings: readonly RuleReading[];
+  ruleFixes: readonly RuleFix[];
   onConfirm: () => void;
   onWrite: (value: unknown) => void;
   onUndo: (() => void) | undefined;
@@ -31,7 +31,7 @@ interface Props {
   onLeaveEmpty: () => void;
 }
 
-export function ReviewCard({ documentId, field, schema, proposal, readings, onConfirm, onWrite, onUndo, onProposal, onSkip, onLeaveEmpty }: Props) {
+export function ReviewCard({ documentId, field, schema, proposal, ruleFixes, onConfirm, onWrite, onUndo, onProposal, onSkip, onLeaveEmpty }: Props) {
   const [text, setText] = useState(() => editedText(field.value));
   const input = useRef<HTMLInputElement>(null);
   useLayoutEffect(() => input.current?.select(), []); // before a key can be pressed
@@ -76,7 +76,7 @@ export function ReviewCard({ documentId, field, schema, proposal, readings, onCo
         </p>
       ))}
       {isMoved && <p className={styles.bad}>{t('review.someoneChanged', { value: displayValue(field.value) || t('fields.nothing') })}</p>}
-      <SuggestedFixes readings={readings} path={field.path} field={field.field} onUse={onWrite} />
+      <SuggestedFixes ruleFixes={ruleFixes} path={field.path} field={field.field} onUse={onWrite} />
       <p className="muted">{describeEvidence(field)}</p>
       {page != null && box !== undefined && <Crop documentId={documentId} page={page} box={box} />}
       <input

@@ -111,7 +111,7 @@ export function ReviewPage() {
           documentId={extraction.document_id}
           field={field}
           schema={review.schema}
-          readings={review.readings}
+          ruleFixes={review.ruleFixes}
           proposal={extraction.proposals.find((one) => one.path === field.path)}
           onConfirm={() => review.confirm(field.path)}
           onUndo={review.canUndo ? review.undo : undefined}

@@ -2,8 +2,8 @@
 
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
-import type { Extraction, RuleReading } from '../api/types';
-import { extractionQuery, pageImageQuery, pageQuery, problemsQuery, readingsQuery, schemaOfQuery } from '../document/documentPageQueries';
+import type { Extraction, RuleFix } from '../api/types';
+import { extractionQuery, pageImageQuery, pageQuery, problemsQuery, ruleFixesQuery, schemaOfQuery } from '../document/documentPageQueries';
 import { fieldRows, type Leaf } from '../document/fields/fieldTree';
 import { useMarkReviewed } from '../document/MarkReviewed';
 import { schemaFields } from '../document/schemaFields';
@@ -14,7 +14,7 @@ import { queueQuery } from './reviewQueries';
 import { useDecisions } from './useDecisions';
 
 const NONE: ReadonlySet<string> = new Set();
-const NO_READINGS: readonly RuleReading[] = [];
+const NO_RULE_FIXES: readonly RuleFix[] = [];
 
 export function useReview(first: string | undefined) {
   const queries = useQueryClient();
@@ -40,13 +40,13 @@ export function useReview(first: string | undefined) {
   const problems = useQuery({ ...problemsQuery(id, stored?.version ?? 0), enabled: stored?.valid === false });
   const errors = stored?.valid === false ? problems.data?.errors : undefined;
   const breaksRule = errors?.some((one) => one.about.length > 0) === true;
-  const fixes = useQuery({ ...readingsQuery(id, stored?.version ?? 0), enabled: breaksRule });
-  const { data: readings = NO_READINGS } = fixes;
+  const fixes = useQuery({ ...ruleFixesQuery(id, stored?.version ?? 0), enabled: breaksRule });
+  const { data: ruleFixes = NO_RULE_FIXES } = fixes;
   // Which fields fail a rule is known once the errors are loaded.
   const isKnown = stored !== undefined && (stored.valid !== false || errors !== undefined) && !(breaksRule && fixes.isPending);
   const schemaOf = useQuery({ ...schemaOfQuery(id), enabled: id !== '' });
   const schema = useMemo(() => schemaFields(schemaOf.data ?? {}), [schemaOf.data]);
-  const rows = useMemo(() => (stored === undefined ? [] : fieldRows({ extraction: stored, readings, schema, ...(errors && { errors }) })), [stored, errors, readings, schema]);
+  const rows = useMemo(() => (stored === undefined ? [] : fieldRows({ extraction: stored, ruleFixes, schema, ...(errors && { errors }) })), [stored, errors, ruleFixes, schema]);
   const left = useMemo(() => fieldsToReview(rows, done.get(id) ?? NONE), [rows, done, id]);
   const field = left[0];
 
@@ -127,7 +127,7 @@ export function useReview(first: string | undefined) {
     error: extraction.error ?? named.error,
     rows,
     schema,
-    readings,
+    ruleFixes,
     field,
     left: left.length,
     ...decisions,

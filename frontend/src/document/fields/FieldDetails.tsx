@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
-import type { Box, Extraction, RuleReading } from '../../api/types';
+import type { Box, Extraction, RuleFix } from '../../api/types';
 import { usePersonName } from '../../session/people';
 import { Badge } from '../../shared/Badge';
 import { Button } from '../../shared/Button';
@@ -29,7 +29,7 @@ interface Props {
   onEdit: () => void;
   onDecide: (accept: boolean) => void;
   onUnlock: () => void;
-  readings: readonly RuleReading[];
+  ruleFixes: readonly RuleFix[];
   onUse: (value: unknown) => void;
   /** undefined: not stored yet. */
   extraction: Pick<Extraction, 'id' | 'version' | 'document_type'> | undefined;
@@ -37,7 +37,7 @@ interface Props {
   onPlace: (page: number, box: Box) => void;
 }
 
-export function FieldDetails({ row, canWrite, proposal, onEdit, onDecide, onUnlock, readings, onUse, extraction, schema, onPlace }: Props) {
+export function FieldDetails({ row, canWrite, proposal, onEdit, onDecide, onUnlock, ruleFixes, onUse, extraction, schema, onPlace }: Props) {
   const personName = usePersonName();
   if (row === undefined || row.kind === 'group') {
     return <section className={`${styles.about} muted`}>{t('fields.selectHint')}</section>;
@@ -65,7 +65,7 @@ export function FieldDetails({ row, canWrite, proposal, onEdit, onDecide, onUnlo
           {violationText(error, schema)}
         </p>
       ))}
-      <SuggestedFixes readings={canWrite ? readings : []} path={row.path} field={row.field} onUse={onUse} />
+      <SuggestedFixes ruleFixes={canWrite ? ruleFixes : []} path={row.path} field={row.field} onUse={onUse} />
       {proposal !== undefined && (
         <div className={styles.aboutHead}>
           <span className="truncate">

@@ -1,7 +1,7 @@
 /** The fields of one extraction: the tree, and the details of the selected field. */
 
 import { useState } from 'react';
-import type { Box, Extraction, RuleReading } from '../../api/types';
+import type { Box, Extraction, RuleFix } from '../../api/types';
 import { useShortcut } from '../../shared/shortcuts/useShortcut';
 import type { SchemaField } from '../schemaFields';
 import { FieldDetails } from './FieldDetails';
@@ -22,12 +22,12 @@ interface Props {
   rows: readonly FieldRow[];
   chosen: string | null;
   changed: ReadonlyMap<string, number>;
-  readings: readonly RuleReading[];
+  ruleFixes: readonly RuleFix[];
   onChoose: (path: string) => void;
   onPlace: (page: number, box: Box) => void;
 }
 
-export function FieldPanel({ extraction, schema, canWrite, rows, chosen, changed, readings, onChoose, onPlace }: Props) {
+export function FieldPanel({ extraction, schema, canWrite, rows, chosen, changed, ruleFixes, onChoose, onPlace }: Props) {
   const [editing, setEditing] = useState(false);
   const changes = useFieldChanges(extraction);
   const row = rows.find((one) => one.path === chosen);
@@ -69,7 +69,7 @@ export function FieldPanel({ extraction, schema, canWrite, rows, chosen, changed
         proposal={extraction?.proposals.find((one) => one.path === row?.path)}
         onEdit={() => setEditing(true)}
         onDecide={(accept) => row !== undefined && changes.mutate({ path: row.path, accept })}
-        readings={readings}
+        ruleFixes={ruleFixes}
         onUse={(value) => row?.kind === 'leaf' && changes.mutate({ path: row.path, value, was: row.value })}
         extraction={extraction}
         schema={schema}

@@ -1,6 +1,6 @@
 /** Buttons for other printed values that would satisfy a failed rule. */
 
-import type { RuleReading } from '../../api/types';
+import type { RuleFix } from '../../api/types';
 import { Button } from '../../shared/Button';
 import { visibleText } from '../../shared/format';
 import { t } from '../../shared/i18n';
@@ -9,17 +9,17 @@ import styles from './FieldPanel.module.css';
 import { displayValue } from './fieldValue';
 
 interface Props {
-  readings: readonly RuleReading[];
+  ruleFixes: readonly RuleFix[];
   path: string;
   field: SchemaField | undefined;
   onUse: (value: unknown) => void;
 }
 
-export function SuggestedFixes({ readings, path, field, onUse }: Props) {
-  const fixes = readings.filter((one) => one.path === path);
+export function SuggestedFixes({ ruleFixes, path, field, onUse }: Props) {
+  const fixes = ruleFixes.filter((one) => one.path === path);
   if (fixes.length === 0) return null;
   return (
-    <ul className={styles.readings} aria-label={t('fields.fixes')}>
+    <ul className={styles.ruleFixes} aria-label={t('fields.fixes')}>
       {fixes.map((one) => (
         <li key={JSON.stringify(one.value)}>
           <Button onClick={() => onUse(one.value)}>{t('fields.use', { value: displayValue(one.value, field, one.location.quote) })}</Button>

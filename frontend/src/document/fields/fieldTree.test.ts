@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Evidence } from '../../api/types';
 import { fieldRows, marksByPage } from './fieldTree';
-import type { RuleReading } from '../../api/types';
+import type { RuleFix } from '../../api/types';
 import { childName, pathName, pathSteps } from './paths';
 
 const at = (page: number, y: number, x = 0.1): Evidence => ({
@@ -87,8 +87,8 @@ test('a failed rule marks the fields it uses, and the list items that another va
   };
   const errors = [{ path: '', code: 'sum', message: 'No.', about: ['items', 'total'], params: {} }];
   const location = { page: 1, boxes: [], quote: '2', match: 'number' as const };
-  const broken = (readings: readonly RuleReading[]) =>
-    fieldRows({ extraction, errors, readings }).filter((row) => row.kind === 'leaf' && row.status === 'broken').map((row) => row.path);
+  const broken = (ruleFixes: readonly RuleFix[]) =>
+    fieldRows({ extraction, errors, ruleFixes }).filter((row) => row.kind === 'leaf' && row.status === 'broken').map((row) => row.path);
   expect(broken([])).toEqual(['total']);
   expect(broken([{ path: 'items[1].price', value: 2, rule: 'sum', location }]).toSorted()).toEqual(['items[1].price', 'total']);
 });

@@ -1,7 +1,7 @@
 /** The fields of an extraction as rows in the order of the page, each with its evidence and status. */
 
 import type { Preview } from '../../runs/runReducer';
-import type { Box, Evidence, Extraction, FieldError, Lock, RuleReading } from '../../api/types';
+import type { Box, Evidence, Extraction, FieldError, Lock, RuleFix } from '../../api/types';
 import type { SchemaField } from '../schemaFields';
 import { fieldLabel, schemaPath } from './labels';
 import { childName, pathSteps, type Step } from './paths';
@@ -48,7 +48,7 @@ interface Input {
   extraction: Pick<Extraction, 'extracted_fields' | 'evidence' | 'confidence_scores' | 'locks' | 'proposals'>;
   errors?: readonly FieldError[];
   /** Values that would satisfy a failed rule. The fields that they would replace are marked as failing it. */
-  readings?: readonly RuleReading[];
+  ruleFixes?: readonly RuleFix[];
   previews?: ReadonlyMap<string, Preview>;
   /** The fields of the schema. */
   schema?: readonly SchemaField[];
@@ -56,9 +56,9 @@ interface Input {
   order?: Map<string, number>;
 }
 
-export function fieldRows({ extraction, errors = [], readings = [], previews = new Map(), schema = [], order = new Map() }: Input): FieldRow[] {
+export function fieldRows({ extraction, errors = [], ruleFixes = [], previews = new Map(), schema = [], order = new Map() }: Input): FieldRow[] {
   const evidence = extraction.evidence as Record<string, Evidence | undefined>;
-  const errorsAt = byField(errors, readings);
+  const errorsAt = byField(errors, ruleFixes);
   const proposed = new Set(extraction.proposals.map((proposal) => proposal.path));
   const missing = errors.filter((one) => one.code === 'required' && one.path !== '' && !previews.has(one.path)).map((one) => one.path);
   const fields = previews.size + missing.length === 0 ? extraction.extracted_fields : withOthers(extraction.extracted_fields, previews, missing);
@@ -114,10 +114,10 @@ export function fieldRows({ extraction, errors = [], readings = [], previews = n
 
 /** Return the errors of each field. A rule's error counts for every field it uses. For a list it sums, it counts for the
  * items that another printed value would fix. */
-function byField(errors: readonly FieldError[], readings: readonly RuleReading[]): Map<string, FieldError[]> {
+function byField(errors: readonly FieldError[], ruleFixes: readonly RuleFix[]): Map<string, FieldError[]> {
   const found = new Map<string, FieldError[]>();
   for (const error of errors) {
-    const within = readings.filter(({ path }) => error.about.some((one) => path.startsWith(`${one}[`) || path.startsWith(`${one}.`)));
+    const within = ruleFixes.filter(({ path }) => error.about.some((one) => path.startsWith(`${one}[`) || path.startsWith(`${one}.`)));
     const paths = new Set([error.path, ...error.about, ...within.map(({ path }) => path)]);
     for (const path of paths) found.set(path, [...(found.get(path) ?? []), error]);
   }
