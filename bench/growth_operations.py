@@ -522,7 +522,7 @@ async def other_store_functions(side: Side, round_number: int) -> AsyncGenerator
     # On a waiting and a queued run; everything is rolled back.
     waiting = side.run((round_number % 50 + 1) * (10 if side.count < 10_000 else 1000))
     async with side.database.as_user(scope) as conn:
-        await extractions.corrected(conn, org, 20)
+        await extractions.list_corrected(conn, org, 20)
         await extractions.schema_of(conn, side.extraction(n))
         await extractions.lock(conn, side.extraction(n))
         made = await extractions.add(conn, org_id=org, document_id=document, schema=None)

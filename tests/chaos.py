@@ -265,7 +265,7 @@ class Processes:
         """Return CLIs and readers whose parent is not a running worker."""
         readers = self.readers()
         live = {*self.pids("worker"), *(reader.pid for reader in readers)}
-        with_parent = [(p, _parent_of(p)) for p in [*self.cli_processes(), *readers]]
+        with_parent = [(p, _parent_pid(p)) for p in [*self.cli_processes(), *readers]]
         return [p for p, parent in with_parent if parent is not None and parent not in live]
 
     def _is_in_folder(self, process: psutil.Process) -> bool:
@@ -302,14 +302,14 @@ def _commands() -> Iterator[tuple[psutil.Process, str]]:
                 yield process, " ".join(process.cmdline())
 
 
-def _command_of(process: psutil.Process) -> str:
+def _command_line(process: psutil.Process) -> str:
     try:
         return " ".join(process.cmdline())[:300]
     except psutil.Error:
         return ""
 
 
-def _parent_of(process: psutil.Process) -> int | None:
+def _parent_pid(process: psutil.Process) -> int | None:
     try:
         return process.ppid()
     except psutil.Error:
@@ -576,7 +576,7 @@ class Chaos:
                     runs = [notification.payload for notification in owner.notifies(timeout=0.2, stop_after=1)]
                     runs = [run for run in runs if self._is_at_moment(owner, run, moment)]
                 for run in runs:
-                    if worker := self._worker_of(owner, run):
+                    if worker := self._find_worker_pid(owner, run):
                         return worker
         return None
 
@@ -593,7 +593,7 @@ class Chaos:
             "after the end": kind == "complete",
         }[moment]
 
-    def _worker_of(self, owner: psycopg.Connection[dict[str, Any]], run_id: str) -> int | None:
+    def _find_worker_pid(self, owner: psycopg.Connection[dict[str, Any]], run_id: str) -> int | None:
         found = owner.execute("select session_id from public.runs where id = %s", [run_id]).fetchone()
         session = str(found["session_id"]) if found else "none"
         live = self._processes.pids("worker")
@@ -627,7 +627,7 @@ class Chaos:
             now = time.monotonic()
             orphans_now = dict[int, str]()
             for process in self._processes.orphans():
-                if command := _command_of(process):
+                if command := _command_line(process):
                     orphans_now[process.pid] = command
             for pid in [pid for pid in self._orphaned_since if pid not in orphans_now]:
                 del self._orphaned_since[pid]
@@ -828,7 +828,7 @@ async def _run_under_load(
                 break
             await asyncio.sleep(0.1)
         for process in left:
-            command = _command_of(process)
+            command = _command_line(process)
             counts.add_fault("orphaned", f"process {process.pid} still runs after all workers have ended: {command}")
     finally:
         for task in [*background_tasks, *working, *([stopping] if stopping else [])]:

@@ -44,7 +44,7 @@ from fieldmark.stores.rows import PageRow
 from fieldmark.stores.runs import RunOptions, Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import StartedBy, ToolCall, ToolOutcome, execute
-from fieldmark.tools.toolset import RunTools, hash_of
+from fieldmark.tools.toolset import RunTools, hash_arguments
 from page_words import words_of
 
 INVOICE = "Invoice number: 1\nVendor: Acme GmbH\nTotal: 10.00 EUR\n"
@@ -116,7 +116,7 @@ class ExtractionCase:
                 call_id=call_id,
                 tool=name,
                 arguments=arguments,
-                arguments_hash=hash_of(arguments),
+                arguments_hash=hash_arguments(arguments),
                 status=CallStatus.APPROVED if preview is None else CallStatus.PENDING,
                 preview=preview,
             )

@@ -80,7 +80,7 @@ async def test_invalid_decision_changes_nothing_and_a_call_is_decided_once(serve
         run_id, call_id = result["run_id"], result["waits_for"]["call_id"]
         assert other["waits_for"]["call_id"] != call_id
 
-        async def refused(status: int, run: str = run_id, http=server.http, **said) -> None:
+        async def expect_refusal(status: int, run: str = run_id, http=server.http, **said) -> None:
             body = {"run_id": run, "approvals": [{"call_id": call_id, "approved": True, **said}]}
             answer = await http.post("/api/agent/approve", json=body)
             assert answer.status_code == status and answer.json()["detail"], answer.text
@@ -94,23 +94,23 @@ async def test_invalid_decision_changes_nothing_and_a_call_is_decided_once(serve
             assert (await http.get(f"/api/runs/{run_id}")).status_code == 200  # can see the run but not decide
             proposed = f"/api/runs/{run_id}/proposed"
             assert [(await one.get(proposed)).status_code for one in (http, stranger)] == [200, 404]
-            await refused(404, http=http)
-            await refused(404, http=stranger)
-        await refused(404, run=other["run_id"])
-        await refused(404, run=str(uuid4()))
-        await refused(404, call_id="another")
-        await refused(422, tool="remove_field")
-        await refused(422, input={"fields": {"total": 1}, "confidences": {}})  # arguments of a different tool
-        await refused(422, input={**TOTAL, "confidence": 7})
-        await refused(422, approved=False, input=TOTAL)
-        await refused(422, call_id="\0")
-        await refused(422, approved=False, reason="No.\0")
+            await expect_refusal(404, http=http)
+            await expect_refusal(404, http=stranger)
+        await expect_refusal(404, run=other["run_id"])
+        await expect_refusal(404, run=str(uuid4()))
+        await expect_refusal(404, call_id="another")
+        await expect_refusal(422, tool="remove_field")
+        await expect_refusal(422, input={"fields": {"total": 1}, "confidences": {}})  # arguments of a different tool
+        await expect_refusal(422, input={**TOTAL, "confidence": 7})
+        await expect_refusal(422, approved=False, input=TOTAL)
+        await expect_refusal(422, call_id="\0")
+        await expect_refusal(422, approved=False, reason="No.\0")
         calls = sql(clone.owner_url, "select status, proposed, decided_by from public.tool_calls")
         assert calls == [{"status": "pending", "proposed": None, "decided_by": None}] * 2
         answers = await asyncio.gather(*[server.decide(result) for _ in range(4)])
         assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409]
         assert (await server.http.delete(f"/api/documents/{result['extraction']['document_id']}")).status_code == 204
-        await refused(404)  # like an unknown run
+        await expect_refusal(404)  # like an unknown run
 
 
 async def test_cancelled_run_cannot_be_approved(serve):

@@ -60,12 +60,12 @@ async def find_faults(case) -> Callable[[], set[str]]:
     seen = {number: json.dumps(event) for number, event in enumerate(case.events(run_id), 1)}
     followed = chaos.ClientRun(key, "r", 2, False, str(run_id), seen, len(seen), ended=True)
 
-    def look() -> set[str]:
+    def faults_of_followed_runs() -> set[str]:
         counts = chaos.Counts()
         chaos.check_runs(case.owner_url, [followed], counts)
         return {what for what, details in counts.faults.items() if details}
 
-    return look
+    return faults_of_followed_runs
 
 
 @pytest.mark.parametrize(

@@ -27,13 +27,13 @@ async def test_stopping_worker_releases_its_run(serve, clone):
         waiting.cancel()
     assert not cli_processes()
 
-    def ended() -> dict | None:
+    def find_ended_run() -> dict | None:
         (run,) = sql(clone.owner_url, "select * from public.runs")
         return run if run["status"] in ("completed", "failed") else None
 
     # The CLI adds a message of its own where the answer broke off, so the next model message is the third.
     async with serve(Script([first, [text("")], then])) as server:
-        run = await until(ended)
+        run = await until(find_ended_run)
         assert run["error"] is None
         assert (run["status"], run["answer"], run["fencing_token"]) == ("completed", "Done after all.", 2)
         assert len(sql(clone.owner_url, "select 1 from public.extraction_journal")) == 1

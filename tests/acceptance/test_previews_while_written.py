@@ -52,18 +52,18 @@ class StreamReader:
     """Collects the events of a stream."""
 
     def __init__(self) -> None:
-        self.received: list[tuple[int | None, dict[str, Any]]] = []
+        self.with_eager_arguments: list[tuple[int | None, dict[str, Any]]] = []
 
     def previews(self, **wanted: Any) -> list[dict[str, Any]]:
         return [
             event
-            for number, event in self.received
+            for number, event in self.with_eager_arguments
             if number is None and event["type"].startswith("preview") and wanted.items() <= event.items()
         ]
 
     @property
     def stored_events(self) -> list[dict[str, Any]]:
-        return [event for number, event in self.received if number is not None]
+        return [event for number, event in self.with_eager_arguments if number is not None]
 
     async def read(self, stream: httpx.Response) -> None:
         part: dict[str, str] = {}
@@ -71,7 +71,7 @@ class StreamReader:
             if line.startswith(("id: ", "data: ")):
                 part |= [line.split(": ", 1)]
             elif not line and part:
-                self.received.append((int(part["id"]) if "id" in part else None, json.loads(part["data"])))
+                self.with_eager_arguments.append((int(part["id"]) if "id" in part else None, json.loads(part["data"])))
                 part = {}
 
 
@@ -123,8 +123,8 @@ async def test_each_field_is_previewed_and_replaced_by_its_stored_value(serve):
         (changed,) = [event for event in live.stored_events if event["type"] == "changed"]
         assert {one["path"]: one["value"] for one in changed["changed"]} == {"number": "1", "total": 10.0}
         # No preview follows its stored value, and none was withdrawn.
-        last = max(at for at, (_, event) in enumerate(live.received) if event["type"] == "preview")
-        assert last < next(at for at, (_, event) in enumerate(live.received) if _is_field_change(event))
+        last = max(at for at, (_, event) in enumerate(live.with_eager_arguments) if event["type"] == "preview")
+        assert last < next(at for at, (_, event) in enumerate(live.with_eager_arguments) if _is_field_change(event))
         assert len(live.previews()) == 2 and live.stored_events[-1]["complete"]
         assert "preview" not in (await server.http.get(at)).text
 
@@ -136,10 +136,10 @@ def _is_field_change(event: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("eager", ["true", ""])
 @pytest.mark.real_cli("its request's details")
 async def test_cli_requests_eager_argument_streaming_if_enabled(case, eager):
-    def received(options):
+    def with_eager_arguments(options):
         return replace(options, env={**options.env, "FIELDMARK_EAGER_ARGUMENTS": eager})
 
-    async with cli_conversation(case, Script([[text("Done.")]]), change=received) as talk:
+    async with cli_conversation(case, Script([[text("Done.")]]), change=with_eager_arguments) as talk:
         await talk.all()
         tools = talk.model.requests[0]["tools"]
         assert tools and {one.get("eager_input_streaming", False) for one in tools} == {bool(eager)}

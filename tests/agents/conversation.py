@@ -45,7 +45,7 @@ class Chat:
                 agent=self.agent.name,
                 task="chat" if self.agent is DOCUMENT else "ask",
                 task_input={"message": message, **task_input},
-                subject=Subject(_document_of(self.case, self.agent), None, self.thread_id),
+                subject=Subject(_subject_document(self.case, self.agent), None, self.thread_id),
                 options=RunOptions(approval="auto"),
             )
             claimed = await runs.claim(conn, run_id)
@@ -83,10 +83,10 @@ class Chat:
 
 async def start_chat(case: ExtractionCase, agent: AgentSpec = DOCUMENT) -> Chat:
     async with case.database.as_user(case.scope) as conn:
-        document_id = _document_of(case, agent)
+        document_id = _subject_document(case, agent)
         thread = await threads.add(conn, case.scope, agent=agent.name, document_id=document_id, title="Conversation")
     return Chat(case, thread.id, agent)
 
 
-def _document_of(case: ExtractionCase, agent: AgentSpec) -> UUID | None:
+def _subject_document(case: ExtractionCase, agent: AgentSpec) -> UUID | None:
     return case.document_id if agent is DOCUMENT else None

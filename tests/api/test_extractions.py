@@ -141,12 +141,12 @@ SCHEMA = {
 async def test_edit_that_breaks_the_schema_is_stored_with_its_errors(serve):
     async with edited_extraction(serve, SCHEMA) as one:
 
-        async def listed(http=one.http):
+        async def get_problems(http=one.http):
             return await http.get(f"{one.path}/problems")
 
         missing = "number: is missing, and the schema requires it"
         violation = {"path": "number", "code": "required", "message": missing, "about": []}
-        assert (await listed()).json() == {"version": 1, "problems": [missing], "errors": [violation]}
+        assert (await get_problems()).json() == {"version": 1, "problems": [missing], "errors": [violation]}
         assert (await one.now())["valid"] is False and await one.get_valid_from_list() is False
         wrong_type = 'total: "10 EUR" is not of type "number"'
         answer = await one.set("total", "10 EUR")
@@ -164,11 +164,11 @@ async def test_edit_that_breaks_the_schema_is_stored_with_its_errors(serve):
             and completed.json()["status"] == "completed"
             and len(completed.json()["problems"]) == 2
         )
-        assert (await listed()).json()["problems"] == completed.json()["problems"]
+        assert (await get_problems()).json()["problems"] == completed.json()["problems"]
         assert completed.json()["valid"] is False and await one.get_valid_from_list() is False
         assert [(one["path"], one["code"]) for one in completed.json()["errors"]] == [("total", "type"), ("", "equals")]
         fixed = (await one.set("total", 9.5)).json()
-        assert fixed["problems"] == (await listed()).json()["problems"] == []
+        assert fixed["problems"] == (await get_problems()).json()["problems"] == []
         # Every view shows the same validity.
         assert fixed["valid"] is (await one.now())["valid"] is await one.get_valid_from_list() is True
         assert (await one.set("total", 9.6)).json()["valid"] is (await one.now())["valid"] is False
@@ -176,7 +176,7 @@ async def test_edit_that_breaks_the_schema_is_stored_with_its_errors(serve):
         exported = (await one.http.get(f"{one.path}/export")).json()
         assert exported["valid"] is False and [one["code"] for one in exported["problems"]] == ["equals"]
         async with one.server.client() as stranger:
-            assert_problem(await listed(stranger), 404)
+            assert_problem(await get_problems(stranger), 404)
     # A schema with an external reference, as a front end may have stored it.
     async with edited_extraction(serve, {"properties": {"a": {"$ref": "elsewhere"}}}) as one:
         answer = await one.set("total", 1)

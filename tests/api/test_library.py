@@ -200,14 +200,14 @@ async def test_documents_are_renamed_and_tagged(serve):
         listed = (await server.get("documents"))["items"]
         assert [[tag["name"] for tag in item["tags"]] for item in listed] == [["late", "Paid"], [], ["Paid"]]
 
-        async def tagged(**asked: Any) -> list[str]:
+        async def ids_of_tagged_documents(**asked: Any) -> list[str]:
             answer = await server.http.get("/api/documents", params={"tag_id": paid["id"], **asked})
             return [item["id"] for item in answer.json()["items"]]
 
-        assert await tagged() == [str(documents[2]), str(documents[0])]
-        assert await tagged(filename="b.t") == [str(documents[0])]
+        assert await ids_of_tagged_documents() == [str(documents[2]), str(documents[0])]
+        assert await ids_of_tagged_documents(filename="b.t") == [str(documents[0])]
         first = (await server.http.get("/api/documents", params={"tag_id": paid["id"], "limit": 1})).json()
-        assert await tagged(before=first["next"]) == [str(documents[0])]
+        assert await ids_of_tagged_documents(before=first["next"]) == [str(documents[0])]
         # A change is applied completely or not at all.
         for bad in ({"tags": [str(uuid4())]}, {"tags": [str(uuid4())] * 101}, {"filename": "a\nb"}, {"filename": ""}):
             answer = await server.http.patch(at, json={"filename": "c.txt", "tags": [], **bad})

@@ -31,11 +31,11 @@ async def read_metrics(http: httpx.AsyncClient) -> dict[tuple, float]:
 async def read_when_present(http: httpx.AsyncClient, *key: str) -> dict[tuple, float]:
     """Wait for a sample and return all. The end of a run is published before it is counted."""
 
-    async def found() -> dict[tuple, float] | None:
+    async def samples_with_key() -> dict[tuple, float] | None:
         samples = await read_metrics(http)
         return samples if samples.get(key) else None
 
-    return await until(found)
+    return await until(samples_with_key)
 
 
 async def test_runs_calls_and_tokens_are_counted(serve):

@@ -54,7 +54,7 @@ def library(revid: UUID, newer: UUID) -> list[LibraryDocument]:
     ]  # fmt: skip
 
 
-async def filled(server, owner_url: str) -> str:
+async def records_path(server, owner_url: str) -> str:
     """Create a schema with two versions and documents. Return the path of its records."""
     made = (await server.http.post("/api/schemas", json={"name": "Invoice", "schema": SCHEMA | {"title": "a"}})).json()
     newer = (await server.http.patch(f"/api/schemas/{made['id']}", json={"schema": SCHEMA})).json()
@@ -64,7 +64,7 @@ async def filled(server, owner_url: str) -> str:
 
 async def test_each_document_with_an_extraction_under_the_schema_is_a_row(serve, clone):
     async with serve(with_worker=False) as server:
-        path = await filled(server, clone.owner_url)
+        path = await records_path(server, clone.owner_url)
         table = (await server.http.get(path, params={"totals": True})).json()
         assert [(one["path"], one["type"], one["title"]) for one in table["columns"]] == [
             ("vendor.name", "text", None),
@@ -92,7 +92,7 @@ async def test_each_document_with_an_extraction_under_the_schema_is_a_row(serve,
 
 async def test_items_of_a_list_are_rows(serve, clone):
     async with serve(with_worker=False) as server:
-        path = await filled(server, clone.owner_url)
+        path = await records_path(server, clone.owner_url)
         table = (await server.http.get(path, params={"list": "items", "totals": True})).json()
         assert [one["path"] for one in table["columns"]][-2:] == ["items[].name", "items[].price"]
         rows = [
@@ -124,7 +124,7 @@ SELECTIONS: list[tuple[dict[str, Any], str]] = [
 
 async def test_rows_are_sorted_filtered_and_paged(serve, clone):
     async with serve(with_worker=False) as server:
-        path = await filled(server, clone.owner_url)
+        path = await records_path(server, clone.owner_url)
         for query, filenames in SELECTIONS:
             table = (await server.http.get(path, params=query)).json()
             assert (query, [row["filename"] for row in table["items"]]) == (
@@ -153,7 +153,7 @@ async def test_document_has_one_row_of_its_newest_extraction(serve, clone):
 
 async def test_records_are_exported_in_each_format(serve, clone):
     async with serve(with_worker=False) as server:
-        path = f"{await filled(server, clone.owner_url)}/export"
+        path = f"{await records_path(server, clone.owner_url)}/export"
         rows = (await server.http.get(path, params={"format": "json"})).json()
         assert [row["values"]["total"] for row in rows] == [7, 100, 12.5]
         answer = await server.http.get(path, params={"format": "csv", "sort": "total"})

@@ -61,15 +61,15 @@ async def test_documents_are_found_by_their_fields_only_with_the_scope_to_read_t
         assert (await server.http.patch(f"{at}/fields", json=field)).is_success
         assert (await server.http.post(f"{at}/complete")).is_success
 
-        async def found(http, query: str) -> list[str]:
+        async def search_ids(http, query: str) -> list[str]:
             return [hit["document_id"] for hit in (await http.get("/api/search", params={"q": query})).json()["hits"]]
 
-        await until(lambda: found(server.http, "quux"))
+        await until(lambda: search_ids(server.http, "quux"))
         for more, status in ((["extractions:read"], 200), ([], 403)):
             made = await server.http.post("/api/keys", json={"name": "k", "scopes": ["documents:read", *more]})
             async with server.client_with_token(made.json()["key"]) as robot:
-                assert await found(robot, "total") == [str(document)]
-                assert await found(robot, "quux") == ([str(document)] if status == 200 else [])
+                assert await search_ids(robot, "total") == [str(document)]
+                assert await search_ids(robot, "quux") == ([str(document)] if status == 200 else [])
                 for narrowed in ({"filter": "total > 1000"}, {"document_type": "invoice"}):
                     answer = await robot.get("/api/search", params={"q": "a", **narrowed})
                     assert answer.status_code == status, answer.text
@@ -82,14 +82,14 @@ async def test_embedder_finds_synonyms(serve, clone):
         async with serve(embedder=fake.url, embedder_model="small") as server:
             document = await server.upload_text("The roof leaks.", name="survey.txt")
 
-            async def found() -> dict:
+            async def search_shingles() -> dict:
                 return (await server.http.get("/api/search", params={"q": "shingles"})).json()
 
             async def is_near() -> bool:
-                return len((await found())["hits"]) == 1
+                return len((await search_shingles())["hits"]) == 1
 
             await until(is_near)
-            assert (await found())["hits"][0]["document_id"] == str(document)
-            assert (await found())["semantic"] == "on"
+            assert (await search_shingles())["hits"][0]["document_id"] == str(document)
+            assert (await search_shingles())["semantic"] == "on"
             fake.refusal = (500, b"")
-            assert ((await found())["hits"], (await found())["semantic"]) == ([], "unavailable")
+            assert ((await search_shingles())["hits"], (await search_shingles())["semantic"]) == ([], "unavailable")

@@ -24,7 +24,7 @@ def raw(arguments: str) -> Call:
     return raw_call("update_field", arguments)
 
 
-def nested(depth: int) -> str:
+def nested_lists_call(depth: int) -> str:
     return '{"path": "total", "confidence": 1, "value": %s}' % ("[" * depth + "]" * depth)
 
 
@@ -41,7 +41,7 @@ INVALID_CALLS = {
     "a prototype": (raw('{"path": "a", "value": 1, "confidence": 7, "__proto__": {}}'), "got 7", "refused"),
     "confidence 7": (update(confidence=7), "less than or equal to 1, got 7", "refused"),
     "confidence in words": (update(confidence="high"), "valid number", "refused"),
-    "33 levels": (raw(nested(33)), "more than 32 levels deep", "refused"),
+    "33 levels": (raw(nested_lists_call(33)), "more than 32 levels deep", "refused"),
     "NUL": (raw('{"path": "total", "value": "a\\u0000", "confidence": 1}'), "contains a NUL", "refused"),
     "half a surrogate": (raw('{"path": "total", "value": "\\ud800", "confidence": 1}'), "surrogate", "refused"),
     "an empty key": (update(value={"": 1}), "has 0 characters", "refused"),
@@ -96,7 +96,7 @@ async def test_invalid_calls_in_one_message_do_not_end_the_run(case):
 
 UNUSUAL_CALLS = {
     "a number": (update(value=12.5), 12.5),
-    "32 levels at most": (raw(nested(31)), json.loads("[" * 31 + "]" * 31)),
+    "32 levels at most": (raw(nested_lists_call(31)), json.loads("[" * 31 + "]" * 31)),
     "a pair of surrogates": (raw('{"path": "total", "value": "\\ud83d\\ude00", "confidence": 1}'), "😀"),
     # The CLI converts it to a number, as the tool's schema says.
     "a confidence as text": (update(value=3, confidence="0.9"), 3),

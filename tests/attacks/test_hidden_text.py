@@ -54,7 +54,7 @@ async def test_hidden_text_is_neither_followed_nor_extracted(
             extraction_id = await extractions.add(conn, org_id=scope.org_id, document_id=document_id, schema=None)
         return ExtractionCase(database, clone.owner_url, scope, document_id, extraction_id)
 
-    async def index_of(case: ExtractionCase) -> DocumentIndex:
+    async def build_index(case: ExtractionCase) -> DocumentIndex:
         async with database.as_user(scope) as conn:
             page = await documents.page(conn, case.document_id, 1)
         assert page is not None
@@ -83,7 +83,7 @@ async def test_hidden_text_is_neither_followed_nor_extracted(
     assert "Ignore all rules" not in finished.sent
     # The page does not contain the value, even though the model quotes it.
     assert finished.results[2][1] and stored_total(case) == ("not_found", 0)
-    found = await index_of(case)
+    found = await build_index(case)
     assert found.find("100.00") and found.find("9999.00") is None and found.find_quote("Ignore all rules") is None
     async with database.as_user(scope) as conn:
         (warning,) = await documents.warnings(conn, case.document_id)
@@ -96,6 +96,6 @@ async def test_hidden_text_is_neither_followed_nor_extracted(
     finished = await case.execute_run(extraction_script())
     assert "9999.00" in finished.results[0][0] and "page 1:" in finished.results[1][0]
     assert stored_total(case)[0] == "found" and stored_total(case)[1] > 0.9
-    assert (await index_of(case)).find("9999.00")
+    assert (await build_index(case)).find("9999.00")
     async with database.as_user(scope) as conn:
         assert await documents.warnings(conn, case.document_id) == []

@@ -50,7 +50,7 @@ def attributes(span: Span) -> dict:
     return {a.key: getattr(a.value, a.value.WhichOneof("value")) for a in span.attributes}
 
 
-def spans_of(received: list[bytes]) -> list[Span]:
+def parse_spans(received: list[bytes]) -> list[Span]:
     requests = [ExportTraceServiceRequest.FromString(body) for body in received]
     return [s for r in requests for rs in r.resource_spans for ss in rs.scope_spans for s in ss.spans]
 
@@ -77,7 +77,7 @@ async def test_trace_has_spans_for_run_model_calls_tools_and_transactions(local_
     assert received and CANARY.encode() not in b"".join(received)
     resource = ExportTraceServiceRequest.FromString(received[0]).resource_spans[0].resource
     assert "fieldmark" in [a.value.string_value for a in resource.attributes if a.key == "service.name"]
-    spans = spans_of(received)
+    spans = parse_spans(received)
     by_id = {span.span_id: span for span in spans}
 
     (whole,) = [span for span in spans if span.name == "run"]

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 MakeUser = Callable[[], Awaitable[Scope]]
 
 
-async def _one(connection: Connection, query: str) -> dict[str, object]:
+async def _fetch_row(connection: Connection, query: str) -> dict[str, object]:
     row = await (await connection.execute(query.encode())).fetchone()
     assert row is not None
     return row
@@ -31,7 +31,7 @@ async def _one(connection: Connection, query: str) -> dict[str, object]:
 async def test_user_transaction_has_the_role_and_claims_of_its_scope(database: Database) -> None:
     scope = Scope(uuid4(), uuid4())
     async with database.as_user(scope) as connection:
-        row = await _one(
+        row = await _fetch_row(
             connection,
             "select current_user::text as role, session_user::text as login, auth.uid() as uid, auth.jwt() as jwt",
         )
@@ -46,12 +46,12 @@ async def test_user_transaction_has_the_role_and_claims_of_its_scope(database: D
 async def test_next_transaction_has_nothing_of_the_previous_user(clone: Clone) -> None:
     async with Database(clone.app_url, size=1) as database:  # one connection: the next borrower gets the same
         async with database.as_user(Scope(uuid4(), uuid4())) as connection:
-            first = await _one(connection, "select pg_backend_pid() as pid")
+            first = await _fetch_row(connection, "select pg_backend_pid() as pid")
         with pytest.raises(psycopg.errors.DivisionByZero):
             async with database.as_user(Scope(uuid4(), uuid4())) as connection:
                 await connection.execute("select 1 / 0")
         async with database.as_service() as connection:
-            row = await _one(
+            row = await _fetch_row(
                 connection,
                 "select pg_backend_pid() as pid, current_user::text as role,"
                 " nullif(current_setting('request.jwt.claims', true), '') as claims",
@@ -74,7 +74,7 @@ async def test_block_commits_unless_it_raises(clone: Clone, database: Database, 
     with pytest.raises(asyncio.CancelledError):
         await task
     async with database.as_user(scope) as connection:
-        assert await _one(connection, "select name from public.organisations") == {"name": "kept"}
+        assert await _fetch_row(connection, "select name from public.organisations") == {"name": "kept"}
 
 
 async def _rename_and_wait(database: Database, scope: Scope) -> None:
@@ -86,7 +86,7 @@ async def _rename_and_wait(database: Database, scope: Scope) -> None:
 async def test_user_id_cannot_inject_sql_or_claims(database: Database) -> None:
     hostile = '\'; reset role; select \'","role":"service_role'
     async with database.as_user(Scope(hostile, uuid4())) as connection:  # pyright: ignore[reportArgumentType]
-        row = await _one(
+        row = await _fetch_row(
             connection, "select current_user::text as role, current_setting('request.jwt.claims') as claims"
         )
     assert row["role"] == "authenticated"
@@ -97,17 +97,17 @@ async def test_user_id_cannot_inject_sql_or_claims(database: Database) -> None:
 async def test_connections_lost_while_idle_are_replaced(clone: Clone) -> None:
     async with Database(clone.app_url, size=3) as database:
         async with database.as_service() as a, database.as_service() as b, database.as_service() as c:
-            pids = [(await _one(each, "select pg_backend_pid() as pid"))["pid"] for each in (a, b, c)]
+            pids = [(await _fetch_row(each, "select pg_backend_pid() as pid"))["pid"] for each in (a, b, c)]
         async with await psycopg.AsyncConnection.connect(clone.owner_url, autocommit=True) as owner:
             await owner.execute("select pg_terminate_backend(pid, 5000) from unnest(%s::int[]) as pid", [pids])
         async with database.as_service() as connection:
-            assert (await _one(connection, "select pg_backend_pid() as pid"))["pid"] not in pids
+            assert (await _fetch_row(connection, "select pg_backend_pid() as pid"))["pid"] not in pids
 
 
 async def test_connection_lost_in_a_transaction_raises_unavailable(clone: Clone, database: Database) -> None:
     with pytest.raises(Unavailable):
         async with database.as_service() as connection:
-            row = await _one(connection, "select pg_backend_pid() as pid")
+            row = await _fetch_row(connection, "select pg_backend_pid() as pid")
             async with await psycopg.AsyncConnection.connect(clone.owner_url, autocommit=True) as owner:
                 await owner.execute("select pg_terminate_backend(%s, 5000)", [row["pid"]])
             await connection.execute("select 1")
@@ -200,7 +200,7 @@ async def test_statements_are_not_prepared_with_a_pooler(clone: Clone) -> None:
     async with Database(f"{clone.app_url}&pgbouncer=true", clone.app_url) as database:
         for _ in range(8):  # past psycopg's threshold for preparing a statement
             async with database.as_service() as connection:
-                row = await _one(connection, "select count(*) as prepared from pg_prepared_statements")
+                row = await _fetch_row(connection, "select count(*) as prepared from pg_prepared_statements")
         assert row == {"prepared": 0}
 
 
@@ -209,7 +209,7 @@ async def test_locks_of_a_lost_client_are_released(clone: Clone, database: Datab
     door = database.as_user(Scope(uuid4(), uuid4())) if whose == "user" else database.as_service()
     with pytest.raises(Unavailable, match="abandoned"):
         async with door as connection:
-            row = await _one(
+            row = await _fetch_row(
                 connection,
                 "select pg_backend_pid() as pid, current_setting('idle_in_transaction_session_timeout') as longest",
             )
@@ -237,7 +237,10 @@ async def test_one_organisation_cannot_use_all_connections(clone: Clone) -> None
         assert held == 2 and len(done) == 8
         assert {type(one.exception()) for one in done} == {TooManyAtOnce}
         async with database.as_user(quiet) as one, database.as_user(Scope(quiet.user_id, uuid4())) as other:
-            assert (await _one(one, "select 1 as n"), await _one(other, "select 2 as n")) == ({"n": 1}, {"n": 2})
+            assert (await _fetch_row(one, "select 1 as n"), await _fetch_row(other, "select 2 as n")) == (
+                {"n": 1},
+                {"n": 2},
+            )
         go.set()
         await asyncio.wait(holding)
         async with database.as_user(loud), database.as_user(loud):

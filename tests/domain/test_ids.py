@@ -9,14 +9,14 @@ from fieldmark.domain.ids import new_id
 from running_server import Clone
 
 
-def time_of(id: UUID) -> float:
+def timestamp_seconds(id: UUID) -> float:
     return (id.int >> 80) / 1000
 
 
 def check_order(ids: list[UUID], before: float, after: float) -> None:
     assert len(set(ids)) == len(ids)
     assert {(one.version, one.variant) for one in ids} == {(7, RFC_4122)}
-    times = [time_of(one) for one in ids]
+    times = [timestamp_seconds(one) for one in ids]
     assert times == sorted(times)
     assert before - 0.01 <= times[0] and times[-1] <= after + 0.01
 

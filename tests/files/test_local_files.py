@@ -31,7 +31,7 @@ def files(root: Path) -> LocalFiles:
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def upload_file(tmp_path: Path) -> Path:
     upload = tmp_path / "upload"
     upload.write_bytes(b"content")
     upload.chmod(0o644)
@@ -43,11 +43,11 @@ def mode(path: Path) -> int:
 
 
 async def test_files_are_private_and_removal_deletes_the_empty_folder(
-    files: LocalFiles, root: Path, source: Path
+    files: LocalFiles, root: Path, upload_file: Path
 ) -> None:
     before = os.umask(0)
     try:
-        await files.put(PATH, source)
+        await files.put(PATH, upload_file)
     finally:
         os.umask(before)
     assert {mode(root), mode(root / ORG), mode(root / ORG / DOCUMENT)} == {0o700}
@@ -61,7 +61,7 @@ async def test_files_are_private_and_removal_deletes_the_empty_folder(
 
 @pytest.mark.parametrize("planted", [ORG, f"{ORG}/{DOCUMENT}"])
 async def test_planted_folder_link_is_not_followed(
-    files: LocalFiles, root: Path, source: Path, tmp_path: Path, planted: str
+    files: LocalFiles, root: Path, upload_file: Path, tmp_path: Path, planted: str
 ) -> None:
     outside = tmp_path / "outside"
     (root / planted).parent.mkdir(parents=True)
@@ -77,16 +77,16 @@ async def test_planted_folder_link_is_not_followed(
             pass
     await files.remove(PATH)
     with pytest.raises(Unavailable):
-        await files.put(PATH.replace("a.pdf", "b.pdf"), source)
+        await files.put(PATH.replace("a.pdf", "b.pdf"), upload_file)
     assert [p.name for p in outside.rglob("*") if p.is_file()] == ["a.pdf"]
 
     (root / planted).unlink()
-    await files.put(PATH, source)
+    await files.put(PATH, upload_file)
     assert await files.size(PATH) == 7
 
 
 async def test_planted_file_link_is_not_an_original(
-    files: LocalFiles, root: Path, source: Path, tmp_path: Path
+    files: LocalFiles, root: Path, upload_file: Path, tmp_path: Path
 ) -> None:
     outside = tmp_path / "outside"
     outside.write_bytes(b"not theirs")
@@ -97,10 +97,10 @@ async def test_planted_file_link_is_not_an_original(
         async with files.local(PATH):
             pass
     with pytest.raises(Conflict):
-        await files.put(PATH, source)
+        await files.put(PATH, upload_file)
     await files.remove(PATH)
     assert outside.read_bytes() == b"not theirs"
-    await files.put(PATH, source)
+    await files.put(PATH, upload_file)
     assert await files.size(PATH) == 7
     # Nor is anything but a regular file.
     os.mkfifo((root / PATH).with_name("pipe"))
@@ -131,25 +131,25 @@ def put_until_killed(root: Path, pipe: Path) -> None:
 
 
 async def test_process_killed_while_writing_leaves_no_original(
-    files: LocalFiles, root: Path, source: Path, tmp_path: Path
+    files: LocalFiles, root: Path, upload_file: Path, tmp_path: Path
 ) -> None:
     put_until_killed(root, tmp_path / "pipe")
     [left] = (root / ".incoming").iterdir()
     assert await files.size(PATH) is None
 
-    await files.put(PATH, source)
+    await files.put(PATH, upload_file)
     assert (root / PATH).read_bytes() == b"content"
     assert left.exists()  # a slow writer may still be using it
     long_ago = time.time() - 2 * 24 * 3600
     os.utime(left, (long_ago, long_ago))
-    await files.put(PATH.replace("a.pdf", "b.pdf"), source)
+    await files.put(PATH.replace("a.pdf", "b.pdf"), upload_file)
     assert not left.exists()
 
 
-async def test_unusable_folder_is_unavailable(source: Path, tmp_path: Path) -> None:
+async def test_unusable_folder_is_unavailable(upload_file: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(Unavailable, match="folder for originals"):
-        await LocalFiles(tmp_path / "file").put(PATH, source)
+        await LocalFiles(tmp_path / "file").put(PATH, upload_file)
     with pytest.raises(Unavailable, match="No such file"):
         await LocalFiles(tmp_path / "files").put(PATH, tmp_path / "missing")
     assert await LocalFiles(tmp_path / "files").size(PATH) is None

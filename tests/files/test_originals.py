@@ -41,7 +41,7 @@ def upload(folder: Path, content: bytes) -> Path:
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def upload_file(tmp_path: Path) -> Path:
     return upload(tmp_path, CONTENT)
 
 
@@ -50,8 +50,8 @@ async def read(files: Files, path: str) -> bytes:
         return await asyncio.to_thread(original.read_bytes)
 
 
-async def test_original_is_returned_unchanged(files: Files, path: str, source: Path, tmp_path: Path) -> None:
-    await files.put(path, source)
+async def test_original_is_returned_unchanged(files: Files, path: str, upload_file: Path, tmp_path: Path) -> None:
+    await files.put(path, upload_file)
     assert await files.size(path) == len(CONTENT)
     assert await read(files, path) == CONTENT
     other = upload(tmp_path, b"")
@@ -66,24 +66,24 @@ async def test_original_is_returned_unchanged(files: Files, path: str, source: P
             await read(files, absent)
 
 
-async def test_removed_original_is_gone_and_can_be_removed_again(files: Files, path: str, source: Path) -> None:
-    await files.put(path, source)
+async def test_removed_original_is_gone_and_can_be_removed_again(files: Files, path: str, upload_file: Path) -> None:
+    await files.put(path, upload_file)
     beside = path.replace("(1)", "(2)")
-    await files.put(beside, source)
+    await files.put(beside, upload_file)
     await files.remove(path)
     assert await files.size(path) is None
     assert await files.size(beside)
     await files.remove(path)
     await files.remove(beside)
     await files.remove(f"{uuid4()}/{uuid4()}/never")
-    await files.put(path, source)
+    await files.put(path, upload_file)
     assert await files.size(path)
 
 
 @pytest.mark.parametrize("bad", ["a.pdf", "../a/b", f"{FOLDER}/..", f"{FOLDER}/a%2Fb", "/etc/passwd"])
-async def test_invalid_path_is_refused(files: Files, source: Path, bad: str) -> None:
+async def test_invalid_path_is_refused(files: Files, upload_file: Path, bad: str) -> None:
     with pytest.raises(Invalid):
-        await files.put(bad, source)
+        await files.put(bad, upload_file)
     with pytest.raises(Invalid):
         await files.size(bad)
     with pytest.raises(Invalid):

@@ -157,7 +157,7 @@ def sign_with_es256(key: Key, payload: bytes | dict[str, Any]) -> str:
 
 
 async def user_of(tokens: Tokens, token: str) -> UUID:
-    return (await tokens.person_of(token)).user_id
+    return (await tokens.authenticate_token(token)).user_id
 
 
 async def refusal_message(tokens: Tokens, token: str) -> str:
@@ -300,12 +300,12 @@ async def test_shared_secret_is_accepted_only_if_configured(auth: Auth, ec_key: 
 async def test_email_is_read_from_the_token(auth: Auth, tokens: SupabaseTokens, ec_key: Key) -> None:
     for email, expected in (("a@example.org", "a@example.org"), ("", None), (7, None), (ABSENT, None)):
         claims = supabase_claims(auth, email=email)
-        person = await tokens.person_of(ec_key.sign(claims))
+        person = await tokens.authenticate_token(ec_key.sign(claims))
         assert person.expires_at == datetime.fromtimestamp(int(claims["exp"]), UTC)
         assert person.email == expected
     # Users can edit their own metadata, so it is not trusted.
     claims = supabase_claims(auth, user_metadata={"email": "b@example.org", "email_verified": True})
-    assert (await tokens.person_of(ec_key.sign(claims))).email is None
+    assert (await tokens.authenticate_token(ec_key.sign(claims))).email is None
 
 
 async def test_key_is_used_for_its_algorithm_only_and_its_id_is_not_a_path(

@@ -116,7 +116,7 @@ async def test_queued_and_unqueued_computations_do_not_block_each_other():
 
 
 SLOW_FUNCTIONS = {
-    *("blocks_of", "group_lines", "fold", "DocumentIndex", "chunks", "find_mismatches", "current_extraction"),
+    *("text_blocks", "group_lines", "fold", "DocumentIndex", "chunks", "find_mismatches", "current_extraction"),
     *("violations", "compare_schemas", "check_schema", "preview_of"),
 }
 
@@ -132,7 +132,7 @@ def iterate_called_names(node: ast.AST) -> Iterator[str]:
 
 
 def test_no_coroutine_calls_a_slow_document_function_directly():
-    assert "blocks_of" in {*iterate_called_names(ast.parse("async def f():\n    return blocks_of(page)").body[0])}
+    assert "text_blocks" in {*iterate_called_names(ast.parse("async def f():\n    return text_blocks(page)").body[0])}
     found = {
         f"{file.name}: {node.name}"
         for file in Path(fieldmark.__file__).parent.rglob("*.py")

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from role_connections import Roles, Sample
 
-from fieldmark.worker.jobs import with_spare
+from fieldmark.worker.jobs import with_spare_slot
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def finish_job(owner: psycopg.Connection, worker_id: int, org: UUID) -> None:
 
 
 def test_worker_has_a_spare_slot_for_an_organisation_without_jobs(roles: Roles, sample: Sample) -> None:
-    assert [with_spare(slots) for slots in (1, 2, 4)] == [1, 3, 5]
+    assert [with_spare_slot(slots) for slots in (1, 2, 4)] == [1, 3, 5]
     with empty_queue(roles) as owner:
         first_worker, another = worker(owner), worker(owner)
         add_documents(owner, sample.org, 10)

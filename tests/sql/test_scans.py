@@ -154,9 +154,9 @@ STATEMENTS: dict[str, Statement] = {
     "extractions.history of a path": lambda c, f: extractions.history(
         c, f.extraction, path=paths.parse("a"), limit=20, before=99
     ),
-    "extractions.corrected": lambda c, f: extractions.corrected(c, f.scope.org_id, 5),
+    "extractions.list_corrected": lambda c, f: extractions.list_corrected(c, f.scope.org_id, 5),
     "extractions.remove": lambda c, f: extractions.remove(c, f.extraction),
-    "auto_creations.of_run": lambda c, f: auto_creations.of_run(c, f.run),
+    "auto_creations.find_by_run": lambda c, f: auto_creations.find_by_run(c, f.run),
     "auto_creations.most_similar": lambda c, f: most_similar_creation(c, f),
     "auto_creations.decide": lambda c, f: auto_creations.decide(c, f.document, accepted=False),
     "runs.children": lambda c, f: runs.children(c, f.run, "call"),

@@ -16,7 +16,7 @@ from fieldmark.errors import Fenced
 from fieldmark.stores import extractions, tool_calls
 from fieldmark.tools.errors import ModelRetry, ToolFailed
 from fieldmark.tools.ledger import StartedBy, ToolCall, execute
-from fieldmark.tools.toolset import Action, RunTools, Tool, ToolEffect, ToolInput, ToolResult, Toolset, hash_of
+from fieldmark.tools.toolset import Action, RunTools, Tool, ToolEffect, ToolInput, ToolResult, Toolset, hash_arguments
 
 pytestmark = pytest.mark.anyio
 
@@ -79,7 +79,7 @@ async def test_refused_call_does_not_run(case, context):
             call_id="call-1",
             tool="update_field",
             arguments=TOTAL,
-            arguments_hash=hash_of(TOTAL),
+            arguments_hash=hash_arguments(TOTAL),
             status=CallStatus.REFUSED,
             reason="No.",
         )
@@ -259,5 +259,5 @@ def test_no_tool_has_tenant_user_or_document_arguments(name):
 def test_equal_arguments_have_equal_hashes():
     one: JsonValue = {"b": [1, {"d": 1, "c": 2}], "a": "ü"}
     same: JsonValue = {"a": "ü", "b": [1, {"c": 2, "d": 1}]}
-    assert hash_of({"v": one}) == hash_of({"v": same}) != hash_of({"v": {**same, "a": "u"}})
-    assert len({hash_of({"v": v}) for v in (1, "1", True, None, [1], {"1": 1}, "", " ")}) == 8
+    assert hash_arguments({"v": one}) == hash_arguments({"v": same}) != hash_arguments({"v": {**same, "a": "u"}})
+    assert len({hash_arguments({"v": v}) for v in (1, "1", True, None, [1], {"1": 1}, "", " ")}) == 8

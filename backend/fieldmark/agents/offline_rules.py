@@ -92,7 +92,7 @@ def next_message(body: Body, tools: set[str], rules: Callable[[RuleTurn], str]) 
     texts, own = _foreign(task)
     decided = [FinishedCall(tool, said, status != "done", "ok", {}) for tool, _, status, said in _DECIDED.findall(own)]
     try:
-        return [text(f"{rules(RuleTurn(own, tagged(own, 'message'), texts, [*decided, *done]))} {NOTE}")]
+        return [text(f"{rules(RuleTurn(own, text_in_tag(own, 'message'), texts, [*decided, *done]))} {NOTE}")]
     except NeedsCalls as step:
         # A person is asked for one call at a time.
         is_alone = bool(as_object(body.get("tool_choice")).get("disable_parallel_tool_use"))
@@ -105,7 +105,7 @@ def _conversation(body: Body) -> tuple[str, list[FinishedCall]]:
     task, done, calls = "", list[FinishedCall](), dict[str, str]()
     for message in objects_in(body, "messages"):
         blocks = objects_in(message, "content") or [{"text": message.get("content")}]
-        words = _words(blocks)
+        words = _message_text(blocks)
         if message.get("role") == "user" and words and (not task or _begins_turn(words, task)):
             task, done = words, []
         for block in blocks:
@@ -113,7 +113,7 @@ def _conversation(body: Body) -> tuple[str, list[FinishedCall]]:
                 {str(block.get("id")): strip_prefix(str(block.get("name")))} if block.get("type") == "tool_use" else {}
             )
             if block.get("type") == "tool_result" and (tool := calls.get(str(block.get("tool_use_id")))):
-                said = _words(objects_in(block, "content")) or str(block.get("content"))
+                said = _message_text(objects_in(block, "content")) or str(block.get("content"))
                 found = _OUTCOME.search(said)
                 outcome = json_object(found[1]) if found else {}
                 said = said[: found.start()] if found and outcome else said
@@ -124,8 +124,8 @@ def _conversation(body: Body) -> tuple[str, list[FinishedCall]]:
 
 def _begins_turn(words: str, task: str) -> bool:
     """Return whether a user message starts a turn. Text after the person's message continues an interrupted turn."""
-    said = tagged(words, "message")
-    return said is not None and (words.rstrip().endswith("</message>") or said != tagged(task, "message"))
+    said = text_in_tag(words, "message")
+    return said is not None and (words.rstrip().endswith("</message>") or said != text_in_tag(task, "message"))
 
 
 def json_object(written: JsonValue) -> JsonObject:
@@ -136,12 +136,12 @@ def json_object(written: JsonValue) -> JsonObject:
         return {}
 
 
-def _words(blocks: list[JsonObject]) -> str:
+def _message_text(blocks: list[JsonObject]) -> str:
     said = [words for block in blocks if isinstance(words := block.get("text"), str)]
     return "\n".join(words for words in said if not words.startswith("<system-reminder>"))
 
 
-def tagged(task: str, tag: str) -> str | None:
+def text_in_tag(task: str, tag: str) -> str | None:
     """Return the text between the first opening and the last closing tag, or None."""
     start, end = task.find(f"<{tag}>"), task.rfind(f"</{tag}>")
     return task[start + len(tag) + 2 : end] if 0 <= start < end else None
@@ -172,7 +172,7 @@ def values_by_path(value: JsonValue, keys: paths.Path = ()) -> dict[paths.Path, 
     }
 
 
-def leaves_of(places: dict[paths.Path, JsonValue]) -> list[paths.Path]:
+def leaf_paths(places: dict[paths.Path, JsonValue]) -> list[paths.Path]:
     """Return the paths of single values: neither objects nor lists."""
     return [keys for keys, value in places.items() if not isinstance(value, dict | list)]
 
@@ -189,9 +189,9 @@ def changes(words: str, places: dict[paths.Path, JsonValue]) -> tuple[Calls, lis
         found = (
             match_paths(gone, [*places])
             if gone
-            else match_paths(field, leaves_of(places)) or [*fields_named(field)][:1]
+            else match_paths(field, leaf_paths(places)) or [*fields_named(field)][:1]
         )
-        typed = _typed(value, places.get(found[0]), found[0]) if value and found else None
+        typed = _convert_value(value, places.get(found[0]), found[0]) if value and found else None
         if len(found) != 1:
             options = ", ".join(paths.name(one) for one in found[:5])
             unclear.append(f'I do not know which field "{gone or field}" is. It could be {options or "none"}.')
@@ -217,7 +217,7 @@ def match_paths(named: str, among: list[paths.Path]) -> list[paths.Path]:
     return next(filter(None, ways), ways[0])
 
 
-def _typed(said: str, old: JsonValue, keys: paths.Path) -> JsonValue:
+def _convert_value(said: str, old: JsonValue, keys: paths.Path) -> JsonValue:
     """Convert a value from a message to the type of the old value, or of the field's name, or return None."""
     if re.fullmatch(r'".*"', said):
         return said[1:-1]

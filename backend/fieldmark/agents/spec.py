@@ -106,10 +106,10 @@ class Task(Generic[Request, TaskInput]):
         try:
             return self.input.model_validate(run.input)
         except ValidationError as error:
-            raise Invalid(f"The run's input cannot be used: {faults_of(error)}.") from None
+            raise Invalid(f"The run's input cannot be used: {validation_errors_text(error)}.") from None
 
 
-def faults_of(error: ValidationError) -> str:
+def validation_errors_text(error: ValidationError) -> str:
     """Return the first five validation errors as one sentence."""
     return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5])
 
@@ -143,7 +143,7 @@ class AgentSpec:
 
     def text(self, name: str, **particulars: str | int | None) -> str:
         """Return one of the agent's texts with its placeholders filled in. Raise KeyError if a value is missing."""
-        return _filled(self.briefs / f"{name}.md", particulars)
+        return _fill_template(self.briefs / f"{name}.md", particulars)
 
 
 def check_words(what: str, words: str | None) -> None:
@@ -154,7 +154,7 @@ def check_words(what: str, words: str | None) -> None:
 
 def decided_text(calls: Sequence[CallRow]) -> str:
     """Return the message that reports a person's decisions on calls to an agent that did not wait for them."""
-    return _filled(_BRIEFS / "decided.md", {"calls": "\n".join(map(_decided_line, calls))}).strip()
+    return _fill_template(_BRIEFS / "decided.md", {"calls": "\n".join(map(_decided_line, calls))}).strip()
 
 
 def _decided_line(call: CallRow) -> str:
@@ -163,6 +163,6 @@ def _decided_line(call: CallRow) -> str:
     return f"- {call.tool} {arguments[:_MAX_DECIDED_CHARACTERS]} ({call.status}): {said[:_MAX_DECIDED_CHARACTERS]}"
 
 
-def _filled(file: Path, particulars: Mapping[str, str | int | None]) -> str:
+def _fill_template(file: Path, particulars: Mapping[str, str | int | None]) -> str:
     text = file.read_text(encoding="utf-8")
     return Template(text).substitute(particulars) if particulars else text

@@ -69,7 +69,7 @@ class _SingleToken:
         self._token = token
         self._person = person
 
-    async def person_of(self, token: str) -> Person:
+    async def authenticate_token(self, token: str) -> Person:
         if not secrets.compare_digest(token.encode(), self._token.encode()):
             raise Unauthenticated("This service accepts only requests of the command that started it.")
         return self._person

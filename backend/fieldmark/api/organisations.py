@@ -100,7 +100,7 @@ async def get_me(caller: TheCaller, runtime: TheRuntime) -> Me:
         return Me(user_id=caller.id, email=None, key=key, org_id=own.id, organisations=[own])
     personal = await service.organisation_of_user(runtime.database, caller.user_id)
     async with runtime.database.as_user_without_org(caller.user_id) as conn:
-        page = await organisations.of_user(conn, caller.user_id, limit=200)
+        page = await organisations.list_of_user(conn, caller.user_id, limit=200)
     return Me(
         user_id=caller.user_id,
         email=caller.email,
@@ -120,7 +120,7 @@ async def list_organisations(
         return ListPage[Organisation](items=[await _organisation_of_key(runtime, caller)], next=None)
     await service.scope_of_user(runtime.database, caller.user_id)
     async with runtime.database.as_user_without_org(caller.user_id) as conn:
-        page = await organisations.of_user(conn, caller.user_id, limit=limit, before=before)
+        page = await organisations.list_of_user(conn, caller.user_id, limit=limit, before=before)
     return ListPage[Organisation].of(page)
 
 

@@ -207,4 +207,4 @@ async def _authenticate(request: Request) -> Person | KeyCaller:
         keys: ApiKeys = request.app.state.api_keys
         return await keys.authenticate(token)
     tokens: Tokens = request.app.state.tokens
-    return await tokens.person_of(token)
+    return await tokens.authenticate_token(token)

@@ -54,13 +54,13 @@ class TerminalUser:
     async def decide(self, pending: ProposedCall) -> UserDecision | None:
         """Ask until the user decides the call. Return None at the end of input, or if the user decides later."""
         show_pending_call(self._console, pending)
-        while (line := await self._asked("Approve, reject, edit, or leave it for later? (a/r/e/l)")) is not None:
+        while (line := await self._ask_user("Approve, reject, edit, or leave it for later? (a/r/e/l)")) is not None:
             word, _, rest = line.strip().partition(" ")
             word = word.lower()
             if word in ("l", "leave"):
                 return None
             if word in _REJECT and not rest:
-                rest = await self._asked("Reason, sent to the agent (Enter for none):") or ""
+                rest = await self._ask_user("Reason, sent to the agent (Enter for none):") or ""
             if word and (decision := await self.decision(pending, word, rest.strip())) is not None:
                 return decision
         return None
@@ -72,7 +72,7 @@ class TerminalUser:
         if word in _REJECT:
             return UserDecision(pending.call_id, False, reason=rest[:_MAX_REASON_CHARACTERS] or None)
         if word in ("e", "edit"):
-            arguments = await self._edited(pending, rest)
+            arguments = await self._read_edited_arguments(pending, rest)
             return None if arguments is None else UserDecision(pending.call_id, True, arguments)
         self._console.print("Answer with a, r, e or l: one line, such as [bold]r It is the subtotal.[/bold]")
         return None
@@ -85,23 +85,23 @@ class TerminalUser:
 
     async def agrees(self, question: str) -> bool:
         """Ask a yes-or-no question. Anything but yes counts as no."""
-        return (await self._asked(f"{question} (y/n)") or "").strip().lower() in ("y", "yes")
+        return (await self._ask_user(f"{question} (y/n)") or "").strip().lower() in ("y", "yes")
 
-    async def _edited(self, pending: ProposedCall, given: str) -> dict[str, JsonValue] | None:
+    async def _read_edited_arguments(self, pending: ProposedCall, given: str) -> dict[str, JsonValue] | None:
         """Read edited arguments from the same line, the editor, or the next line."""
         text: str | None = given
         if not given.strip():
             if self._editor and sys.stdin.isatty():
-                text = await self._in_editor(pending.input)
+                text = await self._edit_in_editor(pending.input)
             else:
-                text = await self._asked("Arguments as JSON, on one line:")
+                text = await self._ask_user("Arguments as JSON, on one line:")
         try:
             return None if text is None else _ARGUMENTS.validate_json(text)
         except ValidationError as error:
             self._console.print(f"[red]Not a JSON object: {escape(error.errors()[0]['msg'])}.[/red]")
             return None
 
-    async def _in_editor(self, arguments: dict[str, Any]) -> str | None:
+    async def _edit_in_editor(self, arguments: dict[str, Any]) -> str | None:
         assert self._editor is not None
         with tempfile.TemporaryDirectory(prefix="fieldmark-edit-") as folder:
             file = Path(folder) / "arguments.json"
@@ -116,7 +116,7 @@ class TerminalUser:
                 return None
             return file.read_text(encoding="utf-8")
 
-    async def _asked(self, question: str) -> str | None:
+    async def _ask_user(self, question: str) -> str | None:
         self._console.print(f"[bold]{question}[/bold] ", end="")
         line = await self._line()
         if line is None or not sys.stdin.isatty():
@@ -161,12 +161,12 @@ def show_pending_call(console: Console, pending: ProposedCall) -> None:
     """Show the changes of a call, old → new for each path, or else its arguments. Text is escaped for the terminal."""
     console.print(f"[yellow]?[/yellow] {plain(pending.message)} [dim]{plain(pending.tool)}[/dim]")
     for change in pending.changes:
-        old = "[dim]nothing[/dim]" if change.added else plain(_text(change.old))
-        new = "[red]removed[/red]" if change.removed else plain(_text(change.new))
+        old = "[dim]nothing[/dim]" if change.added else plain(_value_text(change.old))
+        new = "[red]removed[/red]" if change.removed else plain(_value_text(change.new))
         console.print(f"  [bold]{plain(change.path)}[/bold]: {old} → {new}")
     if not pending.changes:
         console.print(plain(json.dumps(pending.input, ensure_ascii=False, indent=2)))
 
 
-def _text(value: JsonValue) -> str:
+def _value_text(value: JsonValue) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

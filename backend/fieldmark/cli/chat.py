@@ -16,7 +16,7 @@ from rich.status import Status
 
 from fieldmark.cli.asking import TerminalUser, show_pending_call
 from fieldmark.cli.client import Client, ErrorResponse, error_text, run_with_client
-from fieldmark.cli.files import file_or_document, json_of, write
+from fieldmark.cli.files import file_or_document, to_json_bytes, write
 from fieldmark.cli.follow import Follower, PendingDecision, Runs, cancel, running, show_event, warn
 from fieldmark.cli.process import CANNOT_WORK, FAILED, MISUSED, WAITS, exit_with
 from fieldmark.cli.target import Target, command
@@ -197,7 +197,7 @@ class _ChatSession:
 
     def _print_json(self, turn: Follower) -> None:
         if self._as_json:
-            write(json_of(turn.run, indented=False), None)
+            write(to_json_bytes(turn.run, indented=False), None)
 
     def _show(self, event: Mapping[str, Any], status: Status) -> None:
         match event["type"]:

@@ -73,7 +73,7 @@ class Client:
 
     async def get(self, path: str, **query: object) -> Any:
         """GET a path and return its JSON. Query parameters that are None are left out."""
-        return _json((await self._ask("GET", path, params=_given(query))).content)
+        return _json((await self._ask("GET", path, params=_query_parameters(query))).content)
 
     async def send(self, method: str, path: str, body: object = None) -> Any:
         """Send a request and return its JSON, or None for an empty response."""
@@ -82,14 +82,14 @@ class Client:
 
     async def file(self, path: str, **query: object) -> bytes:
         """GET a path and return the file."""
-        return (await self._ask("GET", path, params=_given(query))).content
+        return (await self._ask("GET", path, params=_query_parameters(query))).content
 
     async def upload(self, file: Path, password: str | None, **query: object) -> dict[str, Any]:
         """Upload a file as a document."""
         name = os.fsencode(file.name).decode(errors="replace")
         with file.open("rb") as content:
             fields = {} if password is None else {"password": password}
-            given = {"files": {"file": (name, content)}, "data": fields, "params": _given(query)}
+            given = {"files": {"file": (name, content)}, "data": fields, "params": _query_parameters(query)}
             answer = await self._ask("POST", "/api/documents", **given)
         return _json(answer.content)
 
@@ -138,14 +138,14 @@ class Client:
         return await self.send(method, f"/api/organisations/{org_id}", body)
 
     async def _ask(self, method: str, path: str, **request: Any) -> httpx.Response:
-        with _connected():
+        with _raising_disconnected():
             answer = await self._http.request(method, path, **request)
         _check(answer)
         return answer
 
     @asynccontextmanager
     async def _stream(self, method: str, path: str, **request: Any) -> AsyncGenerator[httpx.Response]:
-        with _connected():
+        with _raising_disconnected():
             async with self._http.stream(method, path, **request) as answer:
                 if answer.is_error:
                     await answer.aread()
@@ -186,14 +186,14 @@ def run_with_client(target: Target, work: Callable[[Client], Awaitable[Result]])
     """Run a command with a client. An error response ends the command with its message and code."""
     settings = without_spares(read_settings("warning"))
 
-    async def whole() -> Result:
+    async def run_work() -> Result:
         try:
             async with open_client(target, settings) as client:
                 return await work(client)
         except ErrorResponse as refused:
             exit_with(error_text(refused), refused.exit_code)
 
-    return run(whole())
+    return run(run_work())
 
 
 def error_text(refused: FieldmarkError) -> str:
@@ -211,7 +211,7 @@ def _options(**given: object) -> str:
     return "".join(f" --{name} {value}" for name, value in given.items() if value is not None)
 
 
-def _given(query: Mapping[str, object]) -> dict[str, str | list[str]]:
+def _query_parameters(query: Mapping[str, object]) -> dict[str, str | list[str]]:
     return {
         name: [str(one) for one in value] if _is_list(value) else str(value)
         for name, value in query.items()
@@ -245,7 +245,7 @@ def _checked_key(key: str) -> str:
 
 
 @contextlib.contextmanager
-def _connected() -> Generator[None]:
+def _raising_disconnected() -> Generator[None]:
     try:
         yield
     except httpx.HTTPError as error:

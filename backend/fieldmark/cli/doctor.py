@@ -55,7 +55,11 @@ def doctor(target: Target) -> None:
         checks = [Check("settings", State.FAILED, "\n".join(error.faults), "Correct the environment, or `.env`.")]
     else:
         settings = read_settings("error")
-        checks = run_with_client(target, _look_elsewhere) if target.is_elsewhere else run(_look_here(settings))
+        checks = (
+            run_with_client(target, _check_remote_service)
+            if target.is_elsewhere
+            else run(_check_local_service(settings))
+        )
     well = all(check.state is not State.FAILED for check in checks)
     if not print_json(target, {"ok": well, "checks": [asdict(check) for check in checks]}):
         _show(checks)
@@ -71,7 +75,7 @@ def _show(checks: list[Check]) -> None:
             out.print(f"    {plain(check.fix)}", soft_wrap=True)
 
 
-async def _look_elsewhere(client: Client) -> list[Check]:
+async def _check_remote_service(client: Client) -> list[Check]:
     checks = [Check("settings", State.OK, "Checking a remote service.")]
     for name, path in (("service", "/readyz"), ("key", "/api/me")):
         try:
@@ -98,14 +102,14 @@ def _summary(name: str, answer: dict[str, Any]) -> str:
     return f"Key {key['prefix']} ({key['name']!r})."
 
 
-async def _look_here(settings: Settings) -> list[Check]:
+async def _check_local_service(settings: Settings) -> list[Check]:
     checks = [Check("settings", State.OK, f"Valid. Home: {settings.home}")]
-    checks += [check async for check in _of_runtime(settings)]
+    checks += [check async for check in _check_runtime(settings)]
     checks += await asyncio.gather(_model(settings), _tokens(settings))
     return [*checks, await _reader(), _isolation()]
 
 
-async def _of_runtime(settings: Settings) -> AsyncIterator[Check]:
+async def _check_runtime(settings: Settings) -> AsyncIterator[Check]:
     """Check the database, and what depends on it."""
     from fieldmark.runtime import open_runtime
 

@@ -38,11 +38,11 @@ def documents(
 ) -> None:
     """List documents, newest first."""
 
-    async def listed(client: Client) -> list[dict[str, Any]]:
+    async def list_filtered(client: Client) -> list[dict[str, Any]]:
         tag_id = None if tag is None else (await find_or_exit(client, "tag", tag))["id"]
-        return await _all(client, "/api/documents", limit, {"parent_document_id": parent, "tag_id": tag_id})
+        return await _fetch_items(client, "/api/documents", limit, {"parent_document_id": parent, "tag_id": tag_id})
 
-    found = run_with_client(target, listed)
+    found = run_with_client(target, list_filtered)
     if print_json(target, found):
         return
     rows = (
@@ -73,7 +73,7 @@ def show(
         exit_with("Use either --history or --version.", MISUSED)
     path = f"/api/extractions/{extraction}"
     if history:
-        changes = run_with_client(target, lambda client: _all(client, f"{path}/history", limit, {}))
+        changes = run_with_client(target, lambda client: _fetch_items(client, f"{path}/history", limit, {}))
         if not print_json(target, changes):
             show_lines(map(_change, changes), "No changes.")
         return
@@ -125,7 +125,7 @@ def usage(
         out.print(plain(f"spent this month: {credit['spent_usd']:.4f} $, of {most}"), soft_wrap=True)
 
 
-async def _all(client: Client, path: str, limit: int, query: Mapping[str, object]) -> list[dict[str, Any]]:
+async def _fetch_items(client: Client, path: str, limit: int, query: Mapping[str, object]) -> list[dict[str, Any]]:
     """Yield the first items of a list, page by page."""
     found: list[dict[str, Any]] = []
     before: str | None = None
@@ -165,12 +165,12 @@ async def _delete(client: Client, target: Target, kind: Kind, ids: list[UUID], *
 
 
 def _change(row: Mapping[str, Any]) -> tuple[object, ...]:
-    old = "nothing" if row["added"] else _text(row["old"])
-    new = "removed" if row["removed"] else _text(row["new"])
+    old = "nothing" if row["added"] else _cell_text(row["old"])
+    new = "removed" if row["removed"] else _cell_text(row["new"])
     return row["version"], _when(row["created_at"]), f"{row['actor']:<5}", f"{row['path']}: {old} → {new}"
 
 
-def _text(value: object) -> str:
+def _cell_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

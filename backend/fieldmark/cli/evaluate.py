@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from fieldmark.cli.files import check_out, json_of, print_json, read_object, read_schema, write
+from fieldmark.cli.files import check_out, print_json, read_object, read_schema, to_json_bytes, write
 from fieldmark.cli.process import (
     FAILED,
     LOCAL_USER,
@@ -77,7 +77,7 @@ def evaluate(
     settings = read_settings("warning")
     report = run(_evaluate(settings, cases, wanted, instructions, target, tolerance if examples else None))
     if save is not None:
-        write(json_of(report, indented=True), save)
+        write(to_json_bytes(report, indented=True), save)
     if not print_json(target, report):
         _show(report)
     compared: dict[str, Any] = report.get("examples", {})

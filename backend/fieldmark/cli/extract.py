@@ -13,7 +13,7 @@ import typer
 
 from fieldmark.cli.asking import TerminalUser
 from fieldmark.cli.client import Client, ErrorResponse, error_text, run_with_client
-from fieldmark.cli.files import ask_password, check_in, check_out, json_of, read_schema, write
+from fieldmark.cli.files import ask_password, check_in, check_out, read_schema, to_json_bytes, write
 from fieldmark.cli.follow import RunState, running, show_extraction, warn
 from fieldmark.cli.process import CANNOT_WORK, FAILED, WAITS
 from fieldmark.cli.schemas import Kind, find_or_exit, is_file
@@ -76,13 +76,13 @@ def extract(
     def report(result: Result) -> None:
         results.append(result)
         if target.as_json:
-            write(json_of(result.as_json(named=several), indented=not several), None)
+            write(to_json_bytes(result.as_json(named=several), indented=not several), None)
 
     run_with_client(
         target, lambda client: _extract(client, files, wanted, named, secret, report, show=not target.as_json)
     )
     if out is not None and any(result.extraction is not None for result in results):
-        write(b"".join(json_of(one.as_json(named=several), indented=not several) for one in results), out)
+        write(b"".join(to_json_bytes(one.as_json(named=several), indented=not several) for one in results), out)
     codes = {result.exit_code for result in results}
     for code in (FAILED, WAITS):
         if code in codes:

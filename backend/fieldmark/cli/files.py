@@ -100,7 +100,7 @@ def write(content: bytes, file: Path | None) -> None:
         exit_with(f"Cannot write {file}: {error.strerror}.", FAILED)
 
 
-def json_of(result: Mapping[str, Any], *, indented: bool) -> bytes:
+def to_json_bytes(result: Mapping[str, Any], *, indented: bool) -> bytes:
     """Return a result as JSON, indented or on one line."""
     text = json.dumps(result, ensure_ascii=False, indent=2 if indented else None) + "\n"
     # Control characters that JSON does not escape, but a terminal may obey.
@@ -111,7 +111,7 @@ def print_json(target: Target, result: Mapping[str, Any] | Sequence[Mapping[str,
     """Print a result as JSON if --json was given; a list as one object per line. Return whether it was given."""
     if target.as_json:
         if isinstance(result, Mapping):
-            write(json_of(result, indented=True), None)
+            write(to_json_bytes(result, indented=True), None)
         else:
-            write(b"".join(json_of(one, indented=False) for one in result), None)
+            write(b"".join(to_json_bytes(one, indented=False) for one in result), None)
     return target.as_json

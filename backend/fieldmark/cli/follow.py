@@ -117,7 +117,7 @@ class Runs:
         run = follower.run
         if run["status"] != RunStatus.COMPLETED or run["extraction_id"] is None:
             return RunState(run)
-        return RunState(run, await _retried(lambda: self.client.get(f"/api/extractions/{run['extraction_id']}")))
+        return RunState(run, await _with_retries(lambda: self.client.get(f"/api/extractions/{run['extraction_id']}")))
 
     async def __aenter__(self) -> Runs:
         return self
@@ -186,10 +186,10 @@ class Follower:
 
     async def refresh(self) -> bool:
         """Load the run, and the child run that waits. Return whether the run has ended or a call waits."""
-        self.run = await _retried(lambda: self._client.get(f"/api/runs/{self.run_id}"))
+        self.run = await _with_retries(lambda: self._client.get(f"/api/runs/{self.run_id}"))
         self.waiting = waiting_call(self.run)
         if self.waiting is None and self._child is not None:
-            self.waiting = waiting_call(await _retried(lambda: self._client.get(f"/api/runs/{self._child}")))
+            self.waiting = waiting_call(await _with_retries(lambda: self._client.get(f"/api/runs/{self._child}")))
         return self.waiting is not None or RunStatus(self.run["status"]).is_final
 
     async def skip(self) -> None:
@@ -257,7 +257,7 @@ def _asked_by(event: Mapping[str, Any]) -> tuple[str | None, str] | None:
     return (run_id, event["approval"]["call_id"]) if event["type"] == "approval" else None
 
 
-async def _retried(act: Callable[[], Awaitable[Any]]) -> Any:
+async def _with_retries(act: Callable[[], Awaitable[Any]]) -> Any:
     breaks = 0
     while True:
         try:
@@ -354,16 +354,16 @@ async def warn(client: Client, document_id: str) -> dict[str, Any]:
     document: dict[str, Any] = await client.get(f"/api/documents/{document_id}")
     warnings = document["warnings"]
     for one in warnings[:MAX_WARNINGS]:
-        sign, style = _sign_of([one])
+        sign, style = _sign_and_style([one])
         err.print(f"  [{style}]{sign} {plain(one['message'])}[/{style}] [dim]{plain(one['excerpt'])}[/dim]")
     if len(warnings) > MAX_WARNINGS:
         rest = warnings[MAX_WARNINGS:]
-        sign, style = _sign_of(rest)
+        sign, style = _sign_and_style(rest)
         what = "note" if sign == "i" else "warning"
         err.print(f"  [{style}]{sign} {len(rest)} more {what}{'s' if len(rest) > 1 else ''}.[/{style}]")
     return document
 
 
-def _sign_of(warnings: list[dict[str, Any]]) -> tuple[str, str]:
+def _sign_and_style(warnings: list[dict[str, Any]]) -> tuple[str, str]:
     """Return the sign and the style of a line about warnings: those of notes if there are only notes."""
     return ("i", "dim") if all(one["severity"] == "info" for one in warnings) else ("!", "yellow")

@@ -63,11 +63,11 @@ def _lines(found: dict[str, Any]) -> list[list[str]]:
     lines = [["document", *names]]
     for row in found["items"]:
         document = f"{row['filename']} {row['path'] or ''}".rstrip()
-        lines.append([document, *(_text(row["cells"].get(name)) for name in names)])
+        lines.append([document, *(_cell_text(row["cells"].get(name)) for name in names)])
     widths = [min(max(map(len, column)), 40) for column in zip(*lines, strict=True)]
     return [[text.ljust(width) for text, width in zip(line, widths, strict=True)] for line in lines]
 
 
-def _text(cell: dict[str, Any] | None) -> str:
+def _cell_text(cell: dict[str, Any] | None) -> str:
     """Return a value as text. A question mark follows an unverified value."""
     return "" if cell is None else f"{cell['value']}{'' if cell['is_verified'] else ' ?'}"

@@ -54,7 +54,7 @@ def apply(
 
 async def _apply(client: Client, name: str) -> dict[str, Any]:
     """Merge the responses of all requests."""
-    path = f"/api/schemas/{await _id_of(client, name)}/apply"
+    path = f"/api/schemas/{await _schema_id(client, name)}/apply"
     done = await client.send("POST", path, {})
     while done["next"] is not None and done["stopped"] is None:
         more = await client.send("POST", path, {"before": done["next"]})
@@ -69,11 +69,11 @@ async def _apply(client: Client, name: str) -> dict[str, Any]:
 
 
 async def _changes(client: Client, name: str, given: object) -> dict[str, Any]:
-    schema_id = await _id_of(client, name)
+    schema_id = await _schema_id(client, name)
     return await client.send("POST", f"/api/schemas/{schema_id}/changes", {"schema": given})
 
 
-async def _id_of(client: Client, name: str) -> str:
+async def _schema_id(client: Client, name: str) -> str:
     try:
         return str(UUID(name))
     except ValueError:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from fieldmark.cli.client import Client, run_with_client
-from fieldmark.cli.files import json_of, print_json, read_schema, write
+from fieldmark.cli.files import print_json, read_schema, to_json_bytes, write
 from fieldmark.cli.process import FAILED, exit_with
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import plain, show_lines, steps
@@ -49,7 +49,7 @@ def show_schema(
     if print_json(target, found):
         return
     steps().print(plain(f"{found['name']}, version {found['number']} ({found['schema_revid']})."))
-    write(json_of(found["schema"], indented=True), None)
+    write(to_json_bytes(found["schema"], indented=True), None)
 
 
 @schema.command("push")

@@ -95,7 +95,7 @@ async def corrected_cases(runtime: Runtime, scope: Scope) -> list[Case]:
     """Return the completed extractions that a person has corrected, with their current values as gold. Raise Invalid if
     no extraction was corrected."""
     async with runtime.database.as_user(scope) as conn:
-        rows = await extractions.corrected(conn, scope.org_id, MAX_CORRECTED)
+        rows = await extractions.list_corrected(conn, scope.org_id, MAX_CORRECTED)
     if not rows:
         raise Invalid("Nothing to score: no completed extraction was corrected by a person. Correct one first.")
     return [Case(row.filename, row.document_id, row.extracted_fields, row.evidence, row.schema) for row in rows]

@@ -24,7 +24,7 @@ class Block:
     text: str
 
 
-def blocks_of(words: Sequence[Word]) -> list[Block]:
+def text_blocks(words: Sequence[Word]) -> list[Block]:
     """Return the blocks of a page in reading order, numbered from 1. A block ends at a vertical gap and at
     MAX_CHARACTERS."""
     begins, size, bottom = [0], 0, 0.0

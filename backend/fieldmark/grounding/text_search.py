@@ -267,7 +267,7 @@ class TextSearch:
         if codes is None or len(codes) > 1:
             return None
         printed = self._index.folded_stream
-        for printing, how in units.printings_of(codes).items():
+        for printing, how in units.currency_printings(codes).items():
             shared = how is Agreement.SHARED
             spans = [
                 printed.span(*hit)

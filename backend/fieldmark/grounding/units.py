@@ -230,7 +230,7 @@ def compare_currencies(value: Codes, printed: Codes) -> Agreement:
     return Agreement.NONE
 
 
-def printings_of(codes: Codes) -> dict[str, Agreement]:
+def currency_printings(codes: Codes) -> dict[str, Agreement]:
     """Return the signs and names of a currency, unambiguous ones first: for USD `usd`, `us$`, then the shared `$`."""
     found = {printing: compare_currencies(codes, means) for printing, means in _CODES.items()}
     return {

@@ -66,7 +66,7 @@ class Person:
 class Tokens(Protocol):
     """Verifies the tokens of one issuer."""
 
-    async def person_of(self, token: str) -> Person:
+    async def authenticate_token(self, token: str) -> Person:
         """Return the person that a token was issued to. Raise `Unauthenticated` if the token is invalid, `Unavailable`
         if the identity provider cannot be reached."""
         ...
@@ -103,7 +103,7 @@ class LocalTokens:
             claims["email"] = email
         return jwt.encode(claims, self._key, algorithm=_LOCAL_ALGORITHM)
 
-    async def person_of(self, token: str) -> Person:
+    async def authenticate_token(self, token: str) -> Person:
         _checked_header(token, (_LOCAL_ALGORITHM,))
         return _verify(token, self._key, _LOCAL_ALGORITHM, _LOCAL_ISSUER, wrong_signature=_WRONG_SERVER_KEY)
 
@@ -137,7 +137,7 @@ class SupabaseTokens:
         self._auth_is_away = False
         self._fetching: asyncio.Task[None] | None = None
 
-    async def person_of(self, token: str) -> Person:
+    async def authenticate_token(self, token: str) -> Person:
         header = _checked_header(token, (*_SUPABASE_ALGORITHMS, _SHARED_ALGORITHM), _SUPABASE_ALGORITHMS)
         if header["alg"] == _SHARED_ALGORITHM:
             if self._secret is None:

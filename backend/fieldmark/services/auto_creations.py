@@ -59,7 +59,7 @@ def _match_as_json(kind: str, similar: SimilarDocument) -> Fields:
 
 
 async def _find_row(conn: Connection, run_id: UUID) -> AutoCreationRow:
-    row = await auto_creations.of_run(conn, run_id)
+    row = await auto_creations.find_by_run(conn, run_id)
     if row is None:
         raise Fenced("The document is gone.")
     return row

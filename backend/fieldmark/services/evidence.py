@@ -61,7 +61,7 @@ class DocumentIndexes:
             async with database.as_user(scope) as conn:
                 pages = await documents.words(conn, document_id)
             # Takes half a second for hundreds of pages.
-            index = await run_queued(scope.org_id, _index_of, pages)
+            index = await run_queued(scope.org_id, _build_index, pages)
             if status == DocumentStatus.READY:
                 self._built[document_id] = index, sum(len(page.words) for page in pages)
                 while sum(words for _, words in self._built.values()) > self._max_words:
@@ -69,7 +69,7 @@ class DocumentIndexes:
             return index
 
 
-def _index_of(pages: Sequence[PageWordsRow]) -> DocumentIndex:
+def _build_index(pages: Sequence[PageWordsRow]) -> DocumentIndex:
     return DocumentIndex([PageWords(page.number, page.words, page.is_xml) for page in pages])
 
 

@@ -49,7 +49,7 @@ class SimilarDocument:
     all_labels: int
 
 
-async def of_run(conn: Connection, run_id: UUID) -> AutoCreationRow | None:
+async def find_by_run(conn: Connection, run_id: UUID) -> AutoCreationRow | None:
     query: LiteralString = f"select {_COLUMNS} from public.auto_creations where run_id = %s"
     return await fetch_one(conn, AutoCreationRow, query, (run_id,))
 

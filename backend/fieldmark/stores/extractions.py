@@ -85,7 +85,7 @@ async def current_of(conn: Connection, document_id: UUID) -> CurrentRow | None:
     return rows[0] if rows else None
 
 
-async def types_of(conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, str]:
+async def document_types(conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, str]:
     """Return the document type in each document's current extraction. Documents without a type are left out."""
     query = """select document_id, document_type from public.current_extractions
                where document_id = any (%s) and document_type is not null"""
@@ -174,7 +174,7 @@ async def find_shown(conn: Connection, document_id: UUID, prompt_revid: UUID | N
     )
 
 
-async def preferred(conn: Connection, extraction_ids: Sequence[UUID]) -> UUID | None:
+async def preferred_id(conn: Connection, extraction_ids: Sequence[UUID]) -> UUID | None:
     """Return the newest completed one of these extractions, else the newest. None if none exists."""
     return await value_of(
         conn,
@@ -343,7 +343,7 @@ async def schema_of(conn: Connection, extraction_id: UUID) -> Fields | None:
     return await value_of(conn, "select schema from public.extractions where id = %s", (extraction_id,))
 
 
-async def corrected(conn: Connection, org_id: UUID, limit: int) -> list[CorrectedExtractionRow]:
+async def list_corrected(conn: Connection, org_id: UUID, limit: int) -> list[CorrectedExtractionRow]:
     """Return the newest completed extractions with a value that a user set."""
     return await fetch_all(
         conn,

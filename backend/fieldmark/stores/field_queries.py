@@ -242,7 +242,7 @@ def _statement(org_id: UUID, query: FieldQuery) -> tuple[Composed, dict[str, Any
     ).format(
         docs=_documents(org_id, query, parameters),
         matches=_matches(query),
-        found=_found(query, queried, parameters),
+        found=_matching_documents(query, queried, parameters),
         keyed=_keyed(query.group_by, queried),
         cells=_cells(query, aggregated),
         sizes=_sizes(query.group_by),
@@ -328,7 +328,7 @@ def _matches(query: FieldQuery) -> Composed:
     return SQL(" and ").join(conditions)
 
 
-def _found(query: FieldQuery, queried: Sequence[_QueriedPath], parameters: Parameters) -> Composed:
+def _matching_documents(query: FieldQuery, queried: Sequence[_QueriedPath], parameters: Parameters) -> Composed:
     """Select every value at the queried paths in the matching documents."""
     parts = [
         SQL(

@@ -133,7 +133,9 @@ async def get(conn: Connection, org_id: UUID) -> Organisation:
     return row
 
 
-async def of_user(conn: Connection, user_id: UUID, *, limit: int, before: str | None = None) -> RowPage[Organisation]:
+async def list_of_user(
+    conn: Connection, user_id: UUID, *, limit: int, before: str | None = None
+) -> RowPage[Organisation]:
     """Return a page of a user's organisations, newest first. The query starts at the memberships, which have an index:
     with row policies alone it would read every organisation."""
     request = PageRequest("organisations", limit, before)

@@ -205,7 +205,7 @@ async def find_by_idempotency_key(
 
 
 async def get(conn: Connection, run_id: UUID) -> RunRow | None:
-    return await _one(conn, f"select {_COLUMNS} from public.runs as r {_USAGE_JOIN} where r.id = %s", (run_id,))
+    return await _fetch_run(conn, f"select {_COLUMNS} from public.runs as r {_USAGE_JOIN} where r.id = %s", (run_id,))
 
 
 async def find(conn: Connection, run_id: UUID) -> RunRow:
@@ -219,7 +219,7 @@ async def get_if_creator_may_write(conn: Connection, run_id: UUID) -> RunRow | N
     """Return a run, or None if it does not exist or its creator may no longer write in the organisation."""
     may_write = "private.role_of(r.org_id, r.created_by) in ('owner', 'member')"
     query = f"select {_COLUMNS} from public.runs as r {_USAGE_JOIN} where r.id = %s and {may_write}"
-    return await _one(conn, query, (run_id,))
+    return await _fetch_run(conn, query, (run_id,))
 
 
 async def children(conn: Connection, run_id: UUID, call_id: str) -> list[RunRow]:
@@ -325,7 +325,7 @@ async def scope_of(conn: Connection, run_id: UUID) -> Scope | None:
 async def claim(conn: Connection, run_id: UUID) -> RunRow | None:
     """Claim a run for this worker: set it to `running` and increment its fencing token. Return None if the run has
     ended, is waiting, or is not visible."""
-    return await _one(
+    return await _fetch_run(
         conn,
         f"""with r as (
               update public.runs as r set status = 'running', fencing_token = fencing_token + 1,
@@ -607,5 +607,5 @@ async def fail(conn: Connection, run_id: UUID, error: str, code: RunError) -> No
     await conn.execute("select private.fail_run(%s, %s, %s)", (run_id, error, code))
 
 
-async def _one(conn: Connection, query: str, parameters: tuple[object, ...]) -> RunRow | None:
+async def _fetch_run(conn: Connection, query: str, parameters: tuple[object, ...]) -> RunRow | None:
     return await fetch_one(conn, RunRow, query.encode(), parameters)

@@ -117,15 +117,15 @@ class DocumentReader:
             hits += await run_in_thread(_hits, pages, wanted, _MAX_HITS - len(hits))
             if len(hits) == _MAX_HITS:
                 text = "\n".join([*hits, "[there may be more: search for something narrower]"])
-                return ToolResult(text, "more", shown=_found(args.query, len(hits), "or more "))
+                return ToolResult(text, "more", shown=_search_for_people(args.query, len(hits), "or more "))
             first = pages[-1].number + 1
-        shown = _found(args.query, len(hits))
+        shown = _search_for_people(args.query, len(hits))
         if not hits:
             return ToolResult(f"{args.query!r} does not appear in the document.", "nothing_found", shown=shown)
         return ToolResult("\n".join(hits), shown=shown)
 
 
-def _found(query: str, count: int, more: str = "") -> ShownResult:
+def _search_for_people(query: str, count: int, more: str = "") -> ShownResult:
     """How a step shows a search."""
     lines = "1 line" if count == 1 else f"{count} {more}lines"
     return ShownResult(f"Found {query[:80]!r} in {lines}", {"lines": count})

@@ -46,7 +46,7 @@ from fieldmark.tools.toolset import (
     Tool,
     ToolInput,
     ToolResult,
-    hash_of,
+    hash_arguments,
     model_text,
 )
 
@@ -193,7 +193,7 @@ async def _begin(
             call_id=call.id,
             tool=call.tool,
             arguments=dict(call.arguments),
-            arguments_hash=hash_of(call.arguments),
+            arguments_hash=hash_arguments(call.arguments),
             status=CallStatus.APPROVED,
         )
     claimed = await tool_calls.claim(
@@ -202,11 +202,11 @@ async def _begin(
         fencing_token=context.fencing_token,
         call_id=call.id,
         tool=call.tool,
-        arguments_hash=hash_of(call.arguments),
+        arguments_hash=hash_arguments(call.arguments),
     )
     if claimed is None:
         return outcome_of_error(ToolFailed("This call was not approved.", "not_approved"))
-    if (recorded := _recorded(claimed)) is not None:
+    if (recorded := _recorded_outcome(claimed)) is not None:
         return recorded
     if claimed.status is not (CallStatus.WAITING if by is StartedBy.RUNS else CallStatus.APPROVED):
         return outcome_of_error(ToolFailed("This call was refused.", "refused"))
@@ -319,7 +319,7 @@ def outcome_of_error(error: Exception) -> ToolOutcome:
             return ToolOutcome(f"Internal error. {_NOT_AGAIN}", "internal", is_error=True)
 
 
-def _recorded(claimed: ClaimedCall) -> ToolOutcome | None:
+def _recorded_outcome(claimed: ClaimedCall) -> ToolOutcome | None:
     if claimed.status not in (CallStatus.DONE, CallStatus.FAILED):
         return None
     return ToolOutcome(claimed.result or "", claimed.code or "ok", claimed.data, claimed.status is CallStatus.FAILED)

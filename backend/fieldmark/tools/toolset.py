@@ -277,7 +277,7 @@ def _lean(schema: Any, definitions: JsonObject) -> Any:
     }
 
 
-def hash_of(arguments: Mapping[str, JsonValue]) -> str:
+def hash_arguments(arguments: Mapping[str, JsonValue]) -> str:
     """Return the SHA-256 of the canonical arguments. The call that runs must have the hash that was approved."""
     return hashlib.sha256(canonical(dict(arguments))).hexdigest()
 

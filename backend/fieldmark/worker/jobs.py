@@ -153,7 +153,7 @@ def _queue_slots(settings: Settings) -> dict[str, int]:
     return {RUNS: agents, BACKGROUND: max(1, agents // 2), DOCUMENTS: 2, SEARCH: 1}
 
 
-def with_spare(slots: int) -> int:
+def with_spare_slot(slots: int) -> int:
     """Return the concurrency of a worker: one more than its slots, for an organisation that has no job running. A
     single slot has no spare."""
     return slots + 1 if slots > 1 else 1
@@ -163,7 +163,7 @@ async def _work(queue: App, runtime: Runtime) -> None:
     async with asyncio.TaskGroup() as group:
         # A worker for each queue: a batch must not delay interactive runs, nor long runs the reading of documents.
         for name, slots in _queue_slots(runtime.settings).items():
-            concurrency = with_spare(slots)
+            concurrency = with_spare_slot(slots)
             group.create_task(_repeat(RESTART_SECONDS, {name: lambda n=name, c=concurrency: _work_on(queue, n, c)}))
         group.create_task(_repeat(READERS_SECONDS, {"readers": _load_readers}), name="readers")
         group.create_task(_repeat(SWEEP_SECONDS, {"sweep": Sweep(queue)}))

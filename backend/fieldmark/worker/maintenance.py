@@ -32,8 +32,8 @@ async def clear_up(database: Database, settings: Settings) -> None:
 def _tasks(settings: Settings) -> list[_Batch]:
     keep = timedelta(days=settings.keep_days)
     forget = (retention.delete_old_run_records, retention.delete_old_jobs) if keep else ()
-    return [*(_kept(one, keep) for one in forget), retention.clear_organisations]
+    return [*(_deletion_batch(one, keep) for one in forget), retention.clear_organisations]
 
 
-def _kept(forget: Callable[[Connection, timedelta], Awaitable[int]], keep: timedelta) -> _Batch:
+def _deletion_batch(forget: Callable[[Connection, timedelta], Awaitable[int]], keep: timedelta) -> _Batch:
     return lambda conn: forget(conn, keep)

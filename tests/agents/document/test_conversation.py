@@ -225,28 +225,28 @@ async def test_request_with_unknown_ids_is_rejected(serve):
     async with serve(script([text("Yes.")])) as server:
         document_id = str(await server.upload_text(PRINTED))
 
-        async def refused(status: int, code: str, http=server.http, **given) -> None:
+        async def expect_refusal(status: int, code: str, http=server.http, **given) -> None:
             body = {"document_id": document_id, "message": "Look.", **given}
             answer = await http.post("/api/agent/chat", json=body)
             assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
 
         for kind in ("schema", "prompt", "tag", "document", "extraction"):
-            await refused(404, "not_found", mentions=[{"type": kind, "id": str(uuid4())}])
+            await expect_refusal(404, "not_found", mentions=[{"type": kind, "id": str(uuid4())}])
         one = {"type": "document", "id": document_id}
-        await refused(422, "invalid", mentions=[one] * 11)
-        await refused(422, "invalid", mentions=[{"type": "run", "id": document_id}])
-        await refused(422, "invalid", mentions=[{**one, "text": "x"}])
-        await refused(422, "invalid", message="")
-        await refused(422, "invalid", document_id=None)
-        await refused(422, "invalid", message="x" * 20_001)
+        await expect_refusal(422, "invalid", mentions=[one] * 11)
+        await expect_refusal(422, "invalid", mentions=[{"type": "run", "id": document_id}])
+        await expect_refusal(422, "invalid", mentions=[{**one, "text": "x"}])
+        await expect_refusal(422, "invalid", message="")
+        await expect_refusal(422, "invalid", document_id=None)
+        await expect_refusal(422, "invalid", message="x" * 20_001)
         async with server.client() as stranger:
-            await refused(404, "not_found", http=stranger)
+            await expect_refusal(404, "not_found", http=stranger)
             theirs = await stranger.post("/api/documents", files={"file": ("b.txt", b"Total: 3.00\n")})
             mentions = [{"type": "document", "id": theirs.json()["id"]}]
-            await refused(404, "not_found", mentions=mentions)
+            await expect_refusal(404, "not_found", mentions=mentions)
             thread = (await stranger.post("/api/threads", json={})).json()
-            await refused(409, "conflict", http=stranger, document_id=None, thread_id=thread["id"])
-            await refused(404, "not_found", document_id=None, thread_id=thread["id"])
+            await expect_refusal(409, "conflict", http=stranger, document_id=None, thread_id=thread["id"])
+            await expect_refusal(404, "not_found", document_id=None, thread_id=thread["id"])
         mine = await send_message(server.http, document_id, "Look.", mentions=[one])
         assert mine["status"] == "completed"
 

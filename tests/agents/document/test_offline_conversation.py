@@ -100,7 +100,7 @@ async def test_offline_model_completes_the_approval_dialogue(serve, clone):
 async def test_offline_model_suggests_a_schema_for_an_upload(serve):
     async with serve(answer_offline) as server:
 
-        async def proposed(document_id: str) -> dict[str, Any] | None:
+        async def find_finished_suggestion(document_id: str) -> dict[str, Any] | None:
             found = (await server.http.get(f"/api/documents/{document_id}")).json()["auto_create"]
             return None if found is None or found["status"] == "running" else found
 
@@ -109,7 +109,7 @@ async def test_offline_model_suggests_a_schema_for_an_upload(serve):
             file = {"file": (name, f"Invoice {name}\n{TEXT}".encode())}
             answered = await server.http.post("/api/documents", params={"auto_create": True}, files=file)
             document_id = answered.json()["id"]
-            made.append(await until(lambda document_id=document_id: proposed(document_id)))
+            made.append(await until(lambda document_id=document_id: find_finished_suggestion(document_id)))
         assert [one["status"] for one in made] == ["proposed", "proposed"], made
         assert made[0]["matched"] is None and made[1]["matched"] is not None
         assert made[0]["schema_revid"] == made[1]["schema_revid"]

@@ -69,14 +69,14 @@ async def test_prompts_are_filtered_by_name_tag_and_document(chat):
         await chat.call(context, "create_prompt", name=name, content="Read.", tags=on)
     document_id = str(chat.case.document_id)
 
-    async def listed(**wanted) -> list[str]:
+    async def list_prompt_names(**wanted) -> list[str]:
         return [one["name"] for one in (await chat.call(context, "list_prompts", **wanted)).data["prompts"]]
 
-    assert await listed(name_search="read") == ["Read drafts", "Read invoices"]
-    assert await listed(tag="Paid") == ["Read invoices"]
-    assert await listed(document_id=document_id) == []
+    assert await list_prompt_names(name_search="read") == ["Read drafts", "Read invoices"]
+    assert await list_prompt_names(tag="Paid") == ["Read invoices"]
+    assert await list_prompt_names(document_id=document_id) == []
     await chat.call(context, "update_document", add_tags=["draft"])
-    assert await listed(document_id=document_id) == ["Read drafts"]
+    assert await list_prompt_names(document_id=document_id) == ["Read drafts"]
     assert (await chat.call(context, "list_prompts", tag="nowhere")).code == "no_such_tag"
 
 

@@ -33,7 +33,7 @@ def read(tmp_path):
     return read_bytes
 
 
-def warnings_of(found: DocumentContent) -> list[tuple[str, int, str]]:
+def warning_summaries(found: DocumentContent) -> list[tuple[str, int, str]]:
     return [(warning.code, warning.count, warning.excerpt) for warning in found.warnings]
 
 
@@ -47,7 +47,7 @@ async def test_archive_lists_its_files_and_they_are_unpacked(read) -> None:
         ["2024/a.txt", "8", "bytes"],
         ["b.csv", "3", "bytes"],
     ]
-    assert taken == {"a.txt": b"Total: 1", "b.csv": b"x;y"} and warnings_of(found) == []
+    assert taken == {"a.txt": b"Total: 1", "b.csv": b"x;y"} and warning_summaries(found) == []
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ async def test_hostile_file_name_is_reduced_to_a_plain_name(read, name: str, tak
 async def test_files_over_the_limit_are_named_in_a_warning(read) -> None:
     found, taken = await read(make_zip({f"{n}.txt": b"x" for n in range(MAX_ENCLOSED + 2)}))
     assert len(taken) == MAX_ENCLOSED
-    assert warnings_of(found) == [(WarningCode.ENCLOSED_TOO_MANY, 2, "100.txt; 101.txt")]
+    assert warning_summaries(found) == [(WarningCode.ENCLOSED_TOO_MANY, 2, "100.txt; 101.txt")]
 
 
 async def test_size_of_each_file_and_of_all_files_is_limited(read) -> None:
@@ -76,20 +76,20 @@ async def test_size_of_each_file_and_of_all_files_is_limited(read) -> None:
     members = {"fits.txt": b"f" * 1000, "large.txt": b"l" * 1001} | {f"{n}.txt": b"x" * 1000 for n in range(4)}
     found, taken = await read(make_zip(members), limits=limits)
     assert list(taken) == ["fits.txt", "0.txt", "1.txt", "2.txt"]
-    assert warnings_of(found) == [(WarningCode.ENCLOSED_TOO_LARGE, 2, "large.txt; 3.txt")]
+    assert warning_summaries(found) == [(WarningCode.ENCLOSED_TOO_LARGE, 2, "large.txt; 3.txt")]
 
 
 async def test_zip_bomb_is_left_out_and_compressible_file_is_unpacked(read) -> None:
     bomb, text = b"\0" * (40 * MIB), b"Total: 10.00 EUR\n" * 50_000
     found, taken = await read(make_zip({"bomb": bomb, "text.txt": text, "small": b"\0" * MIB}))
     assert taken == {"text.txt": text, "small": b"\0" * MIB}
-    assert warnings_of(found) == [(WarningCode.ENCLOSED_TOO_LARGE, 1, "bomb")]
+    assert warning_summaries(found) == [(WarningCode.ENCLOSED_TOO_LARGE, 1, "bomb")]
 
 
 async def test_files_nested_too_deeply_are_listed_but_not_unpacked(read) -> None:
     found, taken = await read(make_zip({"a.txt": b"a", "b.txt": b"b"}), too_deep=True)
     assert taken == {} and "a.txt" in found.pages[0].text
-    assert warnings_of(found) == [(WarningCode.ENCLOSED_TOO_DEEP, 2, "a.txt; b.txt")]
+    assert warning_summaries(found) == [(WarningCode.ENCLOSED_TOO_DEEP, 2, "a.txt; b.txt")]
 
 
 def _marked_as_protected(data: bytes, name: bytes) -> bytes:
@@ -105,7 +105,9 @@ def _marked_as_protected(data: bytes, name: bytes) -> bytes:
 async def test_protected_files_give_a_warning_and_fully_protected_archive_is_refused(read) -> None:
     data = make_zip({"open.txt": b"o", "secret.txt": b"s"})
     found, taken = await read(_marked_as_protected(data, b"secret.txt"))
-    assert taken == {"open.txt": b"o"} and warnings_of(found) == [(WarningCode.ENCLOSED_PROTECTED, 1, "secret.txt")]
+    assert taken == {"open.txt": b"o"} and warning_summaries(found) == [
+        (WarningCode.ENCLOSED_PROTECTED, 1, "secret.txt")
+    ]
 
 
 READING = {"media_type": sniff.ZIP, "page_count": 1}

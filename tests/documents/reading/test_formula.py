@@ -12,12 +12,12 @@ def run(text: str) -> str:
     return f"<m:r><m:t>{text}</m:t></m:r>"
 
 
-def part(name: str, content: str) -> str:
+def omml_element(name: str, content: str) -> str:
     return f"<m:{name}>{content if '<' in content else run(content)}</m:{name}>"
 
 
 def element(name: str, properties: str = "", /, **parts: str) -> str:
-    inner = "".join(part(key, value) for key, value in parts.items())
+    inner = "".join(omml_element(key, value) for key, value in parts.items())
     return f"<m:{name}><m:{name}Pr><m:ctrlPr/>{properties}</m:{name}Pr>{inner}</m:{name}>"
 
 
@@ -51,12 +51,12 @@ ROW = "<m:mr><m:e>{}</m:e><m:e>{}</m:e></m:mr>"
         (element("nary", "<m:chr m:val='∑'/>", sub="i=1", sup="10", e="a"), "∑_(i=1)¹⁰ a"),
         (element("nary", sub="0", sup="1", e="x"), "∫₀¹ x"),
         (element("d", e="x+1"), "(x+1)"),
-        (f"<m:d><m:dPr><m:endChr m:val=''/></m:dPr>{part('e', '1')}{part('e', '2')}</m:d>", "(1|2"),
+        (f"<m:d><m:dPr><m:endChr m:val=''/></m:dPr>{omml_element('e', '1')}{omml_element('e', '2')}</m:d>", "(1|2"),
         (
             f"<m:m>{ROW.format(run('1'), run('2'))}{ROW.format(run('3'), run('4'))}</m:m>",
             "1  2; 3  4",
         ),
-        (f"<m:eqArr>{part('e', 'a=1')}{part('e', 'b=2')}</m:eqArr>", "a=1; b=2"),
+        (f"<m:eqArr>{omml_element('e', 'a=1')}{omml_element('e', 'b=2')}</m:eqArr>", "a=1; b=2"),
         (element("func", fName="sin", e="x"), "sin x"),
         (element("limLow", e="lim", lim="x→0"), "lim_(x→0)"),
         (element("acc", "<m:chr m:val='&#x304;'/>", e="x"), "x̄"),

@@ -15,7 +15,7 @@ from fieldmark.errors import Unreadable
 RED, WHITE = (255, 0, 0), (255, 255, 255)
 
 
-def half_red() -> Image.Image:
+def half_red_image() -> Image.Image:
     image = Image.new("RGB", (40, 20), WHITE)
     image.paste(RED, (0, 0, 20, 20))
     return image
@@ -32,7 +32,7 @@ def is_similar_color(color: object, expected: tuple[int, int, int]) -> bool:
 def test_photo_is_rotated_as_exif_says(orientation: int, size: tuple[int, int], red_at: tuple[int, int]) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
-    image, width, height = Images(encode(half_red(), "JPEG", exif=exif), sniff.JPEG, Limits()).frame(1, 1000)
+    image, width, height = Images(encode(half_red_image(), "JPEG", exif=exif), sniff.JPEG, Limits()).frame(1, 1000)
     assert (width, height) == image.size == size
     assert is_similar_color(image.getpixel(red_at), RED)
 
@@ -61,7 +61,7 @@ def test_16_bit_image_is_scaled_to_8_bits() -> None:
 
 def test_tiff_frames_are_pages_up_to_the_limit() -> None:
     tiff = encode(
-        half_red(),
+        half_red_image(),
         "TIFF",
         save_all=True,
         append_images=[Image.new("RGB", (10, 10)), Image.new("1", (30, 10))],

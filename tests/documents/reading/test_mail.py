@@ -23,7 +23,7 @@ def simple_message() -> EmailMessage:
     return mail
 
 
-def lines_of(source: bytes) -> list[str]:
+def mail_lines(source: bytes) -> list[str]:
     (lines,) = read_mail(source).parts
     return lines
 
@@ -36,7 +36,7 @@ def test_headers_and_plain_body_are_read_and_attachments_are_named() -> None:
     mail = simple_message()
     mail.add_alternative("<p>Guten Tag,<table><tr><td>Total:<td>19,50 €</table>", subtype="html")
     mail.add_attachment(b"0123456789", maintype="application", subtype="pdf", filename="RE-1.pdf")
-    assert lines_of(bytes(mail)) == [
+    assert mail_lines(bytes(mail)) == [
         "From: Ann Grün <ann@example.com>",
         "To: billing@example.com",
         "Subject: Rechnung für März",
@@ -56,7 +56,7 @@ def test_inline_logo_is_not_an_attachment_but_inline_photograph_is() -> None:
     rich.add_related(b"l" * 100, "image", "png", cid="<logo>", filename="logo.png")
     rich.add_related(b"p" * (SMALL_PICTURE + 1), "image", "jpeg", cid="<photo>", filename="photo.jpg")
     assert [name for name, _ in attached_files(bytes(mail))] == ["photo.jpg"]
-    assert lines_of(bytes(mail))[-1] == "Picture: logo.png (image/png, 100 bytes)"
+    assert mail_lines(bytes(mail))[-1] == "Picture: logo.png (image/png, 100 bytes)"
 
 
 def test_forwarded_email_is_attached_unchanged() -> None:
@@ -98,7 +98,7 @@ Content-Type: application/pdf; name=a.pdf
 and a footer
 --m--
 """
-    assert lines_of(source)[2:4] == ["plain", "and a footer"]
+    assert mail_lines(source)[2:4] == ["plain", "and a footer"]
     assert attached_files(source) == [("a.pdf", b"%PDF")]
 
 
@@ -114,7 +114,7 @@ def test_html_body_is_read_if_it_has_more_text() -> None:
         mail["From"] = "a@example.com"
         mail.set_content(notice)
         mail.add_alternative(shown, subtype="html")
-        lines = lines_of(bytes(mail))
+        lines = mail_lines(bytes(mail))
         assert lines[2] == notice and [line for line in lines[3:] if line and line != notice] == more
 
 
@@ -131,7 +131,7 @@ def test_unknown_charset_and_broken_structure_are_read() -> None:
     source += (
         b"Content-Type: text/plain; charset=klingon\nContent-Transfer-Encoding: quoted-printable\n\nGr=C3=B6=C3=9Fe\n"
     )
-    assert lines_of(source)[-1] == "Größe"
+    assert mail_lines(source)[-1] == "Größe"
 
 
 @pytest.mark.parametrize("cut", range(6))
@@ -159,14 +159,14 @@ def test_truncated_email_gives_a_warning_that_names_the_file() -> None:
 )
 def test_text_under_a_malformed_content_type_is_read(kind: str) -> None:
     source = f"From: a@example.com\nContent-Type: {kind}\n\nTotal: 19.50\n".encode()
-    assert lines_of(source)[-1] == "Total: 19.50" and not attached_files(source)
+    assert mail_lines(source)[-1] == "Total: 19.50" and not attached_files(source)
 
 
 def test_windows_euro_sign_is_read_if_latin_1_is_declared() -> None:
     source = (
         b"From: a@example.com\nSubject: =?iso-8859-1?q?5_=80?=\nContent-Type: text/plain; charset=iso-8859-1\n\n7 \x80"
     )
-    assert lines_of(source)[1:] == ["Subject: 5 €", "", "7 €"]
+    assert mail_lines(source)[1:] == ["Subject: 5 €", "", "7 €"]
 
 
 # Plain text, HTML with more than that, an attached PDF, an empty file, and a logo that the HTML shows.
@@ -206,6 +206,6 @@ def test_outlook_html_is_read_if_it_has_more_text() -> None:
 )
 def test_unparsable_header_does_not_affect_the_rest(header: str) -> None:
     source = f"Subject: Invoice\n{header}\n\nTotal: 19.50\n".encode("utf-8", "surrogateescape")
-    lines = lines_of(source)
+    lines = mail_lines(source)
     assert "Subject: Invoice" in lines and "Total: 19.50" in lines
     assert "From: a@[1.2.3" in lines or "From" not in header

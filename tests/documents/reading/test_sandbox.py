@@ -345,10 +345,10 @@ def test_hijacked_reader_cannot_send_an_invalid_page(packed: dict[str, object]) 
         "number": 1, "width": 10, "height": 10, "text": "a", "words": [["a", 0, 0, 1, 1, None]], "engine": "pdf"
     }  # fmt: skip
 
-    def parsed(page: dict[str, object]) -> Page:
+    def parse_page_json(page: dict[str, object]) -> Page:
         return parse_page(json.dumps(page).encode(), 1)
 
-    assert parsed(honest).text == "a"
-    assert parsed(honest | {"warnings": [WARNING] * 10}).warnings[0].count == 2
+    assert parse_page_json(honest).text == "a"
+    assert parse_page_json(honest | {"warnings": [WARNING] * 10}).warnings[0].count == 2
     with pytest.raises(ValueError):
-        parsed(honest | packed)
+        parse_page_json(honest | packed)

@@ -37,7 +37,7 @@ from fieldmark.agents.document.tools.library import (
     PromptTools,
     SchemaTools,
     TagTools,
-    actions_of,
+    actions_by_tool_name,
 )
 from fieldmark.agents.spec import AgentSpec, Message, Prompt, RunStart, Task, check_words
 from fieldmark.db.pool import Connection
@@ -117,7 +117,7 @@ async def _begin_chat(conn: Connection, scope: Scope, request: ChatRequest) -> R
             raise Invalid("A document_id is missing. Give it, or the thread_id of a conversation about the document.")
         document_id = (await threads.find(conn, request.thread_id)).document_id
     if document_id is not None:
-        await _document_of(conn, document_id)
+        await _find_readable_document(conn, document_id)
     thread = await threads.for_message(
         conn, scope, request.thread_id, request.message, agent=DOCUMENT.name, document_id=document_id
     )
@@ -127,11 +127,11 @@ async def _begin_chat(conn: Connection, scope: Scope, request: ChatRequest) -> R
 
 
 async def _begin_auto_create(conn: Connection, scope: Scope, request: AutoCreateRequest) -> RunStart[AutoCreateInput]:
-    await _document_of(conn, request.document_id)
+    await _find_readable_document(conn, request.document_id)
     return RunStart(Subject(request.document_id), AutoCreateInput())
 
 
-async def _document_of(conn: Connection, document_id: UUID) -> DocumentRow:
+async def _find_readable_document(conn: Connection, document_id: UUID) -> DocumentRow:
     document = await documents.get(conn, document_id)
     if document is None:
         raise NotFound("There is no such document.")
@@ -205,11 +205,11 @@ def create_document_tools(about: Conversation) -> RunTools:
     document; it can be changed only if the person mentioned it in this conversation."""
     schemas, documents, extraction = SchemaTools(about), DocumentTools(about), ChatExtractionTools(about)
     actions = {
-        **actions_of(schemas),
-        "validate_schema": Action(schemas.validate, prepare=schemas.validated),
+        **actions_by_tool_name(schemas),
+        "validate_schema": Action(schemas.validate, prepare=schemas.validation_result),
         "validate_against_schema": Action(schemas.validate, prepare=schemas.judge),
-        **actions_of(PromptTools(about)),
-        **actions_of(TagTools(about)),
+        **actions_by_tool_name(PromptTools(about)),
+        **actions_by_tool_name(TagTools(about)),
         "list_documents": Action(documents.list_page),
         "update_document": Action(documents.update, preview=documents.preview_change),
         "delete_document": Action(documents.delete, preview=documents.preview_deletion),

@@ -55,14 +55,14 @@ class Conversation:
         is the newer one."""
         start = await threads.starting_state(conn, self.document_id)
         if self.thread_id is None:
-            row = await auto_creations.of_run(conn, self.context.run_id)
+            row = await auto_creations.find_by_run(conn, self.context.run_id)
             kept = {name: None if row is None else getattr(row, name) for name in _NAMES}
         else:
             thread = await threads.get(conn, self.thread_id)
             state = {} if thread is None else thread.working_state
             kept = {name: _id(state[name]) if name in state else start[name] for name in _NAMES}
         found = [one for one in (kept["extraction_id"], start["extraction_id"]) if one is not None]
-        return WorkingState(**{**kept, "extraction_id": await extractions.preferred(conn, found)})
+        return WorkingState(**{**kept, "extraction_id": await extractions.preferred_id(conn, found)})
 
     async def remember(self, conn: Connection, **ids: UUID | None) -> None:
         """Store the ids of items that a tool created or used. None clears an id."""

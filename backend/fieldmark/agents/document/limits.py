@@ -51,8 +51,8 @@ def limit_action(about: Conversation, tool: str, action: Action) -> Action:
 async def check(conn: Connection, about: Conversation, tool: str, args: ToolInput) -> None:
     """Raise ToolFailed for a call that an automatic run may not make."""
     if tool not in MAX_CALLS:
-        raise _not_allowed("It may only create a schema, a prompt and an extraction.")
-    row = await auto_creations.of_run(conn, about.context.run_id)
+        raise _not_allowed_error("It may only create a schema, a prompt and an extraction.")
+    row = await auto_creations.find_by_run(conn, about.context.run_id)
     if row is None:
         raise Fenced("The document is gone.")
     done = Counter(await tool_calls.carried_out_tools(conn, about.context.run_id))
@@ -71,36 +71,36 @@ async def check(conn: Connection, about: Conversation, tool: str, args: ToolInpu
         case "update_schema":
             await _check_schema(conn, about, _id_argument(args, "schema_revid") or row.schema_revid)
         case "create_prompt":
-            await _check_asked(conn, about, row, args)
+            await _check_prompt_arguments(conn, about, row, args)
         case "update_prompt":
             await _check_prompt(conn, about, row, _id_argument(args, "prompt_revid") or row.prompt_revid)
-            await _check_asked(conn, about, row, args)
+            await _check_prompt_arguments(conn, about, row, args)
         case "run_extraction":
             await _check_prompt(conn, about, row, _id_argument(args, "prompt_revid"), taken=True)
         case "update_document":
             asked = args.model_fields_set - {"document_id", "add_tags"}
             if _id_argument(args, "document_id") not in (None, about.document_id) or asked:
-                raise _not_allowed("It may only add tags, and only to its own document.")
+                raise _not_allowed_error("It may only add tags, and only to its own document.")
         case _:
             pass
 
 
 async def _check_schema(conn: Connection, about: Conversation, revid: UUID | None) -> None:
     if revid is not None and await schemas.creating_run(conn, revid) != about.context.run_id:
-        raise _not_allowed("It may only change the schema that it created.")
+        raise _not_allowed_error("It may only change the schema that it created.")
 
 
-async def _check_asked(conn: Connection, about: Conversation, row: AutoCreationRow, args: ToolInput) -> None:
+async def _check_prompt_arguments(conn: Connection, about: Conversation, row: AutoCreationRow, args: ToolInput) -> None:
     """Raise ToolFailed if a prompt names a model or a schema it may not use. Models differ in price, and no
     one approves the calls of an automatic run."""
     if getattr(args, "model", None) is not None:
-        raise _not_allowed("Its prompt must use the service's default model: leave out `model`.")
+        raise _not_allowed_error("Its prompt must use the service's default model: leave out `model`.")
     revid = _id_argument(args, "schema_revid")
     if revid is None or await schemas.creating_run(conn, revid) == about.context.run_id:
         return
     schema = await schemas.find_version(conn, revid)
     if row.matched is None or schema is None or str(schema.id) != row.matched["schema_id"]:
-        raise _not_allowed(
+        raise _not_allowed_error(
             "Its prompt may only use the schema that it created, that of the matching document, or no schema."
         )
 
@@ -118,7 +118,7 @@ async def _check_prompt(
     if revid is None or (taken and row.matched is not None and str(revid) == row.matched["prompt_revid"]):
         return
     if await prompts.creating_run(conn, revid) != about.context.run_id:
-        raise _not_allowed("It may only use and change the prompt that it created.")
+        raise _not_allowed_error("It may only use and change the prompt that it created.")
 
 
 def _id_argument(args: ToolInput, name: str) -> UUID | None:
@@ -126,5 +126,5 @@ def _id_argument(args: ToolInput, name: str) -> UUID | None:
     return value if isinstance(value, UUID) else None
 
 
-def _not_allowed(why: str) -> ToolFailed:
+def _not_allowed_error(why: str) -> ToolFailed:
     return ToolFailed(f"This run is automatic, so it may not do this. {why}", "not_in_this_run")

@@ -37,7 +37,7 @@ async def check(conn: Connection, mentions: Sequence[Mention]) -> None:
     room = MAX_BYTES
     for mention in mentions:
         try:
-            room -= len((await _text_of(conn, mention, room)).encode())
+            room -= len((await _mentioned_text(conn, mention, room)).encode())
         except _TooLong:
             raise Invalid(
                 f"The mentioned things have more than {MAX_BYTES // 1024} kB of text. Mention fewer at once."
@@ -50,7 +50,7 @@ async def texts(conn: Connection, mentions: Sequence[Mention]) -> list[str]:
     room = MAX_BYTES
     for mention in mentions:
         try:
-            text = await _text_of(conn, mention, room)
+            text = await _mentioned_text(conn, mention, room)
         except (_TooLong, NotFound, Conflict) as error:  # a front end on Supabase starts runs unchecked
             why = "too long to show"
             if not isinstance(error, _TooLong):
@@ -65,7 +65,7 @@ class _TooLong(Exception):
     """The mention does not fit into the size limit."""
 
 
-async def _text_of(conn: Connection, mention: Mention, room: int) -> str:
+async def _mentioned_text(conn: Connection, mention: Mention, room: int) -> str:
     match mention.type:
         case MentionType.SCHEMA:
             schema = await schemas.get_any(conn, mention.id)

@@ -17,7 +17,7 @@ from fieldmark.agents.offline_rules import (
     RuleTurn,
     changes,
     json_object,
-    leaves_of,
+    leaf_paths,
     match_paths,
     next_message,
     split_xml_pages,
@@ -58,7 +58,7 @@ def _make_schema(turn: RuleTurn, _: str) -> str:
     if not fields:
         return "I found no labelled values in this document, so I know no schema for it."
     why = "I propose a schema of the labelled values that I found."
-    made = _create(turn, "create_schema", _name_for(text, fields), {"schema": _schema_of(fields)}, why)
+    made = _create(turn, "create_schema", _name_for(text, fields), {"schema": _infer_schema(fields)}, why)
     if made.failed:
         return _not_done("The schema was not made", made)
     return f'The schema "{made.data.get("name")}" is made. Say "extract" to read the document with it.'
@@ -72,8 +72,9 @@ def _extract(turn: RuleTurn, _: str = "") -> str:
         return _not_done("The extraction was not completed", read)
     places, pages = values_by_path(read.data.get("fields")), as_object(read.data.get("pages"))
     lines = [
-        f"- {(name := paths.name(keys))}: {_shown(places[keys])}" + (f" (page {pages[name]})" if name in pages else "")
-        for keys in leaves_of(places)[:_MOST_LINES]
+        f"- {(name := paths.name(keys))}: {_to_json(places[keys])}"
+        + (f" (page {pages[name]})" if name in pages else "")
+        for keys in leaf_paths(places)[:_MOST_LINES]
     ]
     return "\n".join(["The document is extracted:", *lines, ""])
 
@@ -93,12 +94,12 @@ def _answer(turn: RuleTurn, named: str) -> str:
     """Answer with the extracted value of a field, or else with the value printed beside a label."""
     read = turn.call("get_extraction_result")
     places = {} if read.failed else values_by_path(read.data.get("fields"))
-    if found := match_paths(named, leaves_of(places)):
-        return " ".join(f"{paths.name(keys)} is {_shown(places[keys])}." for keys in found[:5])
+    if found := match_paths(named, leaf_paths(places)):
+        return " ".join(f"{paths.name(keys)} is {_to_json(places[keys])}." for keys in found[:5])
     fields: dict[paths.Path, Field] = {one.keys: one for one in read_fields(_document(turn))}
     if found := match_paths(named, [*fields]):
         return " ".join(
-            f'{paths.name(keys)} is {_shown(fields[keys].value)}: "{fields[keys].quote}".' for keys in found
+            f'{paths.name(keys)} is {_to_json(fields[keys].value)}: "{fields[keys].quote}".' for keys in found
         )
     return f'I find no "{named}" in the document. {HELP}'
 
@@ -113,11 +114,11 @@ def _change(turn: RuleTurn, words: str) -> str:
         if tool != "update_field":
             sentences.append(f"I cannot remove {path} here: correct the extraction instead.")
             continue
-        why = f"I set {path} to {_shown(value)}."
+        why = f"I set {path} to {_to_json(value)}."
         changed = turn.call("update_extraction_field", {"path": path, "value": value}, why)
         kept = changed.failed or changed.code == "not_stored"  # a value that a person set stays
         sentences.append(
-            _not_done(f"{path} could not be changed", changed) if kept else f"{path} is {_shown(value)} now."
+            _not_done(f"{path} could not be changed", changed) if kept else f"{path} is {_to_json(value)} now."
         )
     return " ".join(sentences)
 
@@ -130,7 +131,7 @@ def _propose(turn: RuleTurn) -> str:
         if not fields:
             return "I found no labelled values in this document, so I propose nothing."
         name = _name_for(text, fields)
-        made = _create(turn, "create_schema", name, {"schema": _schema_of(fields)}, "")
+        made = _create(turn, "create_schema", name, {"schema": _infer_schema(fields)}, "")
         if not made.failed:
             made = _create(turn, "create_prompt", name, {"content": _CONTENT}, "")
         if made.failed:
@@ -161,7 +162,7 @@ def _not_done(what: str, refused: FinishedCall) -> str:
     return f"{what}. {' '.join(refused.answer.split())[:300]}"
 
 
-def _shown(value: JsonValue) -> str:
+def _to_json(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -172,7 +173,7 @@ def _name_for(text: str, fields: Iterable[Field]) -> str:
     return name if isinstance(vendor, str) and name_problem(name) is None else kind
 
 
-def _schema_of(fields: Iterable[Field]) -> JsonObject:
+def _infer_schema(fields: Iterable[Field]) -> JsonObject:
     root: JsonObject = {"type": "object", "properties": {}}
     for one in fields:
         inside = root
@@ -181,11 +182,11 @@ def _schema_of(fields: Iterable[Field]) -> JsonObject:
             if "properties" not in inside:  # a value and an object of one name: the value was first
                 break
         else:
-            as_object(inside["properties"]).setdefault(one.keys[-1], _type_of(one.value))
+            as_object(inside["properties"]).setdefault(one.keys[-1], _infer_type(one.value))
     return root
 
 
-def _type_of(value: JsonValue) -> JsonObject:
+def _infer_type(value: JsonValue) -> JsonObject:
     if isinstance(value, str):
         is_day = re.fullmatch(r"\d{4}-\d\d-\d\d", value)
         return {"type": "string", "format": "date"} if is_day else {"type": "string"}

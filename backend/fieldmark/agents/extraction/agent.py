@@ -201,7 +201,9 @@ async def _brief_fields(conn: Connection, context: RunContext, given: ExtractInp
     row = await extractions.get(conn, context.extraction_id)
     if row is None:
         raise Fenced("The extraction is gone.")
-    listed = json.dumps([_stored(row, name) for name in given.fields or ()], ensure_ascii=False, indent=1)
+    listed = json.dumps(
+        [_path_with_stored_value(row, name) for name in given.fields or ()], ensure_ascii=False, indent=1
+    )
     boundary, text = await first_part(conn, context, context.document_id, listed)
     return EXTRACTION.text("extract_fields", schema=_schema_text(row.schema)).strip(), EXTRACTION.text(
         "fields_document",
@@ -211,7 +213,7 @@ async def _brief_fields(conn: Connection, context: RunContext, given: ExtractInp
     ).strip()
 
 
-def _stored(row: ExtractionRow, name: str) -> dict[str, JsonValue]:
+def _path_with_stored_value(row: ExtractionRow, name: str) -> dict[str, JsonValue]:
     """Return a path, with the stored value if there is one."""
     value = value_at(row.extracted_fields, paths.parse(name))
     if isinstance(value, Missing):

@@ -14,7 +14,7 @@ from fieldmark.agents.offline_rules import (
     json_object,
     next_message,
     split_xml_pages,
-    tagged,
+    text_in_tag,
     values_by_path,
 )
 from fieldmark.domain import paths
@@ -33,13 +33,13 @@ def answer(body: Body) -> list[Block] | None:
 
 
 def _rules(turn: RuleTurn) -> str:
-    correction = tagged(turn.task, "correction")
+    correction = text_in_tag(turn.task, "correction")
     return _extract(turn) if correction is None else _correct(turn, correction)
 
 
 def _extract(turn: RuleTurn) -> str:
     printed, xml_text = _document(turn)
-    schema = json.loads(tagged(turn.task, "schema") or "null")
+    schema = json.loads(text_in_tag(turn.task, "schema") or "null")
     limits = [paths.parse(str(as_object(one).get("path"))) for one in json.loads(turn.texts.get("fields", "[]"))]
     found = {
         paths.name(field.keys): field
@@ -88,7 +88,9 @@ def _save(turn: RuleTurn, found: dict[str, Field]) -> Calls:
         "confidences": {path: field.confidence for path, field in found.items()},
         "evidence": {path: {"quote": field.quote, "page": field.page} for path, field in found.items()},
     }
-    ignored = "The instructions in words were not followed: rules cannot." if tagged(turn.task, "instructions") else ""
+    ignored = (
+        "The instructions in words were not followed: rules cannot." if text_in_tag(turn.task, "instructions") else ""
+    )
     said = f"{len(found)} labelled values were found by rules. {ignored}"
     return [*([("extract_fields", saved)] if found else []), _complete(said)]
 

@@ -393,18 +393,18 @@ def _claims_by_path(fields: dict[str, JsonValue], *sources: dict[str, Claim]) ->
     return claims
 
 
-def _saving(document_type: str | None, keys: list[str]) -> str:
+def _saving_summary(document_type: str | None, keys: list[str]) -> str:
     """Return a summary of the fields that a call saves. A person may approve by it, so it names every field or their
     number."""
     named = ", ".join(keys[:6])
     return (
-        _typed(document_type, "Saving ")
+        _prepend_document_type(document_type, "Saving ")
         + (named if len(named) <= 200 else f"{named[:199]}…")
         + (f" and {len(keys) - 6} more" if len(keys) > 6 else "")
     )
 
 
-def _typed(document_type: str | None, what: str) -> str:
+def _prepend_document_type(document_type: str | None, what: str) -> str:
     return what if document_type is None else f"It is a document of type {document_type}. {what}"
 
 
@@ -421,7 +421,7 @@ IDENTIFY_DOCUMENT = Tool(
 EXTRACT_FIELDS = Tool(
     "extract_fields",
     ExtractFields,
-    summary=lambda args: _saving(args.document_type, list(args.fields)),
+    summary=lambda args: _saving_summary(args.document_type, list(args.fields)),
     effect=ToolEffect.WRITE,
     partial_write=_partial_fields,
 )
@@ -441,7 +441,7 @@ REMOVE_FIELD = Tool(
 COMPLETE_EXTRACTION = Tool(
     "complete_extraction",
     CompleteExtraction,
-    summary=lambda args: _typed(args.document_type, "Completing the extraction"),
+    summary=lambda args: _prepend_document_type(args.document_type, "Completing the extraction"),
     effect=ToolEffect.WRITE,
     answer=lambda args, _: RunAnswer(args.summary or ""),
 )

@@ -77,10 +77,10 @@ async def answer_from_passages(
     conn: Connection, question: Question, code: FallbackCode, record: Record
 ) -> AnswerResponse:
     """Return an answer made of the best matching passages, each cited."""
-    found = await _found(conn, question)
+    found = await _search_question(conn, question)
     sources: list[Source] = []
     for hit in found.hits:
-        source = await _source(conn, len(sources) + 1, hit)
+        source = await _source_from_hit(conn, len(sources) + 1, hit)
         sources += [] if source is None or not source.quote else [source]
     why = _WHY.get(code, "the agent came to no answer")
     end = "These are the best matching passages." if sources else "The search found no matching passage."
@@ -108,7 +108,7 @@ async def answer_from_passages(
     )
 
 
-async def _found(conn: Connection, question: Question) -> SearchResult:
+async def _search_question(conn: Connection, question: Question) -> SearchResult:
     """Search for the question. Return no hits if the search fails or times out: a run that failed here would be
     retried from the beginning, and ask its model again."""
     try:
@@ -129,7 +129,7 @@ async def _found(conn: Connection, question: Question) -> SearchResult:
         return SearchResult([], 0, "off", 0)
 
 
-async def _source(conn: Connection, number: int, hit: Hit) -> Source | None:
+async def _source_from_hit(conn: Connection, number: int, hit: Hit) -> Source | None:
     """Return a hit as a source: its snippet and location. None if the document was deleted meanwhile."""
     page = await documents.page(conn, hit.document_id, hit.page)
     if page is None:

@@ -41,16 +41,16 @@ async def remember(conn: Connection, question: Question, record: Record, answer:
         ended = f"ended with passages: {len(answer.sources)}"
     else:
         ended = f"ended with {answer.kind}" if answer.fallback is None else f"fell back: {answer.fallback.code}"
-    await _keep(conn, question, record, {"answered": _cut(said, _ANSWERED_CHARACTERS)}, ended)
+    await _add_turn(conn, question, record, {"answered": _cut(said, _ANSWERED_CHARACTERS)}, ended)
 
 
 async def remember_failure(conn: Connection, context: RunContext, code: str) -> None:
     """Store the actions of a turn that ended without an answer, and the reason."""
     question = Question.of(context)
-    await _keep(conn, question, await Record.of(conn, context.run_id), {"failed": code}, f"failed: {code}")
+    await _add_turn(conn, question, await Record.of(conn, context.run_id), {"failed": code}, f"failed: {code}")
 
 
-async def _keep(conn: Connection, question: Question, record: Record, end: JsonObject, ended: str) -> None:
+async def _add_turn(conn: Connection, question: Question, record: Record, end: JsonObject, ended: str) -> None:
     """Add a turn to the memory. Of entries that no longer fit, only the number is kept."""
     before = await recall(conn, question)
     is_again = before.get("last_run") == str(question.context.run_id)

@@ -15,7 +15,7 @@ from fieldmark.agents.offline_rules import (
     FinishedCall,
     RuleTurn,
     json_object,
-    leaves_of,
+    leaf_paths,
     match_paths,
     next_message,
     values_by_path,
@@ -134,10 +134,10 @@ def _field(turn: RuleTurn, named: str, subject: str) -> None:
         return
     summary = turn.call("get_document_summary", {"doc_id": document})
     places = values_by_path(json_object(summary.data.get("fields")))
-    for path in match_paths(named, leaves_of(places))[:1]:
+    for path in match_paths(named, leaf_paths(places))[:1]:
         value = places[path]
         for block, words in _BLOCK.findall(turn.call("read_document", {"doc_id": document}).answer):
-            if (quote := _printed(value, words)) is not None:
+            if (quote := _printed_form(value, words)) is not None:
                 said = f"{summary.data.get('name')}: {paths.name(path)} is {value}, printed “{quote}” [1]. {NOTE}"
                 # A quote of one character is refused.
                 cited: JsonObject = {"number": 1, "block_id": block, "quote": quote if quote[1:] else words[:300]}
@@ -145,7 +145,7 @@ def _field(turn: RuleTurn, named: str, subject: str) -> None:
                 return
 
 
-def _printed(value: JsonValue, block: str) -> str | None:
+def _printed_form(value: JsonValue, block: str) -> str | None:
     """Return how a block prints a value, or None if it does not."""
     words: list[list[str | float]] = [
         [word, at * 0.001, 0.0, at * 0.001 + 0.0009, 0.01] for at, word in enumerate(block.split())

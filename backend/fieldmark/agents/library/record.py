@@ -64,20 +64,20 @@ class Record:
     async def of(cls, conn: Connection, run_id: UUID) -> Record:
         return cls(await tool_calls.list_finished(conn, run_id))
 
-    def done(self, *tools: str) -> Iterator[RecordedCall]:
+    def successful_calls(self, *tools: str) -> Iterator[RecordedCall]:
         """Return the successful calls of these tools."""
         return (call for call in self.calls if call.tool in tools and call.status is CallStatus.DONE)
 
     @property
     def intent(self) -> str | None:
         """The intent that the run last recorded."""
-        said = [as_object(call.data).get("intent") for call in self.done("record_intent")]
+        said = [as_object(call.data).get("intent") for call in self.successful_calls("record_intent")]
         return str(said[-1]) if said else None
 
     @property
     def trace(self) -> Trace:
         """The steps to the answer so far."""
-        intents = list(self.done("record_intent"))
+        intents = list(self.successful_calls("record_intent"))
         return Trace(
             intent=RecordedIntent.model_validate(intents[-1].arguments) if intents else None,
             next_step=str(as_object(intents[-1].data).get("next_step")) if intents else None,
@@ -89,12 +89,12 @@ class Record:
             ][:MOST_CALLS],
         )
 
-    def repeated(self, tool: str, args: ToolInput) -> RecordedCall | None:
+    def find_same_call(self, tool: str, args: ToolInput) -> RecordedCall | None:
         """Return the last successful call with the same arguments. Its result can be reused."""
         return next(
             (
                 call
-                for call in reversed(list(self.done(tool)))
+                for call in reversed(list(self.successful_calls(tool)))
                 if type(args).model_validate(call.arguments) == args and not as_object(call.data).get("not_indexed")
             ),
             None,
@@ -103,12 +103,12 @@ class Record:
     @property
     def found(self) -> set[tuple[str, str]]:
         """The document ids and pages that searches have found so far."""
-        hits = [as_list(as_object(call.data).get("hits")) for call in self.done("search_documents")]
+        hits = [as_list(as_object(call.data).get("hits")) for call in self.successful_calls("search_documents")]
         return {_found_at(as_object(hit)) for some in hits for hit in some}
 
     @property
     def has_answered(self) -> bool:
-        return any(FALLBACK_CODE not in as_object(call.data) for call in self.done(*SUBMITTING))
+        return any(FALLBACK_CODE not in as_object(call.data) for call in self.successful_calls(*SUBMITTING))
 
     @property
     def was_refused(self) -> bool:
@@ -117,7 +117,7 @@ class Record:
 
     def read(self) -> Iterator[tuple[UUID, str, int, int, int]]:
         """Yield the parts of documents that were read: id, name, page, first and last block of the page."""
-        for call in self.done("read_document", "read_multiple_documents"):
+        for call in self.successful_calls("read_document", "read_multiple_documents"):
             for document in as_list(as_object(call.data).get("read")):
                 read = as_object(document)
                 for shown in as_list(read.get("shown")):
@@ -139,7 +139,7 @@ class Record:
     def citations(self) -> dict[int, Source]:
         """The sources cited, by number. For a number cited twice, the last source."""
         found: dict[int, Source] = {}
-        for call in self.done("cite_source"):
+        for call in self.successful_calls("cite_source"):
             source = Source.model_validate(as_object(call.data)["source"])
             found[source.number] = source
         return {**found, **self.given}
@@ -151,14 +151,17 @@ class Record:
     @property
     def searched(self) -> list[str]:
         """The distinct searches over all documents."""
-        said = [str(as_object(call.data).get("searched", "")) for call in self.done("search_documents", "query_fields")]
+        said = [
+            str(as_object(call.data).get("searched", ""))
+            for call in self.successful_calls("search_documents", "query_fields")
+        ]
         return [one for one in dict.fromkeys(said) if one]
 
     @property
     def coverage(self) -> list[AnswerCoverage]:
         """The distinct coverages of the field queries. A query for a field that no document has is only included if
         there are no others."""
-        found = [as_object(call.data).get("coverage") for call in self.done("query_fields")]
+        found = [as_object(call.data).get("coverage") for call in self.successful_calls("query_fields")]
         coverages = [AnswerCoverage.model_validate(one) for one in found if one]
         coverages = [one for one in coverages if one.with_field] or coverages[:1]
         return [one for at, one in enumerate(coverages) if one not in coverages[:at]]
@@ -170,7 +173,7 @@ class Record:
 
     def results(self) -> Iterator[tuple[Decimal, RecordedCall]]:
         """Yield the figures computed in this run, each with its call."""
-        for call in self.done("calculator", "query_fields"):
+        for call in self.successful_calls("calculator", "query_fields"):
             for one in as_list(as_object(call.data).get("results")):
                 if (value := decimal(str(one))) is not None:
                     yield value, call
@@ -178,13 +181,13 @@ class Record:
     @property
     def values(self) -> list[Source]:
         """The first values behind the results of field queries."""
-        found = [as_list(as_object(call.data).get("sources")) for call in self.done("query_fields")]
+        found = [as_list(as_object(call.data).get("sources")) for call in self.successful_calls("query_fields")]
         return [Source.model_validate(one) for some in found for one in some]
 
     @property
     def keys(self) -> list[str]:
         """The keys of the groups in field queries, such as vendors or months."""
-        found = [as_list(as_object(call.data).get("groups")) for call in self.done("query_fields")]
+        found = [as_list(as_object(call.data).get("groups")) for call in self.successful_calls("query_fields")]
         return [str(as_object(one).get("key")) for some in found for one in some]
 
     def count(self, *tools: str) -> int:

@@ -72,7 +72,7 @@ def _fraction(top: str, bottom: str, *, has_line: bool = True) -> str:
     return f"{_operand(top)}/{_operand(bottom)}" if has_line else f"{top}; {bottom}"
 
 
-def _raised(text: str) -> str:
+def _as_superscript(text: str) -> str:
     text = text.strip()
     if _SCRIPT.fullmatch(text):
         return superscript(text, "").translate(_SIGNS)
@@ -81,7 +81,7 @@ def _raised(text: str) -> str:
     return text and f"^{_operand(text)}"
 
 
-def _lowered(text: str) -> str:
+def _as_subscript(text: str) -> str:
     text = text.strip()
     if _SCRIPT.fullmatch(text):
         return superscript(text, "", is_lowered=True).translate(_LOW_SIGNS)
@@ -90,10 +90,10 @@ def _lowered(text: str) -> str:
 
 def _with_scripts(base: str, below: str = "", above: str = "") -> str:
     base = f"({base})" if base[-1:] in _SHIFTED else _operand(base)
-    return f"{base}{_lowered(below)}{_raised(above)}"
+    return f"{base}{_as_subscript(below)}{_as_superscript(above)}"
 
 
-def _accented(base: str, mark: str) -> str:
+def _add_accent(base: str, mark: str) -> str:
     """Return a base with an accent: `x̂` for a single letter, otherwise the accent as a script."""
     return f"{base}{mark}" if len(base) == 1 and not mark.isalnum() else _with_scripts(base, "", mark)
 
@@ -122,7 +122,7 @@ class _Omml:
             case "sSup" | "sSub" | "sSubSup":
                 return _with_scripts(part(node, "e"), part(node, "sub"), part(node, "sup"))
             case "sPre":
-                return f"{_lowered(part(node, 'sub'))}{_raised(part(node, 'sup'))}{part(node, 'e')}"
+                return f"{_as_subscript(part(node, 'sub'))}{_as_superscript(part(node, 'sup'))}{part(node, 'e')}"
             case "rad":
                 return _root(part(node, "e"), part(node, "deg"))
             case "nary":
@@ -143,7 +143,7 @@ class _Omml:
             case "limUpp":
                 return _with_scripts(part(node, "e"), "", part(node, "lim"))
             case "acc":
-                return _accented(part(node, "e"), _setting(node, "chr", "\u0302"))
+                return _add_accent(part(node, "e"), _setting(node, "chr", "\u0302"))
             case "phant" if _setting(node, "show", "1") in ("0", "off", "false"):
                 return ""
             case _:
@@ -214,7 +214,7 @@ class _MathMl:
             case "msubsup" | "munderover":
                 return _with_scripts(first, second, third) + rest
             case "mover":
-                line = _accented(first, second) if len(second) == 1 else _with_scripts(first, "", second)
+                line = _add_accent(first, second) if len(second) == 1 else _with_scripts(first, "", second)
             case _:
                 return self._token(node)
         return f"{line} {third}{rest}".rstrip()
@@ -224,7 +224,8 @@ class _MathMl:
         index = next((index for index, child in enumerate(scripts) if _local(child) == "mprescripts"), len(scripts))
         after, before = (
             "".join(
-                (_raised if index % 2 else _lowered)(self.line(child)) for index, child in enumerate(children_of_side)
+                (_as_superscript if index % 2 else _as_subscript)(self.line(child))
+                for index, child in enumerate(children_of_side)
             )
             for children_of_side in (scripts[:index], scripts[index + 1 :])
         )

@@ -252,7 +252,7 @@ class StyleResolver:
             if rule.type == "qualified-rule":
                 self._add_rule(rule)
             elif rule.type == "at-rule" and rule.content is not None and depth < MAX_NESTED_BLOCKS:
-                condition = _text(rule.prelude)
+                condition = _css_text(rule.prelude)
                 match rule.lower_at_keyword:
                     case "media":
                         is_used = applies_on_screen(condition)
@@ -293,7 +293,7 @@ class _Element(_ElementWrapper):
 
 def _declarations(nodes: Iterable[Any]) -> Iterator[Declaration]:
     for node in nodes:
-        if node.type != "declaration" or node.lower_name not in _PROPERTIES or not (value := _text(node.value)):
+        if node.type != "declaration" or node.lower_name not in _PROPERTIES or not (value := _css_text(node.value)):
             continue
         name, important = _LOGICAL.get(node.lower_name, node.lower_name), bool(node.important)
         if name in ("content", "background", "background-image"):
@@ -439,7 +439,7 @@ def _generated_text(tokens: Iterable[Any], node: Any) -> str:
     return _PRIVATE_USE.sub("", "".join(pieces))
 
 
-def _text(tokens: Iterable[Any]) -> str:
+def _css_text(tokens: Iterable[Any]) -> str:
     """Return tokens as lower-case CSS without comments; `?` if they are nested too deeply."""
     try:
         return " ".join(_COMMENT.sub(" ", css.serialize(tokens)).lower().split())

@@ -66,7 +66,7 @@ def read_mail(data: bytes) -> Container:
     shown = "".join(
         _content(part)
         for part in message.walk()
-        if _kind(part) == "text/html" and part.get_content_disposition() != "attachment"
+        if _media_kind(part) == "text/html" and part.get_content_disposition() != "attachment"
     )
     headers = {name: message[name] for name in _SHOWN_HEADERS}
     body = _body(found.texts)
@@ -113,14 +113,14 @@ class _TextsAndFiles:
 
 
 def _find_texts_and_files(part: EmailMessage) -> _TextsAndFiles:
-    kind = _kind(part)
+    kind = _media_kind(part)
     if part.get_content_maintype() == "multipart" and part.is_multipart():
         inner = [_find_texts_and_files(each) for each in part.iter_parts() if isinstance(each, EmailMessage)]
         files = [file for each in inner for file in each.files]
         if kind != "multipart/alternative":
             return _TextsAndFiles([text for each in inner for text in each.texts], files)
         non_empty = [each.texts for each in inner if _has_text(each.texts)]
-        plain = [texts for texts in non_empty if all(_kind(text) == "text/plain" for text in texts)]
+        plain = [texts for texts in non_empty if all(_media_kind(text) == "text/plain" for text in texts)]
         read = [*plain, *non_empty, []][0]
         # Email programs show the last alternative. The first may only say "Your program shows no HTML".
         if non_empty and non_empty[-1] is not read and has_more_text(_body(non_empty[-1]), _body(read)):
@@ -140,7 +140,7 @@ def _body(texts: list[EmailMessage]) -> Part:
     body = Part()
     for text in texts:
         content = _content(text)
-        is_html = _kind(text) == "text/html"
+        is_html = _media_kind(text) == "text/html"
         part = html_lines(content) if is_html else Part(map(expand_tabs, content.splitlines()))
         body.extend(part)
         body.hidden += part.hidden
@@ -176,11 +176,11 @@ def _truncation_warnings(message: EmailMessage) -> list[ReadingWarning]:
         letters = _base64(part)
         is_cut = letters is not None and len(letters) % 4 and "=" not in str(part.get_payload())
         if is_cut or any(isinstance(defect, CloseBoundaryNotFoundDefect) for defect in part.defects):
-            names.append(part.get_filename() or _kind(part))
+            names.append(part.get_filename() or _media_kind(part))
     return [skipped_files_warning(WarningCode.CUT_OFF, names)] if names else []
 
 
-def _kind(part: EmailMessage) -> str:
+def _media_kind(part: EmailMessage) -> str:
     """Return the media type of a part; `text/plain` if it is malformed."""
     kind = (part.get_content_type().split() or [""])[0]
     is_known = _MEDIA_TYPE.fullmatch(kind) and (part.is_multipart() or not kind.startswith("multipart/"))
@@ -205,7 +205,7 @@ def _file_line(kind: str, file: MailFile) -> str:
 
 def _file(part: EmailMessage) -> MailFile:
     content_id = str(part["Content-ID"] or "").strip().strip("<>")
-    return MailFile(_name(part), _kind(part), _bytes(part), content_id)
+    return MailFile(_name(part), _media_kind(part), _bytes(part), content_id)
 
 
 def _bytes(part: EmailMessage) -> bytes:
@@ -223,7 +223,7 @@ def _name(part: EmailMessage) -> str:
     if part.get_content_type() == "message/rfc822":
         inner = next(part.iter_parts(), None) if part.is_multipart() else None
         return f"{(inner['Subject'] if inner is not None else None) or 'mail'}.eml".replace("/", "_")
-    return f"attachment.{_kind(part).partition('/')[2]}"
+    return f"attachment.{_media_kind(part).partition('/')[2]}"
 
 
 def _headers(message: Message) -> dict[str, object]:

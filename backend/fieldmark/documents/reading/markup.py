@@ -144,19 +144,19 @@ class _LineBuilder:
     def add(self, text: str, keep_space: bool) -> None:
         if keep_space:
             head, *rest = text.split("\n")
-            self._put(head)
+            self._add_text(head)
             for line in rest:
                 self.end(blank=True)
-                self._put(line)
+                self._add_text(line)
             return
         if text[:1].isspace():
             self.gap()
         if words := " ".join(text.split()):
-            self._put(words)
+            self._add_text(words)
             if text[-1].isspace():
                 self.gap()
 
-    def _put(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         if text:
             if self._gap:
                 self._pieces.append(" " * (self._gap - self._pieces[-1][-1].isspace()))

@@ -114,7 +114,7 @@ class Meter:
                 if current is not None:
                     await self._settle(current)  # the message was interrupted, and the CLI retries
                 self._streamed_ids, self._unstreamed_ids = {part.id}, set()
-                self._current = self._new(part.id, part.model, part.counts)
+                self._current = self._metered_message(part.id, part.model, part.counts)
                 if self._turns <= 0:  # the CLI has the same limit; this does not rely on it
                     raise RunEnded(NO_TURNS_LEFT)
             case BlockStarted(call_id=str(call_id)) if current is not None:
@@ -122,7 +122,7 @@ class Meter:
             case BlockDelta() if current is not None:
                 current.characters += len(part.text)
             case MessageDelta() if current is not None:
-                current.counts = _merged(current.counts, part.counts)
+                current.counts = _merge_counts(current.counts, part.counts)
                 current.stop_reason = part.stop_reason or current.stop_reason
             case MessageStopped() if current is not None:
                 await self._settle(current)
@@ -130,7 +130,7 @@ class Meter:
                 # Repeats what was streamed, unless the CLI retried without streaming. There may be one per block.
                 if part.id not in self._streamed_ids | self._unstreamed_ids:
                     self._unstreamed_ids = {part.id}
-                    message = self._new(part.id, part.model, counts)
+                    message = self._metered_message(part.id, part.model, counts)
                     message.calls = [block.id for block in part.blocks if isinstance(block, ToolUseBlock)]
                     message.stop_reason = part.stop_reason
                     await self._settle(message)
@@ -147,7 +147,7 @@ class Meter:
                     self._charge_event.clear()
                     await self._charge_event.wait()
 
-    def _new(self, message_id: str | None, model: str | None, counts: TokenCounts) -> _MeteredMessage:
+    def _metered_message(self, message_id: str | None, model: str | None, counts: TokenCounts) -> _MeteredMessage:
         self._messages += 1
         name = _storable_name(message_id, _MAX_ID_CHARACTERS)
         key = f"{self._context.fencing_token}.{self._conversation}.{self._messages} {name}"
@@ -203,7 +203,7 @@ def _tokens(message: _MeteredMessage) -> TokenUsage:
     )
 
 
-def _merged(before: TokenCounts, after: TokenCounts) -> TokenCounts:
+def _merge_counts(before: TokenCounts, after: TokenCounts) -> TokenCounts:
     """Merge the counts from the start and the end of a message. The prompt's tokens are in either or both; the output's
     final count is at the end."""
     return replace(

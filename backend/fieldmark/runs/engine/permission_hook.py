@@ -26,7 +26,7 @@ from fieldmark.stores import runs, tool_calls
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.ledger import REFUSALS, StartedBy, ToolCall, ToolOutcome, execute, outcome_of_error
-from fieldmark.tools.toolset import RunAnswer, RunTools, Tool, Toolset, hash_of
+from fieldmark.tools.toolset import RunAnswer, RunTools, Tool, Toolset, hash_arguments
 
 log = structlog.get_logger()
 
@@ -312,7 +312,7 @@ class PermissionHook:
             call_id=call_id,
             tool=name,
             arguments=arguments if storable else {},
-            arguments_hash=hash_of(arguments),
+            arguments_hash=hash_arguments(arguments),
             status=status,
             **columns,
         )

@@ -38,7 +38,7 @@ from fieldmark.stores.runs import RunRow
 from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.ledger import REFUSALS, StartedBy, ToolCall, ToolOutcome, execute, outcome_of_error
-from fieldmark.tools.toolset import RunTools, Toolset, hash_of
+from fieldmark.tools.toolset import RunTools, Toolset, hash_arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ async def _record_decision(
         approved=decision.approved,
         reason=decision.reason,
         arguments=edited,
-        arguments_hash=None if edited is None else hash_of(edited),
+        arguments_hash=None if edited is None else hash_arguments(edited),
     )
     if not recorded:
         raise Conflict("The call is not pending any more: it was just decided.")

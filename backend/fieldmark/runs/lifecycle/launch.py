@@ -11,7 +11,7 @@ from uuid import UUID
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from fieldmark.agents.registry import find_task
-from fieldmark.agents.spec import faults_of
+from fieldmark.agents.spec import validation_errors_text
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.events import RunStartedEvent
 from fieldmark.domain.ids import new_id
@@ -68,7 +68,7 @@ async def start_in_transaction(
     Raise the same exceptions as `start`; the caller must then roll back."""
     options = options or RunOptions()
     agent, task = find_task(task_name)
-    request_hash = None if options.idempotency_key is None else _hash_of(task.name, task.request, request, options)
+    request_hash = None if options.idempotency_key is None else _request_hash(task.name, task.request, request, options)
     if options.idempotency_key is not None:
         # Checked first: a repeated request must succeed even if a new run could not be started any more.
         earlier_id = await runs.find_by_idempotency_key(conn, scope, options.idempotency_key, request_hash)
@@ -106,7 +106,7 @@ def parse_request(task_name: str, values: Mapping[str, Any]) -> BaseModel:
     try:
         return task.request.model_validate(dict(values))
     except ValidationError as error:
-        raise Invalid(f"The request is not valid: {faults_of(error)}.") from None
+        raise Invalid(f"The request is not valid: {validation_errors_text(error)}.") from None
 
 
 async def start_child(
@@ -140,7 +140,7 @@ async def start_child(
     )
 
 
-def _hash_of(task: str, kind: type[BaseModel], request: BaseModel, options: RunOptions) -> str:
+def _request_hash(task: str, kind: type[BaseModel], request: BaseModel, options: RunOptions) -> str:
     """Return the hash that a repeated request with the same idempotency key must have."""
     request_json: JsonValue = request.model_dump(mode="json", include=set(kind.model_fields))
     options_json: JsonValue = {name: str(value) for name, value in asdict(options).items() if name != "idempotency_key"}

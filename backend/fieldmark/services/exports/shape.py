@@ -120,12 +120,12 @@ def tables_of(leaves: Sequence[Leaf]) -> list[Table]:
             table.columns.append(column)
         row[column] = leaf
     for table in tables.values():
-        across = {name: _left_of(name, table) for name in table.columns}
+        across = {name: _left_edge(name, table) for name in table.columns}
         table.columns.sort(key=across.__getitem__)
     return list(tables.values())
 
 
-def _left_of(column: str, table: Table) -> float:
+def _left_edge(column: str, table: Table) -> float:
     """Return the left edge of the first located value of a column; 2.0, beyond the page, if there is none."""
     return next((row[column].boxes[0][0] for row in table.rows.values() if column in row and row[column].boxes), 2.0)
 

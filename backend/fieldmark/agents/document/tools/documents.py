@@ -78,7 +78,7 @@ class DocumentTools:
         self.about = about
         self.context = about.context
 
-    async def _given(self, conn: Connection, document_id: UUID | None) -> DocumentRow:
+    async def _find_changeable_document(self, conn: Connection, document_id: UUID | None) -> DocumentRow:
         """Return a document that this conversation may change. Raise ToolFailed for any other document."""
         own, thread_id = self.about.document_id, self.about.thread_id
         wanted = document_id or own
@@ -116,7 +116,7 @@ class DocumentTools:
         return replace(result, shown=replace(result.shown, details={"documents": found}))
 
     async def update(self, conn: Connection, args: UpdateDocument) -> ToolResult:
-        row = await self._given(conn, args.document_id)
+        row = await self._find_changeable_document(conn, args.document_id)
         add = await find_tag_ids(conn, self.context.scope, args.add_tags or [])
         remove = await find_tag_ids(conn, self.context.scope, args.remove_tags or [])
         if args.name is not None:
@@ -126,17 +126,17 @@ class DocumentTools:
         data: dict[str, JsonValue] = {
             "document_id": str(row.id),
             "name": (await documents.find(conn, row.id)).filename,
-            "tags": [*await _tags_of(conn, row.id)],
+            "tags": [*await _tag_names(conn, row.id)],
         }
         return ToolResult(
             "The document is changed.", "document_updated", data, shown=_document_for_people("Changed", data)
         )
 
     async def preview_change(self, conn: Connection, args: UpdateDocument) -> Preview:
-        row = await self._given(conn, args.document_id)
+        row = await self._find_changeable_document(conn, args.document_id)
         add = [await find_tag(conn, self.context.scope, name) for name in args.add_tags or []]
         remove = [await find_tag(conn, self.context.scope, name) for name in args.remove_tags or []]
-        before = await _tags_of(conn, row.id)
+        before = await _tag_names(conn, row.id)
         gone = {tag.name for tag in remove}
         after = sorted({*(name for name in before if name not in gone), *(tag.name for tag in add)}, key=str.lower)
         changes = [Change("name", row.filename, args.name)] if args.name not in (None, row.filename) else []
@@ -163,7 +163,7 @@ class DocumentTools:
         return Preview(changes, {"document": str(row.id), "name": row.filename, "enclosed": enclosed})
 
     async def _deletable(self, conn: Connection, args: DeleteDocument) -> DocumentRow:
-        row = await self._given(conn, args.document_id)
+        row = await self._find_changeable_document(conn, args.document_id)
         if row.id == self.about.document_id or await documents.is_inside(conn, self.about.document_id, row.id):
             raise ToolFailed(
                 "Deleting this document would delete the conversation too. A person can delete it in the list of "
@@ -182,7 +182,7 @@ def _document_for_people(verb: str, data: Mapping[str, JsonValue]) -> ShownResul
     return ShownResult(f"{verb} {data['name']}", {"documents": [{**data, "filename": data["name"]}]})
 
 
-async def _tags_of(conn: Connection, document_id: UUID) -> list[str]:
+async def _tag_names(conn: Connection, document_id: UUID) -> list[str]:
     return [tag.name for tag in (await tags.by_document(conn, [document_id])).get(document_id, [])]
 
 

@@ -74,7 +74,7 @@ class ChatExtractionTools:
         state = await self.about.recall(conn)
         prompt = None
         if revid is not None:
-            prompt = await PromptTools(self.about).version_of(conn, revid)
+            prompt = await PromptTools(self.about).find_version(conn, revid)
             if prompt.is_deleted:
                 raise ModelRetry("The prompt is deleted.", "deleted")
         elif state.prompt_revid is not None:
@@ -138,7 +138,7 @@ class ChatExtractionTools:
             await self.about.remember(conn, extraction_id=row.id, **used_versions(row))
         elif self.about.thread_id is not None:
             await self.about.remember(conn, **used_versions(row))
-        return _collected(row, child.answer or "")
+        return _child_run_result(row, child.answer or "")
 
     async def _is_used_further(self, conn: Connection, row: ExtractionRow) -> bool:
         """Return whether the conversation continues with this extraction: if it is completed. An automatic run also
@@ -147,12 +147,12 @@ class ChatExtractionTools:
             return False
         if row.status is ExtractionStatus.COMPLETED or self.about.thread_id is not None:
             return row.status is ExtractionStatus.COMPLETED
-        proposal = await auto_creations.of_run(conn, self.context.run_id)
+        proposal = await auto_creations.find_by_run(conn, self.context.run_id)
         if proposal is None or proposal.extraction_id is None:
             return True
         return (await extraction_rows.find(conn, proposal.extraction_id)).status is not ExtractionStatus.COMPLETED
 
-    async def _extraction_of(self, conn: Connection) -> UUID:
+    async def _find_extraction_id(self, conn: Connection) -> UUID:
         """Return the conversation's extraction, else the document's current one. Raise ModelRetry."""
         extraction_id = (await self.about.recall(conn)).extraction_id
         if extraction_id is None:
@@ -161,7 +161,7 @@ class ChatExtractionTools:
 
     async def get_result(self, conn: Connection, args: GetExtractionResult) -> ToolResult:
         if args.prompt_revid is None:
-            extraction_id = await self._extraction_of(conn)
+            extraction_id = await self._find_extraction_id(conn)
         else:
             found = await extraction_rows.find_shown(conn, self.about.document_id, args.prompt_revid)
             if found is None:
@@ -169,7 +169,7 @@ class ChatExtractionTools:
             extraction_id = found
         row = await extraction_rows.find(conn, extraction_id)
         if args.path is None:
-            return _shown("The extracted fields.", "ok", row)
+            return _extraction_result("The extracted fields.", "ok", row)
         at = paths.parse(args.path)
         value = value_at(row.extracted_fields, at)
         if isinstance(value, Missing):
@@ -187,7 +187,7 @@ class ChatExtractionTools:
     async def prepare_field(self, args: UpdateExtractionField) -> PreparedWrite:
         write = _write(args)
         async with self.context.database.as_user(self.context.scope) as conn:
-            extraction_id = await self._extraction_of(conn)
+            extraction_id = await self._find_extraction_id(conn)
         return await extractions.prepare_write(
             self.context.database, self.context.scope, self.context.indexes, extraction_id, write, self._author()
         )
@@ -206,7 +206,7 @@ class ChatExtractionTools:
         return replace(result, text=text, data={**data, "reopened": True})
 
     async def preview_field(self, conn: Connection, args: UpdateExtractionField) -> Preview:
-        extraction_id = await self._extraction_of(conn)
+        extraction_id = await self._find_extraction_id(conn)
         preview = await extractions.preview(conn, extraction_id, _write(args), self._author())
         target = preview.target if isinstance(preview.target, dict) else {}
         return replace(preview, target={**target, "extraction": str(extraction_id)})
@@ -218,7 +218,7 @@ def _pages(row: ExtractionRow) -> dict[str, JsonValue]:
     return {name: proof["page"] for name, proof in proofs.items() if proof.get("page") is not None}
 
 
-def _collected(row: ExtractionRow, answer: str) -> ToolResult:
+def _child_run_result(row: ExtractionRow, answer: str) -> ToolResult:
     """Return the result of a completed child run: a complete extraction, an unfinished one, or nothing."""
     if not has_fields(row.extracted_fields):
         text = "Nothing was extracted from the document: the run ended without saving a field."
@@ -228,11 +228,11 @@ def _collected(row: ExtractionRow, answer: str) -> ToolResult:
             "extraction, that one stays the current one, and update_extraction_field changes it."
         )
     else:
-        return _shown(f"The document is extracted. {answer}".strip()[:4000], "extracted", row)
-    return replace(_shown(f"{text} {answer}".strip()[:4000], "not_completed", row), needs_attention=True)
+        return _extraction_result(f"The document is extracted. {answer}".strip()[:4000], "extracted", row)
+    return replace(_extraction_result(f"{text} {answer}".strip()[:4000], "not_completed", row), needs_attention=True)
 
 
-def _shown(text: str, code: str, row: ExtractionRow) -> ToolResult:
+def _extraction_result(text: str, code: str, row: ExtractionRow) -> ToolResult:
     """Return an extraction, or the paths to read it by if it is too long."""
     data = extraction_json(row)
     pages = _pages(row)

@@ -20,16 +20,16 @@ class HelpPrompts(ToolInput):
 
 
 @cache
-def _text(name: str) -> str:
+def _read_brief(name: str) -> str:
     return (_BRIEFS / f"{name}.md").read_text(encoding="utf-8").strip()
 
 
 async def help_schemas(conn: Connection, args: HelpSchemas) -> ToolResult:
-    return ToolResult(_text("help_schemas"))
+    return ToolResult(_read_brief("help_schemas"))
 
 
 async def help_prompts(conn: Connection, args: HelpPrompts) -> ToolResult:
-    return ToolResult(_text("help_prompts"))
+    return ToolResult(_read_brief("help_prompts"))
 
 
 HELP_SCHEMAS = Tool("help_schemas", HelpSchemas, summary=lambda args: "Reading how schemas are written")

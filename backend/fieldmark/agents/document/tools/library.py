@@ -280,9 +280,9 @@ class _VersionedTools(_ItemTools[Versioned]):
     async def find(self, conn: Connection, args: Any) -> Versioned:
         if (item_id := getattr(args, f"{self.kind}_id", None)) is not None:
             return await self.items.get(conn, item_id)
-        return await self.version_of(conn, getattr(args, f"{self.kind}_revid"))
+        return await self.find_version(conn, getattr(args, f"{self.kind}_revid"))
 
-    async def version_of(self, conn: Connection, revid: UUID | None) -> Versioned:
+    async def find_version(self, conn: Connection, revid: UUID | None) -> Versioned:
         """Return the given version, the latest version of a given item, or else the conversation's version. Raise
         ModelRetry if there is none."""
         revid = revid or getattr(await self.about.recall(conn), f"{self.kind}_revid")
@@ -306,7 +306,7 @@ class _VersionedTools(_ItemTools[Versioned]):
             )
         return row
 
-    def changed(self, before: Versioned, after: Versioned) -> ToolResult:
+    def change_result(self, before: Versioned, after: Versioned) -> ToolResult:
         data = self.describe(after)
         if self.revid(after) == self.revid(before):
             shown = item_for_people("Left unchanged", self.kind, data)
@@ -343,7 +343,7 @@ class SchemaTools(_VersionedTools[SchemaRow]):
             return ToolResult(text, "too_long", data, shown=shown)
         return ToolResult(f"Version {row.number} of the schema.", "ok", {**version, "schema": row.schema}, shown=shown)
 
-    async def validated(self, args: ValidateSchema) -> ToolResult:
+    async def validation_result(self, args: ValidateSchema) -> ToolResult:
         try:
             await _check(args.json_schema)
         except ModelRetry as fault:
@@ -355,7 +355,7 @@ class SchemaTools(_VersionedTools[SchemaRow]):
 
     async def judge(self, args: ValidateAgainstSchema) -> ToolResult:
         async with self.context.database.as_user(self.context.scope) as conn:
-            row = await self.version_of(conn, args.schema_revid)
+            row = await self.find_version(conn, args.schema_revid)
         assert row.schema is not None  # a version has one
         found = await validate(self.context.scope.org_id, row.schema, args.data)
         data = schema_json(row)
@@ -393,7 +393,7 @@ class SchemaTools(_VersionedTools[SchemaRow]):
         await self.about.remember(
             conn, schema_revid=changed.schema_revid, **await self._clear_other_prompt(conn, row.id)
         )
-        return self.changed(row, changed)
+        return self.change_result(row, changed)
 
     async def _clear_other_prompt(self, conn: Connection, schema_id: UUID) -> dict[str, UUID | None]:
         """Return the change of the working state that clears the conversation's prompt, unless the prompt uses this
@@ -460,7 +460,7 @@ class PromptTools(_VersionedTools[PromptRow]):
             revid = (await self.about.recall(conn)).schema_revid
             if revid is not None and (await schemas.get_version(conn, revid)).is_deleted:
                 revid = None
-        schema_id = await _schema_of(conn, revid)
+        schema_id = await _find_schema_id(conn, revid)
         tag_ids = await find_tag_ids(conn, self.context.scope, args.tags or [])
         return PromptText(args.name, args.content, schema_id, args.model, tag_ids)
 
@@ -478,7 +478,9 @@ class PromptTools(_VersionedTools[PromptRow]):
     async def preview_new(self, conn: Connection, args: CreatePrompt) -> Preview:
         await self.refuse_taken(conn, args.name)
         text = await self._text_of_new(conn, args)
-        changes = [Change(name, None, new, added=True) for name, new in (await _shown(conn, text)).items() if new]
+        changes = [
+            Change(name, None, new, added=True) for name, new in (await _prompt_for_people(conn, text)).items() if new
+        ]
         return Preview(changes, {"name": args.name, **_references(text)})
 
     async def _text_after(self, conn: Connection, row: PromptRow, args: UpdatePrompt) -> PromptText:
@@ -486,7 +488,7 @@ class PromptTools(_VersionedTools[PromptRow]):
         return PromptText(
             args.name or row.name,
             args.content or row.content,
-            await _schema_of(conn, args.schema_revid) if "schema_revid" in given else row.schema_id,
+            await _find_schema_id(conn, args.schema_revid) if "schema_revid" in given else row.schema_id,
             args.model if "model" in given else row.model,
             row.tag_ids if args.tags is None else await find_tag_ids(conn, self.context.scope, args.tags),
         )
@@ -496,14 +498,14 @@ class PromptTools(_VersionedTools[PromptRow]):
         text = await self._text_after(conn, row, args)
         changed = await prompts.update(conn, row.id, text, revid=row.prompt_revid)
         await self._work_with(conn, changed)
-        return self.changed(row, changed)
+        return self.change_result(row, changed)
 
     async def preview_change(self, conn: Connection, args: UpdatePrompt) -> Preview:
         row = await self.latest(conn, args)
         text = await self._text_after(conn, row, args)
         if text.name != row.name:
             await self.refuse_taken(conn, text.name, but=row.id)
-        before, after = await _shown(conn, row), await _shown(conn, text)
+        before, after = await _prompt_for_people(conn, row), await _prompt_for_people(conn, text)
         changes = [
             Change(name, old, after[name], added=not old, removed=not after[name])
             for name, old in before.items()
@@ -512,7 +514,7 @@ class PromptTools(_VersionedTools[PromptRow]):
         return Preview(changes, {"prompt_revid": str(row.prompt_revid), **_references(text)})
 
 
-async def _shown(conn: Connection, text: PromptRow | PromptText) -> JsonObject:
+async def _prompt_for_people(conn: Connection, text: PromptRow | PromptText) -> JsonObject:
     """Return the parts of a prompt that a person sees, with the names of its schema and tags."""
     return {
         "name": text.name,
@@ -533,7 +535,7 @@ async def _tag_names(conn: Connection, tag_ids: Sequence[UUID]) -> list[str]:
     return [row.name for row in rows if row is not None and not row.is_deleted]
 
 
-async def _schema_of(conn: Connection, revid: UUID | None) -> UUID | None:
+async def _find_schema_id(conn: Connection, revid: UUID | None) -> UUID | None:
     """Return the schema of a version. Raise ToolFailed if it does not exist, ModelRetry if it is deleted."""
     if revid is None:
         return None
@@ -595,7 +597,7 @@ class TagTools(_ItemTools[TagRow]):
         return Preview(changes, self.target(row))
 
 
-def actions_of(tools: SchemaTools | PromptTools | TagTools) -> dict[str, Action]:
+def actions_by_tool_name(tools: SchemaTools | PromptTools | TagTools) -> dict[str, Action]:
     """Return the actions of the five tools of a kind of item, by tool name."""
     kind = tools.kind
     return {

@@ -27,13 +27,13 @@ PAGE_SIZE: Final = 20
 _NAMES_CHARACTERS: Final = 200
 
 
-def _checked(name: str) -> str:
+def _validate_name(name: str) -> str:
     if problem := name_problem(name):
         raise ValueError(problem)
     return name
 
 
-Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_checked)]
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_validate_name)]
 PartOfName = Annotated[str, Field(min_length=1, max_length=200, description="A part of the name.")]
 Before = Annotated[
     str, Field(min_length=1, max_length=MAX_CURSOR_CHARACTERS, description="`next` of the previous page, to continue.")

@@ -13,7 +13,7 @@ from fieldmark.domain.answers import Source
 from fieldmark.domain.events import Citation, CitationEvent, OpenEvent
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.grounding import DocumentIndex, Location, PageWords
-from fieldmark.grounding.blocks import blocks_of
+from fieldmark.grounding.blocks import text_blocks
 from fieldmark.services.fair_share import run_queued_unbounded, run_unqueued
 from fieldmark.stores import documents
 from fieldmark.tools.errors import ModelRetry, ToolFailed
@@ -84,7 +84,7 @@ class CitingTools:
             "cited",
             {"source": data},
             [CitationEvent(citation=to_citation(source))],
-            shown=_shown("Cited", source),
+            shown=_source_for_people("Cited", source),
         )
 
     async def open_document(self, conn: Connection, args: OpenDocument) -> ToolResult:
@@ -95,10 +95,10 @@ class CitingTools:
             )
         event = OpenEvent(open=to_citation(source), reason=args.reason)
         text = f"The person is shown page {source.page}."
-        return ToolResult(text, "opened", None, [event], shown=_shown("Opened", source))
+        return ToolResult(text, "opened", None, [event], shown=_source_for_people("Opened", source))
 
 
-def _shown(verb: str, source: Source) -> ShownResult:
+def _source_for_people(verb: str, source: Source) -> ShownResult:
     """Return how a step shows a source to people."""
     found: JsonObject = {"document_id": str(source.document_id), "filename": source.filename, "page": source.page}
     message = f"{verb} [{source.number}]: {source.filename}, page {source.page}"
@@ -114,7 +114,7 @@ async def _locate_quote(
     page = None if document is None else await documents.page(conn, block.document_id, block.page)
     if document is None or page is None:
         raise ToolFailed("The document is gone.", "not_found")
-    shown = {one.number: one for one in await run_unqueued(blocks_of, page.words)}.get(block.number)
+    shown = {one.number: one for one in await run_unqueued(text_blocks, page.words)}.get(block.number)
     if shown is None:  # the document was read again meanwhile, and has fewer blocks
         raise _not_read(args.block_id)
     words = PageWords(block.page, page.words[shown.first : shown.end], page.engine == "xml")

@@ -16,7 +16,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.folding import fold
 from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.domain.statuses import DocumentStatus
-from fieldmark.grounding.blocks import blocks_of
+from fieldmark.grounding.blocks import text_blocks
 from fieldmark.services.fair_share import run_unqueued
 from fieldmark.services.filter_intersection import restrict_to
 from fieldmark.stores import document_filters, documents, tool_calls
@@ -158,7 +158,7 @@ class ReadingTools:
     ) -> ToolResult | None:
         """Return the recorded result of the same call earlier in this run, if there is one."""
         record = await Record.of(conn, self.context.run_id)
-        call = record.repeated(tool, args)
+        call = record.find_same_call(tool, args)
         entry = None if call is None else await tool_calls.get(conn, self.context.run_id, call.id)
         if call is None or entry is None or entry.result is None:
             return None
@@ -204,7 +204,7 @@ async def _excerpt(
         if stored is None:
             continue
         begin = block if block is not None and number == page else 1
-        of_page = [one for one in await run_unqueued(blocks_of, stored.words) if one.number >= begin]
+        of_page = [one for one in await run_unqueued(text_blocks, stored.words) if one.number >= begin]
         head = f"--- page {number} of {count}{', embedded XML' if stored.engine == 'xml' else ''} ---"
         lines, last = [head], 0
         left -= len(head) + 1

@@ -18,7 +18,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.json_values import as_list, as_object
-from fieldmark.grounding.blocks import blocks_of
+from fieldmark.grounding.blocks import text_blocks
 from fieldmark.services.fair_share import run_unqueued
 from fieldmark.services.filter_intersection import intersect, restrict_to
 from fieldmark.services.search import MAX_QUERY, Hit, embed_query, search
@@ -68,16 +68,16 @@ class SearchTools:
 
     async def search_documents(self, conn: Connection, args: SearchDocuments) -> ToolResult:
         record = await Record.of(conn, self.context.run_id)
-        if (again := record.repeated(SEARCH_DOCUMENTS.name, args)) is not None:
-            return _found(as_list(as_object(again.data).get("hits")), 0, args.query, from_cache=True)
+        if (again := record.find_same_call(SEARCH_DOCUMENTS.name, args)) is not None:
+            return _search_result(as_list(as_object(again.data).get("hits")), 0, args.query, from_cache=True)
         filters = intersect(self.question.filters, args.filters)
         if filters is None:
-            return _found([], 0, args.query)
+            return _search_result([], 0, args.query)
         embedding = await embed_query(self.context.embedder, args.query)
         found = await search(
             conn, self.context.scope, args.query, filters=filters, limit=args.max_results, embedding=embedding
         )
-        result = _found(await _shown(conn, found.hits, record.found), found.not_indexed, args.query)
+        result = _search_result(await _hits_for_model(conn, found.hits, record.found), found.not_indexed, args.query)
         if found.hits or args.filters is None or not (args.filters.fields or args.filters.document_type):
             return result
         there, fields = await available_fields(conn, self.question)
@@ -94,7 +94,7 @@ class SearchTools:
         best: dict[UUID, Hit] = {}
         for hit in hits:
             best.setdefault(hit.document_id, hit)
-        ranked = await _shown(conn, list(best.values()), set())
+        ranked = await _hits_for_model(conn, list(best.values()), set())
         rest: list[JsonValue] = [str(one) for one in dict.fromkeys(args.doc_ids) if one not in best]
         text = f"{len(ranked)} of {len(ranked) + len(rest)} documents match."
         data: dict[str, JsonValue] = {"documents": cut(ranked, _ROOM), "without_a_match": rest}
@@ -116,7 +116,7 @@ class SearchTools:
             data["document_type"] = current.document_type
             data["fields"] = fields if len(fields) <= _FIELDS_ROOM else f"{fields[:_FIELDS_ROOM]}…"
         page = await documents.page(conn, row.id, 1)
-        blocks = [] if page is None else await run_unqueued(blocks_of, page.words)
+        blocks = [] if page is None else await run_unqueued(text_blocks, page.words)
         beginning = " / ".join(block.text for block in blocks)
         data["begins"] = beginning if len(beginning) <= _BEGINNING else f"{beginning[:_BEGINNING]}…"
         details: dict[str, JsonValue] = {"documents": [document_json(row)]}
@@ -129,7 +129,7 @@ class SearchTools:
         return ToolResult("Its extracted fields and first lines.", "summary", data, shown=shown)
 
 
-def _found(hits: list[JsonValue], not_indexed: int, query: str, *, from_cache: bool = False) -> ToolResult:
+def _search_result(hits: list[JsonValue], not_indexed: int, query: str, *, from_cache: bool = False) -> ToolResult:
     hits = cut(hits, _ROOM)
     count = len({str(as_object(hit).get("doc_id")) for hit in hits})
     text = f"Found {count} document{'s' if count != 1 else ''}." if hits else "Found nothing."
@@ -141,10 +141,10 @@ def _found(hits: list[JsonValue], not_indexed: int, query: str, *, from_cache: b
     return ToolResult(text, "ok" if hits else "nothing_found", data, shown=shown)
 
 
-async def _shown(conn: Connection, hits: Sequence[Hit], before: set[tuple[str, str]]) -> list[JsonValue]:
+async def _hits_for_model(conn: Connection, hits: Sequence[Hit], before: set[tuple[str, str]]) -> list[JsonValue]:
     """Return hits as the model sees them. Scores are relative to the best hit; `seen` marks earlier hits."""
     best = max((hit.score for hit in hits), default=0) or 1
-    types = await extractions.types_of(conn, list({hit.document_id for hit in hits}))
+    types = await extractions.document_types(conn, list({hit.document_id for hit in hits}))
     shown: list[JsonValue] = []
     for hit in hits:
         one: dict[str, JsonValue] = {

@@ -178,7 +178,11 @@ class SubmittingTools:
         else:
             yield from self._number_faults(record, args.answer)
         message = self.question.message
-        if not record.citations and not any(record.done("query_fields")) and not _is_given(record, args, message):
+        if (
+            not record.citations
+            and not any(record.successful_calls("query_fields"))
+            and not _is_given(record, args, message)
+        ):
             yield _AnswerFault("not_cited", "Cite the source of the numbers, or get them from query_fields.")
 
     def _number_faults(self, record: Record, *texts: str) -> Iterator[_AnswerFault]:
@@ -201,7 +205,7 @@ class SubmittingTools:
             for found in find_dates(left):
                 if days & set(found.days):
                     left = left[: found.start] + " " * (found.end - found.start) + left[found.end :]
-            left = _DAY_OF_MONTH.sub(lambda found: "" if _is_one_of(found, days) else found[0], left)
+            left = _DAY_OF_MONTH.sub(lambda found: "" if _is_any_day(found, days) else found[0], left)
             unknown += [one for one in _NUMBER_IN_TEXT.findall(left) if not numbers & _readings(one)]
         if unknown := list(dict.fromkeys(unknown)):
             yield _AnswerFault(
@@ -290,7 +294,7 @@ class SubmittingTools:
             result = decimal(args.result)
             by = [call for value, call in record.results() if value == result][-1]
             expression = str(as_object(by.data).get("expression", ""))
-            behind = _sources_of(as_object(by.data).get("sources")) or _sources_behind(record, expression)
+            behind = _parse_sources(as_object(by.data).get("sources")) or _sources_behind(record, expression)
             parts = {"kind": "calculation", "answer": args.answer, "formula": args.formula, "expression": expression}
             return {**parts, "result": args.result.strip(), "sources": record.sources or behind}
 
@@ -314,7 +318,7 @@ def _readings(said: str) -> set[Decimal]:
     return {Decimal(whole + places), Decimal(f"{whole}.{places}" if separator else places)}
 
 
-def _is_one_of(found: re.Match[str], days: set[Day]) -> bool:
+def _is_any_day(found: re.Match[str], days: set[Day]) -> bool:
     """Return whether a date without a year matches one of these days."""
     month = MONTHS.get(found["before"] or found["after"])
     return any((month, int(found["day"] or found["day_first"])) == day[1:] for day in days)
@@ -325,10 +329,12 @@ def _is_given(record: Record, args: SubmitCalculation, message: str) -> bool:
     by = [call for value, call in record.results() if value == decimal(args.result)]
     expression = str(as_object(by[-1].data).get("expression", "")) if by else ""
     numbers = {decimal(one) for one in _NUMBER.findall(expression)}
-    return bool(numbers) and numbers <= {decimal(one) for one in _NUMBER.findall(_plain(message))}
+    return bool(numbers) and numbers <= {
+        decimal(one) for one in _NUMBER.findall(_without_thousands_separators(message))
+    }
 
 
-def _plain(text: str) -> str:
+def _without_thousands_separators(text: str) -> str:
     """Return the text without thousands separators in its numbers."""
     return re.sub(r"(?<=\d)[, '’\u00a0\u202f](?=\d{3}(?!\d))", "", text)
 
@@ -336,7 +342,7 @@ def _plain(text: str) -> str:
 def _contains_number(result: str, text: str) -> bool:
     """Return whether a text contains a number, with or without thousands separators."""
     wanted = decimal(result)
-    said = _NUMBER.findall(_plain(text))
+    said = _NUMBER.findall(_without_thousands_separators(text))
     return any(decimal(one) == wanted or (wanted is not None and decimal(f"-{one}") == wanted) for one in said)
 
 
@@ -344,7 +350,7 @@ def _numbers(found: Sequence[int]) -> str:
     return ", ".join(f"[{number}]" for number in found[:10])
 
 
-def _sources_of(items: JsonValue) -> list[Source]:
+def _parse_sources(items: JsonValue) -> list[Source]:
     return [Source.model_validate(one) for one in items] if isinstance(items, list) else []
 
 
@@ -353,7 +359,7 @@ def _sources_behind(record: Record, expression: str) -> list[Source]:
     numbers = {decimal(one) for one in _NUMBER.findall(expression)}
     said = [call for value, call in record.results() if abs(value) in numbers and call.tool == "query_fields"]
     calls = {call.id: call for call in said}.values()
-    found = [source for call in calls for source in _sources_of(as_object(call.data).get("sources"))]
+    found = [source for call in calls for source in _parse_sources(as_object(call.data).get("sources"))]
     return [source.model_copy(update={"number": at}) for at, source in enumerate(found[:MOST_SOURCES], 1)]
 
 
