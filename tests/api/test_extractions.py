@@ -146,6 +146,7 @@ async def test_edit_that_breaks_the_schema_is_stored_with_its_errors(serve):
 
         missing = "number: is missing, and the schema requires it"
         violation = {"path": "number", "code": "required", "message": missing, "about": []}
+        violation["params"] = {"expected": ["number"]}
         assert (await get_problems()).json() == {"version": 1, "problems": [missing], "errors": [violation]}
         assert (await one.now())["valid"] is False and await one.get_valid_from_list() is False
         wrong_type = 'total: "10 EUR" is not of type "number"'

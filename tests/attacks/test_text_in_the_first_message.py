@@ -47,7 +47,7 @@ def test_boundary_that_occurs_in_the_text_is_not_used():
 
 
 async def test_forged_end_of_document_stays_inside_the_boundary(create_case):
-    """Even if the document contains the run's marker: then another marker is used."""
+    """If the document contains the run's marker, another marker is used."""
     case = await create_case("One.")
     run_id = await case.queue_run()
     known = Boundary(run_id)

@@ -112,7 +112,6 @@ async def test_job_end_is_recorded_despite_a_lost_connection(case, clone):
     [(MAX_TRIES - 1, "original"), (MAX_TRIES, "reading it failed")],
 )
 async def test_document_fails_after_too_many_reading_attempts(serve, clone, attempts, reason):
-    """With one attempt fewer, the document is read."""
     async with serve() as server:
         document_id, org_id = uuid4(), server.scope.org_id
         with psycopg.connect(clone.owner_url, options="-c search_path=queue") as owner:

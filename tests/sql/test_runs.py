@@ -149,7 +149,6 @@ def test_only_the_threads_creator_starts_runs_in_it(roles: Roles, sample: Sample
 
 
 def test_child_runs_are_visible_to_readers_of_the_thread(roles: Roles, sample: Sample) -> None:
-    """Also if the child run has no thread: it may repeat what was said there."""
     events = "select count(*) from run_events where run_id = any(%(runs)s)"
     seen = f"select count(*), ({events}) from runs where id = any(%(runs)s)"
     with roles.as_owner() as connection:

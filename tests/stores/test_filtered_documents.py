@@ -1,4 +1,4 @@
-"""Which documents a filter leaves; and that no path, value or name of it is ever SQL."""
+"""Documents that a filter selects. Paths, values and names in a filter are never executed as SQL."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Who runs: each agent is a folder with its spec (agent.py) and its prompt (prompt.md)."""
+"""Each agent is a folder with its spec (agent.py) and its prompt (prompt.md)."""

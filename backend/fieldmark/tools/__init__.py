@@ -1,1 +1,1 @@
-"""What agents may do: one call is one transaction as one user, on one document."""
+"""The tools of agents. A call is one transaction as one user, on one document."""
