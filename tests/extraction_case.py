@@ -132,7 +132,7 @@ class ExtractionCase:
         call_id = f"call-{uuid4()}"
         await self.record_call(context, name, arguments, call_id)
         return await execute(
-            EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), by=StartedBy.POLICY
+            EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), started_by=StartedBy.POLICY
         )
 
     async def set_fields(self, fields: dict[str, Any]) -> None:

@@ -201,7 +201,7 @@ class RandomExtractionCase:
 
     async def _execute(self, context: RunContext, name: str, call_id: str, arguments: dict[str, Any]) -> ToolOutcome:
         call = ToolCall(name, call_id, arguments)
-        return await execute(EXTRACTION.create_tools(context), context, call, by=StartedBy.POLICY)
+        return await execute(EXTRACTION.create_tools(context), context, call, started_by=StartedBy.POLICY)
 
     async def _make_call(self, context: RunContext, before: Any, call: tuple[str, dict[str, Any]], end: str) -> None:
         name, arguments = call

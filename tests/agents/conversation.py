@@ -57,7 +57,7 @@ class Chat:
         call_id = f"call-{uuid4()}"
         await self.case.record_call(context, name, arguments, call_id)
         return await execute(
-            self.agent.create_tools(context), context, ToolCall(name, call_id, arguments), by=StartedBy.POLICY
+            self.agent.create_tools(context), context, ToolCall(name, call_id, arguments), started_by=StartedBy.POLICY
         )
 
     async def preview(self, context: RunContext, name: str, /, **arguments: Any) -> Any:

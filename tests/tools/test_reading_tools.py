@@ -26,7 +26,7 @@ async def read(context, **arguments):
         EXTRACTION.create_tools(context),
         context,
         ToolCall("get_document_text", "call-1", arguments),
-        by=StartedBy.POLICY,
+        started_by=StartedBy.POLICY,
     )
 
 
@@ -145,7 +145,7 @@ async def search(context, query: str):
         EXTRACTION.create_tools(context),
         context,
         ToolCall("search_document", "call-1", {"query": query}),
-        by=StartedBy.POLICY,
+        started_by=StartedBy.POLICY,
     )
 
 

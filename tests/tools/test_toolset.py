@@ -30,7 +30,7 @@ async def context(case):
 
 async def call(context, name="update_field", call_id: str | None = "call-1", arguments=TOTAL):
     return await execute(
-        EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), by=StartedBy.POLICY
+        EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), started_by=StartedBy.POLICY
     )
 
 
@@ -185,7 +185,7 @@ def tools(context, failing: Exception | None) -> RunTools:
 async def write_and(case, context, failing: Exception | None):
     await case.record_call(context, "write_and_fail", {}, "call-1")
     return await execute(
-        tools(context, failing), context, ToolCall("write_and_fail", "call-1", {}), by=StartedBy.POLICY
+        tools(context, failing), context, ToolCall("write_and_fail", "call-1", {}), started_by=StartedBy.POLICY
     )
 
 
@@ -219,7 +219,7 @@ async def test_lost_connection_records_nothing(case, context):
             tools(context, asyncio.CancelledError()),
             context,
             ToolCall("write_and_fail", "call-1", {}),
-            by=StartedBy.POLICY,
+            started_by=StartedBy.POLICY,
         )
     assert case.ledger(context.run_id)[0]["status"] == "approved" and case.extraction()["version"] == 0
 

@@ -426,7 +426,7 @@ async def _finish_decided_call(claimed: _ClaimedRun) -> Outcome | None:
     if row.status is CallStatus.WAITING:
         outcome = await collect(context, tools, row, then)
     elif row.decided_by is not None:
-        outcome = await execute(tools, context, call, by=StartedBy.POLICY, then=then)
+        outcome = await execute(tools, context, call, started_by=StartedBy.POLICY, then=then)
     else:
         return None  # approved by policy: the CLI repeats the call, or the model does
     return Outcome(RunStatus.AWAITING_RUNS) if outcome is None or outcome.code == "awaiting_runs" else None

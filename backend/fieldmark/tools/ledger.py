@@ -113,7 +113,7 @@ async def execute(
     context: RunContext,
     call: ToolCall,
     *,
-    by: StartedBy,
+    started_by: StartedBy,
     decide: Callable[[Connection], Awaitable[None]] | None = None,
     then: Callable[[Connection, ToolOutcome], Awaitable[None]] | None = None,
 ) -> ToolOutcome:
@@ -131,26 +131,28 @@ async def execute(
         if tool is None or not tool.is_gated or call.id is None:
             return refusal
         wrong = Prepared(tool, tools.actions[call.tool], refusal=refusal)
-        return await _attempt(context, call, by, wrong, decide, then)
+        return await _attempt(context, call, started_by, wrong, decide, then)
     tool, action = tools.tools[call.tool], tools.actions[call.tool]
     if tool.is_gated and call.id is None:
         return outcome_of_error(ToolFailed("The call has no id, so it cannot have been approved.", "not_approved"))
 
     async def attempt() -> ToolOutcome:
-        return await _attempt(context, call, by, await _prepare(tool, action, args), decide, then)
+        return await _attempt(context, call, started_by, await _prepare(tool, action, args), decide, then)
 
     try:
         return await retry_while_stale(attempt)
     except Exception as error:
-        if by is StartedBy.PERSON:
+        if started_by is StartedBy.PERSON:
             raise
-        return await _attempt(context, call, by, Prepared(tool, action, refusal=outcome_of_error(error)), decide, then)
+        return await _attempt(
+            context, call, started_by, Prepared(tool, action, refusal=outcome_of_error(error)), decide, then
+        )
 
 
 async def _attempt(
     context: RunContext,
     call: ToolCall,
-    by: StartedBy,
+    started_by: StartedBy,
     prepared: Prepared,
     decide: Callable[[Connection], Awaitable[None]] | None,
     then: Callable[[Connection, ToolOutcome], Awaitable[None]] | None,
@@ -161,9 +163,9 @@ async def _attempt(
     async with context.database.as_user(context.scope) as conn:
         if not prepared.tool.is_gated:
             await runs.fence(conn, context.run_id, context.fencing_token)
-        elif (settled := await _begin(conn, context, call, by, decide)) is not None:
+        elif (settled := await _begin(conn, context, call, started_by, decide)) is not None:
             return settled
-        outcome = prepared.refusal or await _run(conn, context, prepared, keeps_going=by is StartedBy.PERSON)
+        outcome = prepared.refusal or await _run(conn, context, prepared, keeps_going=started_by is StartedBy.PERSON)
         if outcome.is_error and prepared.tool.is_gated:
             await _record(conn, context, outcome)
         if then is not None:
@@ -175,16 +177,16 @@ async def _begin(
     conn: Connection,
     context: RunContext,
     call: ToolCall,
-    by: StartedBy,
+    started_by: StartedBy,
     decide: Callable[[Connection], Awaitable[None]] | None,
 ) -> ToolOutcome | None:
     """Claim the call's ledger entry. Return an outcome if the call ran before or is not approved."""
     assert call.id is not None
-    if by is StartedBy.PERSON:
+    if started_by is StartedBy.PERSON:
         assert decide is not None
         await decide(conn)
         return None
-    if by is StartedBy.SERVICE:
+    if started_by is StartedBy.SERVICE:
         await tool_calls.record(
             conn,
             run_id=context.run_id,
@@ -208,7 +210,7 @@ async def _begin(
         return outcome_of_error(ToolFailed("This call was not approved.", "not_approved"))
     if (recorded := _recorded_outcome(claimed)) is not None:
         return recorded
-    if claimed.status is not (CallStatus.WAITING if by is StartedBy.RUNS else CallStatus.APPROVED):
+    if claimed.status is not (CallStatus.WAITING if started_by is StartedBy.RUNS else CallStatus.APPROVED):
         return outcome_of_error(ToolFailed("This call was refused.", "refused"))
     return None
 
@@ -293,7 +295,9 @@ async def collect(
         return await make_answer(conn, args, started)
 
     tools = RunTools(tools, {**tools.actions, row.tool: Action(answer)})
-    return await execute(tools, context, ToolCall(row.tool, row.id, row.arguments), by=StartedBy.RUNS, then=then)
+    return await execute(
+        tools, context, ToolCall(row.tool, row.id, row.arguments), started_by=StartedBy.RUNS, then=then
+    )
 
 
 def outcome_of_error(error: Exception) -> ToolOutcome:

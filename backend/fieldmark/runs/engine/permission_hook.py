@@ -257,7 +257,9 @@ class PermissionHook:
     async def _start_runs(self, name: str, call_id: str, arguments: dict[str, JsonValue]) -> Verdict:
         """Run a call that starts child runs here in the hook, because only the hook can defer the call."""
         await self._record(name, call_id, arguments, CallStatus.APPROVED)
-        outcome = await execute(self.toolset, self.context, ToolCall(name, call_id, arguments), by=StartedBy.POLICY)
+        outcome = await execute(
+            self.toolset, self.context, ToolCall(name, call_id, arguments), started_by=StartedBy.POLICY
+        )
         # Otherwise the call was refused: its tool returns the recorded refusal.
         return Verdict("defer" if outcome.code == "awaiting_runs" else "allow")
 

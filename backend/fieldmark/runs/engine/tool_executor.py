@@ -57,7 +57,7 @@ class ToolExecutor:
 
     async def _run(self, name: str, call_id: str, arguments: dict[str, JsonValue]) -> ToolOutcome:
         call = ToolCall(name, call_id, arguments)
-        task = asyncio.create_task(execute(self._hook.toolset, self._hook.context, call, by=StartedBy.POLICY))
+        task = asyncio.create_task(execute(self._hook.toolset, self._hook.context, call, started_by=StartedBy.POLICY))
         self._running.add(task)
         try:
             return await task

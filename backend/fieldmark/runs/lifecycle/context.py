@@ -42,6 +42,8 @@ def service_calls(context: RunContext) -> CallTool:
         async with context.database.as_user(context.scope) as conn:
             await runs.append_event(conn, context.run_id, started)
         report_end = end_reporter(context.run_id, started)
-        return await execute(tools, context, ToolCall(tool, call_id, arguments), by=StartedBy.SERVICE, then=report_end)
+        return await execute(
+            tools, context, ToolCall(tool, call_id, arguments), started_by=StartedBy.SERVICE, then=report_end
+        )
 
     return call_tool

@@ -195,7 +195,7 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
 
     try:
         tool_call = ToolCall(call.tool, call.id, arguments)
-        await execute(tools, context, tool_call, by=StartedBy.PERSON, decide=decide, then=then)
+        await execute(tools, context, tool_call, started_by=StartedBy.PERSON, decide=decide, then=then)
     except _PreviewChanged as changed:
         changes = [change.as_json() for change in changed.now.changes]
         event = approval_event(
