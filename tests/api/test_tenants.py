@@ -48,6 +48,8 @@ ROUTES_WITH_ID = [
     ("PATCH", "/api/documents/{document}", {"filename": "b.txt"}),
     ("GET", "/api/schemas/{schema}", None),
     ("GET", "/api/schemas/{schema}/versions", None),
+    ("GET", "/api/schemas/{schema}/records", None),
+    ("GET", "/api/schemas/{schema}/records/export", None),
     ("GET", "/api/schema_versions/{schema_revid}", None),
     ("PATCH", "/api/schemas/{schema}", {"name": "Bill"}),
     ("GET", "/api/prompts/{prompt}", None),

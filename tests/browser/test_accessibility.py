@@ -100,7 +100,8 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, axe):
         await source.click()
         await page.get_by_role("complementary", name="Source").locator("rect").first.wait_for(state="attached")
         wrong["an answer"] = await violations(page, axe)
-        await check_area("settings", "/settings", page.get_by_role("row").filter(has_text="library").first)
+        agent = page.get_by_role("row").filter(has_text=label("agents.library"))
+        await check_area("settings", "/settings", agent.first)
         assert {name: elements for name, elements in wrong.items() if elements} == {}
         # Control: axe finds a violation.
         await page.evaluate(

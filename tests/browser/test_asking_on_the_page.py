@@ -45,11 +45,11 @@ async def shown_box(page) -> list[float]:
 async def test_sources_of_an_answer_open_on_the_page(serve, browsing):
     may_continue = asyncio.Event()
 
-    async def submit_answer(body):
+    async def submit_when_allowed(body):
         await may_continue.wait()
         return [submit_answer(f"It leaks [1]; the gutters are sound [2]. {HOSTILE}")]
 
-    script = Script([CITED, cite(1, ROOF), cite(2, GUTTERS), submit_answer])
+    script = Script([CITED, cite(1, ROOF), cite(2, GUTTERS), submit_when_allowed])
     async with serve(script) as server, browsing(server) as window:
         page = window.page
         await server.upload_text(SURVEY, "survey.txt")

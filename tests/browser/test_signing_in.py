@@ -21,7 +21,7 @@ async def test_sign_in_is_required_and_wrong_token_refused(serve, browsing):
         await field.fill("no.token.atall")
         await page.get_by_role("button", name="Sign in").click()
         # Rejected with the reason; the page asks again.
-        await page.get_by_text("not a signed token").wait_for()
+        await page.get_by_text(label("errors.unauthenticated")).wait_for()
         # A link does not sign in by itself: the page asks first and names the user.
         await page.goto("about:blank")
         await page.goto(window.link("/documents", user_id=uuid4()))
