@@ -554,7 +554,7 @@ async def other_store_functions(side: Side, round_number: int) -> AsyncGenerator
         await sessions.deferred_call(conn, part)
         await sessions.has_messages(conn, part)
         await calls.waiting_calls(conn, [side.run(k * 10) for k in range(1, 51)])
-        await calls.decided_calls(conn, run)
+        await calls.list_ended_decided_calls(conn, run)
         await calls.has_code(conn, run, "update_field", "ok")
         await calls.last_done(conn, run, ["update_field"])
         await runs.cancel_waiting(conn, runs.Subject(document, side.extraction(n)), "Superseded.")

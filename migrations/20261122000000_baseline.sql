@@ -291,7 +291,7 @@ end $$;
 
 -- Returns the organisation to act in, or null if the caller is not a member of `p_org`. Without `p_org` it is the
 -- personal organisation, which is created on the first request.
-create function private.enter(p_org uuid default null) returns uuid
+create function private.resolve_organisation(p_org uuid default null) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -317,9 +317,10 @@ begin
   return v_org;
 end $$;
 
-create function public.enter() returns uuid
+-- Returns the personal organisation of the caller, creating it for a new user.
+create function public.ensure_personal_organisation() returns uuid
 language sql set search_path = pg_catalog, pg_temp
-as $$ select private.enter() $$;
+as $$ select private.resolve_organisation() $$;
 
 -- A user creates at most 50 organisations, because each gets its own share of the queue.
 create function public.create_organisation(p_name text) returns uuid
@@ -327,7 +328,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_user uuid := private.current_user_id();
-  v_personal uuid := private.enter();
+  v_personal uuid := private.resolve_organisation();
   v_org uuid;
 begin
   perform private.require(
@@ -630,7 +631,7 @@ begin
   perform private.require(
     private.role_of(v_row.org_id, v_row.created_by) = 'owner',
     'The sender of this invitation is no longer an owner. Ask for a new one.', 'PT410', 'invitation_revoked');
-  perform private.enter();
+  perform private.resolve_organisation();
   insert into public.memberships (org_id, user_id, role, created_by)
   values (v_row.org_id, v_user, v_row.role, v_row.created_by)
   on conflict do nothing;
@@ -3057,7 +3058,7 @@ begin
       v_length := jsonb_array_length(p_doc);
       v_name := p_name || '[' || v_key || ']';
       if v_key !~ '^(0|[1-9][0-9]{0,8})$' then
-        raise exception 'Path %: % is a list, its items are counted 0 to %.', v_name, p_name, v_length
+        raise exception 'Path %: % is a list. Write an index in brackets, from [0] to [%], the next free one.', v_name, p_name, v_length
           using errcode = 'PT422';
       end if;
       v_index := v_key::integer;
@@ -5149,7 +5150,7 @@ declare
   v_function regprocedure;
 begin
   for v_function in select oid from pg_proc where pronamespace = 'public'::regnamespace and proname in (
-    'enter', 'create_organisation', 'remove_member', 'create_api_key', 'revoke_api_key', 'invite', 'revoke_invitation',
+    'ensure_personal_organisation', 'create_organisation', 'remove_member', 'create_api_key', 'revoke_api_key', 'invite', 'revoke_invitation',
     'accept_invitation', 'delete_document', 'create_schema', 'update_schema', 'delete_schema', 'delete_thread',
     'create_tag', 'update_tag', 'delete_tag', 'tag_document', 'rename_document', 'create_prompt', 'update_prompt',
     'delete_prompt', 'delete_extraction', 'delete_run', 'save_extraction_fields', 'update_extraction_field',
@@ -5165,7 +5166,7 @@ end $$;
 -- Functions that policies, other functions and the service call as a member.
 grant execute on function
   private.is_service, private.require, private.check_found, private.is_agent, private.this_run, private.this_call,
-  private.new_id, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter,
+  private.new_id, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.resolve_organisation,
   private.role_of, private.current_user_id, private.check_owner, private.user_of, private.address_of,
   private.clear_pages, private.count_enclosed, private.this_root_run, private.save_thread_state, private.is_name,
   private.follow_schema, private.references_to_schema, private.references_to_prompt, private.references_to_tag,
@@ -5186,7 +5187,7 @@ grant execute on function
 
 -- Functions that the service calls without a user.
 grant execute on function
-  private.is_service, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter,
+  private.is_service, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.resolve_organisation,
   private.use_api_key, private.record_api_key_use, private.scope_of_document, private.fail_document, private.register_pending_files,
   private.files_to_delete, private.unregister_deleted_files, private.scope_of_run, private.count_waiting_runs, private.fail_run,
   private.notify, private.claim_job, private.search_source, private.search_words, private.write_search_chunks,

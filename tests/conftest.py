@@ -226,7 +226,7 @@ def make_user(database: Database) -> Callable[[], Awaitable[Scope]]:
     async def make() -> Scope:
         user_id = uuid4()
         async with database.as_user_without_org(user_id) as connection:
-            row = await (await connection.execute("select private.enter() as org_id")).fetchone()
+            row = await (await connection.execute("select private.resolve_organisation() as org_id")).fetchone()
         assert row is not None
         return Scope(user_id=user_id, org_id=row["org_id"])
 

@@ -8,7 +8,7 @@ declare
   v_function regprocedure;
 begin
   for v_function in select oid from pg_proc where pronamespace = 'public'::regnamespace and proname in (
-    'enter', 'create_organisation', 'remove_member', 'create_api_key', 'revoke_api_key', 'invite', 'revoke_invitation',
+    'ensure_personal_organisation', 'create_organisation', 'remove_member', 'create_api_key', 'revoke_api_key', 'invite', 'revoke_invitation',
     'accept_invitation', 'delete_document', 'create_schema', 'update_schema', 'delete_schema', 'delete_thread',
     'create_tag', 'update_tag', 'delete_tag', 'tag_document', 'rename_document', 'create_prompt', 'update_prompt',
     'delete_prompt', 'delete_extraction', 'delete_run', 'save_extraction_fields', 'update_extraction_field',
@@ -24,7 +24,7 @@ end $$;
 -- Functions that policies, other functions and the service call as a member.
 grant execute on function
   private.is_service, private.require, private.check_found, private.is_agent, private.this_run, private.this_call,
-  private.new_id, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter,
+  private.new_id, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.resolve_organisation,
   private.role_of, private.current_user_id, private.check_owner, private.user_of, private.address_of,
   private.clear_pages, private.count_enclosed, private.this_root_run, private.save_thread_state, private.is_name,
   private.follow_schema, private.references_to_schema, private.references_to_prompt, private.references_to_tag,
@@ -45,7 +45,7 @@ grant execute on function
 
 -- Functions that the service calls without a user.
 grant execute on function
-  private.is_service, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter,
+  private.is_service, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.resolve_organisation,
   private.use_api_key, private.record_api_key_use, private.scope_of_document, private.fail_document, private.register_pending_files,
   private.files_to_delete, private.unregister_deleted_files, private.scope_of_run, private.count_waiting_runs, private.fail_run,
   private.notify, private.claim_job, private.search_source, private.search_words, private.write_search_chunks,

@@ -104,7 +104,7 @@ begin
   perform private.require(
     private.role_of(v_row.org_id, v_row.created_by) = 'owner',
     'The sender of this invitation is no longer an owner. Ask for a new one.', 'PT410', 'invitation_revoked');
-  perform private.enter();
+  perform private.resolve_organisation();
   insert into public.memberships (org_id, user_id, role, created_by)
   values (v_row.org_id, v_user, v_row.role, v_row.created_by)
   on conflict do nothing;

@@ -129,7 +129,7 @@ begin
       v_length := jsonb_array_length(p_doc);
       v_name := p_name || '[' || v_key || ']';
       if v_key !~ '^(0|[1-9][0-9]{0,8})$' then
-        raise exception 'Path %: % is a list, its items are counted 0 to %.', v_name, p_name, v_length
+        raise exception 'Path %: % is a list. Write an index in brackets, from [0] to [%], the next free one.', v_name, p_name, v_length
           using errcode = 'PT422';
       end if;
       v_index := v_key::integer;

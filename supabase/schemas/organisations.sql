@@ -140,7 +140,7 @@ end $$;
 
 -- Returns the organisation to act in, or null if the caller is not a member of `p_org`. Without `p_org` it is the
 -- personal organisation, which is created on the first request.
-create function private.enter(p_org uuid default null) returns uuid
+create function private.resolve_organisation(p_org uuid default null) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -166,9 +166,10 @@ begin
   return v_org;
 end $$;
 
-create function public.enter() returns uuid
+-- Returns the personal organisation of the caller, creating it for a new user.
+create function public.ensure_personal_organisation() returns uuid
 language sql set search_path = pg_catalog, pg_temp
-as $$ select private.enter() $$;
+as $$ select private.resolve_organisation() $$;
 
 -- A user creates at most 50 organisations, because each gets its own share of the queue.
 create function public.create_organisation(p_name text) returns uuid
@@ -176,7 +177,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_user uuid := private.current_user_id();
-  v_personal uuid := private.enter();
+  v_personal uuid := private.resolve_organisation();
   v_org uuid;
 begin
   perform private.require(

@@ -1,4 +1,4 @@
-"""Fixtures for the SQL tests. Tests share one migrated database per worker and roll back.  Tests that need commits or
+"""Fixtures for the SQL tests. Tests share one migrated database per worker and roll back. Tests that need commits or
 several connections use `clone`."""
 
 from __future__ import annotations

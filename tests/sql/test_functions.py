@@ -354,7 +354,7 @@ def test_storage_path_must_be_the_documents_own_folder(
 def test_first_request_creates_one_personal_organisation(roles: Roles, sample: Sample) -> None:
     def enter(connection: psycopg.Connection, user: UUID | None, org: UUID | None = None) -> Any:
         set_role(connection, "authenticated", {"sub": str(user)} if user else {})
-        return (connection.execute("select private.enter(%s)", [org]).fetchone() or (None,))[0]
+        return (connection.execute("select private.resolve_organisation(%s)", [org]).fetchone() or (None,))[0]
 
     user = uuid4()
     with roles.as_owner() as connection:

@@ -366,14 +366,15 @@ CALLABLE = {
         save_extraction_fields update_extraction_field update_extraction_fields remove_extraction_field
         identify_document complete_extraction restore_extraction unlock_extraction_field
         decide_extraction_proposals delete_organisation delete_document delete_extraction delete_run
-        delete_thread remove_member enter create_organisation invite revoke_invitation accept_invitation
+        delete_thread remove_member
+        ensure_personal_organisation create_organisation invite revoke_invitation accept_invitation
         create_api_key revoke_api_key create_schema update_schema delete_schema create_prompt update_prompt
         delete_prompt create_tag update_tag delete_tag tag_document rename_document decide_auto_creation
         """,
         """
         my_org_ids my_writable_org_ids my_owned_org_ids role_of user_of current_user_id check_owner
         address_of approval_refusal_reason approval_refusal_reason_for decided_by_others is_service require
-        check_found new_id enter append_event delta_channel clear_pages count_enclosed read_unlocked
+        check_found new_id resolve_organisation append_event delta_channel clear_pages count_enclosed read_unlocked
         record_reading notify_deltas fence save_thread_state is_name record_call claim_call finish_call
         await_approval show_updated_call start_decision approve_later_calls
         resume_run detach_run detach_dead_worker has_open_children has_active_run await_runs tree_of_run
@@ -389,7 +390,8 @@ CALLABLE = {
     "fieldmark_app": (
         "",
         """
-        my_org_ids my_writable_org_ids my_owned_org_ids is_service enter use_api_key record_api_key_use fail_run
+        my_org_ids my_writable_org_ids my_owned_org_ids is_service resolve_organisation
+        use_api_key record_api_key_use fail_run
         notify fail_document scope_of_run scope_of_document register_pending_files files_to_delete
         unregister_deleted_files count_waiting_runs delete_old_run_records clear_organisations claim_job search_source
         search_words write_search_chunks abandon_indexing use_embedder lease_document_for_embedding

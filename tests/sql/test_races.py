@@ -152,7 +152,7 @@ def removal_of_member(pair: Pair, member: UUID, remover: UUID) -> Act:
 
 def test_concurrent_first_requests_create_one_organisation(pair: Pair) -> None:
     user = uuid4()
-    enter = as_another_user(user, statement_of("select private.enter()"))
+    enter = as_another_user(user, statement_of("select private.resolve_organisation()"))
     (organisation,) = pair.run_overlapping(enter, enter)
     made = "select o.id, m.org_id, m.role from organisations o join memberships m on m.user_id = o.personal_of "
     rows = pair.observer.execute(made + "where o.personal_of = %s", [user]).fetchall()

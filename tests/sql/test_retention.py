@@ -138,7 +138,7 @@ def test_organisation_is_deleted_in_batches_and_others_are_untouched(
     assert one.execute("select from memberships where org_id = %s", [sample.org]).rowcount == 0
     with one.transaction():
         set_role(one, "authenticated", {"sub": str(sample.owner)})
-        row = one.execute("select private.enter()").fetchone()
+        row = one.execute("select private.resolve_organisation()").fetchone()
         assert row is not None and row[0] not in (None, sample.org)
     steps = 0
     while call_function(other, "private.clear_organisations", 2):

@@ -167,7 +167,7 @@ STATEMENTS: dict[str, Statement] = {
     "runs.supersede in a thread": lambda c, f: runs.cancel_waiting(c, Subject(thread_id=f.thread), "No."),
     "runs.cancel": lambda c, f: runs.cancel(c, f.run, "No."),
     "tool_calls.waiting_calls": lambda c, f: tool_calls.waiting_calls(c, [f.run]),
-    "tool_calls.decided_calls": lambda c, f: tool_calls.decided_calls(c, f.run),
+    "tool_calls.list_ended_decided_calls": lambda c, f: tool_calls.list_ended_decided_calls(c, f.run),
 }
 
 

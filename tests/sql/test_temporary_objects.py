@@ -56,7 +56,7 @@ def roles_that_ran_it(app: psycopg.Connection) -> set[str]:
 
 STATEMENTS = [
     "select count(*) from public.documents",
-    "select private.enter()",
+    "select private.resolve_organisation()",
     "select public.save_extraction_fields(id, '{\"a\": 1}') from public.extractions",
     "select public.decide_extraction_proposals(extraction_id, array[id]) from public.extraction_proposals limit 1",
     "insert into public.runs (org_id, agent, task) select id, 'talker', 'think' from public.organisations",

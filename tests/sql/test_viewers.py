@@ -40,7 +40,7 @@ VOLATILE_CALLS = {
     # Functions that change nothing in the caller's organisation.
     "private.lock_credit": "(%(org)s)",
     "private.new_id": "()",
-    "private.enter": "()",
+    "private.resolve_organisation": "()",
     "public.enter": "()",
     "public.create_organisation": "('Mine')",
     "public.accept_invitation": "('fmi_')",

@@ -118,7 +118,9 @@ class Extraction(BaseModel):
     valid: bool | None = Field(description=_VALID)
     schema_revid: UUID | None = Field(description="The version of the named schema that it follows.")
     prompt_revid: UUID | None = Field(description="The version of the prompt that it was made with.")
-    proposed: bool = Field(description="Whether it is an agent's suggestion that no person has accepted yet.")
+    proposed: bool = Field(
+        description="Whether the extraction is an agent's suggestion that no person has accepted yet."
+    )
     extracted_fields: dict[str, Any] = Field(description="Nested objects and lists of values.")
     confidence_scores: dict[str, float] = Field(
         description='0 to 1 by path: {"vendor.name": 0.95}. The certainty that the value is at the location of its '
@@ -268,7 +270,9 @@ class ExtractionSummary(BaseModel):
     valid: bool | None = Field(description=_VALID)
     schema_revid: UUID | None = Field(description="The version of the named schema that it follows.")
     prompt_revid: UUID | None = Field(description="The version of the prompt that it was made with.")
-    proposed: bool = Field(description="Whether it is an agent's suggestion that no person has accepted yet.")
+    proposed: bool = Field(
+        description="Whether the extraction is an agent's suggestion that no person has accepted yet."
+    )
     version: int
     proposals: int = Field(description="The number of pending proposals.")
     created_at: datetime

@@ -90,7 +90,7 @@ class LocalTokens:
         try:
             end = now + lifetime
         except OverflowError:
-            raise Invalid("The lifetime of the token is too long.") from None
+            raise Invalid("A token cannot be valid for so long.") from None
         claims: dict[str, Any] = {
             "iss": _LOCAL_ISSUER,
             "aud": _AUDIENCE,

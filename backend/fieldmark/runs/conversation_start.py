@@ -72,7 +72,7 @@ async def _restart_message(context: RunContext) -> Prompt:
 async def _resumed_message(context: RunContext) -> str:
     """Return the message that continues an interrupted conversation. It lists the calls that were decided."""
     async with context.database.as_user(context.scope) as conn:
-        calls = await tool_calls.decided_calls(conn, context.run_id)
+        calls = await tool_calls.list_ended_decided_calls(conn, context.run_id)
     resumed = AGENTS[context.run.agent].resumed
     return f"{resumed}\n\n{decided_text(calls)}" if calls else resumed
 

@@ -18,7 +18,7 @@ async def scope_of_user(database: Database, user_id: UUID, org_id: UUID | None =
 
 
 async def organisation_of_user(database: Database, user_id: UUID, org_id: UUID | None = None) -> CurrentOrganisation:
-    """Like `enter`, but return the organisation with the user's role in it."""
+    """Like `private.resolve_organisation`, but return the organisation with the user's role in it."""
     async with database.as_user_without_org(user_id) as conn:
         found = await organisations.resolve(conn, org_id)
     if found is None:

@@ -119,7 +119,7 @@ async def resolve(conn: Connection, org_id: UUID | None) -> CurrentOrganisation 
     query = """
         select e.org_id, case when %(org)s::uuid is null then 'owner' else private.role_of(e.org_id, auth.uid()) end
           as role
-        from (select private.enter(%(org)s) as org_id) as e where e.org_id is not null"""
+        from (select private.resolve_organisation(%(org)s) as org_id) as e where e.org_id is not null"""
     return await fetch_one(conn, CurrentOrganisation, query, {"org": org_id})
 
 

@@ -169,7 +169,7 @@ async def waiting_calls(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID,
     return {row.run_id: row for row in rows}
 
 
-async def decided_calls(conn: Connection, run_id: UUID) -> list[CallRow]:
+async def list_ended_decided_calls(conn: Connection, run_id: UUID) -> list[CallRow]:
     """Return the finished and refused calls of a run that a user decided, in the order of the decisions."""
     return await fetch_all(
         conn,
@@ -194,12 +194,12 @@ async def start_decision(
 ) -> bool:
     """Approve or refuse a pending call. Later writes of this transaction are journalled as that call's. Return False if
     the call is not pending."""
-    decided_calls = await value_of(
+    status = await value_of(
         conn,
         "select private.start_decision(%s, %s, %s, %s, %s, %s, %s)",
         (run_id, call_id, seen_hash, approved, reason, None if arguments is None else Jsonb(arguments), arguments_hash),
     )
-    return decided_calls is not None
+    return status is not None
 
 
 async def show_updated_call(conn: Connection, run_id: UUID, call_id: str, preview: Preview, event: EventBase) -> None:

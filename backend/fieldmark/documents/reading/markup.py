@@ -318,7 +318,7 @@ class _PageWalker:
         """Separate positioned text of an SVG drawing from its other text. Text moved up or down slightly is raised or
         lowered."""
         x, y = node.get("x"), node.get("y")
-        across, down = (_first_number(node.get(name), style) for name in ("dx", "dy"))
+        across, down = (_offset_pixels(node.get(name), style) for name in ("dx", "dy"))
         if node.tag == "text":
             self._shift, self._y = 0.0, y
         elif (y is not None and y != self._y) or abs(down) >= _NEW_LINE_SHIFT * style.font_pixels or (x and down):
@@ -589,7 +589,7 @@ def _image_address(node: Any) -> str:
     return next((each.split(None, 1)[0].rstrip(",") for each in candidates if each and each.strip()), "")
 
 
-def _first_number(text: str | None, style: ElementStyle) -> float:
+def _offset_pixels(text: str | None, style: ElementStyle) -> float:
     match = _OFFSET.match(text or "")
     return float(match[1]) * (style.font_pixels if match[2] else 1) if match else 0.0
 

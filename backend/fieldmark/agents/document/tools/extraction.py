@@ -39,8 +39,8 @@ class RunExtraction(ToolInput):
 
 
 class GetExtractionResult(ToolInput):
-    """Read the extracted fields of the document: of the conversation's extraction, or of the current one made with a
-    version of a prompt. Give a path to read only the value there."""
+    """Read the extracted fields of the document: of the conversation's extraction or, with `prompt_revid`, of the one
+    made with that prompt version. Give a path to read only the value there."""
 
     prompt_revid: UUID | None = None
     path: FieldPath | None = None
