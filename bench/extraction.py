@@ -360,7 +360,7 @@ async def sdk_request(base_url: str) -> None:
     assert results[-1].result == "Done.", results
 
 
-async def plain_request(client: httpx.AsyncClient, base_url: str) -> None:
+async def run_plain_tool_loop(client: httpx.AsyncClient, base_url: str) -> None:
     messages: list[dict[str, Any]] = [{"role": "user", "content": PROMPT}]
     body = {
         "model": MODEL,
@@ -467,6 +467,6 @@ if __name__ == "__main__":
             asyncio.run(measure_on_demand(lambda: sdk_request(base_url)))
         case ["raw", base_url]:
             client = httpx.AsyncClient(timeout=60)
-            asyncio.run(measure_on_demand(lambda: plain_request(client, base_url)))
+            asyncio.run(measure_on_demand(lambda: run_plain_tool_loop(client, base_url)))
         case _:
             main()

@@ -238,7 +238,7 @@ async def edit_fields(side: Side, round_number: int) -> AsyncGenerator[str]:
 async def delete_documents(side: Side, round_number: int) -> AsyncGenerator[str]:
     n = side.count - (round_number + 1) * 10 + 2  # from the end, which no other operation uses
     async with side.database.as_user(side.scope) as conn:
-        there = await documents.get(conn, side.document(n)) is not None
+        there = await documents.find(conn, side.document(n)) is not None
     yield ""
     if there:  # not deleted in an earlier run
         await ask(side, "DELETE", f"/api/documents/{side.document(n)}")
@@ -530,7 +530,7 @@ async def other_store_functions(side: Side, round_number: int) -> AsyncGenerator
         await extractions.allow_locked_paths(conn, ["a"])
         await extractions.update_fields(conn, side.extraction(n), [(["field_1"], "one"), (["field_2"], "two")], {}, {})
         await extractions.get_many(conn, [side.extraction(k) for k in side.newest(25)])
-        await documents.identical_filenames(conn, [side.document(k) for k in side.newest(25)])
+        await documents.filenames_of_identical_documents(conn, [side.document(k) for k in side.newest(25)])
         await extractions.current(conn, document)
         await extractions.reopen(conn, side.extraction(n), -1)
         await runs.get_if_creator_may_write(conn, run)
@@ -559,7 +559,7 @@ async def other_store_functions(side: Side, round_number: int) -> AsyncGenerator
         await calls.last_done(conn, run, ["update_field"])
         await runs.cancel_waiting(conn, runs.Subject(document, side.extraction(n)), "Superseded.")
         thread = await threads.add(conn, scope, agent="extraction", document_id=document)
-        await threads.get(conn, side.thread(n))
+        await threads.find(conn, side.thread(n))
         await threads.was_mentioned(conn, side.thread(n), "document", document)
         await threads.save_state(conn, thread.id, {"a": 1})
         await runs.cancel(conn, waiting, "Cancelled.")

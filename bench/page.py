@@ -185,7 +185,7 @@ async def measure_review(browser: Any, site: Site) -> None:
     await page.context.close()
 
 
-async def measure_commits(browser: Any, site: Site) -> None:
+async def measure_commit_to_paint(browser: Any, site: Site) -> None:
     waited: list[float] = []
     for turn in range(4):
         names = [f"line {n:02d}" for n in range(WRITES)]
@@ -328,7 +328,7 @@ async def main(parts: Sequence[str]) -> None:
         if "clicks" in parts:
             await measure_clicks(browser, running_site, large)
         if "commits" in parts:
-            await measure_commits(browser, running_site)
+            await measure_commit_to_paint(browser, running_site)
         if "stream" in parts:
             await measure_stream(browser, running_site)
         if "review" in parts:

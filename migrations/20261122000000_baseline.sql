@@ -395,7 +395,7 @@ create policy "members see their own keys, owners all" on public.api_keys
   );
 
 -- An organisation keeps at least one owner, unless it or the owner's account is deleted. Leaving cancels a member's runs.
-create function private.keep_owner() returns trigger
+create function private.handle_membership_change() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -423,9 +423,9 @@ begin
 end $$;
 
 create trigger keep_owner_when_roles_change before update of role on public.memberships
-  for each row execute function private.keep_owner();
+  for each row execute function private.handle_membership_change();
 create trigger keep_owner_when_removed before delete on public.memberships
-  for each row execute function private.keep_owner();
+  for each row execute function private.handle_membership_change();
 
 create function public.remove_member(p_org_id uuid, p_user_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -1034,7 +1034,7 @@ begin
   update public.schemas set deleted_at = now()
   where id = p_schema_id and deleted_at is null and private.may_delete(org_id, created_by);
   perform private.require(found, 'Schema not found, or you may not delete it. Its creator and owners can.', 'PT404');
-  return query select * from private.references_to_schema(p_schema_id);
+  return query select * from private.count_references_to_schema(p_schema_id);
 end $$;
 
 -- threads.sql
@@ -1182,7 +1182,7 @@ begin
   update public.tags set deleted_at = now()
   where id = p_tag_id and deleted_at is null and private.may_delete(org_id, created_by);
   perform private.require(found, 'Tag not found, or you may not delete it. Its creator and owners can.', 'PT404');
-  return query select * from private.references_to_tag(p_tag_id);
+  return query select * from private.count_references_to_tag(p_tag_id);
 end $$;
 
 create function public.tag_document(p_document_id uuid, p_add uuid[] default '{}', p_remove uuid[] default '{}')
@@ -1363,7 +1363,7 @@ begin
   update public.prompts set deleted_at = now()
   where id = p_prompt_id and deleted_at is null and private.may_delete(org_id, created_by);
   perform private.require(found, 'Prompt not found, or you may not delete it. Its creator and owners can.', 'PT404');
-  return query select * from private.references_to_prompt(p_prompt_id);
+  return query select * from private.count_references_to_prompt(p_prompt_id);
 end $$;
 
 -- extractions.sql
@@ -1483,7 +1483,7 @@ begin
   where id = p_extraction_id;
 end $$;
 
-create function private.references_to_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
+create function private.count_references_to_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   -- (Starts from the versions that reference the schema instead of every prompt's latest version.)
@@ -1495,14 +1495,14 @@ as $$
       where v.schema_id = p_schema_id)
 $$;
 
-create function private.references_to_prompt(p_prompt_id uuid) returns table (extractions bigint)
+create function private.count_references_to_prompt(p_prompt_id uuid) returns table (extractions bigint)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select count(*) from public.prompt_versions as v join public.extractions as e on e.prompt_revid = v.id
   where v.prompt_id = p_prompt_id
 $$;
 
-create function private.references_to_tag(p_tag_id uuid) returns table (documents bigint, prompts bigint)
+create function private.count_references_to_tag(p_tag_id uuid) returns table (documents bigint, prompts bigint)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select (select count(*) from public.document_tags where tag_id = p_tag_id),
@@ -2856,7 +2856,7 @@ begin
 end $$;
 
 -- Queues a document to be read from a decrypted copy. Returns whether it was waiting for its password.
-create function private.read_unlocked(p_document_id uuid, p_unlocked_path text) returns boolean
+create function private.queue_unlocked_copy(p_document_id uuid, p_unlocked_path text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -5169,7 +5169,7 @@ grant execute on function
   private.new_id, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.resolve_organisation,
   private.role_of, private.current_user_id, private.check_owner, private.user_of, private.address_of,
   private.clear_pages, private.count_enclosed, private.this_root_run, private.save_thread_state, private.is_name,
-  private.follow_schema, private.references_to_schema, private.references_to_prompt, private.references_to_tag,
+  private.follow_schema, private.count_references_to_schema, private.count_references_to_prompt, private.count_references_to_tag,
   private.fence, private.has_active_run, private.append_event, private.delta_channel, private.notify_deltas,
   private.record_call, private.claim_call, private.finish_call, private.cost_of_run, private.spent_this_month,
   private.lock_credit, private.count_active_runs, private.is_blocked, private.runs_ahead, private.waits_behind,
@@ -5177,7 +5177,7 @@ grant execute on function
   private.show_updated_call, private.approval_refusal_reason, private.approval_refusal_reason_for,
   private.decided_by_others, private.start_decision, private.approve_later_calls, private.resume_run, private.detach_run,
   private.detach_dead_worker, private.has_open_children, private.await_runs, private.tree_of_run, private.cancel_run,
-  private.read_unlocked, private.record_reading, private.child_name, private.nodes, private.changes, private.is_leaf,
+  private.queue_unlocked_copy, private.record_reading, private.child_name, private.nodes, private.changes, private.is_leaf,
   private.check_json, private.checked_path, private.set_at_path, private.path_name, private.merge, private.entries_under,
   private.approving_user, private.message_author, private.paths_allowed_by_message, private.author_of, private.fields_at, private.binding_locks,
   private.blocked_paths, private.moved_items, private.locked_extraction, private.write_fields, private.is_proposed,

@@ -404,7 +404,9 @@ class Clients:
     async def _upload(self) -> str:
         async def once() -> str | None:
             answer = await self._http.post("/api/documents", files={"file": ("a.txt", b"Invoice number: 1\nTotal: 1")})
-            return answer.json()["id"] if answer.status_code == 201 else await self._report_failure("upload", answer)
+            return (
+                answer.json()["id"] if answer.status_code == 201 else await self._raise_if_permanent("upload", answer)
+            )
 
         return await self._retry(once)
 
@@ -422,7 +424,7 @@ class Clients:
             client_run.next_number = 1  # a run that was started before is streamed from its first event
             async with self._http.stream("POST", "/api/agent/extract", json=body, headers=headers) as answer:
                 if answer.status_code != 200:
-                    return await self._report_failure("start", answer)
+                    return await self._raise_if_permanent("start", answer)
                 await self._read(answer, client_run)
             return True if client_run.run_id else None
 
@@ -431,7 +433,7 @@ class Clients:
             client_run.next_number = client_run.last + 1
             async with self._http.stream("GET", f"/api/runs/{client_run.run_id}/events", headers=headers) as answer:
                 if answer.status_code != 200:
-                    return await self._report_failure("events", answer)
+                    return await self._raise_if_permanent("events", answer)
                 await self._read(answer, client_run)
             return True if client_run.ended or client_run.approval else None
 
@@ -448,7 +450,7 @@ class Clients:
                     self._counts.decisions[str(answer.status_code)] += 1
                     client_run.approval = None
                     return True
-                return await self._report_failure("approve", answer)
+                return await self._raise_if_permanent("approve", answer)
 
         await self._retry(start)
         while not client_run.ended:
@@ -472,7 +474,7 @@ class Clients:
                 self._counts.retries[type(error).__name__] += 1
             await asyncio.sleep(self._random.uniform(0.1, 0.4))
 
-    async def _report_failure(self, what: str, answer: httpx.Response) -> None:
+    async def _raise_if_permanent(self, what: str, answer: httpx.Response) -> None:
         self._counts.retries[f"{what} {answer.status_code}"] += 1
         if answer.is_client_error:
             raise PermanentError(f"{what} {answer.status_code} {(await answer.aread()).decode()}")

@@ -193,7 +193,7 @@ class RandomExtractionCase:
         context = await self._case.context(await self._case.queue_run("correct"))
         await self._make_call(context, before, call, end)
 
-    def _is_approved(self, name: str, arguments: dict[str, Any]) -> bool:
+    def _has_valid_arguments(self, name: str, arguments: dict[str, Any]) -> bool:
         with contextlib.suppress(Exception):
             return EXTRACTION.toolset.check(name, arguments) is not None
         self._report.done["not approved"] += 1
@@ -206,7 +206,7 @@ class RandomExtractionCase:
     async def _make_call(self, context: RunContext, before: Any, call: tuple[str, dict[str, Any]], end: str) -> None:
         name, arguments = call
         call_id = str(uuid4())
-        if not self._is_approved(name, arguments):
+        if not self._has_valid_arguments(name, arguments):
             return
         await self._case.record_call(context, name, arguments, call_id)
         if end == "dies":
@@ -250,7 +250,7 @@ class RandomExtractionCase:
 
     async def _perform_ask(self, before: Any, call: tuple[str, dict[str, Any]], outcome_kind: str) -> None:
         name, arguments = call
-        if not self._is_approved(name, arguments):
+        if not self._has_valid_arguments(name, arguments):
             return
         context = await self._case.context(await self._case.queue_run(approval="ask"))
         try:

@@ -21,7 +21,7 @@ from fieldmark.documents.render import PageImages
 from fieldmark.embedding import Embedder, embedder_for
 from fieldmark.errors import Misconfigured
 from fieldmark.files import Files, LocalFiles, files_for
-from fieldmark.isolation import close_memory, users
+from fieldmark.isolation import deny_memory_access, users
 from fieldmark.runs.billing.prices import Prices, parse_price
 from fieldmark.services.documents import DocumentService
 from fieldmark.settings import Settings
@@ -83,7 +83,7 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
     Raise Misconfigured if a database login has too many rights or migrations are missing, Unavailable if the database
     does not respond.
     """
-    close_memory()
+    deny_memory_access()
     users.set_range(settings.process_user_ids)
     # While threads compute, the event loop gets the interpreter back at each of its steps after so long: five times as
     # soon as Python has it.
@@ -140,7 +140,7 @@ async def migrate_as_owner(settings: Settings) -> list[str]:
     Logs in with DATABASE_OWNER_URL, or with DATABASE_URL if it is not set. If DATABASE_URL logs in as fieldmark_app,
     that role gets the password in it.
     """
-    close_memory()
+    deny_memory_access()
     users.set_range(settings.process_user_ids)
     if settings.embedded_database and settings.database_owner_url is None:
         with embedded_postgres(settings.home, settings.postgres_major) as embedded:

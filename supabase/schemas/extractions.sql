@@ -113,7 +113,7 @@ begin
   where id = p_extraction_id;
 end $$;
 
-create function private.references_to_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
+create function private.count_references_to_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   -- (Starts from the versions that reference the schema instead of every prompt's latest version.)
@@ -125,14 +125,14 @@ as $$
       where v.schema_id = p_schema_id)
 $$;
 
-create function private.references_to_prompt(p_prompt_id uuid) returns table (extractions bigint)
+create function private.count_references_to_prompt(p_prompt_id uuid) returns table (extractions bigint)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select count(*) from public.prompt_versions as v join public.extractions as e on e.prompt_revid = v.id
   where v.prompt_id = p_prompt_id
 $$;
 
-create function private.references_to_tag(p_tag_id uuid) returns table (documents bigint, prompts bigint)
+create function private.count_references_to_tag(p_tag_id uuid) returns table (documents bigint, prompts bigint)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select (select count(*) from public.document_tags where tag_id = p_tag_id),

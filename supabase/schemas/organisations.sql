@@ -244,7 +244,7 @@ create policy "members see their own keys, owners all" on public.api_keys
   );
 
 -- An organisation keeps at least one owner, unless it or the owner's account is deleted. Leaving cancels a member's runs.
-create function private.keep_owner() returns trigger
+create function private.handle_membership_change() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -272,9 +272,9 @@ begin
 end $$;
 
 create trigger keep_owner_when_roles_change before update of role on public.memberships
-  for each row execute function private.keep_owner();
+  for each row execute function private.handle_membership_change();
 create trigger keep_owner_when_removed before delete on public.memberships
-  for each row execute function private.keep_owner();
+  for each row execute function private.handle_membership_change();
 
 create function public.remove_member(p_org_id uuid, p_user_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp

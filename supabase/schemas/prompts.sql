@@ -137,5 +137,5 @@ begin
   update public.prompts set deleted_at = now()
   where id = p_prompt_id and deleted_at is null and private.may_delete(org_id, created_by);
   perform private.require(found, 'Prompt not found, or you may not delete it. Its creator and owners can.', 'PT404');
-  return query select * from private.references_to_prompt(p_prompt_id);
+  return query select * from private.count_references_to_prompt(p_prompt_id);
 end $$;

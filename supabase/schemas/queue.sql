@@ -171,7 +171,7 @@ begin
 end $$;
 
 -- Queues a document to be read from a decrypted copy. Returns whether it was waiting for its password.
-create function private.read_unlocked(p_document_id uuid, p_unlocked_path text) returns boolean
+create function private.queue_unlocked_copy(p_document_id uuid, p_unlocked_path text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare

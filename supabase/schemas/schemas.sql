@@ -141,5 +141,5 @@ begin
   update public.schemas set deleted_at = now()
   where id = p_schema_id and deleted_at is null and private.may_delete(org_id, created_by);
   perform private.require(found, 'Schema not found, or you may not delete it. Its creator and owners can.', 'PT404');
-  return query select * from private.references_to_schema(p_schema_id);
+  return query select * from private.count_references_to_schema(p_schema_id);
 end $$;

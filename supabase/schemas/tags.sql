@@ -83,7 +83,7 @@ begin
   update public.tags set deleted_at = now()
   where id = p_tag_id and deleted_at is null and private.may_delete(org_id, created_by);
   perform private.require(found, 'Tag not found, or you may not delete it. Its creator and owners can.', 'PT404');
-  return query select * from private.references_to_tag(p_tag_id);
+  return query select * from private.count_references_to_tag(p_tag_id);
 end $$;
 
 create function public.tag_document(p_document_id uuid, p_add uuid[] default '{}', p_remove uuid[] default '{}')

@@ -52,7 +52,7 @@ async def find_faults(case) -> Callable[[], set[str]]:
     await case.call(context, "complete_extraction")
     async with case.database.as_user(case.scope) as conn:
         await runs.finish(conn, run_id, "completed", answer="Done.", error=None, error_code=None)
-        ended = await runs.get(conn, run_id)
+        ended = await runs.find(conn, run_id)
         await runs.append_event(conn, run_id, CompleteEvent(cost=ended.cost_usd, usage=ended.usage))
     # The queue's triggers need its schema in the search path.
     with psycopg.connect(case.owner_url, options="-c search_path=queue", autocommit=True) as owner:

@@ -257,13 +257,13 @@ def test_each_process_and_postgres_has_its_own_user() -> None:
 HOLDER = """
 import ctypes, os, sys
 sys.path.insert(0, sys.argv[3])
-from fieldmark.isolation import close_memory
+from fieldmark.isolation import deny_memory_access
 if os.geteuid() == 0:
     user = int(sys.argv[2])
     os.setgroups([]), os.setresgid(user, user, user), os.setresuid(user, user, user)
     ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # as one that was started so
 if sys.argv[1] == "closed":
-    close_memory()
+    deny_memory_access()
 secret = ctypes.create_string_buffer(b"secret")
 os.listdir("/proc/self/fd"), open("/proc/self/status").close()  # what it must it can
 child = os.spawnv(os.P_WAIT, "/bin/sh", ["sh", "-c", "cat /proc/self/environ > /dev/null"])

@@ -39,7 +39,7 @@ async def test_restoring_a_version_updates_the_fields(serve, browsing):
         assert now["extracted_fields"] == FIELDS
 
 
-async def test_correction_in_words_and_accepted_suggestion(serve, browsing):
+async def test_correction_in_words_and_accepted_proposal(serve, browsing):
     first, again = extraction_script(**FIELDS), extraction_script(total=12.5)
     correct_total = Script([[call("update_field", {"path": "number", "value": "18", "confidence": 0.9})], [COMPLETE]])
 
@@ -65,9 +65,9 @@ async def test_correction_in_words_and_accepted_suggestion(serve, browsing):
         result = await server.extract(document, extraction_id=extraction, instructions="Read it once more.")
         assert result["status"] == "completed", result
         await page.reload()
-        await total.get_by_text("Suggestion").first.wait_for()
+        await total.get_by_text(label("fields.statuses.proposal")).first.wait_for()
         await total.click()
-        await page.get_by_text("Suggested:").wait_for()
+        await page.get_by_text("Proposed:").wait_for()
         await page.get_by_role("button", name="Accept").click()
         await total.get_by_text("12.50", exact=True).wait_for()
         now = await server.extraction(extraction)

@@ -70,7 +70,7 @@ async def get_with_children(
 ) -> tuple[DocumentRow, list[DocumentRow], list[str]]:
     """Return a document, its children and the codes of its warnings."""
     async with database.as_user(scope) as conn:
-        row = await documents.find(conn, document_id)
+        row = await documents.get(conn, document_id)
         children = await documents.children(conn, document_id)
         warnings = await documents.warnings(conn, document_id)
     return row, children, [warning.code for warning in warnings]

@@ -23,7 +23,7 @@ from fieldmark.stores import auto_creations as rows
 from fieldmark.stores import documents, extractions, organisations, runs, tool_calls
 from fieldmark.stores.extractions import ExtractionFilter
 from fieldmark.stores.library import PromptText, prompts, schemas, tags
-from fieldmark.stores.rows import DocumentRow, NewChild, PageRow
+from fieldmark.stores.rows import DocumentRow, NewChildDocument, PageRow
 from fieldmark.stores.runs import Subject
 
 pytestmark = pytest.mark.anyio
@@ -118,7 +118,7 @@ class Suggestion:
 
     async def state(self) -> dict[str, Any]:
         async with self.organisation.as_user() as conn:
-            document = await documents.get(conn, self.document_id)
+            document = await documents.find(conn, self.document_id)
         assert document is not None and document.auto_create is not None
         return dict(document.auto_create)
 
@@ -181,7 +181,7 @@ class Organisation:
     async def read(self, document_id: UUID, media_type: str = "text/plain", scope: Scope | None = None) -> DocumentRow:
         async with self.as_user(scope) as conn:
             await documents.finish_reading(conn, document_id, media_type=media_type, page_count=1)
-            row = await documents.get(conn, document_id)
+            row = await documents.find(conn, document_id)
         assert row is not None and row.status == "ready"
         return row
 
@@ -217,7 +217,9 @@ async def test_run_starts_once_a_document_is_read_if_it_or_its_organisation_want
     assert (await organisation.read(archive, "application/zip")).auto_create is None
     async with organisation.as_user() as conn:
         path = f"{organisation.scope.org_id}/{child}/b.txt"
-        await documents.add_children(conn, archive, organisation.scope.org_id, [NewChild(child, "b.txt", path, 1)])
+        await documents.add_children(
+            conn, archive, organisation.scope.org_id, [NewChildDocument(child, "b.txt", path, 1)]
+        )
     assert (await organisation.read(child)).auto_create is not None
     # If the organisation requires a second approver, the run asks for approval.
     async with organisation.as_user() as conn:
@@ -312,7 +314,7 @@ async def are_proposed(suggestion: Suggestion) -> tuple[bool, bool, bool]:
     async with suggestion.organisation.as_user() as conn:
         schema = await schemas.get_version(conn, suggestion.schema_revid)
         prompt = await prompts.get_version(conn, suggestion.prompt_revid)
-        extraction = await extractions.find(conn, suggestion.extraction_id)
+        extraction = await extractions.get(conn, suggestion.extraction_id)
     return schema.is_proposed, prompt.is_proposed, extraction.proposed
 
 
@@ -421,7 +423,7 @@ async def test_rejecting_keeps_what_a_user_has_changed(organisation: Organisatio
         await extractions.update_field(conn, suggestion.extraction_id or uuid4(), ("total",), 12.5, {}, {})
     await suggestion.decide(False)
     async with organisation.as_user() as conn:
-        row = await extractions.find(conn, suggestion.extraction_id or uuid4())
+        row = await extractions.get(conn, suggestion.extraction_id or uuid4())
     assert (row.extracted_fields, row.schema, row.proposed) == ({"total": 12.5}, SCHEMA, False)
     assert organisation.sql("select deleted_at is null as seen from schemas where name = 'Receipts'") == [
         {"seen": False}
@@ -446,12 +448,12 @@ async def test_rejecting_keeps_the_schema_of_user_created_objects(organisation: 
         hidden = await schemas.get(conn, schema.id)
         assert hidden and hidden.is_deleted  # not listed, and not usable for new extractions
         assert await prompts.find_version(conn, suggestion.prompt_revid or uuid4()) is None
-        kept = await extractions.get(conn, extraction_id)
+        kept = await extractions.find(conn, extraction_id)
         assert kept and kept.schema == SCHEMA
         new_extraction_id = await extractions.add(
             conn, org_id=organisation.scope.org_id, document_id=other, prompt_revid=user_prompt
         )
-        new_extraction = await extractions.get(conn, new_extraction_id)
+        new_extraction = await extractions.find(conn, new_extraction_id)
         assert new_extraction and new_extraction.schema == SCHEMA
 
 
@@ -641,7 +643,7 @@ async def test_rejecting_one_of_two_matched_proposals_keeps_their_schema(organis
     assert state["status"] == "proposed" and state["schema_revid"]
     await later.decide(True)
     async with organisation.as_user() as conn:
-        assert (await extractions.find(conn, later.extraction_id or uuid4())).schema == SCHEMA
+        assert (await extractions.get(conn, later.extraction_id or uuid4())).schema == SCHEMA
 
 
 async def test_rejecting_a_matched_proposal_keeps_the_earlier_schema(organisation: Organisation) -> None:

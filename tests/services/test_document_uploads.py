@@ -55,7 +55,7 @@ def queued_document_ids(clone) -> list[str]:
 
 async def get_document(database, scope: Scope, document_id: UUID) -> tuple[DocumentRow, list[PageText]]:
     async with database.as_user(scope) as conn:
-        row = await documents.get(conn, document_id)
+        row = await documents.find(conn, document_id)
         pages = await documents.pages(conn, document_id)
     assert row is not None
     return row, pages

@@ -62,7 +62,7 @@ async def choose_for_new_run(case: ExtractionCase, schema: dict[str, Any] = SCHE
 
 async def choose_for_run(case: ExtractionCase, run_id: Any, schema: dict[str, Any] = SCHEMA) -> list[dict[str, str]]:
     async with case.database.as_user(case.scope) as conn:
-        run = await runs.get(conn, run_id)
+        run = await runs.find(conn, run_id)
         assert run is not None
         found = await examples.choose(conn, case.scope, run, case.document_id, schema)
     return [one.reference for one in found]

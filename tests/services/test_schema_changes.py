@@ -196,7 +196,7 @@ async def test_extraction_with_a_run_in_a_private_thread_is_skipped(followed_sch
     )[0]["id"]
     followed_schema.case.sql("update public.runs set root_thread_id = %s where id = %s", thread, run_id)
     async with followed_schema.case.database.as_user(other) as conn:
-        assert await runs.get(conn, run_id) is None
+        assert await runs.find(conn, run_id) is None
     assert skipped_reasons(await followed_schema.apply(other)) == [(one, "at_work")]
     # A viewer may preview but not apply.
     viewer = await add_member(followed_schema, "viewer", make_user)

@@ -407,8 +407,8 @@ MEMBERS | an owner's | select rename_document(%(document)s, 'b.pdf')
 MEMBERS | in the organisation | select decide_auto_creation(%(document)s, true)
 SERVER | existing | select private.follow_schema(%(extraction)s, %(schema_revid)s)
 READERS | existing | select where private.has_active_run(%(extraction)s)
-READERS | existing | select from private.references_to_schema(%(schema)s) where prompts = 1
-READERS | existing | select from private.references_to_tag(%(tag)s) where documents = 1 and prompts = 1
+READERS | existing | select from private.count_references_to_schema(%(schema)s) where prompts = 1
+READERS | existing | select from private.count_references_to_tag(%(tag)s) where documents = 1 and prompts = 1
 OWNERS | of an owner | select delete_document(%(document)s)
 OWNERS+MEMBER | of a member | select delete_document(%(member_document)s)
 OWNERS | of an owner | select delete_extraction(%(extraction)s)

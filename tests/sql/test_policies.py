@@ -374,7 +374,8 @@ CALLABLE = {
         """
         my_org_ids my_writable_org_ids my_owned_org_ids role_of user_of current_user_id check_owner
         address_of approval_refusal_reason approval_refusal_reason_for decided_by_others is_service require
-        check_found new_id resolve_organisation append_event delta_channel clear_pages count_enclosed read_unlocked
+        check_found new_id resolve_organisation append_event delta_channel clear_pages count_enclosed
+        queue_unlocked_copy
         record_reading notify_deltas fence save_thread_state is_name record_call claim_call finish_call
         await_approval show_updated_call start_decision approve_later_calls
         resume_run detach_run detach_dead_worker has_open_children has_active_run await_runs tree_of_run
@@ -383,7 +384,7 @@ CALLABLE = {
         search count_unindexed_documents search_nearest count_unembedded_documents has_vectors search_stems
         current_extraction folded is_blank check_json checked_path set_at_path path_name merge fields_at
         locked_extraction write_fields is_agent this_run this_call is_proposed this_root_run follow_schema
-        references_to_schema references_to_prompt references_to_tag approving_user message_author
+        count_references_to_schema count_references_to_prompt count_references_to_tag approving_user message_author
         paths_allowed_by_message author_of binding_locks blocked_paths moved_items entries_under
         """,
     ),

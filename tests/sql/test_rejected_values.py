@@ -30,7 +30,7 @@ def test_only_users_create_and_join_organisations(roles: Roles, sample: Sample) 
         for statement in (
             "select create_organisation('One more')",
             "select accept_invitation('fmi_x')",
-            "select enter()",
+            "select ensure_personal_organisation()",
         ):
             assert rejection(connection, statement) == ("PT403", "person_needed"), statement
 

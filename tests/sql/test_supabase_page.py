@@ -43,7 +43,7 @@ async def test_front_end_uploads_runs_follows_and_corrects_through_postgrest(ser
         return lambda: ask(f"select status from {table} where id = %(id)s", id=id)["status"] == status
 
     async with serve() as server:
-        org = ask("select enter() as id")["id"]
+        org = ask("select ensure_personal_organisation() as id")["id"]
         document, extraction, run = uuid4(), uuid4(), uuid4()
         path = f"{org}/{document}/invoice.txt"
         ask("insert into storage.objects (bucket_id, name) values ('documents', %(path)s) returning id", path=path)

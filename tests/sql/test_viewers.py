@@ -16,7 +16,7 @@ BOOKKEEPING = {"usage", "documents", "document_pages"}
 # Volatile functions that are not in matrix.CALLS, each with a call that a member or an owner can make.
 VOLATILE_CALLS = {
     "private.clear_pages": "(%(document)s)",
-    "private.read_unlocked": "(%(document)s, null)",
+    "private.queue_unlocked_copy": "(%(document)s, null)",
     "private.record_reading": "(%(document)s, 1, 2)",
     "private.locked_extraction": "(%(extraction)s)",
     "private.write_fields": "((select e from public.extractions as e where id = %(extraction)s), '{\"total\": 14}')",
@@ -41,7 +41,7 @@ VOLATILE_CALLS = {
     "private.lock_credit": "(%(org)s)",
     "private.new_id": "()",
     "private.resolve_organisation": "()",
-    "public.enter": "()",
+    "public.ensure_personal_organisation": "()",
     "public.create_organisation": "('Mine')",
     "public.accept_invitation": "('fmi_')",
 }
@@ -112,8 +112,8 @@ def test_viewers_cannot_write_through_statements() -> None:
         ("remove_member", "call"),
         # Calls that only read.
         ("address_of", "call"),
-        ("references_to_schema", "call"),
-        ("references_to_tag", "call"),
+        ("count_references_to_schema", "call"),
+        ("count_references_to_tag", "call"),
         ("has_active_run", "call"),
         ("delta_channel", "call"),
     }

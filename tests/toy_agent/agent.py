@@ -42,7 +42,7 @@ async def begin(conn: Connection, scope: Scope, request: CompareRequest) -> RunS
     thread = (
         await threads.add(conn, scope, agent="toy", title=request.message[:100])
         if request.thread_id is None
-        else await threads.get(conn, request.thread_id)
+        else await threads.find(conn, request.thread_id)
     )
     if thread is None:
         raise NotFound("There is no such thread.")
@@ -50,7 +50,7 @@ async def begin(conn: Connection, scope: Scope, request: CompareRequest) -> RunS
 
 
 async def brief(conn: Connection, context: RunContext, task_input: CompareInput) -> str:
-    names: list[Any] = [await documents.get(conn, one) for one in task_input.documents]
+    names: list[Any] = [await documents.find(conn, one) for one in task_input.documents]
     return TOY.text("compare", first=names[0].filename, second=names[1].filename, message=task_input.message)
 
 

@@ -81,7 +81,7 @@ class ToyTools:
     async def collect_fields(self, conn: Connection, args: ReadFields, runs: Sequence[RunRow]) -> ToolResult:
         (child,) = runs
         assert child.extraction_id is not None
-        extraction: Any = await extractions.get(conn, child.extraction_id)
+        extraction: Any = await extractions.find(conn, child.extraction_id)
         fields = extraction.extracted_fields
         return ToolResult(f"The run {child.status}.", "fields_read", {"status": child.status, "fields": fields})
 

@@ -285,7 +285,7 @@ def _wants_events(request: Request) -> bool:
 
 async def _accepted_response(runtime: Runtime, scope: Scope, run_id: UUID) -> Response:
     async with runtime.database.as_user(scope) as conn:
-        run = await runs.find(conn, run_id)
+        run = await runs.get(conn, run_id)
         behind = await runs.waits_behind(conn, [run])
     accepted = RunAccepted(
         run_id=run_id,
@@ -310,7 +310,7 @@ async def _result_response(
     async with runtime.database.as_user(scope) as conn:
         extraction = None
         if run.extraction_id is not None:
-            extraction = await extractions.get(conn, run.extraction_id)
+            extraction = await extractions.find(conn, run.extraction_id)
             if extraction is None:  # deleted since the run was read, and the run with it
                 raise NotFound("There is no such run.")
         waiting = (await decisions.pending_calls(conn, {run_id: run.agent})).get(run_id)

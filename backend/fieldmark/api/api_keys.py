@@ -64,7 +64,7 @@ async def list_keys(
 async def create_key(body: NewKey, _: ThePerson, scope: TheScope, conn: Conn) -> CreatedKey:
     """Create a key. Only a person can. Save `key` from the response: it is returned only once."""
     made = await api_keys.add(conn, scope.org_id, name=body.name, scopes=list(body.scopes), expires_at=body.expires_at)
-    row = await api_keys.get(conn, made.id)
+    row = await api_keys.find(conn, made.id)
     assert row is not None  # its creator sees it
     return CreatedKey(key=made.key, **Key.of(row).model_dump())
 
@@ -73,7 +73,7 @@ async def create_key(body: NewKey, _: ThePerson, scope: TheScope, conn: Conn) ->
 async def revoke_key(key_id: UUID, conn: Conn) -> Key:
     """Revoke a key of yours; an owner can revoke any key. Every server refuses the key at once, and its unfinished runs
     are cancelled."""
-    row = await api_keys.get(conn, key_id)  # first, since a key that revokes itself can read nothing afterwards
+    row = await api_keys.find(conn, key_id)  # first, since a key that revokes itself can read nothing afterwards
     revoked_at = await api_keys.revoke(conn, key_id)
     if row is None:
         raise NotFound("There is no such key, or you may not revoke it.")

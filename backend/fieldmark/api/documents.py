@@ -339,7 +339,7 @@ async def count_documents(
 async def get_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> DocumentDetails:
     """Return a document with its warnings and the documents inside it."""
     async with runtime.database.as_user(scope) as conn:
-        row = await documents.find(conn, document_id)
+        row = await documents.get(conn, document_id)
         warnings = await documents.warnings(conn, document_id)
         children = await documents.children(conn, document_id)
     (document,) = await _with_review_counts(runtime, scope, [row])
@@ -355,7 +355,7 @@ async def update_document(document_id: UUID, body: DocumentChange, conn: Conn) -
         await documents.rename(conn, document_id, body.filename)
     if body.tags is not None:
         await tags.set_document_tags(conn, document_id, body.tags)
-    return Document.of(await documents.find(conn, document_id))
+    return Document.of(await documents.get(conn, document_id))
 
 
 @router.post("/{document_id}/read", status_code=202)
@@ -363,7 +363,7 @@ async def read_document(document_id: UUID, body: Password, scope: TheScope, runt
     """Read a document again that needs a password (`error_code` is `password`). The password is not stored. 422
     `password` if it is wrong."""
     password = body.password.get_secret_value()
-    return Document.of(await runtime.documents.read_with_password(scope, document_id, password))
+    return Document.of(await runtime.documents.queue_reading_with_password(scope, document_id, password))
 
 
 @router.post("/{document_id}/auto_create/accept")
@@ -376,7 +376,7 @@ async def accept_auto_creation(
         return Document.of(row)
     require_scope(caller, Permission.DOCUMENTS_WRITE, "`tags`")
     await tags.change_document_tags(conn, document_id, add=body.tags)
-    return Document.of(await documents.find(conn, document_id))
+    return Document.of(await documents.get(conn, document_id))
 
 
 @router.post("/{document_id}/auto_create/reject")
@@ -406,7 +406,7 @@ _BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "b
 async def download_document(document_id: UUID, conn: Conn, runtime: TheRuntime) -> Response:
     """Download the original file, still protected if it has a password. Browsers save it and never show it. `Range`
     requests a part of it."""
-    row = await documents.find(conn, document_id)
+    row = await documents.get(conn, document_id)
     return StoredFileResponse(runtime.files, row.storage_path, row.filename, row.content_sha256 or str(row.id))
 
 

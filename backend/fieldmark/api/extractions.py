@@ -359,7 +359,7 @@ IfMatch = Annotated[
 async def get_extraction_row(extraction_id: UUID, scope: TheScope, runtime: TheRuntime) -> ExtractionRow:
     """Return the extraction that the path names. The transaction ends here because the route may take long."""
     async with runtime.database.as_user(scope) as conn:
-        return await stored.find(conn, extraction_id)
+        return await stored.get(conn, extraction_id)
 
 
 TheExtraction = Annotated[ExtractionRow, Depends(get_extraction_row)]
@@ -379,14 +379,14 @@ class ExtractionChange:
         async with self.database.as_user(self.scope) as conn:
             before = await extractions.lock(conn, self.id, self._seen)
             await act(conn)
-            row = await stored.find(conn, self.id)
+            row = await stored.get(conn, self.id)
         found = await extractions.problems(self.scope.org_id, row)
         if found and row.version != before and row.status is ExtractionStatus.COMPLETED:
             # A completed extraction that now breaks its schema must be reviewed again. Checked after the transaction
             # because the check may take long.
             async with self.database.as_user(self.scope) as conn:
                 await stored.reopen(conn, row.id, row.version)
-                row = await stored.find(conn, self.id)
+                row = await stored.get(conn, self.id)
         return await json_response(ChangedExtraction.with_problems, row, found)
 
     async def make_prepared(
@@ -464,7 +464,7 @@ async def get_extraction(
     async with runtime.database.as_user(scope) as conn:
         if version is not None:
             return await json_response(PastExtraction.of, await stored.find_version(conn, extraction_id, version))
-        row = await stored.find(conn, extraction_id)
+        row = await stored.get(conn, extraction_id)
     return await json_response(Extraction.of, row, await extractions.is_valid(scope.org_id, row))
 
 

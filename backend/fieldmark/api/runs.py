@@ -62,7 +62,7 @@ async def cancel_run(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> Run:
 @router.get("/{run_id}")
 async def get_run(run_id: UUID, scope: TheScope, conn: Conn) -> Run:
     """Return a run in its current state."""
-    return await to_run(conn, await runs.find(conn, run_id))
+    return await to_run(conn, await runs.get(conn, run_id))
 
 
 @router.get("/{run_id}/proposed", response_model=ProposedFields)
@@ -79,7 +79,7 @@ async def get_proposed_fields(run_id: UUID, scope: TheScope, runtime: TheRuntime
 async def delete_run(run_id: UUID, scope: TheScope, conn: Conn) -> None:
     """Delete a run that has ended, with its events, calls and child runs. What it wrote stays, with its history and its
     cost. A member can delete their own runs, an owner any run."""
-    await runs.find(conn, run_id)
+    await runs.get(conn, run_id)
     await runs.remove(conn, run_id)
 
 
@@ -102,7 +102,7 @@ async def get_run_events(
     """Stream a run's events as flat JSON objects: those after `Last-Event-ID`, then new events until the run ends. A
     stream can be repeated from any event, on any server."""
     after = parse_last_event_id(last_event_id)
-    run = await runs.find(conn, run_id)
+    run = await runs.get(conn, run_id)
     last = await runs.last_event(conn, run_id)
     # Every run ends with an event, so a finished run without events has lost them.
     if run.finished_at is not None and last == 0:

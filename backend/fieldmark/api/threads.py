@@ -105,7 +105,7 @@ async def get_thread(
     before: Before = None,
 ) -> Thread:
     """Return one of your threads, or one that is shared with you, with a page of its turns."""
-    row = await threads.find(conn, thread_id)
+    row = await threads.get(conn, thread_id)
     page = await threads.turns(conn, thread_id, limit=limit, before=before)
     items = await to_turns(conn, page.items)
     start = {} if row.document_id is None else await threads.starting_state(conn, row.document_id)

@@ -13,7 +13,7 @@ import typer
 
 from fieldmark.cli.asking import TerminalUser
 from fieldmark.cli.client import Client, ErrorResponse, error_text, run_with_client
-from fieldmark.cli.files import ask_password, check_in, check_out, read_schema, to_json_bytes, write
+from fieldmark.cli.files import ask_password, check_input_file, check_out, read_schema, to_json_bytes, write
 from fieldmark.cli.follow import RunState, running, show_extraction, warn
 from fieldmark.cli.process import CANNOT_WORK, FAILED, WAITS
 from fieldmark.cli.schemas import Kind, find_or_exit, is_file
@@ -63,7 +63,7 @@ def extract(
 ) -> None:
     """Read documents, extract their fields and show each step. Ctrl-C cancels the runs."""
     for file in files:
-        check_in(file)
+        check_input_file(file)
     check_out(out)
     names_file = schema is not None and is_file(schema)
     text = read_schema(Path(schema)) if schema is not None and names_file else None

@@ -54,7 +54,7 @@ def ask_password() -> str:
     return line or exit_with("No password on standard input.", MISUSED)
 
 
-def check_in(file: Path) -> None:
+def check_input_file(file: Path) -> None:
     """End the command before any work if the document cannot be read from disk."""
     try:
         if file.is_dir():
@@ -73,7 +73,7 @@ def file_or_document(text: str) -> Path | UUID:
     if not file.exists():
         with contextlib.suppress(ValueError):
             return UUID(text)
-    check_in(file)
+    check_input_file(file)
     return file
 
 

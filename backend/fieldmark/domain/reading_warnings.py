@@ -110,7 +110,7 @@ def _same_for_any_count(sentence: str) -> tuple[str, str]:
     return sentence, sentence
 
 
-def _files(sentence: str) -> tuple[str, str]:
+def _singular_and_plural(sentence: str) -> tuple[str, str]:
     one = sentence.replace("FILES", "1 file").replace("WERE", "was")
     return one, sentence.replace("FILES", "{count:,} files").replace("WERE", "were")
 
@@ -175,18 +175,22 @@ _MESSAGES: dict[WarningCode, tuple[str, str]] = {
     WarningCode.ENCLOSED_APART: _same_for_any_count(
         "{where} contains files that became separate documents ({count:,}). Their text is not part of this document."
     ),
-    WarningCode.ENCLOSED_TOO_MANY: _files(
+    WarningCode.ENCLOSED_TOO_MANY: _singular_and_plural(
         f"{{where}} contains FILES beyond the limit of {MAX_ENCLOSED}, which WERE left out. {_UPLOAD}"
     ),
-    WarningCode.ENCLOSED_TOO_LARGE: _files(
+    WarningCode.ENCLOSED_TOO_LARGE: _singular_and_plural(
         f"{{where}} contains FILES above the size limit for unpacked files, which WERE left out. {_UPLOAD}"
     ),
-    WarningCode.ENCLOSED_TOO_DEEP: _files(f"{{where}} is nested too deeply, so FILES in it WERE left out. {_UPLOAD}"),
-    WarningCode.ENCLOSED_PROTECTED: _files(
+    WarningCode.ENCLOSED_TOO_DEEP: _singular_and_plural(
+        f"{{where}} is nested too deeply, so FILES in it WERE left out. {_UPLOAD}"
+    ),
+    WarningCode.ENCLOSED_PROTECTED: _singular_and_plural(
         "{where} contains FILES protected by a password, which WERE left out. Unpack and upload the ones you need."
     ),
-    WarningCode.ENCLOSED_DAMAGED: _files("{where} contains FILES that WERE empty or could not be unpacked."),
-    WarningCode.ENCLOSED_NOT_QUEUED: _files(
+    WarningCode.ENCLOSED_DAMAGED: _singular_and_plural(
+        "{where} contains FILES that WERE empty or could not be unpacked."
+    ),
+    WarningCode.ENCLOSED_NOT_QUEUED: _singular_and_plural(
         "{where} contains FILES that WERE left out because too many documents of your organisation are waiting. Upload "
         "it again later."
     ),

@@ -106,7 +106,7 @@ def _count(value: JsonValue) -> int:
     return 1 + sum(map(_count, value)) if isinstance(value, list) else 1
 
 
-def _size(value: JsonValue) -> int:
+def _count_children(value: JsonValue) -> int:
     return len(value) if isinstance(value, list | dict) else 0
 
 
@@ -245,7 +245,7 @@ def _unique_items(validator: Any, wanted: bool, instance: JsonValue, schema: Sch
 
 def _key(value: JsonValue) -> Any:
     """Return a key that is equal for values that are equal in JSON Schema: 1 equals 1.0, true does not equal 1."""
-    _spend(1 + _size(value))
+    _spend(1 + _count_children(value))
     if isinstance(value, dict):
         return ("object", frozenset((key, _key(item)) for key, item in value.items()))
     if isinstance(value, list):
@@ -287,7 +287,7 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
     compares_all = name in ("enum", "const")
 
     def apply(validator: Any, value: Any, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
-        _spend(cost + _size(value) * (_count(instance) if compares_all else 1) + _size(instance))
+        _spend(cost + _count_children(value) * (_count(instance) if compares_all else 1) + _count_children(instance))
         return keyword(validator, value, instance, schema) or iter(())
 
     return apply
@@ -319,7 +319,9 @@ _Validator: Final = _validator(
 # Which fields must be found -------------------------------------------------------------------------------------------
 
 
-def _is_grounded(validator: Any, value: JsonValue, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
+def _report_grounded_path(
+    validator: Any, value: JsonValue, instance: JsonValue, schema: Schema
+) -> Iterator[ValidationError]:
     if isinstance(value, dict) and value.get("grounded") is True:
         yield ValidationError("must be found in the document")
 
@@ -349,6 +351,6 @@ _GroundedFinder: Final = _validator(
         },
         **dict.fromkeys(("anyOf", "oneOf", "then", "else"), _every_branch),
         "additionalProperties": _other_properties,
-        "x-fieldmark": _is_grounded,
+        "x-fieldmark": _report_grounded_path,
     }
 )

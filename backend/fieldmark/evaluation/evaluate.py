@@ -142,7 +142,7 @@ async def evaluate(
                 scored.append(_failed_case(case, str(error)))
                 continue
             async with runtime.database.as_user(scope) as conn:
-                run = await runs.get(conn, run_id)
+                run = await runs.find(conn, run_id)
             assert run is not None and run.extraction_id is not None
             extraction_ids.append(run.extraction_id)
             if run.approval is Approval.ASK:
@@ -153,7 +153,7 @@ async def evaluate(
             run = await wait_until_ended_or_waiting(runtime.database, scope, run_id)
             cost = None if cost is None or run.cost_usd is None else cost + float(run.cost_usd)
             async with runtime.database.as_user(scope) as conn:
-                row = await extractions.get(conn, extraction_id)
+                row = await extractions.find(conn, extraction_id)
             if row is None or run.status is not RunStatus.COMPLETED:
                 scored.append(_failed_case(case, run.error or f"The run ended as {run.status}."))
                 continue

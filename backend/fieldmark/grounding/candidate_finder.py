@@ -106,7 +106,7 @@ class CandidateFinder:
         quote = " ".join(index.folded[at] for at in own)
         if yes_no.ends_before_its_box(quote):  # a match ends at the last letter: `Yes ☒ No` of `Yes ☒ No ☐`
             quote = " ".join([quote, *self._box_after(own[-1])])
-        if not yes_no.answers_in(quote) and (ticked := self._is_ticked(own)):
+        if not yes_no.answers_in(quote) and (ticked := self._find_tick_states(own)):
             return ticked == {value}
         first, last = self._first_answer(own[0]), self._last_answer(own[-1])
         around = " ".join(index.folded[first : last + 1])
@@ -123,7 +123,7 @@ class CandidateFinder:
             end += 1
         return index.folded[word + 1 : end + 1]
 
-    def _is_ticked(self, quote: Sequence[int]) -> set[bool]:
+    def _find_tick_states(self, quote: Sequence[int]) -> set[bool]:
         """Return {True} if the form item of a quote is ticked, {False} if not; empty or both if unclear."""
         index, first, last = self._index, quote[0], quote[-1]
         line = index.line_of(first)

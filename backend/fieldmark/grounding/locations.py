@@ -52,12 +52,12 @@ def locate(index: WordIndex, candidates: Candidates, span: Span) -> Location:
     page = index.pages[index.page_of[parts[0][0]]]
     certainty = candidates.certainty
     is_text = candidates.match in ("normalised", "fuzzy") and any(map(str.isalpha, text))
-    if is_text and _is_part_of_cell(index, span):
+    if is_text and _is_only_part_of_cell(index, span):
         certainty *= _PART_OF_CELL_CERTAINTY
     return Location(page, boxes, quote, match, word_confidence, len(candidates.spans), certainty)
 
 
-def _is_part_of_cell(index: WordIndex, span: Span) -> bool:
+def _is_only_part_of_cell(index: WordIndex, span: Span) -> bool:
     """Return whether other words are directly before or after a span in its cell, without a colon or comma between."""
     indexes = sorted(span.word_indexes())
     return any(

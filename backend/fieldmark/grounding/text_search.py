@@ -211,8 +211,10 @@ class TextSearch:
             return False
         if not any(map(str.isdigit, needle)):
             return True
-        marks = _marks(folded)
-        if marks and not any(marks == _marks(one) for one in self._with_marks_around(printed, span)):
+        marks = _find_unit_and_limit_signs(folded)
+        if marks and not any(
+            marks == _find_unit_and_limit_signs(one) for one in self._with_marks_around(printed, span)
+        ):
             return False
         if len(_MINUS.findall(printed)) != len(_MINUS.findall(folded)):
             return False
@@ -368,7 +370,7 @@ def _is_token_boundary(folded: str, number: int) -> bool:
     return True
 
 
-def _marks(text: str) -> list[str]:
+def _find_unit_and_limit_signs(text: str) -> list[str]:
     """Return the unit and limit signs of a text; `>=` is the sign ≥."""
     return _MARKS.findall(text.replace(">=", "≥").replace("<=", "≤"))
 

@@ -79,7 +79,7 @@ class LocalTokens:
     """
 
     def __init__(self, home: Path) -> None:
-        self._key = _load_local_key(home / "keys" / "tokens")
+        self._key = _load_or_create_local_key(home / "keys" / "tokens")
 
     def sign(self, user_id: UUID, lifetime: timedelta = timedelta(hours=12), email: str | None = None) -> str:
         """Return a token for a user, valid from now for `lifetime`. Raise `Invalid` if the lifetime is not positive or
@@ -269,7 +269,7 @@ def _refusal_message(error: BaseException) -> str:
             return "The token's content cannot be read."
 
 
-def _load_local_key(path: Path) -> bytes:
+def _load_or_create_local_key(path: Path) -> bytes:
     try:
         path.parent.parent.mkdir(parents=True, exist_ok=True)
         path.parent.mkdir(mode=0o700, exist_ok=True)

@@ -10,7 +10,7 @@ from fieldmark.isolation import landlock, users
 _PR_SET_DUMPABLE = 4
 
 
-def close_memory() -> None:
+def deny_memory_access() -> None:
     """Deny other processes of the same user access to this process's memory and environment, which contain keys and
     passwords. Disables core dumps too. Child processes do not inherit this."""
     if sys.platform == "linux":

@@ -29,7 +29,7 @@ async def claim(database: Database, scope: Scope, run_id: UUID, prices: Prices, 
     """Claim a run for this worker. Return None if the run has ended, waits for a slot of its organisation, or may not
     continue; the latter is recorded as failed."""
     async with database.as_user(scope) as conn:
-        run = await runs.get(conn, run_id)
+        run = await runs.find(conn, run_id)
         priced = run is not None and prices.are_known(run.model or default_model)
         room = await usage.check_capacity(conn, run_id, priced=priced)
         run = await runs.claim(conn, run_id) if room == "granted" else None

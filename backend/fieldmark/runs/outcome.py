@@ -36,7 +36,7 @@ class Outcome:
     fallback_code: FallbackCode | None = None
 
     @property
-    def has_answer(self) -> bool:
+    def ended_with_answer_call(self) -> bool:
         """Whether the agent answered with a call. Tasks with a fallback require this."""
         return self.ended_by_tool and self.fallback_code is None
 
@@ -45,7 +45,7 @@ class Outcome:
         """Whether the answer is missing and the task's fallback may provide one. Faults of Fieldmark itself are
         reported instead."""
         is_own_fault = self.code in (RunError.UNSEALED, RunError.INTERNAL, RunError.SESSION)
-        return self.status in ("completed", "failed") and not self.has_answer and not is_own_fault
+        return self.status in ("completed", "failed") and not self.ended_with_answer_call and not is_own_fault
 
     @property
     def can_ask_again(self) -> bool:

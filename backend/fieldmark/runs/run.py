@@ -164,7 +164,7 @@ class Runner:
             last_question = await self._ask_last_question(
                 claimed, task.last_question, replace(claimed.context, fallback_code=fallback_code)
             )
-            if last_question is not None and last_question.has_answer:
+            if last_question is not None and last_question.ended_with_answer_call:
                 claimed.telemetry.used_fallback(fallback_code, "model")
                 return last_question
         claimed.telemetry.used_fallback(fallback_code, "passages")
@@ -198,7 +198,7 @@ class Runner:
         try:
             async with claimed.monitor.deadline(question.seconds):
                 async with self.database.as_user(context.scope) as conn:
-                    run = await runs.get(conn, context.run_id)
+                    run = await runs.find(conn, context.run_id)
                 if run is None or self._turns_left(run) < 1:
                     return None
                 context = replace(context, run=replace(run, fencing_token=context.fencing_token))
@@ -224,7 +224,7 @@ class Runner:
         root = claimed.run
         if root.parent_run_id is not None:
             async with self.database.as_user(claimed.context.scope) as conn:
-                root = await runs.get(conn, root.root_run_id) or root
+                root = await runs.find(conn, root.root_run_id) or root
         task = AGENTS[root.agent].tasks[root.task]
         seconds = min(self.seconds, task.seconds or self.seconds)
         left = float(seconds)
@@ -392,7 +392,7 @@ class Runner:
             )
             if outcome.status == RunStatus.FAILED and outcome.code is not None:
                 await self._record_failure(conn, scope, run, outcome.code)
-            ended = await runs.get(conn, run.id)
+            ended = await runs.find(conn, run.id)
             assert ended is not None
             if outcome.ended_by_tool and outcome.answer:
                 await runs.append_event(conn, run.id, TextEvent(text=outcome.answer))
@@ -418,7 +418,7 @@ async def _finish_decided_call(claimed: _ClaimedRun) -> Outcome | None:
     if run.waiting_call is None:
         return None
     async with context.database.as_user(context.scope) as conn:
-        row = await tool_calls.get(conn, run.id, run.waiting_call)
+        row = await tool_calls.find(conn, run.id, run.waiting_call)
     if row is None or row.status not in (CallStatus.APPROVED, CallStatus.WAITING):
         return None
     call, tools = ToolCall(row.tool, row.id, row.arguments), claimed.agent.create_tools(context)

@@ -38,7 +38,7 @@ async def decide(conn: Connection, document_id: UUID, *, accepted: bool) -> Docu
     """Accept or reject the suggestion for a document. Return the document. Raise NotFound, or Conflict if there is no
     pending suggestion."""
     await auto_creations.decide(conn, document_id, accepted=accepted)
-    row = await documents.get(conn, document_id)
+    row = await documents.find(conn, document_id)
     if row is None:
         raise NotFound("There is no such document.")
     return row

@@ -39,7 +39,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.services import einvoices
 from fieldmark.services.fair_share import run_queued
 from fieldmark.stores import documents
-from fieldmark.stores.rows import DocumentRow, NewChild, PageRow
+from fieldmark.stores.rows import DocumentRow, NewChildDocument, PageRow
 
 log = structlog.get_logger()
 
@@ -91,7 +91,7 @@ class DocumentService:
         setting.
 
         If a `password` unlocks the file, an unprotected copy is stored next to the original; the password is not
-        stored. With a wrong password the reading fails with the code `password`, and `read_with_password` can retry.
+        stored. With a wrong password the reading fails with the code `password`; `queue_reading_with_password` retries.
         """
         size = (await asyncio.to_thread(source.stat)).st_size
         self._check_size(size)
@@ -125,11 +125,11 @@ class DocumentService:
                 await self._files.remove(target)
             raise
 
-    async def read_with_password(self, scope: Scope, document_id: UUID, password: str) -> DocumentRow:
+    async def queue_reading_with_password(self, scope: Scope, document_id: UUID, password: str) -> DocumentRow:
         """Queue another reading of a document that needs a password. Return the document. Raise NotFound, Conflict if
         it needs no password, PasswordProtected if the password is wrong, and QueueFull."""
         async with self._database.as_user(scope) as conn:
-            document = await documents.find(conn, document_id)
+            document = await documents.get(conn, document_id)
         if document.error_code != PasswordProtected.code:
             raise Conflict("The document does not need a password: its reading did not fail for that reason.")
         async with (
@@ -145,7 +145,7 @@ class DocumentService:
             async with self._database.as_user(scope) as conn:
                 if not await documents.queue_unlocked_copy(conn, document_id, path):
                     raise Conflict("The document does not need a password any more: it is being read already.")
-                return await documents.find(conn, document_id)
+                return await documents.get(conn, document_id)
         except BaseException:
             await self._files.remove(path)
             raise
@@ -193,7 +193,7 @@ class DocumentService:
                 byte_size=size,
                 auto_create=auto_create,
             )
-            if document is None and await documents.get(conn, stored.document_id):
+            if document is None and await documents.find(conn, stored.document_id):
                 raise Conflict("This object already is a document. Read it with GET /api/documents/{id}.")
             if document is None:  # the id is a document of another organisation, which must not be revealed
                 raise NotFound("There is no such object in the bucket.")
@@ -207,7 +207,7 @@ class DocumentService:
         if scope is None:
             return
         async with self._database.as_user(scope) as conn:
-            document = await documents.get(conn, document_id)
+            document = await documents.find(conn, document_id)
             if document is None or document.status is not DocumentStatus.READING:
                 return
             containers = await _containers(conn, document)
@@ -250,14 +250,14 @@ class DocumentService:
                 warnings = await self._add_children(conn, scope, root_id, document_id, children)
                 await documents.replace_warnings(conn, document_id, [*warnings, *reading.warnings])
 
-    async def _store_enclosed(self, scope: Scope, enclosed: Sequence[EnclosedFile]) -> list[NewChild]:
+    async def _store_enclosed(self, scope: Scope, enclosed: Sequence[EnclosedFile]) -> list[NewChildDocument]:
         """Store the files inside a document. If the worker dies before their documents are created,
         `delete_originals` deletes them."""
-        children: list[NewChild] = []
+        children: list[NewChildDocument] = []
         for file in enclosed:
             child_id, name = new_id(), safe_name(file.name)
             path = str(stored_path(scope.org_id, child_id, name))
-            children.append(NewChild(child_id, name, path, file.byte_size))
+            children.append(NewChildDocument(child_id, name, path, file.byte_size))
         if children:
             await self._register_pending_files(*(child.storage_path for child in children))
         for child, file in zip(children, enclosed, strict=True):
@@ -265,12 +265,12 @@ class DocumentService:
         return children
 
     async def _add_children(
-        self, conn: Connection, scope: Scope, root_id: UUID, document_id: UUID, children: list[NewChild]
+        self, conn: Connection, scope: Scope, root_id: UUID, document_id: UUID, children: list[NewChildDocument]
     ) -> list[ReadingWarning]:
         """Create documents from the files inside one, up to the limits of the outermost document, which is locked.
         Return warnings that say what happened to each file."""
         count, size = await documents.count_enclosed(conn, root_id)
-        accepted: list[NewChild] = []
+        accepted: list[NewChildDocument] = []
         too_many: list[str] = []
         too_large: list[str] = []
         for child in children:
@@ -352,7 +352,7 @@ async def _containers(conn: Connection, document: DocumentRow) -> list[UUID]:
     containers: list[UUID] = []
     while document.parent_document_id is not None and len(containers) < MAX_DEPTH:
         containers.append(document.parent_document_id)
-        parent = await documents.get(conn, document.parent_document_id)
+        parent = await documents.find(conn, document.parent_document_id)
         if parent is None:  # deleted meanwhile
             break
         document = parent

@@ -69,7 +69,7 @@ def as_text(shown: Sequence[Example]) -> str:
 
 async def withdraw(conn: Connection, scope: Scope, extraction_id: UUID, path: paths.Path) -> None:
     """Exclude the correction at a path from all future examples. Raise NotFound."""
-    await extractions.find(conn, extraction_id)
+    await extractions.get(conn, extraction_id)
     await examples.withdraw(conn, scope.org_id, extraction_id, paths.name(path))
 
 

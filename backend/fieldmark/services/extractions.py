@@ -276,7 +276,7 @@ async def prepare_write(
     """Search the evidence of a write. Opens its own transactions. Raise NotFound, Invalid if the value cannot be
     stored, InvisibleCharacter, and QuoteNotPrinted if an agent's quote is not on its page."""
     async with database.as_user(scope) as conn:
-        row = await extractions.find(conn, extraction_id)
+        row = await extractions.get(conn, extraction_id)
     return await _prepare(scope, await indexes.get(database, scope, row.document_id), row, write, author)
 
 
@@ -351,7 +351,7 @@ async def prepare_changes(
         if counts[write.path] > 1 or any(write.path[:depth] in counts for depth in range(len(write.path))):
             raise Invalid(f"Two changes overlap at {paths.name(write.path)}. Send one change for each path.")
     async with database.as_user(scope) as conn:
-        row = await extractions.find(conn, extraction_id)
+        row = await extractions.get(conn, extraction_id)
     index = await indexes.get(database, scope, row.document_id)
     return [await _prepare(scope, index, row, write, PERSON) for write in writes]
 
@@ -375,7 +375,7 @@ async def preview(conn: Connection, extraction_id: UUID, write: Write, author: A
     """Return what a write would change, and the values that must be unchanged when it is applied: the old values and
     the list items that contain them. Locks the extraction until the transaction ends. Raise NotFound or
     OutsideFields."""
-    row = await extractions.find(conn, extraction_id, lock=True)
+    row = await extractions.get(conn, extraction_id, lock=True)
     await _refuse_outside(row, write, author)
     return await run_unqueued(preview_of, row, write)
 
@@ -406,7 +406,7 @@ async def set_document_type(
     if unseen := invisible_problem(document_type, "document_type"):
         raise InvisibleCharacter(unseen)
     if author.only is not None:
-        _refuse_other_type(await extractions.find(conn, extraction_id), author)
+        _refuse_other_type(await extractions.get(conn, extraction_id), author)
     if author.message is not None:
         await extractions.allow_locked_paths(conn, values_in_message(author.message, [(_TYPE, document_type)]))
     return await extractions.set_document_type(conn, extraction_id, document_type)
@@ -414,7 +414,7 @@ async def set_document_type(
 
 async def preview_type(conn: Connection, extraction_id: UUID, document_type: str, author: Author = PERSON) -> Preview:
     """Return what `set_document_type` would change. Raise NotFound or OutsideFields."""
-    row = await extractions.find(conn, extraction_id, lock=True)
+    row = await extractions.get(conn, extraction_id, lock=True)
     _refuse_other_type(row, author)
     changes = [Change(_TYPE, row.document_type, document_type, added=row.document_type is None)]
     return Preview(changes if row.document_type != document_type else [], row.document_type, row.version)
@@ -426,7 +426,7 @@ async def complete(
     """Complete the extraction. Return its status. `found`: the result of `incomplete` for the row, if the caller has
     locked it in this transaction. Raise NotFound; for an agent also NoFields or SchemaViolation."""
     if not author.is_person:
-        row = await extractions.find(conn, extraction_id, lock=True)
+        row = await extractions.get(conn, extraction_id, lock=True)
         _refuse_empty(row)
         if found is None:
             found = await completion_violations(row)
@@ -462,7 +462,7 @@ def violated_paths(found: Sequence[Violation]) -> list[str]:
 async def preview_completion(conn: Connection, extraction_id: UUID) -> Preview:
     """Return what completion by an agent would change. The fields must be unchanged when it is applied. Raise NotFound
     or NoFields."""
-    row = await extractions.find(conn, extraction_id, lock=True)
+    row = await extractions.get(conn, extraction_id, lock=True)
     _refuse_empty(row)
     completed = ExtractionStatus.COMPLETED
     changes = [] if row.status is completed else [Change("status", row.status.value, completed.value)]
@@ -475,7 +475,7 @@ async def prepare_restore(
     """Search the evidence of an earlier version's fields, for a person to restore it. Raise NotFound if the extraction
     does not exist; `apply` raises it for the version."""
     async with database.as_user(scope) as conn:
-        row = await extractions.find(conn, extraction_id)
+        row = await extractions.get(conn, extraction_id)
         then = await extractions.find_version(conn, extraction_id, version) if version <= row.version else None
     write = Restoration((then and then.extracted_fields) or {}, version=version)
     index = await indexes.get(database, scope, row.document_id)
@@ -544,7 +544,7 @@ async def _lock_and_recheck(conn: Connection, *prepared: PreparedWrite) -> Extra
     locked = await extractions.lock(conn, then.id)
     if (locked.version, locked.locks) == (then.version, then.locks):
         return replace(then, status=locked.status)
-    row = await extractions.find(conn, then.id)
+    row = await extractions.get(conn, then.id)
     for one in prepared:
         if await run_in_thread(_is_outdated, one, row):
             raise Stale("The fields changed while the new values were searched in the document. Try again.")
@@ -565,7 +565,7 @@ async def _refuse_violations(conn: Connection, before: ExtractionRow, stored: Wr
     """Raise SchemaViolation if no later write could make the written fields follow the schema."""
     if before.schema is None:
         return
-    now = await extractions.find(conn, before.id)
+    now = await extractions.get(conn, before.id)
     written = {paths.parse(str(change["path"])) for change in stored.changed}
     # In a thread: a hostile schema or document makes it slow.
     found = await run_unqueued(write_violations, before.schema, before.extracted_fields, now.extracted_fields, written)

@@ -180,7 +180,7 @@ async def _move_to_version(
     conn: Connection, extraction_id: UUID, target: SchemaRow, begin_reading: StartReading, done: AppliedVersion
 ) -> SkipReason | None:
     """Move one extraction to a version. Return the reason if it was skipped."""
-    row = await stored.get(conn, extraction_id, lock=True)
+    row = await stored.find(conn, extraction_id, lock=True)
     if row is None or row.schema is None or target.schema is None:
         return SkipReason.NOT_FOUND
     if row.schema_revid == target.schema_revid:

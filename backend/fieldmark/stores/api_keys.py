@@ -74,7 +74,7 @@ async def add(
     return KeySecret(UUID(row["made"]["id"]), row["made"]["key"])
 
 
-async def get(conn: Connection, key_id: UUID) -> ApiKeyRow | None:
+async def find(conn: Connection, key_id: UUID) -> ApiKeyRow | None:
     return await fetch_one(conn, ApiKeyRow, f"select {_COLUMNS} from public.api_keys where id = %s", (key_id,))
 
 

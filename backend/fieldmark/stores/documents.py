@@ -21,7 +21,7 @@ from fieldmark.stores.rows import (
     SHOWN_EXTRACTION,
     Conditions,
     DocumentRow,
-    NewChild,
+    NewChildDocument,
     PageRow,
     PageText,
     PageWordsRow,
@@ -128,7 +128,7 @@ async def add(
     )
 
 
-async def add_children(conn: Connection, parent_id: UUID, org_id: UUID, children: Sequence[NewChild]) -> None:
+async def add_children(conn: Connection, parent_id: UUID, org_id: UUID, children: Sequence[NewChildDocument]) -> None:
     """Insert documents for the files found inside a document, in order. They inherit its `auto_create` choice. Raise
     QueueFull."""
     await conn.execute(
@@ -172,12 +172,12 @@ async def lock(conn: Connection, document_id: UUID) -> bool:
     return await cursor.fetchone() is not None
 
 
-async def get(conn: Connection, document_id: UUID) -> DocumentRow | None:
+async def find(conn: Connection, document_id: UUID) -> DocumentRow | None:
     return await fetch_one(conn, DocumentRow, f"select {_COLUMNS} from public.documents where id = %s", (document_id,))
 
 
-async def find(conn: Connection, document_id: UUID) -> DocumentRow:
-    row = await get(conn, document_id)
+async def get(conn: Connection, document_id: UUID) -> DocumentRow:
+    row = await find(conn, document_id)
     if row is None:
         raise NotFound("The document does not exist.")
     return row
@@ -190,7 +190,7 @@ async def status_of(conn: Connection, document_id: UUID) -> DocumentStatus | Non
 async def find_read(conn: Connection, document_id: UUID) -> DocumentRow:
     """Return a document that has been read. Raise NotFound, DocumentFailed with the reason, or Conflict while it is
     being read."""
-    row = await find(conn, document_id)
+    row = await get(conn, document_id)
     if row.status is DocumentStatus.FAILED:
         raise DocumentFailed(row.error or "The document could not be read.")
     if row.status is not DocumentStatus.READY:
@@ -203,7 +203,7 @@ async def names(conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, st
     return {row["id"]: row["filename"] async for row in cursor}
 
 
-async def identical_filenames(conn: Connection, document_ids: Collection[UUID]) -> list[str]:
+async def filenames_of_identical_documents(conn: Connection, document_ids: Collection[UUID]) -> list[str]:
     """Return the filenames of those of these documents that are byte-identical to another one, grouped by content."""
     cursor = await conn.execute(
         """select filename from (
@@ -382,7 +382,7 @@ async def replace_warnings(conn: Connection, document_id: UUID, warnings: Sequen
 async def queue_unlocked_copy(conn: Connection, document_id: UUID, unlocked_path: str) -> bool:
     """Queue another reading of a document that needed a password, now with its unlocked copy. Return whether it was
     queued. Raise QueueFull."""
-    return await value_of(conn, "select private.read_unlocked(%s, %s) as waits", (document_id, unlocked_path))
+    return await value_of(conn, "select private.queue_unlocked_copy(%s, %s) as waits", (document_id, unlocked_path))
 
 
 async def fail_reading(conn: Connection, document_id: UUID, reason: str, code: str) -> None:

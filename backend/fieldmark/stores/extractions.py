@@ -112,7 +112,7 @@ async def add(
     )
 
 
-async def get(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> ExtractionRow | None:
+async def find(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> ExtractionRow | None:
     """Return an extraction, or None. `lock` prevents changes by other transactions until this one ends."""
     query: LiteralString = f"select {_COLUMNS} from public.extractions as e where id = %s"
     rows = await large_rows(conn, ExtractionRow, f"{query} for no key update of e" if lock else query, (extraction_id,))
@@ -154,9 +154,9 @@ async def unchecked_paths(conn: Connection, extraction_ids: Sequence[UUID]) -> l
     )
 
 
-async def find(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> ExtractionRow:
+async def get(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> ExtractionRow:
     """Return an extraction, locked like by `get`. Raise NotFound."""
-    row = await get(conn, extraction_id, lock=lock)
+    row = await find(conn, extraction_id, lock=lock)
     if row is None:
         raise NotFound(_NOT_FOUND)
     return row
@@ -333,7 +333,7 @@ async def history(
     )
     rows = await cursor.fetchall()
     if not rows:
-        await find(conn, extraction_id)
+        await get(conn, extraction_id)
     is_last = [row.pop("is_last") for row in rows]
     entries = [FieldChange.of(row, paths.name(paths.from_sql(row.pop("path"), row.pop("steps")))) for row in rows]
     return entries, None if all(is_last[-1:]) else entries[-1].id

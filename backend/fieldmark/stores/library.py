@@ -89,7 +89,7 @@ class NamedItems(Generic[Row]):
         return await self._fetch_row(conn, f"select * from public.delete_{self._kind}(%s)", (item_id,))
 
     async def references(self, conn: Connection, item_id: UUID) -> dict[str, int]:
-        return await self._fetch_row(conn, f"select * from private.references_to_{self._kind}(%s)", (item_id,))
+        return await self._fetch_row(conn, f"select * from private.count_references_to_{self._kind}(%s)", (item_id,))
 
     async def _call(self, conn: Connection, verb: LiteralString, values: Sequence[object]) -> UUID:
         """Call the SQL function that creates or updates an item. Return the id of its new version, or of the tag."""

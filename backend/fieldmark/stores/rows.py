@@ -183,7 +183,7 @@ class DocumentRow:
 
 
 @dataclass(frozen=True, slots=True)
-class NewChild:
+class NewChildDocument:
     id: UUID
     filename: str
     storage_path: str

@@ -204,12 +204,12 @@ async def find_by_idempotency_key(
     return earlier["id"]
 
 
-async def get(conn: Connection, run_id: UUID) -> RunRow | None:
+async def find(conn: Connection, run_id: UUID) -> RunRow | None:
     return await _fetch_run(conn, f"select {_COLUMNS} from public.runs as r {_USAGE_JOIN} where r.id = %s", (run_id,))
 
 
-async def find(conn: Connection, run_id: UUID) -> RunRow:
-    run = await get(conn, run_id)
+async def get(conn: Connection, run_id: UUID) -> RunRow:
+    run = await find(conn, run_id)
     if run is None:
         raise NotFound("The run does not exist.")
     return run

@@ -78,15 +78,15 @@ async def create(
     return await add(conn, scope, agent=thread_agent, document_id=document_id, title=title)
 
 
-async def get(conn: Connection, thread_id: UUID) -> ThreadRow | None:
+async def find(conn: Connection, thread_id: UUID) -> ThreadRow | None:
     return await fetch_one(
         conn, ThreadRow, f"select {_COLUMNS} from public.threads where id = %s".encode(), (thread_id,)
     )
 
 
-async def find(conn: Connection, thread_id: UUID) -> ThreadRow:
+async def get(conn: Connection, thread_id: UUID) -> ThreadRow:
     """Return a thread of the caller, or one shared with them. Raise NotFound."""
-    row = await get(conn, thread_id)
+    row = await find(conn, thread_id)
     if row is None:
         raise NotFound("The thread does not exist.")
     return row
@@ -105,7 +105,7 @@ async def for_message(
     title. Raise NotFound, Conflict if the thread belongs to another agent."""
     if thread_id is None:
         return await add(conn, scope, agent=agent, document_id=document_id, title=thread_title(message))
-    row = await get(conn, thread_id)
+    row = await find(conn, thread_id)
     if row is None or row.created_by != scope.user_id or row.document_id != document_id:
         raise NotFound("You have no such thread" + (" about this document." if document_id else "."))
     if row.agent != agent:
@@ -160,11 +160,11 @@ async def change(conn: Connection, scope: Scope, thread_id: UUID, changes: dict[
         )
     except errors.CheckViolation as error:
         raise Invalid(_NO_TITLE) from error
-    return await find(conn, thread_id)
+    return await get(conn, thread_id)
 
 
 async def _find_own(conn: Connection, scope: Scope, thread_id: UUID) -> ThreadRow:
-    row = await find(conn, thread_id)
+    row = await get(conn, thread_id)
     if row.created_by != scope.user_id:
         raise Forbidden("Only the user who created a thread can rename, share or delete it.")
     return row

@@ -94,7 +94,7 @@ async def record(
     )
 
 
-async def get(conn: Connection, run_id: UUID, call_id: str) -> CallRow | None:
+async def find(conn: Connection, run_id: UUID, call_id: str) -> CallRow | None:
     return await fetch_one(
         conn, CallRow, f"select {_COLUMNS} from public.tool_calls where run_id = %s and id = %s", (run_id, call_id)
     )

@@ -117,15 +117,15 @@ class DocumentReader:
             hits += await run_in_thread(_hits, pages, wanted, _MAX_HITS - len(hits))
             if len(hits) == _MAX_HITS:
                 text = "\n".join([*hits, "[there may be more: search for something narrower]"])
-                return ToolResult(text, "more", shown=_search_for_people(args.query, len(hits), "or more "))
+                return ToolResult(text, "more", shown=_format_search_step(args.query, len(hits), "or more "))
             first = pages[-1].number + 1
-        shown = _search_for_people(args.query, len(hits))
+        shown = _format_search_step(args.query, len(hits))
         if not hits:
             return ToolResult(f"{args.query!r} does not appear in the document.", "nothing_found", shown=shown)
         return ToolResult("\n".join(hits), shown=shown)
 
 
-def _search_for_people(query: str, count: int, more: str = "") -> ShownResult:
+def _format_search_step(query: str, count: int, more: str = "") -> ShownResult:
     """How a step shows a search."""
     lines = "1 line" if count == 1 else f"{count} {more}lines"
     return ShownResult(f"Found {query[:80]!r} in {lines}", {"lines": count})
@@ -141,7 +141,7 @@ async def read_pages(
 ) -> ToolResult:
     """Return the text of some pages, or of all pages, up to the size limit of a result. `next_call_text` returns the
     instruction to continue at a page and offset."""
-    document = await documents.get(conn, document_id)
+    document = await documents.find(conn, document_id)
     if document is None:
         raise ToolFailed("The document is gone.", "not_found")
     count = document.page_count or 0
@@ -169,7 +169,7 @@ async def read_pages(
 async def first_part(conn: Connection, context: RunContext, document_id: UUID, *foreign: str) -> tuple[Boundary, str]:
     """Return the boundary and the document's text for the run's first message, up to the context's size limit. The
     pages shown count as read. Text in `foreign` cannot forge the boundary either."""
-    document = await documents.get(conn, document_id)
+    document = await documents.find(conn, document_id)
     if document is None:
         raise Fenced("The document is gone.")
     count, room = document.page_count or 0, context.first_part_bytes

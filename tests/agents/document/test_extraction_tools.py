@@ -40,7 +40,7 @@ async def finish_child(chat, context, child: dict, fields: dict, status="complet
     chat.case.sql(query, status, *columns.values(), child["id"])
     chat.case.sql("update public.runs set status = 'running', attached = false where id = %s", context.run_id)
     async with chat.case.database.as_user(chat.scope) as conn:
-        call = await tool_calls.get(conn, context.run_id, child["parent_call_id"])
+        call = await tool_calls.find(conn, context.run_id, child["parent_call_id"])
     assert call is not None
     return await collect(context, DOCUMENT.create_tools(context), call, discard_progress)
 
@@ -225,7 +225,7 @@ async def test_conversation_switches_to_a_completed_extraction(chat):
 async def test_current_extraction_is_never_that_of_a_failed_or_cancelled_run(chat, end):
     async def current() -> UUID | None:
         async with chat.case.database.as_user(chat.scope) as conn:
-            return (await documents.find(conn, chat.case.document_id)).shown_extraction_id
+            return (await documents.get(conn, chat.case.document_id)).shown_extraction_id
 
     async def status_after_run(case, finish_child: str) -> str:
         run_id = await case.queue_run()

@@ -115,7 +115,7 @@ async def _begin_chat(conn: Connection, scope: Scope, request: ChatRequest) -> R
     if document_id is None:
         if request.thread_id is None:
             raise Invalid("A document_id is missing. Give it, or the thread_id of a conversation about the document.")
-        document_id = (await threads.find(conn, request.thread_id)).document_id
+        document_id = (await threads.get(conn, request.thread_id)).document_id
     if document_id is not None:
         await _find_readable_document(conn, document_id)
     thread = await threads.for_message(
@@ -132,7 +132,7 @@ async def _begin_auto_create(conn: Connection, scope: Scope, request: AutoCreate
 
 
 async def _find_readable_document(conn: Connection, document_id: UUID) -> DocumentRow:
-    document = await documents.get(conn, document_id)
+    document = await documents.find(conn, document_id)
     if document is None:
         raise NotFound("There is no such document.")
     if document.status is DocumentStatus.FAILED:

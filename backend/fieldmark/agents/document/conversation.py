@@ -58,7 +58,7 @@ class Conversation:
             row = await auto_creations.find_by_run(conn, self.context.run_id)
             kept = {name: None if row is None else getattr(row, name) for name in _NAMES}
         else:
-            thread = await threads.get(conn, self.thread_id)
+            thread = await threads.find(conn, self.thread_id)
             state = {} if thread is None else thread.working_state
             kept = {name: _id(state[name]) if name in state else start[name] for name in _NAMES}
         found = [one for one in (kept["extraction_id"], start["extraction_id"]) if one is not None]

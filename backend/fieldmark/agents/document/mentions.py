@@ -83,7 +83,7 @@ async def _mentioned_text(conn: Connection, mention: Mention, room: int) -> str:
             _refuse(tag.is_deleted, "tag")
             data = tag_json(tag)
         case MentionType.EXTRACTION:
-            extraction = await extractions.find(conn, mention.id)
+            extraction = await extractions.get(conn, mention.id)
             data = {**extraction_json(extraction), "document_id": str(extraction.document_id)}
             data["fields"] = extraction.extracted_fields
         case MentionType.DOCUMENT:

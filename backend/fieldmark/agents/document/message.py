@@ -39,7 +39,7 @@ async def message_context(
 ) -> MessageContext:
     """Return the document with the beginning of its text, the earlier turns, the working state, the extraction's fields
     and the mentioned items. Text in `foreign` cannot forge the boundary either."""
-    document = await documents.get(conn, about.document_id)
+    document = await documents.find(conn, about.document_id)
     if document is None:
         raise Fenced("The document is gone.")
     described = json.dumps(
@@ -74,7 +74,7 @@ async def message_context(
 
 async def _extraction_json(conn: Connection, extraction_id: UUID | None) -> tuple[str, bool]:
     """Return an extraction as JSON, cut to the size limit, and whether it is complete. Empty if there is none."""
-    row = None if extraction_id is None else await extractions.get(conn, extraction_id)
+    row = None if extraction_id is None else await extractions.find(conn, extraction_id)
     if row is None:
         return "", True
     return await run_in_thread(_json_that_fits, {**extraction_json(row), "fields": row.extracted_fields})

@@ -39,10 +39,10 @@ _CONTENT: Final = "Read the fields of the schema as they are printed."
 
 def answer(body: Body) -> list[Block] | None:
     """Return the model's next message, or None for a request of another agent."""
-    return next_message(body, {"create_schema", "run_extraction"}, _rules)
+    return next_message(body, {"create_schema", "run_extraction"}, _answer_by_rules)
 
 
-def _rules(turn: RuleTurn) -> str:
+def _answer_by_rules(turn: RuleTurn) -> str:
     if turn.message is None:
         return _propose(turn)
     said = " ".join(turn.message[:2000].split()).strip(" .!")

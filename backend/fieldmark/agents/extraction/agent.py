@@ -140,7 +140,7 @@ async def _check_extract(request: ExtractRequest) -> None:
 
 
 async def _begin_extract(conn: Connection, scope: Scope, request: ExtractRequest) -> RunStart[ExtractInput]:
-    document = await documents.get(conn, request.document_id)
+    document = await documents.find(conn, request.document_id)
     if document is None:
         raise NotFound("There is no such document.")
     if document.status is DocumentStatus.FAILED:
@@ -157,7 +157,7 @@ async def _begin_extract(conn: Connection, scope: Scope, request: ExtractRequest
             prompt_revid=request.prompt_revid,
         )
     else:
-        extraction = await extractions.get(conn, extraction_id)
+        extraction = await extractions.find(conn, extraction_id)
         if extraction is None or extraction.document_id != request.document_id:
             raise NotFound("There is no such extraction of this document.")
         if request.json_schema is not None or request.schema_revid is not None or revid is not None:
@@ -177,7 +177,7 @@ async def _check_correct(request: CorrectRequest) -> None:
 
 
 async def _begin_correct(conn: Connection, scope: Scope, request: CorrectRequest) -> RunStart[CorrectInput]:
-    extraction = await extractions.get(conn, request.extraction_id)
+    extraction = await extractions.find(conn, request.extraction_id)
     if extraction is None:
         raise NotFound("There is no such extraction.")
     return RunStart(Subject(extraction.document_id, request.extraction_id), CorrectInput(message=request.message))
@@ -198,7 +198,7 @@ async def _brief_extract(conn: Connection, context: RunContext, given: ExtractIn
 
 async def _brief_fields(conn: Connection, context: RunContext, given: ExtractInput) -> Prompt:
     """Return the first message of a run that is limited to some fields."""
-    row = await extractions.get(conn, context.extraction_id)
+    row = await extractions.find(conn, context.extraction_id)
     if row is None:
         raise Fenced("The extraction is gone.")
     listed = json.dumps(
@@ -232,7 +232,7 @@ def _instructions_text(given: ExtractInput) -> str:
 
 
 async def _brief_correct(conn: Connection, context: RunContext, given: CorrectInput) -> Prompt:
-    row = await extractions.get(conn, context.extraction_id)
+    row = await extractions.find(conn, context.extraction_id)
     if row is None:
         raise Fenced("The extraction is gone.")
     current = (await run_in_thread(current_extraction, row)).text
@@ -248,7 +248,7 @@ async def _brief_correct(conn: Connection, context: RunContext, given: CorrectIn
 
 
 async def _document(conn: Connection, context: RunContext, boundary: Boundary, text: str) -> str:
-    document = await documents.get(conn, context.document_id)
+    document = await documents.find(conn, context.document_id)
     if document is None:
         raise Fenced("The document is gone.")
     return EXTRACTION.text(

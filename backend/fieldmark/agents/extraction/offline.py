@@ -29,10 +29,10 @@ _XML_PAGE: Final = re.compile(r"^--- page \d+ of \d+, embedded XML ---$", re.MUL
 
 def answer(body: Body) -> list[Block] | None:
     """Return the model's next message, or None for a request of another agent."""
-    return next_message(body, {"extract_fields", "update_field"}, _rules)
+    return next_message(body, {"extract_fields", "update_field"}, _answer_by_rules)
 
 
-def _rules(turn: RuleTurn) -> str:
+def _answer_by_rules(turn: RuleTurn) -> str:
     correction = text_in_tag(turn.task, "correction")
     return _extract(turn) if correction is None else _correct(turn, correction)
 

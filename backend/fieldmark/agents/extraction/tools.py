@@ -151,7 +151,7 @@ class ExtractionTools:
         self.extraction_id = extraction_id
 
     async def get_current_extraction(self, conn: Connection, args: GetCurrentExtraction) -> ToolResult:
-        row = await extraction_rows.find(conn, self.extraction_id)
+        row = await extraction_rows.get(conn, self.extraction_id)
         if args.path is None:
             return await run_in_thread(current_extraction, row)
         at = paths.parse(args.path)
@@ -172,7 +172,7 @@ class ExtractionTools:
 
     async def adds_type(self, conn: Connection, args: IdentifyDocument | CompleteExtraction) -> bool:
         """Return whether the call sets the document type for the first time, or leaves it unchanged."""
-        row = await extraction_rows.find(conn, self.extraction_id)
+        row = await extraction_rows.get(conn, self.extraction_id)
         return row.document_type is None or args.document_type in (None, row.document_type)
 
     async def preview_type(self, conn: Connection, args: IdentifyDocument) -> Preview:
@@ -232,7 +232,7 @@ class ExtractionTools:
         return await self._preview(conn, FieldRemoval(paths.parse(args.path)))
 
     async def complete_extraction(self, conn: Connection, args: CompleteExtraction) -> ToolResult:
-        row = await extraction_rows.find(conn, self.extraction_id, lock=True)
+        row = await extraction_rows.get(conn, self.extraction_id, lock=True)
         found = await extractions.completion_violations(row)
         if unread := await self._asks_for_pages(conn):
             data: dict[str, JsonValue] = {"pages": list(unread)}

@@ -14,7 +14,7 @@ from fieldmark.agents.library.offline import answer as answer_offline
 from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.record import Record
 from fieldmark.agents.library.tools.citing import CITE_SOURCE, OPEN_DOCUMENT, CitingTools
-from fieldmark.agents.library.tools.figures import CALCULATOR, QUERY_FIELDS, FigureTools
+from fieldmark.agents.library.tools.figures import CALCULATOR, QUERY_FIELDS, CalculationTools
 from fieldmark.agents.library.tools.reading import READ_DOCUMENT, READ_MULTIPLE_DOCUMENTS, ReadingTools
 from fieldmark.agents.library.tools.searching import (
     GET_DOCUMENT_SUMMARY,
@@ -171,7 +171,7 @@ _TOOLSET = Toolset(
 def create_library_tools(question: Question) -> RunTools:
     """Return the tools of one run. They close over its organisation, its conversation and the filters of its question:
     an argument can only name documents of the organisation that match the filters."""
-    searching, reading, figures = SearchTools(question), ReadingTools(question), FigureTools(question)
+    searching, reading, figures = SearchTools(question), ReadingTools(question), CalculationTools(question)
     citing, submitting = CitingTools(question), SubmittingTools(question)
     return _TOOLSET.bind(
         record_intent=Action(submitting.record_intent),

@@ -63,7 +63,7 @@ def last_answer_note(code: FallbackCode) -> Fallback:
 
 async def answer_cost(conn: Connection, question: Question, record: Record) -> AnswerCost:
     """Return the calls, tokens and time of the run so far."""
-    run = await runs.get(conn, question.context.run_id)
+    run = await runs.find(conn, question.context.run_id)
     return AnswerCost(
         searches=record.count("search_documents", "query_fields"),
         reads=record.count("read_document", "read_multiple_documents"),

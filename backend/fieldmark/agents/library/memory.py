@@ -30,7 +30,7 @@ _ANSWERED_CHARACTERS: Final = 600
 
 async def recall(conn: Connection, question: Question) -> JsonObject:
     """Return the conversation's memory."""
-    thread = await threads.get(conn, question.thread_id)
+    thread = await threads.find(conn, question.thread_id)
     return {} if thread is None else dict(thread.working_state)
 
 

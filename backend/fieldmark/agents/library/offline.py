@@ -54,10 +54,10 @@ _BLOCK: Final = re.compile(r"^\[([0-9a-f]{12}-\d+-\d+)\] (.*)$", re.MULTILINE)
 
 def answer(body: Body) -> list[Block] | None:
     """Return the model's next message, or None for a request of another agent."""
-    return next_message(body, {"cite_source", "submit_answer"}, _rules)
+    return next_message(body, {"cite_source", "submit_answer"}, _answer_by_rules)
 
 
-def _rules(turn: RuleTurn) -> str:
+def _answer_by_rules(turn: RuleTurn) -> str:
     words = " ".join((turn.message or "").casefold().split()).strip(" ?!.")
     if (found := _EXPRESSION.fullmatch(words)) and len(words) <= MAX_CHARACTERS and found[1].strip("0123456789., "):
         _calculation(turn, found[1])

@@ -401,11 +401,11 @@ class _PageWalker:
         if file is None:
             self.pictures.append(Picture(address, None, width, height))
         elif file.media_type == _SVG or file.media_type in _HTML:
-            self._add_drawing(file, width, height, block, style)
+            self._add_markup_file(file, width, height, block, style)
         else:
             self.pictures.append(Picture(file.key, file.read, width, height))
 
-    def _add_drawing(
+    def _add_markup_file(
         self, file: _EmbeddedFile, width: float | None, height: float | None, block: _LineBuilder, style: ElementStyle
     ) -> None:
         if file.key in self._files.read_drawings:

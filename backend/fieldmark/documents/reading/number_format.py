@@ -129,7 +129,7 @@ def _number(value: float, sections: Sequence[_Section]) -> str:
         return stored_text(value)  # a date format for a number outside the range of dates
     with localcontext(_DIGITS):
         number = Decimal(stored_text(value))
-        shown = _digits(abs(number), section.tokens)
+        shown = _format_unsigned(abs(number), section.tokens)
     is_signed = number < 0 and not section_has_sign and any(digit in "123456789" for digit in shown)
     return f"-{shown.lstrip()}" if is_signed else shown
 
@@ -138,7 +138,7 @@ def _holds(condition: tuple[str, float] | None, value: float) -> bool:
     return condition is None or _COMPARISONS[condition[0]](value, condition[1])
 
 
-def _digits(number: Decimal, tokens: Sequence[_Token]) -> str:
+def _format_unsigned(number: Decimal, tokens: Sequence[_Token]) -> str:
     """Return a non-negative number formatted by the tokens of a section."""
     placeholders = [at for at, token in enumerate(tokens) if token.kind == "digit"]
     if not placeholders:

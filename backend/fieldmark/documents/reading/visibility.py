@@ -385,7 +385,7 @@ class VisibilityDetector:
                 gap = bytes(max(2, int((bottom - top) * scale / len(text) * 0.9 + 1)))
                 word_ink = _ink_by_row(ink, columns, range(x0, x1), y0, y1)
                 x0, x1 = x0 - 1, x1 + 1  # words above each other share no row
-            if gap in word_ink or not any(word_ink) or not (spans is None or _all_inked(word_row.ink, spans)):
+            if gap in word_ink or not any(word_ink) or not (spans is None or _each_has_ink(word_row.ink, spans)):
                 doubtful.append(index)
             # Words that follow each other may share a column of pixels.
             column_bits = (1 << x1 - x0 - 2) - 1 << x0 + 1 if x1 - x0 > 2 else (1 << x1 - x0) - 1 << x0
@@ -428,13 +428,13 @@ class VisibilityDetector:
                         doubtful.append(index)
                     continue
                 word_ink = undisputed[x0:x1]
-                if gap in word_ink or not any(word_ink) or not (spans is None or _all_inked(undisputed, spans)):
+                if gap in word_ink or not any(word_ink) or not (spans is None or _each_has_ink(undisputed, spans)):
                     alone = tuple([y for y in range(y0, y1) if not contested[y] & column_bits])
                     whole = left_over.get(alone)
                     if whole is None:
                         whole = left_over[alone] = _ink_by_column(ink, columns, alone)
                     word_ink = whole[x0:x1]
-                    if gap in word_ink or not any(word_ink) or not (spans is None or _all_inked(whole, spans)):
+                    if gap in word_ink or not any(word_ink) or not (spans is None or _each_has_ink(whole, spans)):
                         doubtful.append(index)
         return doubtful
 
@@ -631,7 +631,7 @@ def _ink_by_row(ink: bytes, columns: int, columns_of_word: Sequence[int], y0: in
     return (seen & _mask(y1 - y0)).to_bytes(y1 - y0, "little")
 
 
-def _all_inked(ink: bytes, spans: Sequence[tuple[int, int]]) -> bool:
+def _each_has_ink(ink: bytes, spans: Sequence[tuple[int, int]]) -> bool:
     return bool(spans) and all(any(ink[start:end]) for start, end in spans)
 
 

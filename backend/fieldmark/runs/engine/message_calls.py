@@ -36,7 +36,7 @@ class MessageCalls:
         match part:
             case MessageStarted():
                 self._calls, self._returned, self._is_complete = [], set(), False
-                self._count()
+                self._count_message()
                 self._was_interrupted = True  # until it is whole
             case MessageDelta(stop_reason=str()):
                 self._was_interrupted = False
@@ -82,9 +82,9 @@ class MessageCalls:
         """Start a new message if all calls so far have returned."""
         if self._returned.issuperset(self._calls):
             self._calls, self._returned = [], set()
-            self._count()
+            self._count_message()
 
-    def _count(self) -> None:
+    def _count_message(self) -> None:
         """Count a message, unless it repeats one that was interrupted."""
         self.messages += not self._was_interrupted
         self._was_interrupted = False

@@ -140,7 +140,7 @@ class PermissionHook:
             if call_id is not None and verdict.decision == "allow":
                 self.allowed_calls.add(call_id)
             elif (outcome := _OUTCOME_BY_DECISION.get(verdict.decision)) is not None:
-                self.on_tool_outcome(tool_label(self.toolset, tool_name.removeprefix(TOOL_PREFIX)), outcome, None)
+                self.on_tool_outcome(to_metric_label(self.toolset, tool_name.removeprefix(TOOL_PREFIX)), outcome, None)
             if call_id is not None and verdict.decision == "deny" and call_id not in self.outcomes:
                 self.outcomes[call_id] = ToolOutcome(verdict.reason or "", REFUSED_CODE, is_error=True)
             return verdict.as_hook_output()
@@ -265,7 +265,7 @@ class PermissionHook:
 
     async def _recorded_verdict(self, call_id: str) -> Verdict:
         async with self.context.database.as_user(self.context.scope) as conn:
-            entry = await tool_calls.get(conn, self.context.run_id, call_id)
+            entry = await tool_calls.find(conn, self.context.run_id, call_id)
             if entry is not None and entry.status is CallStatus.PENDING:  # the run's own status may be older
                 await self._await_approval(conn, entry.tool, entry.id, entry.arguments, entry.changes or [])
         if entry is None:
@@ -320,7 +320,7 @@ class PermissionHook:
         )
 
 
-def tool_label(toolset: Toolset, name: str) -> str:
+def to_metric_label(toolset: Toolset, name: str) -> str:
     """Return the tool's name as a metric label; `unknown` if the toolset has no such tool."""
     return name if name in toolset.tools else "unknown"
 

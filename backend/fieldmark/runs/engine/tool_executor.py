@@ -8,7 +8,7 @@ import time
 from pydantic import JsonValue
 
 from fieldmark.runs.engine.cli_attestation import SandboxViolation
-from fieldmark.runs.engine.permission_hook import PermissionHook, log_context, tool_label
+from fieldmark.runs.engine.permission_hook import PermissionHook, log_context, to_metric_label
 from fieldmark.telemetry.traces import mark_failed, span
 from fieldmark.tools.ledger import StartedBy, ToolCall, ToolOutcome, execute
 
@@ -22,7 +22,7 @@ class ToolExecutor:
         self._running: set[asyncio.Task[ToolOutcome]] = set()
 
     async def __call__(self, name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> ToolOutcome:
-        tool = tool_label(self._hook.toolset, name)
+        tool = to_metric_label(self._hook.toolset, name)
         started = time.monotonic()
         try:
             with log_context(self._hook.context, call_id), span("tool call", tool=tool, call_id=call_id) as current:

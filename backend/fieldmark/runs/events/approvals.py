@@ -40,7 +40,7 @@ def shown_changes(changes: Sequence[Changed]) -> list[ShownChange]:
     shown: list[ShownChange] = []
     for change in changes[:MAX_SHOWN_CHANGES]:
         (path, long_path), (old, long_old), (new, long_new) = (
-            _shown(change.get(key)) for key in ("path", "old", "new")
+            _shorten_for_display(change.get(key)) for key in ("path", "old", "new")
         )
         shown.append(
             ShownChange(
@@ -63,7 +63,7 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
-def _shown(value: JsonValue) -> tuple[JsonValue, bool]:
+def _shorten_for_display(value: JsonValue) -> tuple[JsonValue, bool]:
     """Return a value for display, and whether it was cut. A long list or object is returned as text: its JSON, cut."""
     if isinstance(value, str):
         text = visible(value[: MAX_SHOWN_CHARACTERS + 1])

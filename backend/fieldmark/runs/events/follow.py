@@ -135,4 +135,4 @@ async def wait_until_ended_or_waiting(database: Database, scope: Scope, run_id: 
     async for _ in follow(database, scope, run_id, after=2**31 - 2):
         pass
     async with database.as_user(scope) as conn:
-        return await runs.find(conn, run_id)
+        return await runs.get(conn, run_id)

@@ -83,7 +83,7 @@ async def proposed_evidence(database: Database, scope: Scope, run_id: UUID) -> F
     """Return the page locations of the values that a pending call would write. Empty for a call that writes no fields.
     Opens its own transactions. Raise NotFound if the run has no pending call."""
     async with database.as_user(scope) as conn:
-        run = await runs.find(conn, run_id)
+        run = await runs.get(conn, run_id)
         call = (await tool_calls.waiting_calls(conn, [run_id])).get(run_id)
     if call is None:
         raise NotFound("The run has no pending call. It was decided already, or the run has ended.")
@@ -110,8 +110,8 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Appro
     since it was shown; Invalid if the tool does not accept the arguments.
     """
     async with database.as_user(scope) as conn:
-        run = await runs.find(conn, run_id)
-        call = await tool_calls.get(conn, run_id, decision.call_id)
+        run = await runs.get(conn, run_id)
+        call = await tool_calls.find(conn, run_id, decision.call_id)
         refusal_reason = (await runs.approval_refusal_reason(conn, [run_id])).get(run_id, "not_found")
     if call is None or refusal_reason:
         raise _refusal(run, "not_found" if call is None else refusal_reason)
@@ -279,6 +279,6 @@ def _target_changed(call: CallRow, changed: _PreviewChanged) -> TargetChanged:
 async def cancel(database: Database, scope: Scope, run_id: UUID) -> None:
     """Cancel a run and its child runs. Their writes are kept. Do nothing if the run has ended. Raise NotFound."""
     async with database.as_user(scope) as conn:
-        run = await runs.find(conn, run_id)
+        run = await runs.get(conn, run_id)
         if not run.status.is_final:
             await runs.cancel(conn, run_id, "The run was cancelled.")

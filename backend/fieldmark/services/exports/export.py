@@ -62,8 +62,8 @@ async def export(
     if list_name is not None and file_format != "csv":
         raise Invalid("A single list can only be exported as CSV. The other formats contain all lists.")
     async with database.as_user(scope) as conn:
-        row = await extractions.get(conn, extraction_id)
-        document = row and await documents.get(conn, row.document_id)
+        row = await extractions.find(conn, extraction_id)
+        document = row and await documents.find(conn, row.document_id)
     if row is None or document is None:
         raise NotFound("There is no such extraction.")
     found = await problems(scope.org_id, row)

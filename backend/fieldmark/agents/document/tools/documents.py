@@ -90,7 +90,7 @@ class DocumentTools:
                 "person mentions.",
                 "not_given",
             )
-        return await documents.find(conn, wanted)
+        return await documents.get(conn, wanted)
 
     async def list_page(self, conn: Connection, args: ListDocuments) -> ToolResult:
         tag = None if args.tag is None else await find_tag(conn, self.context.scope, args.tag)
@@ -125,7 +125,7 @@ class DocumentTools:
             await tags.change_document_tags(conn, row.id, add=add, remove=remove)
         data: dict[str, JsonValue] = {
             "document_id": str(row.id),
-            "name": (await documents.find(conn, row.id)).filename,
+            "name": (await documents.get(conn, row.id)).filename,
             "tags": [*await _tag_names(conn, row.id)],
         }
         return ToolResult(

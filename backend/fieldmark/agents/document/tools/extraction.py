@@ -133,7 +133,7 @@ class ChatExtractionTools:
                 data,
             )
         assert child.extraction_id is not None
-        row = await extraction_rows.find(conn, child.extraction_id)
+        row = await extraction_rows.get(conn, child.extraction_id)
         if await self._is_used_further(conn, row):
             await self.about.remember(conn, extraction_id=row.id, **used_versions(row))
         elif self.about.thread_id is not None:
@@ -150,7 +150,7 @@ class ChatExtractionTools:
         proposal = await auto_creations.find_by_run(conn, self.context.run_id)
         if proposal is None or proposal.extraction_id is None:
             return True
-        return (await extraction_rows.find(conn, proposal.extraction_id)).status is not ExtractionStatus.COMPLETED
+        return (await extraction_rows.get(conn, proposal.extraction_id)).status is not ExtractionStatus.COMPLETED
 
     async def _find_extraction_id(self, conn: Connection) -> UUID:
         """Return the conversation's extraction, else the document's current one. Raise ModelRetry."""
@@ -167,7 +167,7 @@ class ChatExtractionTools:
             if found is None:
                 raise ModelRetry("Nothing was extracted from this document with that version.", "no_extraction")
             extraction_id = found
-        row = await extraction_rows.find(conn, extraction_id)
+        row = await extraction_rows.get(conn, extraction_id)
         if args.path is None:
             return _extraction_result("The extracted fields.", "ok", row)
         at = paths.parse(args.path)
@@ -255,7 +255,7 @@ async def _closed_again(conn: Connection, prepared: PreparedWrite, written: Writ
     """Complete an extraction again if the write reopened it and nothing is missing."""
     if not written.reopened:
         return written
-    row = await extraction_rows.find(conn, prepared.row.id, lock=True)
+    row = await extraction_rows.get(conn, prepared.row.id, lock=True)
     if await extractions.completion_violations(row):
         return written
     stored = await extractions.complete(conn, row.id, prepared.author, [])

@@ -110,7 +110,7 @@ async def _locate_quote(
 ) -> tuple[Location, str]:
     """Return the location of a quote in a block, and the document's name. Only exact matches count, since the model has
     read these words."""
-    document = await documents.get(conn, block.document_id)
+    document = await documents.find(conn, block.document_id)
     page = None if document is None else await documents.page(conn, block.document_id, block.page)
     if document is None or page is None:
         raise ToolFailed("The document is gone.", "not_found")

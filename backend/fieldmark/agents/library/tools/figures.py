@@ -40,7 +40,7 @@ class Calculator(ToolInput):
     expression: Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS)]
 
 
-class FigureTools:
+class CalculationTools:
     """Tools that compute figures for a question."""
 
     def __init__(self, question: Question) -> None:

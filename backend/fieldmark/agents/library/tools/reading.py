@@ -93,7 +93,7 @@ async def find(conn: Connection, question: Question, id_or_name: str) -> Documen
 
 async def _find_by_name(conn: Connection, question: Question, id_or_name: str) -> DocumentRow | None:
     try:
-        return await documents.get(conn, UUID(id_or_name))
+        return await documents.find(conn, UUID(id_or_name))
     except ValueError:
         pass
     wanted = DocumentListFilter(name=id_or_name)
@@ -159,7 +159,7 @@ class ReadingTools:
         """Return the recorded result of the same call earlier in this run, if there is one."""
         record = await Record.of(conn, self.context.run_id)
         call = record.find_same_call(tool, args)
-        entry = None if call is None else await tool_calls.get(conn, self.context.run_id, call.id)
+        entry = None if call is None else await tool_calls.find(conn, self.context.run_id, call.id)
         if call is None or entry is None or entry.result is None:
             return None
         data: dict[str, JsonValue] = {**as_object(call.data), "from_cache": True}
@@ -252,7 +252,7 @@ def _count_hits(pages: Sequence[PageText], focus: str) -> list[tuple[int, int]]:
     return [(-hits, number) for text, number in texts if (hits := sum(word in text for word in wanted))]
 
 
-def _about(args: ReadDocument) -> str:
+def _reading_summary(args: ReadDocument) -> str:
     where = "" if args.page is None else f", from page {args.page}"
     about = "" if args.focus_query is None else f" about: {args.focus_query[:80]}"
     return f"Reading {args.doc_id[:80]}{where}{about}"
@@ -261,7 +261,7 @@ def _about(args: ReadDocument) -> str:
 READ_DOCUMENT = Tool(
     "read_document",
     ReadDocument,
-    summary=_about,
+    summary=_reading_summary,
     effect=ToolEffect.NOTE,
     is_independent=True,
 )

@@ -259,7 +259,9 @@ class SubmittingTools:
             if self.context.fallback_code is None
             else fallback.last_answer_note(self.context.fallback_code),
         )
-        identical = await documents.identical_filenames(conn, {source.document_id for source in given.sources})
+        identical = await documents.filenames_of_identical_documents(
+            conn, {source.document_id for source in given.sources}
+        )
         given = given.model_copy(update={"identical_files": identical})
         await memory.remember(conn, self.question, record, given)
         events = [CitationEvent(citation=to_citation(source)) for source in record.given.values()]
