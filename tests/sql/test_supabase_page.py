@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,47 +35,60 @@ def as_user(clone: Clone) -> Iterator[psycopg.Connection[dict[str, Any]]]:
 
 @pytest.mark.anyio
 async def test_front_end_uploads_runs_follows_and_corrects_through_postgrest(serve: Any, clone: Clone) -> None:
-    def ask(query: str, **values: Any) -> dict[str, Any]:
+    def execute(query: str, values: dict[str, Any]) -> dict[str, Any]:
         with as_user(clone) as rest:
             (row,) = rest.execute(query.encode(), values).fetchall()
             return row
 
+    async def ask(query: str, **values: Any) -> dict[str, Any]:
+        # In a thread: the worker in this process may hold the lock that a statement waits for.
+        return await asyncio.to_thread(execute, query, values)
+
     def has_status(table: str, id: UUID, status: str) -> Any:
-        return lambda: ask(f"select status from {table} where id = %(id)s", id=id)["status"] == status
+        async def is_reached() -> bool:
+            return (await ask(f"select status from {table} where id = %(id)s", id=id))["status"] == status
+
+        return is_reached
 
     async with serve() as server:
-        org = ask("select ensure_personal_organisation() as id")["id"]
+        org = (await ask("select ensure_personal_organisation() as id"))["id"]
         document, extraction, run = uuid4(), uuid4(), uuid4()
         path = f"{org}/{document}/invoice.txt"
-        ask("insert into storage.objects (bucket_id, name) values ('documents', %(path)s) returning id", path=path)
+        await ask(
+            "insert into storage.objects (bucket_id, name) values ('documents', %(path)s) returning id", path=path
+        )
         file = server.runtime.files.root / path
         for folder in reversed(file.relative_to(server.runtime.files.root).parents):
             (server.runtime.files.root / folder).mkdir(mode=0o700, exist_ok=True)
         file.write_bytes(b"Invoice number: 4711\nTotal: 10.00 EUR\n")
         given = {"org": org, "document": document, "extraction": extraction, "run": run, "path": path}
-        ask(
+        await ask(
             "insert into documents (id, org_id, filename, storage_path) "
             "values (%(document)s, %(org)s, 'invoice.txt', %(path)s) returning id",
             **given,
         )
         await until(has_status("documents", document, "ready"))
-        ask(
+        await ask(
             "insert into extractions (id, org_id, document_id) values (%(extraction)s, %(org)s, %(document)s) "
             "returning id",
             **given,
         )
-        ask(
+        await ask(
             "insert into runs (id, org_id, agent, task, document_id, extraction_id) "
             "values (%(run)s, %(org)s, 'extraction', 'extract', %(document)s, %(extraction)s) returning id",
             **given,
         )
         await until(has_status("runs", run, "completed"))
-        events = ask("select array_agg(body ->> 'type' order by number) as types from run_events")["types"]
+        events = (await ask("select array_agg(body ->> 'type' order by number) as types from run_events"))["types"]
         assert events[0] == "run" and events[-1] == "complete"
-        found = ask("select extracted_fields, evidence from extractions where id = %(id)s", id=extraction)
+        found = await ask("select extracted_fields, evidence from extractions where id = %(id)s", id=extraction)
         assert found["extracted_fields"]["total"] == 10.0 and found["evidence"]["total"]["page"] == 1
-        ask("select update_extraction_field(%(id)s, '{vendor,name}', %(value)s)", id=extraction, value=Jsonb("Acme"))
-        assert list(ask("select locks from extractions where id = %(id)s", id=extraction)["locks"]) == ["vendor.name"]
+        await ask(
+            "select update_extraction_field(%(id)s, '{vendor,name}', %(value)s)", id=extraction, value=Jsonb("Acme")
+        )
+        assert list((await ask("select locks from extractions where id = %(id)s", id=extraction))["locks"]) == [
+            "vendor.name"
+        ]
 
 
 def test_supabase_page_names_existing_tables_and_functions(roles: Roles) -> None:
