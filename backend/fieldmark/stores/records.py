@@ -146,13 +146,17 @@ async def column_totals(conn: Connection, query: RecordsQuery, seconds: float = 
     parameters = Parameters()
     statement = SQL(
         """with record as materialized ({records}), value as (
-             select distinct v.id, v.pattern, v.currency, v.number
+             select {once} v.pattern, v.currency, v.number
              from record as r cross join lateral (
                select * from public.field_values where extraction_id = r.id and kind = 'number' offset 0) as v
              where v.pattern = any ({columns}) and v.indexes = r.indexes[:cardinality(v.indexes)])
            select pattern as column, currency, sum(number) as sum, count(*) as count
            from value group by 1, 2 order by 1, 2"""
-    ).format(records=_records(query, parameters), columns=parameters.add(list(query.columns), "text[]"))
+    ).format(
+        records=_records(query, parameters),
+        once=SQL("" if query.rows is None else "distinct on (v.id)"),  # a document's field is repeated in each item
+        columns=parameters.add(list(query.columns), "text[]"),
+    )
     async with query_timeout(conn, seconds):
         return await large_rows(conn, ColumnTotal, statement, parameters.values)
 
