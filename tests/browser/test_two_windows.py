@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from uuid import uuid4
 
 import pytest
 
 from agents.library.test_asking import INTENT, submit_answer
 from browser.scripts import COMPLETE, IDENTIFY, extract_until_approval, extraction_script, new_extraction, save_fields
-from browser.window import Window, label
+from browser.window import Window, label, playwright
 from fieldmark.services.organisations import scope_of_user
 from fieldmark.testing.script import Script
 
@@ -41,8 +42,13 @@ def field_row(window: Window, path: str):
 
 
 async def write(window: Window, path: str, text: str, *, keep: bool = True) -> None:
-    await field_row(window, path).dblclick()
-    await window.page.get_by_label(f"Value of {path}").fill(text)
+    editor = window.page.get_by_label(f"Value of {path}")
+    # A row that is drawn again between the two clicks gets no double-click.
+    while not await editor.is_visible():
+        await field_row(window, path).dblclick()
+        with suppress(playwright.TimeoutError):
+            await editor.wait_for(timeout=3000)
+    await editor.fill(text)
     if keep:
         await window.page.keyboard.press("Enter")
 
