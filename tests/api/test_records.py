@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import openpyxl
+import psycopg
 import pytest
 from answers import assert_problem
 
@@ -88,6 +89,17 @@ async def test_each_document_with_an_extraction_under_the_schema_is_a_row(serve,
         assert totals == {("total", "EUR"): (19.5, 2), ("total", None): (100, 1)}
         async with server.client() as stranger:
             assert_problem(await stranger.get(path), 404)
+
+
+async def test_malformed_evidence_of_a_front_end_has_no_page(serve, clone):
+    async with serve(with_worker=False) as server:
+        path = await records_path(server, clone.owner_url)
+        with psycopg.connect(clone.owner_url) as conn:
+            conn.execute("set session_replication_role = replica")
+            conn.execute("""update extractions set evidence = '{"total": {"state": "not_found", "page": "1.5x"}}'""")
+        rows = (await server.http.get(path)).json()["items"]
+        assert [row["cells"]["total"]["page"] for row in rows] == [None] * 3
+        assert (await server.http.get(f"{path}/export", params={"format": "xlsx"})).status_code == 200
 
 
 async def test_items_of_a_list_are_rows(serve, clone):

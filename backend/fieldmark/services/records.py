@@ -47,7 +47,6 @@ class RecordsTable:
 
     schema_name: str
     columns: Sequence[Column]
-    total: int
     batches: AsyncGenerator[Sequence[RecordRow]]
 
 
@@ -78,7 +77,7 @@ async def read_table(database: Database, scope: Scope, request: RecordsRequest) 
                 rows = await records.load_records(conn, query.columns, keys[start : start + _BATCH], request.list_name)
             yield rows
 
-    return RecordsTable(name, columns, total, batches())
+    return RecordsTable(name, columns, batches())
 
 
 async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[str, list[Column], RecordsQuery]:

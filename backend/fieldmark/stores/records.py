@@ -124,7 +124,8 @@ async def load_records(
                'value', case v.kind when 'number' then to_jsonb(v.number) when 'boolean' then to_jsonb(v.text::boolean)
                  else to_jsonb(v.text) end,
                'kind', v.kind, 'currency', v.currency, 'state', v.state, 'confidence', v.confidence,
-               'is_verified', v.is_verified, 'page', e.evidence -> v.path -> 'page',
+               'is_verified', v.is_verified,
+               'page', substring(e.evidence -> v.path ->> 'page' from '^[1-9][0-9]{0,8}$')::integer,
                'quote', left(e.evidence -> v.path ->> 'quote', 500))) as cells
              from public.field_values as v
              where v.extraction_id = e.id and v.kind <> 'container' and v.pattern = any (%(columns)s)
