@@ -60,8 +60,7 @@ end $$;
 
 -- Returns a new id, ordered by time to the millisecond (UUID version 7), so that new rows are adjacent in every index.
 create function private.new_id() returns uuid
-language sql volatile set search_path = pg_catalog, pg_temp
-as $$
+language sql volatile set search_path = pg_catalog, pg_temp as $$
   select encode(
     substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3)
       || set_bit(set_bit(substring(uuid_send(gen_random_uuid()) from 7), 4, 1), 5, 1),
@@ -82,8 +81,7 @@ as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null 
 create function private.require(
   p_holds boolean, p_refusal text, p_status text default 'PT422', p_code text default null
 ) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   if p_holds then
     return;
@@ -113,8 +111,7 @@ as $$ select case when private.is_agent() then nullif(current_setting('fieldmark
 create function private.protect_table(
   p_table regclass, p_members_read boolean default false, p_service text[] default '{}'
 ) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_sequence regclass;
   v_verb text;
@@ -226,8 +223,7 @@ revoke all on private.actors from public, anon, authenticated;
 -- The caller's memberships: for the service only in the organisation of the request, for a front end in all.
 -- Security definer, because a policy on memberships calls it. (plpgsql caches the plan; every policy calls it.)
 create function private.my_memberships() returns table (org_id uuid, role text)
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
   if private.is_service() then
     return query
@@ -261,15 +257,13 @@ as $$ select coalesce((select created_by from public.api_keys where id = p_user_
 
 -- Whether the caller may delete an item by its creator: members their own and their keys' items, owners all.
 create function private.may_delete(p_org_id uuid, p_created_by uuid) returns boolean
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select p_org_id in (select private.my_owned_org_ids())
     or (p_org_id in (select private.my_writable_org_ids()) and auth.uid() in (p_created_by, private.user_of(p_created_by)))
 $$;
 
 create function private.current_user_id() returns uuid
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.require(auth.uid() is not null, 'You are not signed in.', 'PT401');
   perform private.require(
@@ -280,8 +274,7 @@ end $$;
 
 -- Raises 403 if the caller is a member but not an owner, and 404 if they are not a member.
 create function private.check_owner(p_org_id uuid) returns void
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.check_found(p_org_id in (select private.my_org_ids()), 'organisation');
   perform private.require(
@@ -292,8 +285,7 @@ end $$;
 -- Returns the organisation to act in, or null if the caller is not a member of `p_org`. Without `p_org` it is the
 -- personal organisation, which is created on the first request.
 create function private.resolve_organisation(p_org uuid default null) returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_user uuid := private.current_user_id();
   v_org uuid;
@@ -324,8 +316,7 @@ as $$ select private.resolve_organisation() $$;
 
 -- A user creates at most 50 organisations, because each gets its own share of the queue.
 create function public.create_organisation(p_name text) returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_user uuid := private.current_user_id();
   v_personal uuid := private.resolve_organisation();
@@ -365,8 +356,7 @@ create policy "owners read who changed the settings" on public.settings_journal
   for select to authenticated using (org_id in (select private.my_owned_org_ids()));
 
 create function private.keep_settings_journal() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   insert into public.settings_journal (org_id, created_by, setting, old, new)
   select new.id, auth.uid(), key, was.value, is_now.value
@@ -381,14 +371,12 @@ create trigger keep_settings_journal after update on public.organisations
 create policy "members see who belongs to their organisations" on public.memberships
   for select to authenticated using (org_id in (select private.my_org_ids()));
 -- A user always stays the owner of their personal organisation.
-create policy "owners change roles in their organisations" on public.memberships
-  for update to authenticated
+create policy "owners change roles in their organisations" on public.memberships for update to authenticated
   using (
     org_id in (select private.my_owned_org_ids())
     and user_id is distinct from (select o.personal_of from public.organisations as o where o.id = org_id)
   );
-create policy "members see their own keys, owners all" on public.api_keys
-  for select to authenticated
+create policy "members see their own keys, owners all" on public.api_keys for select to authenticated
   using (
     org_id in (select private.my_owned_org_ids())
     or (org_id in (select private.my_org_ids()) and created_by = (select private.user_of(auth.uid())))
@@ -396,8 +384,7 @@ create policy "members see their own keys, owners all" on public.api_keys
 
 -- An organisation keeps at least one owner, unless it or the owner's account is deleted. Leaving cancels a member's runs.
 create function private.handle_membership_change() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.current_user_id() where new.role = 'owner' and old.role <> 'owner' and auth.uid() is not null;
   -- First, because a run that ends locks its own row before the organisation's.
@@ -428,8 +415,7 @@ create trigger keep_owner_when_removed before delete on public.memberships
   for each row execute function private.handle_membership_change();
 
 create function public.remove_member(p_org_id uuid, p_user_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   delete from public.memberships
   where org_id = p_org_id and user_id = p_user_id
@@ -448,8 +434,7 @@ end $$;
 create function public.create_api_key(
   p_org_id uuid, p_name text, p_scopes text[], p_expires_at timestamptz default null
 ) returns jsonb
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_scopes text[] := array(select distinct scope from unnest(p_scopes) as scope order by scope);
   v_unknown text;
@@ -487,8 +472,7 @@ end $$;
 
 -- Revokes a key and cancels its open runs. Allowed for its creator and for owners. Returns the time of revocation.
 create function public.revoke_api_key(p_key_id uuid) returns timestamptz
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform from public.api_keys
   where id = p_key_id and (
@@ -506,8 +490,7 @@ create function private.use_api_key(p_hash bytea)
 returns table (
   id uuid, org_id uuid, name text, prefix text, scopes text[], role text, expires_at timestamptz, refusal text,
   needs_recording boolean)
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select k.id, k.org_id, k.name, k.prefix, k.scopes, a.role, k.expires_at,
     case when a.role is null then 'key_revoked' when k.expires_at <= now() then 'key_expired' end,
     coalesce(k.last_used_at < now() - interval '1 minute', true)
@@ -517,8 +500,7 @@ as $$
 $$;
 
 create function private.record_api_key_use(p_key_id uuid) returns void
-language sql security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql security definer set search_path = pg_catalog, pg_temp as $$
   update public.api_keys set last_used_at = now()
   where id = p_key_id and coalesce(last_used_at < now() - interval '1 minute', true)
 $$;
@@ -555,8 +537,7 @@ create policy "owners see the invitations of their organisations" on public.invi
 -- Creates an invitation and returns {"id", "token"}. An organisation has at most 1,000 pending invitations.
 create function public.invite(p_org_id uuid, p_role text, p_email text default null, p_days integer default 7)
 returns jsonb
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_token text := 'fmi_' || encode(
     sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'hex');
@@ -581,8 +562,7 @@ begin
 end $$;
 
 create function public.revoke_invitation(p_invitation_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_row public.invitations;
 begin
@@ -597,8 +577,7 @@ end $$;
 
 -- Accepts an invitation once and returns {"org_id", "role"}. Concurrent callers wait for each other.
 create function public.accept_invitation(p_token text) returns jsonb
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_user uuid := private.current_user_id();
   v_row public.invitations;
@@ -641,8 +620,7 @@ begin
 end $$;
 
 create function private.address_of(p_org_id uuid, p_user_id uuid) returns text
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select u.email from public.memberships as m join auth.users as u on u.id = m.user_id
   where m.org_id = p_org_id and m.user_id = p_user_id and p_org_id in (select private.my_org_ids())
 $$;
@@ -742,8 +720,7 @@ create view public.ocr_results with (security_invoker = true) as
 revoke all on public.ocr_results from anon, authenticated;
 grant select on public.ocr_results to authenticated;
 
-create policy "members add documents of their own" on public.documents
-  for insert to authenticated
+create policy "members add documents of their own" on public.documents for insert to authenticated
   with check (
     org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
     and (num_nonnulls(parent_document_id, unlocked_path, content_sha256) = 0 or (select private.is_service()))
@@ -757,8 +734,7 @@ create policy "the service writes pages" on public.document_pages
 -- Deletes a document and returns the path of its original.
 -- Security definer, like all deletes: a role with the delete privilege could also lock the whole table.
 create function public.delete_document(p_document_id uuid) returns text
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_path text;
 begin
@@ -770,16 +746,14 @@ begin
 end $$;
 
 create function private.clear_pages(p_document_id uuid) returns void
-language sql security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql security definer set search_path = pg_catalog, pg_temp as $$
   delete from public.document_pages
   where document_id = p_document_id and org_id in (select private.my_org_ids()) and private.is_service()
 $$;
 
 -- Counts the files inside a document, at any depth. The caller holds the document's lock.
 create function private.count_enclosed(p_document_id uuid) returns table (files bigint, bytes bigint)
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   with recursive enclosed as (
     select id, byte_size from public.documents where parent_document_id = p_document_id
     union all
@@ -793,8 +767,7 @@ language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select created_by, org_id from public.documents where id = p_document_id $$;
 
 create function private.fail_document(p_document_id uuid, p_error text) returns void
-language sql security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql security definer set search_path = pg_catalog, pg_temp as $$
   update public.documents set status = 'failed', error = p_error, error_code = 'unreadable'
   where id = p_document_id and status = 'reading'
 $$;
@@ -814,8 +787,7 @@ select private.protect_table('private.files_to_delete');
 
 -- Security definer, like the functions below: no role has privileges on this table.
 create function private.queue_files() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   insert into private.files_to_delete (storage_path, org_id)
   select path, org_id from gone cross join lateral (values (storage_path), (unlocked_path)) as files (path)
@@ -827,8 +799,7 @@ create trigger queue_files after delete on public.documents
   referencing old table as gone for each statement execute function private.queue_files();
 
 create function private.register_pending_files(p_paths text[]) returns void
-language sql security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql security definer set search_path = pg_catalog, pg_temp as $$
   insert into private.files_to_delete (storage_path, org_id, due_at)
   select path, split_part(path, '/', 1)::uuid, now() + interval '1 day' from unnest(p_paths) as path
   on conflict do nothing
@@ -836,8 +807,7 @@ $$;
 
 -- Returns the oldest files to delete, except those that now belong to a document.
 create function private.files_to_delete(p_most integer) returns setof text
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   delete from private.files_to_delete as f using public.documents as d
   where d.id = split_part(f.storage_path, '/', 2)::uuid and f.storage_path in (d.storage_path, d.unlocked_path);
@@ -855,11 +825,9 @@ as $$ delete from private.files_to_delete where storage_path = any (p_paths) $$;
 
 insert into storage.buckets (id, name, public) values ('documents', 'documents', false) on conflict (id) do nothing;
 
-create policy "members read their organisation's originals" on storage.objects
-  for select to authenticated
+create policy "members read their organisation's originals" on storage.objects for select to authenticated
   using (bucket_id = 'documents' and (storage.foldername(name))[1] in (select id::text from private.my_org_ids() as id));
-create policy "members upload originals for their organisation" on storage.objects
-  for insert to authenticated
+create policy "members upload originals for their organisation" on storage.objects for insert to authenticated
   with check (
     bucket_id = 'documents' and (storage.foldername(name))[1] in (select id::text from private.my_writable_org_ids() as id)
   );
@@ -894,8 +862,7 @@ grant select on private.agents, private.agent_tasks to authenticated;
 -- Schemas: JSON Schemas by name, with all versions. A version never changes.
 
 -- One line of visible characters. The list is that of domain/invisible.py.
-create function private.is_name(p_text text) returns boolean
-language sql immutable
+create function private.is_name(p_text text) returns boolean language sql immutable
 return p_text = btrim(p_text) and char_length(p_text) between 1 and 200
   and p_text !~ ('[[:cntrl:]\u0080-\u009f\u2028\u2029\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f'
     '\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a'
@@ -939,8 +906,7 @@ select private.protect_table('public.schema_versions', p_members_read => true);
 
 -- The root run of this transaction's call; null if a user writes.
 create function private.this_root_run() returns uuid
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
   return (select root_run_id from public.runs where id = private.this_run());
 end $$;
@@ -959,8 +925,7 @@ language sql immutable set search_path = pg_catalog, pg_temp
 as $$ select private.require(p_count < 10000, p_refusal, 'PT409', 'too_many') $$;
 
 create function private.check_schema_json(p_schema jsonb) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.require(jsonb_typeof(p_schema) = 'object', 'A schema must be a JSON object.');
   perform private.check_json(p_schema, 'A schema');
@@ -969,8 +934,7 @@ end $$;
 
 -- Returns the id of the first version, the `schema_revid`. Security definer: versions are only ever added.
 create function public.create_schema(p_org_id uuid, p_name text, p_schema jsonb) returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_schema_id uuid;
   v_revid uuid;
@@ -994,8 +958,7 @@ end $$;
 create function public.update_schema(
   p_schema_id uuid, p_name text default null, p_schema jsonb default null, p_revid uuid default null
 ) returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_head public.schemas;
   v_latest public.schema_versions;
@@ -1028,8 +991,7 @@ end $$;
 
 -- Hides a schema and returns how many prompts and extractions refer to it.
 create function public.delete_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update public.schemas set deleted_at = now()
   where id = p_schema_id and deleted_at is null and private.may_delete(org_id, created_by);
@@ -1064,21 +1026,17 @@ create index threads_document_id on public.threads (document_id);
 select private.protect_table('public.threads');
 grant select, insert (org_id, agent, document_id, title), update (title, shared) on public.threads to authenticated;
 
-create policy "members read their own threads and shared ones" on public.threads
-  for select to authenticated
+create policy "members read their own threads and shared ones" on public.threads for select to authenticated
   using (org_id in (select private.my_org_ids()) and (shared or created_by = (select auth.uid())));
-create policy "members begin threads of their own" on public.threads
-  for insert to authenticated
+create policy "members begin threads of their own" on public.threads for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
-create policy "members change their own threads" on public.threads
-  for update to authenticated
+create policy "members change their own threads" on public.threads for update to authenticated
   using (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 
 -- Merges into the state that a thread's runs keep between turns.
 -- Security definer: only runs write this state, also on behalf of another member who decides in a shared thread.
 create function private.save_thread_state(p_thread_id uuid, p_state jsonb) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update public.threads set working_state = working_state || p_state
   where id = p_thread_id and private.is_service() and org_id in (select private.my_writable_org_ids())
@@ -1087,8 +1045,7 @@ begin
 end $$;
 
 create function public.delete_thread(p_thread_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   delete from public.threads
   where id = p_thread_id and org_id in (select private.my_writable_org_ids()) and created_by = auth.uid();
@@ -1135,8 +1092,7 @@ select private.protect_table('public.document_tags', p_members_read => true);
 
 -- Creates a tag and returns its id. The color is `#` and six hexadecimal digits.
 create function public.create_tag(p_org_id uuid, p_name text, p_color text default '#808080') returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_tag_id uuid;
 begin
@@ -1154,8 +1110,7 @@ begin
 end $$;
 
 create function public.update_tag(p_tag_id uuid, p_name text default null, p_color text default null) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_tag public.tags;
 begin
@@ -1176,8 +1131,7 @@ end $$;
 
 -- Hides a tag and returns how many documents and prompts use it.
 create function public.delete_tag(p_tag_id uuid) returns table (documents bigint, prompts bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update public.tags set deleted_at = now()
   where id = p_tag_id and deleted_at is null and private.may_delete(org_id, created_by);
@@ -1187,8 +1141,7 @@ end $$;
 
 create function public.tag_document(p_document_id uuid, p_add uuid[] default '{}', p_remove uuid[] default '{}')
 returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_org uuid;
   v_created_at timestamptz;
@@ -1212,8 +1165,7 @@ begin
 end $$;
 
 create function public.rename_document(p_document_id uuid, p_filename text) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_org uuid;
 begin
@@ -1270,8 +1222,7 @@ select private.protect_table('public.prompt_versions', p_members_read => true);
 create function private.check_prompt(
   p_org_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[]
 ) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.check_name(p_name);
   perform private.require(
@@ -1292,8 +1243,7 @@ create function public.create_prompt(
   p_org_id uuid, p_name text, p_content text, p_schema_id uuid default null, p_model text default null,
   p_tag_ids uuid[] default '{}'
 ) returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_prompt_id uuid;
   v_revid uuid;
@@ -1320,8 +1270,7 @@ create function public.update_prompt(
   p_prompt_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[],
   p_revid uuid default null
 ) returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_head public.prompts;
   v_latest public.prompt_versions;
@@ -1357,8 +1306,7 @@ end $$;
 
 -- Hides a prompt and returns how many extractions refer to it.
 create function public.delete_prompt(p_prompt_id uuid) returns table (extractions bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update public.prompts set deleted_at = now()
   where id = p_prompt_id and deleted_at is null and private.may_delete(org_id, created_by);
@@ -1427,8 +1375,7 @@ select private.protect_table('public.extractions', p_members_read => true);
 grant insert (id, org_id, document_id, schema, schema_revid, prompt_revid),
   update (document_type, status, extracted_fields, confidence_scores, evidence, locks) on public.extractions to authenticated;
 
-create policy "members begin extractions of their own" on public.extractions
-  for insert to authenticated
+create policy "members begin extractions of their own" on public.extractions for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 create policy "members change their extractions" on public.extractions
   for update to authenticated using (org_id in (select private.my_writable_org_ids()));
@@ -1436,8 +1383,7 @@ create policy "members change their extractions" on public.extractions
 -- Fills in the run, the schema of a named prompt, and the text of a named schema version. (Named before
 -- check_extraction, so that it looks at the text that is stored.)
 create function private.apply_extraction_defaults() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_prompt public.prompt_versions;
   v_schema jsonb;
@@ -1470,8 +1416,7 @@ create trigger apply_extraction_defaults before insert on public.extractions
 
 -- Moves an extraction to another version of its schema and reopens it.
 create function private.follow_schema(p_extraction_id uuid, p_schema_revid uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_schema jsonb;
 begin
@@ -1484,8 +1429,7 @@ begin
 end $$;
 
 create function private.count_references_to_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   -- (Starts from the versions that reference the schema instead of every prompt's latest version.)
   select (select count(*) from public.prompt_versions as v
       where v.schema_id = p_schema_id
@@ -1496,15 +1440,13 @@ as $$
 $$;
 
 create function private.count_references_to_prompt(p_prompt_id uuid) returns table (extractions bigint)
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select count(*) from public.prompt_versions as v join public.extractions as e on e.prompt_revid = v.id
   where v.prompt_id = p_prompt_id
 $$;
 
 create function private.count_references_to_tag(p_tag_id uuid) returns table (documents bigint, prompts bigint)
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select (select count(*) from public.document_tags where tag_id = p_tag_id),
     (select count(*) from public.prompts as p
       where p.org_id = (select org_id from public.tags where id = p_tag_id) and p.deleted_at is null
@@ -1514,8 +1456,7 @@ $$;
 
 -- Deletes an extraction with its runs. Members delete their own and their keys' extractions, owners any.
 create function public.delete_extraction(p_extraction_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   delete from public.extractions
   where id = p_extraction_id and private.may_delete(org_id, created_by);
@@ -1602,7 +1543,7 @@ create table public.runs (
   foreign key (extraction_id, document_id, org_id)
     references public.extractions (id, document_id, org_id) on delete cascade,
   foreign key (parent_run_id, org_id) references public.runs (id, org_id) on delete cascade
-);
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
 create index runs_org_id on public.runs (org_id, created_at desc, id desc);
 create index runs_created_by on public.runs (org_id, created_by, created_at desc, id desc);
 create index runs_status on public.runs (org_id, created_by, status, created_at desc, id desc);
@@ -1626,14 +1567,12 @@ grant update (
   pages_read, waiting_for_capacity_since, started_at, finished_at, answer, result, error, error_code, examples
 ) on public.runs to authenticated;
 
-create policy "members read their runs" on public.runs
-  for select to authenticated
+create policy "members read their runs" on public.runs for select to authenticated
   using (
     org_id in (select private.my_org_ids())
     and (root_thread_id is null or exists (select from public.threads as t where t.id = root_thread_id))
   );
-create policy "members start runs of their own, and the service their parts" on public.runs
-  for insert to authenticated
+create policy "members start runs of their own, and the service their parts" on public.runs for insert to authenticated
   with check (
     org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
     and ((parent_run_id is null and with_examples is null) or (select private.is_service()))
@@ -1642,8 +1581,7 @@ create policy "members start runs of their own, and the service their parts" on 
 -- Fills in a new run's columns and rejects a run that matches no task.
 -- Security definer: checks threads and runs that the caller may not see.
 create function private.fill_run() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_task private.agent_tasks;
   v_has text[] := array_remove(array[
@@ -1705,8 +1643,7 @@ create trigger fill_run before insert on public.runs for each row execute functi
 
 -- Locks a run for this transaction if the worker with this fencing token still has it.
 create function private.fence(p_run_id uuid, p_fencing_token integer) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform from public.runs
   where id = p_run_id and (status = 'running' or attached) and fencing_token = p_fencing_token for no key update;
@@ -1715,8 +1652,7 @@ end $$;
 
 -- Deletes an ended run with its events, calls and child runs. Written values and usage are kept.
 create function public.delete_run(p_run_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_run public.runs;
 begin
@@ -1738,8 +1674,7 @@ as $$ select created_by, org_id from public.runs where id = p_run_id $$;
 
 -- Security definer: the run may be in a conversation that the caller cannot see.
 create function private.has_active_run(p_extraction_id uuid) returns boolean
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select exists (
     select from public.runs
     where extraction_id = p_extraction_id and org_id in (select private.my_org_ids())
@@ -1752,8 +1687,7 @@ as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
 
 -- Marks the extraction of a failed run as failed, unless a completed run or a user has also worked on it.
 create function private.fail_extraction() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update public.extractions as e set status = 'failed'
   where id = new.extraction_id and status = 'in_progress' and locks = '{}' and document_type_by is null
@@ -1780,12 +1714,12 @@ create table public.run_events (
   created_at timestamptz not null default clock_timestamp(),
   primary key (run_id, number),
   foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
-);
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
+  autovacuum_analyze_scale_factor = 0.01);
 select private.protect_table('public.run_events', p_service => '{insert}');
 grant select, insert (run_id, number, org_id, body) on public.run_events to authenticated;
 
-create policy "members read the events of their runs" on public.run_events
-  for select to authenticated
+create policy "members read the events of their runs" on public.run_events for select to authenticated
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
 
 -- Appends an event and notifies readers. The lock on the run makes event numbers follow commit order. A child's event
@@ -1793,8 +1727,7 @@ create policy "members read the events of their runs" on public.run_events
 -- Without `p_notify` the caller notifies after the commit (private.notify): NOTIFY holds a database-wide lock until the commit
 -- is on disk, so only one writer at a time would get through.
 create function private.append_event(p_run_id uuid, p_body json, p_notify boolean default true) returns integer
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_run public.runs;
   v_number integer;
@@ -1836,8 +1769,7 @@ as $$ select name from private.delta_channel where private.is_service() $$;
 -- lock makes that number exact and stops a worker that has lost the run. Readers of parent runs get it as `child`,
 -- with the run before the position (`<run>/<position>`).
 create function private.notify_deltas(p_run_id uuid, p_fencing_token integer, p_chunks text[]) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_channel text := private.delta_channel();
   v_chunks text[] := p_chunks;
@@ -1870,8 +1802,7 @@ end $$;
 -- Notifies readers of committed events, also of parent runs, without waiting for the disk. A reader that misses it
 -- polls. Security definer: the caller has no user and sees no run.
 create function private.notify(p_channels text[], p_payloads text[]) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform set_config('synchronous_commit', 'off', true);
   perform pg_notify(channel, payload) from unnest(p_channels, p_payloads) as messages (channel, payload);
@@ -1887,8 +1818,7 @@ begin
 end $$;
 
 create function private.notify_run_deleted() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform pg_notify('fieldmark_run_events', old.id::text), pg_notify('fieldmark_work', old.id::text);
   return null;
@@ -1899,8 +1829,7 @@ create trigger notify_run_deleted after delete on public.runs
 
 -- Notifies readers of runs in a thread that is no longer shared: they check again and lose access.
 create function private.notify_thread_unshared() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform pg_notify('fieldmark_run_events', part::text)
   from public.runs as r cross join lateral unnest(private.tree_of_run(r.id)) as part
@@ -1913,8 +1842,7 @@ create trigger notify_thread_unshared after update of shared on public.threads
 
 -- Fails a run without a worker, of any user: its document failed, or it was retried too often.
 create function private.fail_run(p_run_id uuid, p_error text, p_code text) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update public.runs set status = 'failed', error = p_error, error_code = p_code, finished_at = now()
   where id = p_run_id and status in ('queued', 'running');
@@ -1959,7 +1887,7 @@ create table public.tool_calls (
   check ((status in ('pending', 'refused')) = (approved_by is null)),
   check ((status in ('done', 'failed')) = (result is not null)),
   foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
-);
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
 select private.protect_table('public.tool_calls', p_service => '{insert,update}');
 grant select,
   insert (
@@ -1971,8 +1899,7 @@ grant select,
     proposed, changes, target_hash, target_version
   ) on public.tool_calls to authenticated;
 
-create policy "members read the calls of their runs" on public.tool_calls
-  for select to authenticated
+create policy "members read the calls of their runs" on public.tool_calls for select to authenticated
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
 
 -- Records a call once. Does not wait for the disk: the transaction that claims the call does, and
@@ -1982,8 +1909,7 @@ create function private.record_call(
   p_arguments_hash text, p_status text, p_reason text, p_changes jsonb default null, p_target_hash text default null,
   p_target_version bigint default null
 ) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   -- No lock here: the hook must not wait for writers of events. The tool's transaction holds the fence.
   perform private.require(
@@ -2004,8 +1930,7 @@ end $$;
 create function private.claim_call(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_tool text, p_arguments_hash text
 ) returns table (status text, result text, code text, data jsonb)
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.fence(p_run_id, p_fencing_token);
   perform set_config('fieldmark.run_id', p_run_id::text, true), set_config('fieldmark.call_id', p_call_id, true);
@@ -2020,8 +1945,7 @@ create function private.finish_call(
   p_run_id uuid, p_call_id text, p_result text, p_failed boolean, p_code text default null, p_data jsonb default null,
   p_events json default null
 ) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   update public.tool_calls set
     status = case when p_failed then 'failed' else 'done' end, result = p_result, code = p_code, data = p_data,
@@ -2059,7 +1983,7 @@ create table public.usage (
   -- The root run, whose budget is charged. Kept when the run is deleted.
   root_run_id uuid not null,
   primary key (run_id, message_id)
-);
+) with (autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
 create index usage_org_id on public.usage (org_id);
 create index usage_root_run_id on public.usage (root_run_id) include (run_id, cost_usd);
 select private.protect_table('public.usage', p_members_read => true);
@@ -2073,8 +1997,7 @@ create policy "the service charges what was used" on public.usage
 
 -- For a deleted run: the root of its earlier messages, or the run itself.
 create function private.fill_usage() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   new.root_run_id := coalesce(
     (select root_run_id from public.runs where id = new.run_id and org_id = new.org_id),
@@ -2106,8 +2029,7 @@ create table public.usage_by_day (
 select private.protect_table('public.usage_by_day', p_members_read => true);
 
 create function private.add_up_usage() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   insert into public.usage_by_day as d (
     org_id, day, agent, model, slot, messages, unpriced, input_tokens, output_tokens, cache_write_tokens,
@@ -2139,8 +2061,7 @@ select private.protect_table('public.credit_limits', p_members_read => true);
 
 -- The cost of a run and all runs below it; null if a message has no price. Deleted children count for the root.
 create function private.cost_of_run(p_run_id uuid) returns numeric
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   with recursive of_root as materialized (
     select cost_usd from public.usage where root_run_id = p_run_id
   ), tree as (
@@ -2157,8 +2078,7 @@ as $$
 $$;
 
 create function private.spent_this_month(p_org_id uuid) returns numeric
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select coalesce(sum(cost_usd), 0) from public.usage_by_day
   where org_id = p_org_id and day >= date_trunc('month', now() at time zone 'utc')::date
 $$;
@@ -2169,8 +2089,7 @@ $$;
 
 -- Locks the organisation's row, so that runs start and end one by one. Taken after locks on runs.
 create function private.lock_credit(p_org_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   if p_org_id in (select private.my_writable_org_ids()) and private.is_service() then
     perform from public.organisations where id = p_org_id for no key update;
@@ -2179,8 +2098,7 @@ end $$;
 
 -- Security definer: also counts runs in other members' threads.
 create function private.count_active_runs(p_org_id uuid, p_run_id uuid) returns bigint
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select count(*) from public.runs as r
   where r.org_id = p_org_id and r.status = 'running' and r.id <> p_run_id
     and p_org_id in (select private.my_org_ids())
@@ -2189,8 +2107,7 @@ $$;
 -- Runs with the same lock key that come first: the running one, older queued ones, and in a thread an older turn that
 -- waits for a decision or for child runs.
 create function private.runs_ahead(p_run public.runs) returns setof public.runs
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select r.* from public.runs as r
   where r.lock_key = p_run.lock_key and r.id <> p_run.id
     and r.status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs')
@@ -2207,8 +2124,7 @@ as $$ select exists (select from private.runs_ahead(p_run)) $$;
 
 -- Returns the run directly before a queued run, if the caller can see it; otherwise null.
 create function private.waits_behind(p_run public.runs) returns uuid
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select r.id from private.runs_ahead(p_run) as r
   where p_run.status = 'queued'
   order by (r.created_at, r.id) < (p_run.created_at, p_run.id) desc, r.created_at desc, r.id desc limit 1
@@ -2216,16 +2132,14 @@ $$;
 
 -- Whether the budget of the run or of its root run is used up. Null if neither has a budget.
 create function private.is_budget_spent(p_run public.runs) returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select bool_or(coalesce(r.max_cost_usd <= private.cost_of_run(r.id), false)) from public.runs as r
   where r.id in (p_run.id, p_run.root_run_id) and r.max_cost_usd is not null
 $$;
 
 -- Queues the oldest unblocked run that waits for capacity, if there is capacity.
 create function private.queue_held_run() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_org uuid := old.org_id;
 begin
@@ -2241,8 +2155,7 @@ begin
 end $$;
 
 create function private.is_credit_spent(p_org_id uuid) returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select exists (
     select from public.credit_limits
     where org_id = p_org_id and max_usd is not null and private.spent_this_month(org_id) >= max_usd)
@@ -2254,8 +2167,7 @@ $$;
 --   out_of_credit, max_cost, model_unpriced   the run must fail with this code
 -- Null if the run has ended or is not visible.
 create function private.check_capacity(p_run_id uuid, p_priced boolean) returns text
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_run public.runs;
   v_limits public.credit_limits;
@@ -2291,8 +2203,7 @@ create function private.charge(
   p_output_tokens bigint, p_cache_write_5m_tokens bigint, p_cache_write_1h_tokens bigint, p_cache_read_tokens bigint,
   p_cost_usd numeric
 ) returns text
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_run public.runs;
 begin
@@ -2321,8 +2232,7 @@ create constraint trigger queue_held_run_when_deleted after delete on public.run
   deferrable initially deferred for each row when (old.status not in ('completed', 'failed', 'cancelled'))
   execute function private.queue_held_run();
 create constraint trigger queue_held_run_when_limits_change after update or delete on public.credit_limits
-  deferrable initially deferred for each row
-  execute function private.queue_held_run();
+  deferrable initially deferred for each row execute function private.queue_held_run();
 
 -- decisions.sql
 
@@ -2332,8 +2242,7 @@ create constraint trigger queue_held_run_when_limits_change after update or dele
 create function private.await_approval(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_attached boolean, p_event json
 ) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.fence(p_run_id, p_fencing_token);
   perform from public.tool_calls where run_id = p_run_id and id = p_call_id and status = 'pending';
@@ -2349,8 +2258,7 @@ end $$;
 create function private.show_updated_call(
   p_run_id uuid, p_call_id text, p_changes jsonb, p_target_hash text, p_target_version bigint, p_event json
 ) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform from public.runs
   where id = p_run_id and status = 'awaiting_approval' and waiting_call = p_call_id for no key update;
@@ -2366,8 +2274,7 @@ end $$;
 -- Why the caller may not decide the calls of a run: read_only, not_approver, second_person_needed, not_found (another
 -- user's run), or '' if they may. By default the user who started the run, directly or by a key, decides.
 create function private.approval_refusal_reason_for(p_org_id uuid, p_created_by uuid) returns text
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select coalesce((
     select case
       when me.role = 'viewer' then 'read_only'
@@ -2394,8 +2301,7 @@ as $$ select private.approval_refusal_reason_for(p_run.org_id, p_run.created_by)
 
 -- The users of an organisation whose runs the caller may not decide.
 create function private.decided_by_others(p_org_id uuid) returns setof uuid
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select user_id from private.actors
   where org_id = p_org_id and private.approval_refusal_reason_for(p_org_id, user_id) <> ''
 $$;
@@ -2406,8 +2312,7 @@ create function private.start_decision(
   p_run_id uuid, p_call_id text, p_hash text, p_approved boolean, p_reason text, p_arguments jsonb,
   p_arguments_hash text
 ) returns text
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_status text := case when p_approved then 'approved' else 'refused' end;
   v_run public.runs;
@@ -2433,8 +2338,7 @@ end $$;
 
 -- Approves later calls of these tools in a run that waits for the caller. Returns false if a second person must decide.
 create function private.approve_later_calls(p_run_id uuid, p_tools text[]) returns boolean
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update public.runs as r
   set auto_approved_tools = array(select distinct tool from unnest(r.auto_approved_tools || p_tools) as tool order by tool)
@@ -2447,8 +2351,7 @@ end $$;
 -- Continues a run after a decision: at once if its CLI is attached and there is capacity, otherwise through the queue.
 -- Returns the run's status, or null if it has ended or is not visible.
 create function private.resume_run(p_run_id uuid) returns text
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_run public.runs;
   v_status text := 'queued';
@@ -2475,8 +2378,7 @@ end $$;
 
 -- Records that the worker's CLI is gone. Queues the run if it was decided or its child runs have ended. Returns the status.
 create function private.detach_run(p_run_id uuid, p_fencing_token integer) returns text
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_run public.runs;
 begin
@@ -2498,8 +2400,7 @@ end $$;
 
 -- Like detach_run, for a run whose worker seems dead: a new fencing token stops that worker from writing.
 create function private.detach_dead_worker(p_run_id uuid) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_token integer;
 begin
@@ -2518,8 +2419,7 @@ end $$;
 -- Lock order: children before parents, because a run that ends locks its parent after itself.
 
 create function private.has_open_children(p_run_id uuid, p_call_id text) returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select exists (
     select from public.runs
     where parent_run_id = p_run_id and parent_call_id = p_call_id
@@ -2528,8 +2428,7 @@ $$;
 
 -- If no child run is open and no CLI is attached, the run is queued; otherwise private.detach_run does that later.
 create function private.await_runs(p_run_id uuid, p_call_id text) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_attached boolean;
 begin
@@ -2550,8 +2449,7 @@ end $$;
 -- Queues the parent run again when the last child run of its call ends.
 -- Security definer: the caller may have no rights on the parent run.
 create function private.wake_parent() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   -- Locked first: if two children end at the same time, the second one sees the first.
   perform from public.runs where id = old.parent_run_id for no key update;
@@ -2561,18 +2459,15 @@ begin
   return null;
 end $$;
 
-create trigger wake_parent_of_ended after update of status on public.runs
-  for each row when (
+create trigger wake_parent_of_ended after update of status on public.runs for each row when (
     old.parent_run_id is not null and new.status in ('completed', 'failed', 'cancelled') and new.status <> old.status)
   execute function private.wake_parent();
-create trigger wake_parent_of_deleted after delete on public.runs
-  for each row when (
+create trigger wake_parent_of_deleted after delete on public.runs for each row when (
     old.parent_run_id is not null and old.status not in ('completed', 'failed', 'cancelled'))
   execute function private.wake_parent();
 
 create function private.tree_of_run(p_run_id uuid) returns uuid[]
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   with recursive tree as (
     select id, 0 as depth from public.runs where id = p_run_id
     union all
@@ -2583,8 +2478,7 @@ $$;
 
 -- Cancels a run and all runs below it. Their workers can no longer write. Returns false if the run had already ended.
 create function private.cancel_run(p_run_id uuid, p_reason text) returns boolean
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_tree uuid[];
   v_run_id uuid;
@@ -2623,8 +2517,7 @@ end $$;
 
 -- Cancels the open runs of a user and their keys, or of one key. Does nothing if the organisation is being deleted.
 create function private.cancel_runs_of(p_org_id uuid, p_user_id uuid, p_reason text) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   if exists (select from private.organisation_deletions where org_id = p_org_id) then
     return;
@@ -2655,7 +2548,8 @@ create table public.agent_sessions (
   entry json not null,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp()
-);
+) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.02,
+  autovacuum_analyze_scale_factor = 0.01);
 create unique index agent_sessions_uuid on public.agent_sessions (org_id, session_id, subpath, uuid)
   where uuid is not null;
 create index agent_sessions_of on public.agent_sessions (org_id, session_id, subpath, number);
@@ -2667,8 +2561,7 @@ create policy "the service reads its members' conversations" on public.agent_ses
 
 -- Deletes the conversation of a run that ended or was deleted.
 create function private.delete_conversation() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   delete from public.agent_sessions
   where org_id = old.org_id and session_id = old.session_id::text;
@@ -2711,8 +2604,7 @@ create index documents_reading on public.documents (org_id) where status = 'read
 
 -- Security definer: also counts runs in other members' threads.
 create function private.check_queue_limit(p_org_id uuid, p_table text) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_limit integer;
   v_waiting bigint;
@@ -2738,8 +2630,7 @@ begin
 end $$;
 
 create function private.check_queue_limits() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.check_queue_limit(org_id, tg_table_name) from (select distinct org_id from added) as o;
   return null;
@@ -2753,8 +2644,7 @@ create trigger check_queue_limits after insert on public.documents
 -- Tables and functions are procrastinate's. A job's lock starts with the organisation id.
 create function private.enqueue(p_queue text, p_task text, p_args jsonb, p_lock text) returns void
 language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-as $$
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
   v_priority integer;
 begin
@@ -2777,8 +2667,7 @@ end $$;
 
 -- Records how far a document is read, and notifies watchers of runs that wait for it.
 create function private.record_reading(p_document_id uuid, p_pages_read integer, p_pages_to_read integer) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform set_config('synchronous_commit', 'off', true);
   update public.documents set pages_read = p_pages_read, pages_to_read = p_pages_to_read
@@ -2798,8 +2687,7 @@ returns table (
   scheduled_at timestamptz, queue_name text, attempts integer, worker_id bigint)
 language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
+set enable_mergejoin = off as $$
 #variable_conflict use_column
 declare
   v_running text[] := array(
@@ -2837,8 +2725,7 @@ begin
 end $$;
 
 create function private.enqueue_execution(p_run public.runs) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.enqueue(
     case when p_run.background then 'background' else 'runs' end, 'execute_run',
@@ -2847,8 +2734,7 @@ end $$;
 
 -- Security definer, like the functions below: the writer of a row may have no privileges on the queue.
 create function private.enqueue_reading() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.enqueue(
     'documents', 'read_document', jsonb_build_object('document_id', new.id), new.org_id || '/document/' || new.id);
@@ -2857,8 +2743,7 @@ end $$;
 
 -- Queues a document to be read from a decrypted copy. Returns whether it was waiting for its password.
 create function private.queue_unlocked_copy(p_document_id uuid, p_unlocked_path text) returns boolean
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_org uuid;
 begin
@@ -2875,8 +2760,7 @@ end $$;
 
 -- A new run waits until its document is read. A run without a document, or one queued again, starts at once.
 create function private.enqueue_run() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_document public.documents;
 begin
@@ -2894,8 +2778,7 @@ begin
 end $$;
 
 create function private.release_waiting_runs() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_run public.runs;
 begin
@@ -2931,8 +2814,7 @@ create trigger enqueue_released after update of waiting_for_capacity_since on pu
 
 -- The name of a key below a parent: `a` + b → `a.b`. A key that could not be parsed back is quoted: `["a.b"]`.
 -- Same rules as fieldmark.domain.paths. (A parsed body needs no search_path, so it can be inlined.)
-create function private.child_name(p_parent text, p_key text) returns text
-language sql immutable
+create function private.child_name(p_parent text, p_key text) returns text language sql immutable
 return
   case
     when p_key ~ '^[^].["\\\u0001-\u0020\u007f]+( [^].["\\\u0001-\u0020\u007f]+)*$'
@@ -2946,8 +2828,7 @@ return
 -- beyond them a long key would be repeated for each child.
 create function private.changes(p_old jsonb, p_new jsonb)
 returns table (path text[], steps text, name text, old jsonb, new jsonb)
-language sql immutable set search_path = pg_catalog, pg_temp
-as $$
+language sql immutable set search_path = pg_catalog, pg_temp as $$
   with recursive node as (
     select array[]::text[] as path, '' as steps, '' as name, p_old as old, p_new as new
     union all
@@ -2982,15 +2863,13 @@ create function private.nodes(p_doc jsonb) returns table (path text[], steps tex
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$ select path, steps, name, new from private.changes(null, p_doc) $$;
 
-create function private.is_leaf(p_value jsonb) returns boolean
-language sql immutable
+create function private.is_leaf(p_value jsonb) returns boolean language sql immutable
 return jsonb_typeof(p_value) not in ('object', 'array') or p_value in ('{}'::jsonb, '[]'::jsonb);
 
 -- Rejects JSON that is costly to store: more than 4 MB, 32 levels or 100,000 values, and numbers of more
 -- than 100 digits a side (1e131071 has eight characters, and 131,072 when it is read back).
 create function private.check_json(p_value jsonb, p_what text) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   v_fault text := case
     when pg_column_size(p_value) > 4194304 then ' may not exceed 4 MB.'
@@ -3009,8 +2888,7 @@ end $$;
 
 -- Returns the path as a plain list of 1 to 32 steps. (A SQL array may have two dimensions, or start at index 0.)
 create function private.checked_path(p_path text[]) returns text[]
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   v_fault text := case
     when coalesce(cardinality(p_path), 0) = 0 then 'The path is empty.'
@@ -3028,8 +2906,7 @@ end $$;
 -- Sets a value at a path: creates missing objects, appends at the end of a list, rejects everything else. (jsonb_set
 -- would ignore a missing parent, append for [999999999], prepend for [-999], and return null for a SQL null.)
 create function private.set_at_path(p_doc jsonb, p_path text[], p_value jsonb, p_name text default '') returns jsonb
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   v_key text := p_path[1];
   v_rest text[] := p_path[2:];
@@ -3075,8 +2952,7 @@ begin
 end $$;
 
 create function private.path_name(p_doc jsonb, p_path text[]) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   v_name text := '';
   v_step text;
@@ -3104,8 +2980,7 @@ end $$;
 
 -- Merges objects key by key. Every other value, lists included, replaces the old one.
 create function private.merge(p_old jsonb, p_new jsonb) returns jsonb
-language sql immutable set search_path = pg_catalog, pg_temp
-as $$
+language sql immutable set search_path = pg_catalog, pg_temp as $$
   select case
     when jsonb_typeof(p_old) = 'object' and jsonb_typeof(p_new) = 'object' then
       p_old || coalesce(
@@ -3123,8 +2998,7 @@ $$;
 
 -- The entries of a change: those that differ, and those in `p_named`.
 create function private.changed_entries(p_before jsonb, p_now jsonb, p_named jsonb) returns jsonb
-language sql immutable set search_path = pg_catalog, pg_temp
-as $$
+language sql immutable set search_path = pg_catalog, pg_temp as $$
   select coalesce(jsonb_object_agg(key, n.value), '{}')
   from jsonb_each(p_now) as n left join jsonb_each(p_before) as b using (key)
   where n.value is distinct from b.value or key in (select jsonb_array_elements_text(p_named))
@@ -3132,16 +3006,14 @@ $$;
 
 -- The entries that remain valid because their values did not change.
 create function private.unchanged_entries(p_before jsonb, p_now jsonb, p_stale text[]) returns jsonb
-language sql immutable set search_path = pg_catalog, pg_temp
-as $$
+language sql immutable set search_path = pg_catalog, pg_temp as $$
   select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_before)
   where key in (select jsonb_object_keys(p_now)) and key not in (select unnest(p_stale))
 $$;
 
 -- The entries of a name and of the names below it. (A key with a dot or a bracket is quoted.)
 create function private.entries_under(p_entries jsonb, p_name text, p_alone boolean default false) returns jsonb
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   if p_alone then
     return case when p_entries ? p_name then jsonb_build_object(p_name, p_entries -> p_name) else '{}' end;
@@ -3153,8 +3025,7 @@ end $$;
 
 -- Moves entries up by one for the items after a removed list item.
 create function private.shift_entries_after_removal(p_now jsonb, p_before jsonb, p_was jsonb, p_path text[]) returns jsonb
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   v_list_path text[] := p_path[:cardinality(p_path) - 1];
   v_opening text;
@@ -3190,15 +3061,13 @@ end $$;
 
 -- Returns the user who approved the call of this transaction; null if it was approved by policy.
 create function private.approving_user() returns uuid
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select decided_by from public.tool_calls
   where run_id = private.this_run() and id = private.this_call() and approved_by = 'person'
 $$;
 
 create function private.message_author() returns uuid
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select run.created_by from public.runs as run
   join private.agent_tasks as t on t.agent = run.agent and t.task = run.task
   where run.id = private.this_run() and t.is_message
@@ -3206,8 +3075,7 @@ $$;
 
 -- The leaves (or `document_type`) that the author's message names. The service sets them for this transaction.
 create function private.paths_allowed_by_message() returns text[]
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select case
     when private.message_author() is null then '{}'
     else array(
@@ -3216,8 +3084,7 @@ as $$
 $$;
 
 create function private.author_of(p_name text) returns uuid
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select coalesce(
     private.approving_user(), case when p_name = any (private.paths_allowed_by_message()) then private.message_author() end)
 $$;
@@ -3243,13 +3110,13 @@ create table public.extraction_journal (
   created_by uuid,
   created_at timestamptz not null default now(),
   foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete cascade
-);
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
+  autovacuum_analyze_scale_factor = 0.01);
 create index extraction_journal_extraction_id on public.extraction_journal (extraction_id, version, id);
 select private.protect_table('public.extraction_journal', p_members_read => true);
 
 create function private.keep_journal() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   insert into public.extraction_journal
     (org_id, extraction_id, version, path, steps, old, new, actor, run_id, call_id, created_by)
@@ -3271,8 +3138,7 @@ create trigger keep_journal_of_update after update on public.extractions
 create type private.node as (path text[], steps text, value jsonb);
 
 create function private.fields_at(p_extraction_id uuid, p_version integer) returns jsonb
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   v_nodes private.node[];
   v_level integer;
@@ -3311,8 +3177,7 @@ end $$;
 
 -- The locks that apply to this write. A user: none. An agent: all but those of the user it writes for.
 create function private.binding_locks(p_locks jsonb) returns text[]
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select coalesce(array_agg(key), '{}') from jsonb_each(p_locks)
   where (select private.is_agent())
     and value ->> 'by' <> coalesce((select private.approving_user())::text, '')
@@ -3324,8 +3189,7 @@ $$;
 -- Also how many items and leaves of the list changed. Ignores blanks that are filled, and `p_kept`.
 create function private.moved_items(p_old jsonb, p_new jsonb, p_kept text[] default '{}')
 returns table (path text[], name text, old jsonb, items bigint, leaves bigint)
-language sql immutable set search_path = pg_catalog, pg_temp
-as $$
+language sql immutable set search_path = pg_catalog, pg_temp as $$
   with change as materialized (
     select * from private.changes(p_old, p_new)
   ), below as (
@@ -3353,8 +3217,7 @@ $$;
 -- - the outermost container, for more than 500 leaves.
 create function private.blocked_paths(p_was public.extractions, p_wanted jsonb, p_removed text[])
 returns table (path text[], name text, old jsonb, new jsonb)
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
   v_binding text[] := private.binding_locks(p_was.locks);
@@ -3420,8 +3283,7 @@ end $$;
 
 -- The locks after a change: the author locks the changed leaves; locks of removed leaves are dropped.
 create function private.locks_after(p_locks jsonb, p_old jsonb, p_new jsonb) returns jsonb
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   v_by uuid := case when private.is_agent() then private.approving_user() else auth.uid() end;
   v_message_paths text[] := private.paths_allowed_by_message();
@@ -3439,8 +3301,7 @@ end $$;
 
 -- The user's locks on unchanged values that they wrote again: writing a value confirms it.
 create function private.locks_at(p_fields jsonb, p_path text[]) returns jsonb
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select coalesce(jsonb_object_agg(leaf.name, jsonb_build_object('by', auth.uid(), 'at', now())), '{}')
   from private.path_name(p_fields, p_path) as above
   cross join lateral (
@@ -3487,8 +3348,7 @@ select private.protect_table('public.extraction_proposals', p_members_read => tr
 create function private.propose(
   p_extraction public.extractions, p_path text[], p_name text, p_old jsonb, p_new jsonb, p_scores jsonb, p_evidence jsonb
 ) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   if exists (
     select from public.extraction_proposals
@@ -3510,8 +3370,7 @@ end $$;
 -- After a change, proposals move with their list items. Those whose value or row may have changed are superseded.
 create function private.keep_proposals(p_now public.extractions, p_was jsonb, p_removed text[], p_decided text[])
 returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_step integer := cardinality(p_removed);
 begin
@@ -3549,8 +3408,7 @@ end $$;
 -- Functions that write fields, also RPCs for a Supabase front end. Security invoker: the caller's policies apply.
 
 create function private.locked_extraction(p_extraction_id uuid) returns public.extractions
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_row public.extractions;
 begin
@@ -3565,8 +3423,7 @@ create function private.write_fields(
   p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
   p_removed text[] default null, p_set jsonb default null, p_decided text[] default null
 ) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_now public.extractions;
   v_changed jsonb;
@@ -3604,8 +3461,7 @@ end $$;
 create function public.save_extraction_fields(
   p_extraction_id uuid, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
 ) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
 begin
@@ -3619,8 +3475,7 @@ create function public.update_extraction_field(
   p_extraction_id uuid, p_field_path text[], p_value jsonb, p_confidence numeric default null,
   p_confidences jsonb default '{}', p_evidence jsonb default '{}'
 ) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
   v_path text[] := private.checked_path(p_field_path);
@@ -3651,8 +3506,7 @@ end $$;
 create function public.update_extraction_fields(
   p_extraction_id uuid, p_changes jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
 ) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
   v_wanted jsonb := v_was.extracted_fields;
@@ -3680,8 +3534,7 @@ begin
 end $$;
 
 create function public.remove_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
   v_path text[] := private.checked_path(p_field_path);
@@ -3699,8 +3552,7 @@ begin
 end $$;
 
 create function public.identify_document(p_extraction_id uuid, p_document_type text) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_row public.extractions := private.locked_extraction(p_extraction_id);
 begin
@@ -3711,8 +3563,7 @@ begin
 end $$;
 
 create function public.complete_extraction(p_extraction_id uuid) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_row public.extractions := private.locked_extraction(p_extraction_id);
 begin
@@ -3725,8 +3576,7 @@ end $$;
 create function public.restore_extraction(
   p_extraction_id uuid, p_version integer, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
 ) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
 begin
@@ -3737,8 +3587,7 @@ begin
 end $$;
 
 create function public.unlock_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
   v_row public.extractions;
@@ -3759,8 +3608,7 @@ end $$;
 -- removed from a list adds a version. Security definer: proposals have no write privileges.
 create function public.decide_extraction_proposals(p_extraction_id uuid, p_accepted uuid[], p_rejected uuid[] default '{}')
 returns jsonb
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions;
   v_one public.extraction_proposals;
@@ -3819,8 +3667,7 @@ end $$;
 -- Returns the reviewer of an extraction that is being completed: the user who writes, or who approved all writes by
 -- agents; null if there is none.
 create function private.reviewer(p_extraction_id uuid) returns uuid
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select case when private.is_agent() then (
     select (array_agg(call.decided_by order by call.decided_at desc))[1]
     from public.extraction_journal as entry
@@ -3832,8 +3679,7 @@ $$;
 
 -- Security definer: writes that a lock blocks become proposals, a table without write privileges.
 create function private.check_extraction() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_old public.extractions;
   v_author uuid;
@@ -4025,8 +3871,7 @@ create index field_values_extraction_id on public.field_values (extraction_id, p
 select private.protect_table('public.field_values', p_members_read => true);
 
 create function private.write_field_values() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp set jit = off
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set jit = off as $$
 declare
   -- (Decompressed once, instead of once for each value.)
   v_fields jsonb := jsonb_path_query_first(new.extracted_fields, '$');
@@ -4107,8 +3952,7 @@ end $$;
 
 create trigger write_field_values_of_insert after insert on public.extractions
   for each row when (new.extracted_fields <> '{}') execute function private.write_field_values();
-create trigger write_field_values_of_update after update on public.extractions
-  for each row when (
+create trigger write_field_values_of_update after update on public.extractions for each row when (
     new.version <> old.version or new.evidence <> old.evidence or new.confidence_scores <> old.confidence_scores
     or new.locks <> old.locks)
   execute function private.write_field_values();
@@ -4131,8 +3975,7 @@ create index withdrawn_examples_org_id on public.withdrawn_examples (org_id);
 select private.protect_table('public.withdrawn_examples', p_members_read => true);
 grant insert (org_id, extraction_id, name) on public.withdrawn_examples to authenticated;
 
-create policy "members take examples out" on public.withdrawn_examples
-  for insert to authenticated
+create policy "members take examples out" on public.withdrawn_examples for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and not (select private.is_agent()));
 
 create index extractions_of_schema on public.extractions (org_id, md5(schema::text), updated_at desc)
@@ -4179,8 +4022,7 @@ grant update (kind, labels, matched, schema_revid, prompt_revid, extraction_id) 
 -- Starts the agent for a document that was read, if requested. A run that cannot start is recorded as failed here and
 -- does not stop the document from becoming ready. Archives are skipped; the files in them inherit the request.
 create function private.auto_create() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_task private.agent_tasks;
   v_run_id uuid;
@@ -4215,8 +4057,7 @@ create trigger start_auto_create after update of status on public.documents
 
 -- Records the run of an auto-create task. A document has one at a time, and none while a suggestion is open.
 create function private.record_auto_creation() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   if not exists (select from private.agent_tasks where agent = new.agent and task = new.task and when_read) then
     return null;
@@ -4240,8 +4081,7 @@ create trigger record_auto_creation after insert on public.runs
 
 -- Deletes the extractions of a run and its children, except `p_but` and those in which a person set a value.
 create function private.delete_extractions_of_run(p_run_id uuid, p_but uuid default null) returns void
-language sql security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql security definer set search_path = pg_catalog, pg_temp as $$
   delete from public.extractions
   where run_id = p_run_id and id is distinct from p_but and locks = '{}' and document_type_by is null
 $$;
@@ -4249,8 +4089,7 @@ $$;
 -- Deletes what a run and its children created, except what others changed since: values that a user set, versions or
 -- references of others. What is still referenced is hidden instead.
 create function private.delete_created_by_run(p_run_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.delete_extractions_of_run(p_run_id);
   delete from public.document_tags where run_id = p_run_id;
@@ -4292,8 +4131,7 @@ end $$;
 
 -- When the run ends, its results become a suggestion, or are deleted. Earlier extractions of the run are deleted.
 create function private.end_auto_creation() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_creation public.auto_creations;
   v_is_made boolean;
@@ -4317,16 +4155,14 @@ begin
   return null;
 end $$;
 
-create trigger end_auto_creation after update of status on public.runs
-  for each row when (
+create trigger end_auto_creation after update of status on public.runs for each row when (
     new.status in ('completed', 'failed', 'cancelled') and old.status <> new.status and new.parent_run_id is null
     and new.document_id is not null and new.extraction_id is null)
   execute function private.end_auto_creation();
 
 -- Deletes the suggested items of a document that is deleted before a decision.
 create function private.delete_auto_creation_run() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.delete_created_by_run(old.run_id);
   return null;
@@ -4338,8 +4174,7 @@ create trigger delete_auto_creation_run after delete on public.auto_creations
 -- Accepts the suggestion for a document, or rejects it and deletes what its run created. Repeating a decision changes
 -- nothing. A suggestion that uses a schema which is only suggested itself can be accepted only after that schema.
 create function public.decide_auto_creation(p_document_id uuid, p_accepted boolean) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_creation public.auto_creations;
   v_first uuid;
@@ -4379,8 +4214,7 @@ begin
 end $$;
 
 create function private.is_proposed(p_run_id uuid) returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select p_run_id is not null and exists (
     select from public.auto_creations where run_id = p_run_id and status in ('running', 'proposed'))
 $$;
@@ -4409,12 +4243,10 @@ revoke all on public.current_extractions from anon, authenticated;
 grant select on public.current_extractions to authenticated;
 
 -- A text in lower case with single spaces. (A parsed body needs no search_path and can be inlined.)
-create function private.folded(p_text text) returns text
-language sql immutable
+create function private.folded(p_text text) returns text language sql immutable
 return lower(btrim(regexp_replace(p_text, '\s+', ' ', 'g')));
 
-create function private.is_blank(p_value jsonb) returns boolean
-language sql immutable
+create function private.is_blank(p_value jsonb) returns boolean language sql immutable
 return p_value is null or p_value in ('null'::jsonb, '""'::jsonb, '{}'::jsonb, '[]'::jsonb);
 
 -- search.sql
@@ -4481,8 +4313,7 @@ select private.protect_table('private.indexing_queue');
 
 -- Queues a document for indexing. One job per organisation at a time, because the jobs update the same statistics.
 create function private.queue_for_indexing(p_document_id uuid, p_org_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_is_new boolean;
 begin
@@ -4500,8 +4331,7 @@ begin
 end $$;
 
 create function private.queue_changed_document() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.queue_for_indexing(coalesce(new.id, old.id), coalesce(new.org_id, old.org_id));
   return null;
@@ -4509,8 +4339,7 @@ end $$;
 
 -- Queues the document of a changed extraction or auto-creation.
 create function private.queue_document_of_row() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.queue_for_indexing(id, org_id) from public.documents
   where id = coalesce(new.document_id, old.document_id) and (tg_op = 'DELETE' or status = 'ready');
@@ -4535,16 +4364,14 @@ create trigger decided_is_due after update of status on public.auto_creations
   for each row when (new.status = 'accepted' and old.status <> new.status) execute function private.queue_document_of_row();
 
 create function private.count_unindexed_documents(p_org_id uuid) returns bigint
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select count(*) from private.indexing_queue
   where org_id = p_org_id and p_org_id in (select private.my_org_ids())
 $$;
 
 -- Returns the stem of each term, without accents; null for stop words. One call for all terms is three times faster.
 create function private.search_stems(p_language text, p_terms text[]) returns table (term text, stem text)
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select given, case when found.stem ~ '[^\x01-\x7f]' then
     normalize(regexp_replace(normalize(found.stem, NFD), '[\u0300-\u036f]', '', 'g'), NFC) else found.stem end
   from (select case when p_language <> 'simple' then (p_language || '_stem')::regdictionary end as of_it offset 0) as d
@@ -4558,8 +4385,7 @@ $$;
 -- Returns what a queued document is indexed from. Called by the service, for all tenants.
 create function private.search_source(p_document_id uuid) returns table (
   change bigint, org_id uuid, is_ready boolean, filename text, document_type text, fields jsonb)
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select due.change, due.org_id, coalesce(d.status = 'ready', false), d.filename, e.document_type, e.extracted_fields
   from private.indexing_queue as due
   left join public.documents as d on d.id = due.document_id and d.org_id = due.org_id
@@ -4569,8 +4395,7 @@ $$;
 
 create function private.search_words(p_document_id uuid, p_after integer, p_pages integer)
 returns table (number integer, words text[])
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select number, array(select word ->> 0 from jsonb_array_elements(words) with ordinality as w (word, n) order by n)
   from public.document_pages where document_id = p_document_id and number > p_after order by number limit p_pages
 $$;
@@ -4578,8 +4403,7 @@ $$;
 -- Replaces the chunks of a document and updates the statistics. Returns false if the document changed meanwhile.
 create function private.write_search_chunks(p_document_id uuid, p_change bigint, p_chunks jsonb) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set jit = off
-as $$
+set enable_seqscan = off set jit = off as $$
 declare
   v_org_id uuid := (select org_id from private.indexing_queue where document_id = p_document_id);
   v_org private.search_orgs;
@@ -4675,8 +4499,7 @@ create function private.search(
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_memoize = off set jit = off
 -- Planned once per connection: planning takes as long as a small search, and parameters never change the plan.
-set plan_cache_mode = force_generic_plan
-as $$
+set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
   -- The usual BM25 values. Document chunks count as of average length.
@@ -4848,8 +4671,7 @@ as $$ select exists (select from pg_extension where extname = 'vector') $$;
 
 -- Sets the embedder. If it changed, every document is queued.
 create function private.use_embedder(p_name text) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   if exists (select from private.search_embedder where name = p_name) then
     return;
@@ -4865,8 +4687,7 @@ end $$;
 -- Leases a queued document of a random organisation, using indexes only. After a failure the lease is longer.
 create function private.lease_document_for_embedding(p_seconds double precision)
 returns table (document_id uuid, org_id uuid, change bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
   v_org uuid;
@@ -4893,8 +4714,7 @@ end $$;
 create function private.chunks_without_vectors(
   p_org_id uuid, p_document_id uuid, p_change bigint, p_embedder text, p_most integer)
 returns table (number integer, page integer, first_word integer, last_word integer, filename text)
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select p.number, p.page, p.first_word, p.last_word, d.filename
   from private.embedding_queue as due
   join private.search_orgs as o on o.org_id = due.org_id
@@ -4911,8 +4731,7 @@ $$;
 -- Stores vectors, unless the document changed meanwhile. An empty list means that none is missing.
 create function private.write_search_vectors(
   p_org_id uuid, p_document_id uuid, p_change bigint, p_embedder text, p_vectors jsonb) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_number integer := (select number from private.search_orgs where org_id = p_org_id);
 begin
@@ -4941,8 +4760,7 @@ begin
 end $$;
 
 create function private.count_unembedded_documents(p_org_id uuid) returns bigint
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select count(*) from private.embedding_queue
   where org_id = p_org_id and p_org_id in (select private.my_org_ids())
 $$;
@@ -4953,8 +4771,7 @@ create function private.search_nearest(
 returns table (
   document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-set jit = off
-as $$
+set jit = off as $$
 declare
   v_number integer := (
     select o.number from private.search_orgs as o
@@ -4989,27 +4806,12 @@ create table private.maintenance (
   finished_at timestamptz not null default '-infinity',
   run_id uuid not null default '00000000-0000-0000-0000-000000000000'
 );
-insert into private.maintenance (task) values
-  ('runs'), ('organisations');
+insert into private.maintenance (task) values ('runs'), ('organisations');
 
 create index runs_finished_at on public.runs (finished_at, id) where finished_at is not null;
 
-alter table public.runs set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
-alter table public.usage set (autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
-alter table public.agent_sessions set (
-  autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.02,
-  autovacuum_analyze_scale_factor = 0.01);
-alter table public.run_events set (
-  autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
-  autovacuum_analyze_scale_factor = 0.01);
-alter table public.tool_calls set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
-alter table public.extraction_journal set (
-  autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
-  autovacuum_analyze_scale_factor = 0.01);
-
 create function private.lock_maintenance_task(p_task text) returns boolean
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform from private.maintenance where task = p_task for update skip locked;
   return found;
@@ -5019,8 +4821,7 @@ end $$;
 -- one hour is kept: a run may commit later than its `finished_at`.
 create function private.delete_old_run_records(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-as $$
+set plan_cache_mode = force_generic_plan as $$
 declare
   v_before timestamptz := now() - greatest(p_keep, interval '1 hour');
   v_at private.maintenance;
@@ -5056,8 +4857,7 @@ create table private.organisation_deletions (
 
 -- Deletes an organisation: it is invisible at once, and workers delete its rows in batches.
 create function public.delete_organisation(p_org_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.require(
     p_org_id in (select private.my_owned_org_ids()), 'Organisation not found, or you are not an owner.', 'PT404');
@@ -5076,8 +4876,7 @@ end $$;
 
 -- Deletes a batch of rows of a deleted organisation, children first, so that no foreign key has to cascade.
 create function private.clear_organisations(p_rows integer default 2000) returns integer
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_org uuid := (select org_id from private.organisation_deletions order by asked_at, org_id limit 1);
   v_runs uuid[];

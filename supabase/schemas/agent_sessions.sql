@@ -11,7 +11,8 @@ create table public.agent_sessions (
   entry json not null,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp()
-);
+) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.02,
+  autovacuum_analyze_scale_factor = 0.01);
 create unique index agent_sessions_uuid on public.agent_sessions (org_id, session_id, subpath, uuid)
   where uuid is not null;
 create index agent_sessions_of on public.agent_sessions (org_id, session_id, subpath, number);
@@ -23,8 +24,7 @@ create policy "the service reads its members' conversations" on public.agent_ses
 
 -- Deletes the conversation of a run that ended or was deleted.
 create function private.delete_conversation() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   delete from public.agent_sessions
   where org_id = old.org_id and session_id = old.session_id::text;

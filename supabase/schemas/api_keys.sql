@@ -4,8 +4,7 @@
 create function public.create_api_key(
   p_org_id uuid, p_name text, p_scopes text[], p_expires_at timestamptz default null
 ) returns jsonb
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_scopes text[] := array(select distinct scope from unnest(p_scopes) as scope order by scope);
   v_unknown text;
@@ -43,8 +42,7 @@ end $$;
 
 -- Revokes a key and cancels its open runs. Allowed for its creator and for owners. Returns the time of revocation.
 create function public.revoke_api_key(p_key_id uuid) returns timestamptz
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform from public.api_keys
   where id = p_key_id and (
@@ -62,8 +60,7 @@ create function private.use_api_key(p_hash bytea)
 returns table (
   id uuid, org_id uuid, name text, prefix text, scopes text[], role text, expires_at timestamptz, refusal text,
   needs_recording boolean)
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select k.id, k.org_id, k.name, k.prefix, k.scopes, a.role, k.expires_at,
     case when a.role is null then 'key_revoked' when k.expires_at <= now() then 'key_expired' end,
     coalesce(k.last_used_at < now() - interval '1 minute', true)
@@ -73,8 +70,7 @@ as $$
 $$;
 
 create function private.record_api_key_use(p_key_id uuid) returns void
-language sql security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql security definer set search_path = pg_catalog, pg_temp as $$
   update public.api_keys set last_used_at = now()
   where id = p_key_id and coalesce(last_used_at < now() - interval '1 minute', true)
 $$;

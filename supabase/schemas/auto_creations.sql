@@ -37,8 +37,7 @@ grant update (kind, labels, matched, schema_revid, prompt_revid, extraction_id) 
 -- Starts the agent for a document that was read, if requested. A run that cannot start is recorded as failed here and
 -- does not stop the document from becoming ready. Archives are skipped; the files in them inherit the request.
 create function private.auto_create() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_task private.agent_tasks;
   v_run_id uuid;
@@ -73,8 +72,7 @@ create trigger start_auto_create after update of status on public.documents
 
 -- Records the run of an auto-create task. A document has one at a time, and none while a suggestion is open.
 create function private.record_auto_creation() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   if not exists (select from private.agent_tasks where agent = new.agent and task = new.task and when_read) then
     return null;
@@ -98,8 +96,7 @@ create trigger record_auto_creation after insert on public.runs
 
 -- Deletes the extractions of a run and its children, except `p_but` and those in which a person set a value.
 create function private.delete_extractions_of_run(p_run_id uuid, p_but uuid default null) returns void
-language sql security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql security definer set search_path = pg_catalog, pg_temp as $$
   delete from public.extractions
   where run_id = p_run_id and id is distinct from p_but and locks = '{}' and document_type_by is null
 $$;
@@ -107,8 +104,7 @@ $$;
 -- Deletes what a run and its children created, except what others changed since: values that a user set, versions or
 -- references of others. What is still referenced is hidden instead.
 create function private.delete_created_by_run(p_run_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.delete_extractions_of_run(p_run_id);
   delete from public.document_tags where run_id = p_run_id;
@@ -150,8 +146,7 @@ end $$;
 
 -- When the run ends, its results become a suggestion, or are deleted. Earlier extractions of the run are deleted.
 create function private.end_auto_creation() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_creation public.auto_creations;
   v_is_made boolean;
@@ -175,16 +170,14 @@ begin
   return null;
 end $$;
 
-create trigger end_auto_creation after update of status on public.runs
-  for each row when (
+create trigger end_auto_creation after update of status on public.runs for each row when (
     new.status in ('completed', 'failed', 'cancelled') and old.status <> new.status and new.parent_run_id is null
     and new.document_id is not null and new.extraction_id is null)
   execute function private.end_auto_creation();
 
 -- Deletes the suggested items of a document that is deleted before a decision.
 create function private.delete_auto_creation_run() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.delete_created_by_run(old.run_id);
   return null;
@@ -196,8 +189,7 @@ create trigger delete_auto_creation_run after delete on public.auto_creations
 -- Accepts the suggestion for a document, or rejects it and deletes what its run created. Repeating a decision changes
 -- nothing. A suggestion that uses a schema which is only suggested itself can be accepted only after that schema.
 create function public.decide_auto_creation(p_document_id uuid, p_accepted boolean) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_creation public.auto_creations;
   v_first uuid;
@@ -237,8 +229,7 @@ begin
 end $$;
 
 create function private.is_proposed(p_run_id uuid) returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select p_run_id is not null and exists (
     select from public.auto_creations where run_id = p_run_id and status in ('running', 'proposed'))
 $$;

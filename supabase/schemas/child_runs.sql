@@ -3,8 +3,7 @@
 -- Lock order: children before parents, because a run that ends locks its parent after itself.
 
 create function private.has_open_children(p_run_id uuid, p_call_id text) returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select exists (
     select from public.runs
     where parent_run_id = p_run_id and parent_call_id = p_call_id
@@ -13,8 +12,7 @@ $$;
 
 -- If no child run is open and no CLI is attached, the run is queued; otherwise private.detach_run does that later.
 create function private.await_runs(p_run_id uuid, p_call_id text) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_attached boolean;
 begin
@@ -35,8 +33,7 @@ end $$;
 -- Queues the parent run again when the last child run of its call ends.
 -- Security definer: the caller may have no rights on the parent run.
 create function private.wake_parent() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   -- Locked first: if two children end at the same time, the second one sees the first.
   perform from public.runs where id = old.parent_run_id for no key update;
@@ -46,18 +43,15 @@ begin
   return null;
 end $$;
 
-create trigger wake_parent_of_ended after update of status on public.runs
-  for each row when (
+create trigger wake_parent_of_ended after update of status on public.runs for each row when (
     old.parent_run_id is not null and new.status in ('completed', 'failed', 'cancelled') and new.status <> old.status)
   execute function private.wake_parent();
-create trigger wake_parent_of_deleted after delete on public.runs
-  for each row when (
+create trigger wake_parent_of_deleted after delete on public.runs for each row when (
     old.parent_run_id is not null and old.status not in ('completed', 'failed', 'cancelled'))
   execute function private.wake_parent();
 
 create function private.tree_of_run(p_run_id uuid) returns uuid[]
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   with recursive tree as (
     select id, 0 as depth from public.runs where id = p_run_id
     union all
@@ -68,8 +62,7 @@ $$;
 
 -- Cancels a run and all runs below it. Their workers can no longer write. Returns false if the run had already ended.
 create function private.cancel_run(p_run_id uuid, p_reason text) returns boolean
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_tree uuid[];
   v_run_id uuid;
@@ -108,8 +101,7 @@ end $$;
 
 -- Cancels the open runs of a user and their keys, or of one key. Does nothing if the organisation is being deleted.
 create function private.cancel_runs_of(p_org_id uuid, p_user_id uuid, p_reason text) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   if exists (select from private.organisation_deletions where org_id = p_org_id) then
     return;

@@ -2,8 +2,7 @@
 
 -- Locks the organisation's row, so that runs start and end one by one. Taken after locks on runs.
 create function private.lock_credit(p_org_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   if p_org_id in (select private.my_writable_org_ids()) and private.is_service() then
     perform from public.organisations where id = p_org_id for no key update;
@@ -12,8 +11,7 @@ end $$;
 
 -- Security definer: also counts runs in other members' threads.
 create function private.count_active_runs(p_org_id uuid, p_run_id uuid) returns bigint
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select count(*) from public.runs as r
   where r.org_id = p_org_id and r.status = 'running' and r.id <> p_run_id
     and p_org_id in (select private.my_org_ids())
@@ -22,8 +20,7 @@ $$;
 -- Runs with the same lock key that come first: the running one, older queued ones, and in a thread an older turn that
 -- waits for a decision or for child runs.
 create function private.runs_ahead(p_run public.runs) returns setof public.runs
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select r.* from public.runs as r
   where r.lock_key = p_run.lock_key and r.id <> p_run.id
     and r.status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs')
@@ -40,8 +37,7 @@ as $$ select exists (select from private.runs_ahead(p_run)) $$;
 
 -- Returns the run directly before a queued run, if the caller can see it; otherwise null.
 create function private.waits_behind(p_run public.runs) returns uuid
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select r.id from private.runs_ahead(p_run) as r
   where p_run.status = 'queued'
   order by (r.created_at, r.id) < (p_run.created_at, p_run.id) desc, r.created_at desc, r.id desc limit 1
@@ -49,16 +45,14 @@ $$;
 
 -- Whether the budget of the run or of its root run is used up. Null if neither has a budget.
 create function private.is_budget_spent(p_run public.runs) returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select bool_or(coalesce(r.max_cost_usd <= private.cost_of_run(r.id), false)) from public.runs as r
   where r.id in (p_run.id, p_run.root_run_id) and r.max_cost_usd is not null
 $$;
 
 -- Queues the oldest unblocked run that waits for capacity, if there is capacity.
 create function private.queue_held_run() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_org uuid := old.org_id;
 begin
@@ -74,8 +68,7 @@ begin
 end $$;
 
 create function private.is_credit_spent(p_org_id uuid) returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select exists (
     select from public.credit_limits
     where org_id = p_org_id and max_usd is not null and private.spent_this_month(org_id) >= max_usd)
@@ -87,8 +80,7 @@ $$;
 --   out_of_credit, max_cost, model_unpriced   the run must fail with this code
 -- Null if the run has ended or is not visible.
 create function private.check_capacity(p_run_id uuid, p_priced boolean) returns text
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_run public.runs;
   v_limits public.credit_limits;
@@ -124,8 +116,7 @@ create function private.charge(
   p_output_tokens bigint, p_cache_write_5m_tokens bigint, p_cache_write_1h_tokens bigint, p_cache_read_tokens bigint,
   p_cost_usd numeric
 ) returns text
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_run public.runs;
 begin
@@ -154,5 +145,4 @@ create constraint trigger queue_held_run_when_deleted after delete on public.run
   deferrable initially deferred for each row when (old.status not in ('completed', 'failed', 'cancelled'))
   execute function private.queue_held_run();
 create constraint trigger queue_held_run_when_limits_change after update or delete on public.credit_limits
-  deferrable initially deferred for each row
-  execute function private.queue_held_run();
+  deferrable initially deferred for each row execute function private.queue_held_run();

@@ -20,10 +20,8 @@ revoke all on public.current_extractions from anon, authenticated;
 grant select on public.current_extractions to authenticated;
 
 -- A text in lower case with single spaces. (A parsed body needs no search_path and can be inlined.)
-create function private.folded(p_text text) returns text
-language sql immutable
+create function private.folded(p_text text) returns text language sql immutable
 return lower(btrim(regexp_replace(p_text, '\s+', ' ', 'g')));
 
-create function private.is_blank(p_value jsonb) returns boolean
-language sql immutable
+create function private.is_blank(p_value jsonb) returns boolean language sql immutable
 return p_value is null or p_value in ('null'::jsonb, '""'::jsonb, '{}'::jsonb, '[]'::jsonb);

@@ -4,8 +4,7 @@
 create function private.await_approval(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_attached boolean, p_event json
 ) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.fence(p_run_id, p_fencing_token);
   perform from public.tool_calls where run_id = p_run_id and id = p_call_id and status = 'pending';
@@ -21,8 +20,7 @@ end $$;
 create function private.show_updated_call(
   p_run_id uuid, p_call_id text, p_changes jsonb, p_target_hash text, p_target_version bigint, p_event json
 ) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform from public.runs
   where id = p_run_id and status = 'awaiting_approval' and waiting_call = p_call_id for no key update;
@@ -38,8 +36,7 @@ end $$;
 -- Why the caller may not decide the calls of a run: read_only, not_approver, second_person_needed, not_found (another
 -- user's run), or '' if they may. By default the user who started the run, directly or by a key, decides.
 create function private.approval_refusal_reason_for(p_org_id uuid, p_created_by uuid) returns text
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select coalesce((
     select case
       when me.role = 'viewer' then 'read_only'
@@ -66,8 +63,7 @@ as $$ select private.approval_refusal_reason_for(p_run.org_id, p_run.created_by)
 
 -- The users of an organisation whose runs the caller may not decide.
 create function private.decided_by_others(p_org_id uuid) returns setof uuid
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select user_id from private.actors
   where org_id = p_org_id and private.approval_refusal_reason_for(p_org_id, user_id) <> ''
 $$;
@@ -78,8 +74,7 @@ create function private.start_decision(
   p_run_id uuid, p_call_id text, p_hash text, p_approved boolean, p_reason text, p_arguments jsonb,
   p_arguments_hash text
 ) returns text
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_status text := case when p_approved then 'approved' else 'refused' end;
   v_run public.runs;
@@ -105,8 +100,7 @@ end $$;
 
 -- Approves later calls of these tools in a run that waits for the caller. Returns false if a second person must decide.
 create function private.approve_later_calls(p_run_id uuid, p_tools text[]) returns boolean
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update public.runs as r
   set auto_approved_tools = array(select distinct tool from unnest(r.auto_approved_tools || p_tools) as tool order by tool)
@@ -119,8 +113,7 @@ end $$;
 -- Continues a run after a decision: at once if its CLI is attached and there is capacity, otherwise through the queue.
 -- Returns the run's status, or null if it has ended or is not visible.
 create function private.resume_run(p_run_id uuid) returns text
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_run public.runs;
   v_status text := 'queued';
@@ -147,8 +140,7 @@ end $$;
 
 -- Records that the worker's CLI is gone. Queues the run if it was decided or its child runs have ended. Returns the status.
 create function private.detach_run(p_run_id uuid, p_fencing_token integer) returns text
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_run public.runs;
 begin
@@ -170,8 +162,7 @@ end $$;
 
 -- Like detach_run, for a run whose worker seems dead: a new fencing token stops that worker from writing.
 create function private.detach_dead_worker(p_run_id uuid) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_token integer;
 begin

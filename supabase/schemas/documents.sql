@@ -91,8 +91,7 @@ create view public.ocr_results with (security_invoker = true) as
 revoke all on public.ocr_results from anon, authenticated;
 grant select on public.ocr_results to authenticated;
 
-create policy "members add documents of their own" on public.documents
-  for insert to authenticated
+create policy "members add documents of their own" on public.documents for insert to authenticated
   with check (
     org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
     and (num_nonnulls(parent_document_id, unlocked_path, content_sha256) = 0 or (select private.is_service()))
@@ -106,8 +105,7 @@ create policy "the service writes pages" on public.document_pages
 -- Deletes a document and returns the path of its original.
 -- Security definer, like all deletes: a role with the delete privilege could also lock the whole table.
 create function public.delete_document(p_document_id uuid) returns text
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_path text;
 begin
@@ -119,16 +117,14 @@ begin
 end $$;
 
 create function private.clear_pages(p_document_id uuid) returns void
-language sql security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql security definer set search_path = pg_catalog, pg_temp as $$
   delete from public.document_pages
   where document_id = p_document_id and org_id in (select private.my_org_ids()) and private.is_service()
 $$;
 
 -- Counts the files inside a document, at any depth. The caller holds the document's lock.
 create function private.count_enclosed(p_document_id uuid) returns table (files bigint, bytes bigint)
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   with recursive enclosed as (
     select id, byte_size from public.documents where parent_document_id = p_document_id
     union all
@@ -142,8 +138,7 @@ language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select created_by, org_id from public.documents where id = p_document_id $$;
 
 create function private.fail_document(p_document_id uuid, p_error text) returns void
-language sql security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql security definer set search_path = pg_catalog, pg_temp as $$
   update public.documents set status = 'failed', error = p_error, error_code = 'unreadable'
   where id = p_document_id and status = 'reading'
 $$;

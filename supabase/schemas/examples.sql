@@ -14,8 +14,7 @@ create index withdrawn_examples_org_id on public.withdrawn_examples (org_id);
 select private.protect_table('public.withdrawn_examples', p_members_read => true);
 grant insert (org_id, extraction_id, name) on public.withdrawn_examples to authenticated;
 
-create policy "members take examples out" on public.withdrawn_examples
-  for insert to authenticated
+create policy "members take examples out" on public.withdrawn_examples for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and not (select private.is_agent()));
 
 create index extractions_of_schema on public.extractions (org_id, md5(schema::text), updated_at desc)

@@ -3,8 +3,7 @@
 -- Returns the reviewer of an extraction that is being completed: the user who writes, or who approved all writes by
 -- agents; null if there is none.
 create function private.reviewer(p_extraction_id uuid) returns uuid
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select case when private.is_agent() then (
     select (array_agg(call.decided_by order by call.decided_at desc))[1]
     from public.extraction_journal as entry
@@ -16,8 +15,7 @@ $$;
 
 -- Security definer: writes that a lock blocks become proposals, a table without write privileges.
 create function private.check_extraction() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_old public.extractions;
   v_author uuid;

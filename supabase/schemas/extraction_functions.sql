@@ -1,8 +1,7 @@
 -- Functions that write fields, also RPCs for a Supabase front end. Security invoker: the caller's policies apply.
 
 create function private.locked_extraction(p_extraction_id uuid) returns public.extractions
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_row public.extractions;
 begin
@@ -17,8 +16,7 @@ create function private.write_fields(
   p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
   p_removed text[] default null, p_set jsonb default null, p_decided text[] default null
 ) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_now public.extractions;
   v_changed jsonb;
@@ -56,8 +54,7 @@ end $$;
 create function public.save_extraction_fields(
   p_extraction_id uuid, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
 ) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
 begin
@@ -71,8 +68,7 @@ create function public.update_extraction_field(
   p_extraction_id uuid, p_field_path text[], p_value jsonb, p_confidence numeric default null,
   p_confidences jsonb default '{}', p_evidence jsonb default '{}'
 ) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
   v_path text[] := private.checked_path(p_field_path);
@@ -103,8 +99,7 @@ end $$;
 create function public.update_extraction_fields(
   p_extraction_id uuid, p_changes jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
 ) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
   v_wanted jsonb := v_was.extracted_fields;
@@ -132,8 +127,7 @@ begin
 end $$;
 
 create function public.remove_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
   v_path text[] := private.checked_path(p_field_path);
@@ -151,8 +145,7 @@ begin
 end $$;
 
 create function public.identify_document(p_extraction_id uuid, p_document_type text) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_row public.extractions := private.locked_extraction(p_extraction_id);
 begin
@@ -163,8 +156,7 @@ begin
 end $$;
 
 create function public.complete_extraction(p_extraction_id uuid) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_row public.extractions := private.locked_extraction(p_extraction_id);
 begin
@@ -177,8 +169,7 @@ end $$;
 create function public.restore_extraction(
   p_extraction_id uuid, p_version integer, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
 ) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
 begin
@@ -189,8 +180,7 @@ begin
 end $$;
 
 create function public.unlock_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
   v_row public.extractions;
@@ -211,8 +201,7 @@ end $$;
 -- removed from a list adds a version. Security definer: proposals have no write privileges.
 create function public.decide_extraction_proposals(p_extraction_id uuid, p_accepted uuid[], p_rejected uuid[] default '{}')
 returns jsonb
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions;
   v_one public.extraction_proposals;

@@ -17,13 +17,13 @@ create table public.extraction_journal (
   created_by uuid,
   created_at timestamptz not null default now(),
   foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete cascade
-);
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
+  autovacuum_analyze_scale_factor = 0.01);
 create index extraction_journal_extraction_id on public.extraction_journal (extraction_id, version, id);
 select private.protect_table('public.extraction_journal', p_members_read => true);
 
 create function private.keep_journal() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   insert into public.extraction_journal
     (org_id, extraction_id, version, path, steps, old, new, actor, run_id, call_id, created_by)
@@ -45,8 +45,7 @@ create trigger keep_journal_of_update after update on public.extractions
 create type private.node as (path text[], steps text, value jsonb);
 
 create function private.fields_at(p_extraction_id uuid, p_version integer) returns jsonb
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   v_nodes private.node[];
   v_level integer;

@@ -2,8 +2,7 @@
 
 -- The locks that apply to this write. A user: none. An agent: all but those of the user it writes for.
 create function private.binding_locks(p_locks jsonb) returns text[]
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select coalesce(array_agg(key), '{}') from jsonb_each(p_locks)
   where (select private.is_agent())
     and value ->> 'by' <> coalesce((select private.approving_user())::text, '')
@@ -15,8 +14,7 @@ $$;
 -- Also how many items and leaves of the list changed. Ignores blanks that are filled, and `p_kept`.
 create function private.moved_items(p_old jsonb, p_new jsonb, p_kept text[] default '{}')
 returns table (path text[], name text, old jsonb, items bigint, leaves bigint)
-language sql immutable set search_path = pg_catalog, pg_temp
-as $$
+language sql immutable set search_path = pg_catalog, pg_temp as $$
   with change as materialized (
     select * from private.changes(p_old, p_new)
   ), below as (
@@ -44,8 +42,7 @@ $$;
 -- - the outermost container, for more than 500 leaves.
 create function private.blocked_paths(p_was public.extractions, p_wanted jsonb, p_removed text[])
 returns table (path text[], name text, old jsonb, new jsonb)
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
   v_binding text[] := private.binding_locks(p_was.locks);
@@ -111,8 +108,7 @@ end $$;
 
 -- The locks after a change: the author locks the changed leaves; locks of removed leaves are dropped.
 create function private.locks_after(p_locks jsonb, p_old jsonb, p_new jsonb) returns jsonb
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   v_by uuid := case when private.is_agent() then private.approving_user() else auth.uid() end;
   v_message_paths text[] := private.paths_allowed_by_message();
@@ -130,8 +126,7 @@ end $$;
 
 -- The user's locks on unchanged values that they wrote again: writing a value confirms it.
 create function private.locks_at(p_fields jsonb, p_path text[]) returns jsonb
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select coalesce(jsonb_object_agg(leaf.name, jsonb_build_object('by', auth.uid(), 'at', now())), '{}')
   from private.path_name(p_fields, p_path) as above
   cross join lateral (

@@ -57,8 +57,7 @@ select private.protect_table('public.extractions', p_members_read => true);
 grant insert (id, org_id, document_id, schema, schema_revid, prompt_revid),
   update (document_type, status, extracted_fields, confidence_scores, evidence, locks) on public.extractions to authenticated;
 
-create policy "members begin extractions of their own" on public.extractions
-  for insert to authenticated
+create policy "members begin extractions of their own" on public.extractions for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 create policy "members change their extractions" on public.extractions
   for update to authenticated using (org_id in (select private.my_writable_org_ids()));
@@ -66,8 +65,7 @@ create policy "members change their extractions" on public.extractions
 -- Fills in the run, the schema of a named prompt, and the text of a named schema version. (Named before
 -- check_extraction, so that it looks at the text that is stored.)
 create function private.apply_extraction_defaults() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_prompt public.prompt_versions;
   v_schema jsonb;
@@ -100,8 +98,7 @@ create trigger apply_extraction_defaults before insert on public.extractions
 
 -- Moves an extraction to another version of its schema and reopens it.
 create function private.follow_schema(p_extraction_id uuid, p_schema_revid uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_schema jsonb;
 begin
@@ -114,8 +111,7 @@ begin
 end $$;
 
 create function private.count_references_to_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   -- (Starts from the versions that reference the schema instead of every prompt's latest version.)
   select (select count(*) from public.prompt_versions as v
       where v.schema_id = p_schema_id
@@ -126,15 +122,13 @@ as $$
 $$;
 
 create function private.count_references_to_prompt(p_prompt_id uuid) returns table (extractions bigint)
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select count(*) from public.prompt_versions as v join public.extractions as e on e.prompt_revid = v.id
   where v.prompt_id = p_prompt_id
 $$;
 
 create function private.count_references_to_tag(p_tag_id uuid) returns table (documents bigint, prompts bigint)
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select (select count(*) from public.document_tags where tag_id = p_tag_id),
     (select count(*) from public.prompts as p
       where p.org_id = (select org_id from public.tags where id = p_tag_id) and p.deleted_at is null
@@ -144,8 +138,7 @@ $$;
 
 -- Deletes an extraction with its runs. Members delete their own and their keys' extractions, owners any.
 create function public.delete_extraction(p_extraction_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   delete from public.extractions
   where id = p_extraction_id and private.may_delete(org_id, created_by);

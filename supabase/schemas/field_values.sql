@@ -30,8 +30,7 @@ create index field_values_extraction_id on public.field_values (extraction_id, p
 select private.protect_table('public.field_values', p_members_read => true);
 
 create function private.write_field_values() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp set jit = off
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set jit = off as $$
 declare
   -- (Decompressed once, instead of once for each value.)
   v_fields jsonb := jsonb_path_query_first(new.extracted_fields, '$');
@@ -112,8 +111,7 @@ end $$;
 
 create trigger write_field_values_of_insert after insert on public.extractions
   for each row when (new.extracted_fields <> '{}') execute function private.write_field_values();
-create trigger write_field_values_of_update after update on public.extractions
-  for each row when (
+create trigger write_field_values_of_update after update on public.extractions for each row when (
     new.version <> old.version or new.evidence <> old.evidence or new.confidence_scores <> old.confidence_scores
     or new.locks <> old.locks)
   execute function private.write_field_values();

@@ -11,8 +11,7 @@ select private.protect_table('private.files_to_delete');
 
 -- Security definer, like the functions below: no role has privileges on this table.
 create function private.queue_files() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   insert into private.files_to_delete (storage_path, org_id)
   select path, org_id from gone cross join lateral (values (storage_path), (unlocked_path)) as files (path)
@@ -24,8 +23,7 @@ create trigger queue_files after delete on public.documents
   referencing old table as gone for each statement execute function private.queue_files();
 
 create function private.register_pending_files(p_paths text[]) returns void
-language sql security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql security definer set search_path = pg_catalog, pg_temp as $$
   insert into private.files_to_delete (storage_path, org_id, due_at)
   select path, split_part(path, '/', 1)::uuid, now() + interval '1 day' from unnest(p_paths) as path
   on conflict do nothing
@@ -33,8 +31,7 @@ $$;
 
 -- Returns the oldest files to delete, except those that now belong to a document.
 create function private.files_to_delete(p_most integer) returns setof text
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   delete from private.files_to_delete as f using public.documents as d
   where d.id = split_part(f.storage_path, '/', 2)::uuid and f.storage_path in (d.storage_path, d.unlocked_path);

@@ -28,8 +28,7 @@ create policy "owners see the invitations of their organisations" on public.invi
 -- Creates an invitation and returns {"id", "token"}. An organisation has at most 1,000 pending invitations.
 create function public.invite(p_org_id uuid, p_role text, p_email text default null, p_days integer default 7)
 returns jsonb
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_token text := 'fmi_' || encode(
     sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'hex');
@@ -54,8 +53,7 @@ begin
 end $$;
 
 create function public.revoke_invitation(p_invitation_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_row public.invitations;
 begin
@@ -70,8 +68,7 @@ end $$;
 
 -- Accepts an invitation once and returns {"org_id", "role"}. Concurrent callers wait for each other.
 create function public.accept_invitation(p_token text) returns jsonb
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_user uuid := private.current_user_id();
   v_row public.invitations;
@@ -114,8 +111,7 @@ begin
 end $$;
 
 create function private.address_of(p_org_id uuid, p_user_id uuid) returns text
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select u.email from public.memberships as m join auth.users as u on u.id = m.user_id
   where m.org_id = p_org_id and m.user_id = p_user_id and p_org_id in (select private.my_org_ids())
 $$;

@@ -2,8 +2,7 @@
 
 -- The name of a key below a parent: `a` + b → `a.b`. A key that could not be parsed back is quoted: `["a.b"]`.
 -- Same rules as fieldmark.domain.paths. (A parsed body needs no search_path, so it can be inlined.)
-create function private.child_name(p_parent text, p_key text) returns text
-language sql immutable
+create function private.child_name(p_parent text, p_key text) returns text language sql immutable
 return
   case
     when p_key ~ '^[^].["\\\u0001-\u0020\u007f]+( [^].["\\\u0001-\u0020\u007f]+)*$'
@@ -17,8 +16,7 @@ return
 -- beyond them a long key would be repeated for each child.
 create function private.changes(p_old jsonb, p_new jsonb)
 returns table (path text[], steps text, name text, old jsonb, new jsonb)
-language sql immutable set search_path = pg_catalog, pg_temp
-as $$
+language sql immutable set search_path = pg_catalog, pg_temp as $$
   with recursive node as (
     select array[]::text[] as path, '' as steps, '' as name, p_old as old, p_new as new
     union all
@@ -53,15 +51,13 @@ create function private.nodes(p_doc jsonb) returns table (path text[], steps tex
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$ select path, steps, name, new from private.changes(null, p_doc) $$;
 
-create function private.is_leaf(p_value jsonb) returns boolean
-language sql immutable
+create function private.is_leaf(p_value jsonb) returns boolean language sql immutable
 return jsonb_typeof(p_value) not in ('object', 'array') or p_value in ('{}'::jsonb, '[]'::jsonb);
 
 -- Rejects JSON that is costly to store: more than 4 MB, 32 levels or 100,000 values, and numbers of more
 -- than 100 digits a side (1e131071 has eight characters, and 131,072 when it is read back).
 create function private.check_json(p_value jsonb, p_what text) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   v_fault text := case
     when pg_column_size(p_value) > 4194304 then ' may not exceed 4 MB.'
@@ -80,8 +76,7 @@ end $$;
 
 -- Returns the path as a plain list of 1 to 32 steps. (A SQL array may have two dimensions, or start at index 0.)
 create function private.checked_path(p_path text[]) returns text[]
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   v_fault text := case
     when coalesce(cardinality(p_path), 0) = 0 then 'The path is empty.'
@@ -99,8 +94,7 @@ end $$;
 -- Sets a value at a path: creates missing objects, appends at the end of a list, rejects everything else. (jsonb_set
 -- would ignore a missing parent, append for [999999999], prepend for [-999], and return null for a SQL null.)
 create function private.set_at_path(p_doc jsonb, p_path text[], p_value jsonb, p_name text default '') returns jsonb
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   v_key text := p_path[1];
   v_rest text[] := p_path[2:];
@@ -146,8 +140,7 @@ begin
 end $$;
 
 create function private.path_name(p_doc jsonb, p_path text[]) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   v_name text := '';
   v_step text;
@@ -175,8 +168,7 @@ end $$;
 
 -- Merges objects key by key. Every other value, lists included, replaces the old one.
 create function private.merge(p_old jsonb, p_new jsonb) returns jsonb
-language sql immutable set search_path = pg_catalog, pg_temp
-as $$
+language sql immutable set search_path = pg_catalog, pg_temp as $$
   select case
     when jsonb_typeof(p_old) = 'object' and jsonb_typeof(p_new) = 'object' then
       p_old || coalesce(
@@ -194,8 +186,7 @@ $$;
 
 -- The entries of a change: those that differ, and those in `p_named`.
 create function private.changed_entries(p_before jsonb, p_now jsonb, p_named jsonb) returns jsonb
-language sql immutable set search_path = pg_catalog, pg_temp
-as $$
+language sql immutable set search_path = pg_catalog, pg_temp as $$
   select coalesce(jsonb_object_agg(key, n.value), '{}')
   from jsonb_each(p_now) as n left join jsonb_each(p_before) as b using (key)
   where n.value is distinct from b.value or key in (select jsonb_array_elements_text(p_named))
@@ -203,16 +194,14 @@ $$;
 
 -- The entries that remain valid because their values did not change.
 create function private.unchanged_entries(p_before jsonb, p_now jsonb, p_stale text[]) returns jsonb
-language sql immutable set search_path = pg_catalog, pg_temp
-as $$
+language sql immutable set search_path = pg_catalog, pg_temp as $$
   select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_before)
   where key in (select jsonb_object_keys(p_now)) and key not in (select unnest(p_stale))
 $$;
 
 -- The entries of a name and of the names below it. (A key with a dot or a bracket is quoted.)
 create function private.entries_under(p_entries jsonb, p_name text, p_alone boolean default false) returns jsonb
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   if p_alone then
     return case when p_entries ? p_name then jsonb_build_object(p_name, p_entries -> p_name) else '{}' end;
@@ -224,8 +213,7 @@ end $$;
 
 -- Moves entries up by one for the items after a removed list item.
 create function private.shift_entries_after_removal(p_now jsonb, p_before jsonb, p_was jsonb, p_path text[]) returns jsonb
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   v_list_path text[] := p_path[:cardinality(p_path) - 1];
   v_opening text;

@@ -75,8 +75,7 @@ revoke all on private.actors from public, anon, authenticated;
 -- The caller's memberships: for the service only in the organisation of the request, for a front end in all.
 -- Security definer, because a policy on memberships calls it. (plpgsql caches the plan; every policy calls it.)
 create function private.my_memberships() returns table (org_id uuid, role text)
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
   if private.is_service() then
     return query
@@ -110,15 +109,13 @@ as $$ select coalesce((select created_by from public.api_keys where id = p_user_
 
 -- Whether the caller may delete an item by its creator: members their own and their keys' items, owners all.
 create function private.may_delete(p_org_id uuid, p_created_by uuid) returns boolean
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select p_org_id in (select private.my_owned_org_ids())
     or (p_org_id in (select private.my_writable_org_ids()) and auth.uid() in (p_created_by, private.user_of(p_created_by)))
 $$;
 
 create function private.current_user_id() returns uuid
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.require(auth.uid() is not null, 'You are not signed in.', 'PT401');
   perform private.require(
@@ -129,8 +126,7 @@ end $$;
 
 -- Raises 403 if the caller is a member but not an owner, and 404 if they are not a member.
 create function private.check_owner(p_org_id uuid) returns void
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.check_found(p_org_id in (select private.my_org_ids()), 'organisation');
   perform private.require(
@@ -141,8 +137,7 @@ end $$;
 -- Returns the organisation to act in, or null if the caller is not a member of `p_org`. Without `p_org` it is the
 -- personal organisation, which is created on the first request.
 create function private.resolve_organisation(p_org uuid default null) returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_user uuid := private.current_user_id();
   v_org uuid;
@@ -173,8 +168,7 @@ as $$ select private.resolve_organisation() $$;
 
 -- A user creates at most 50 organisations, because each gets its own share of the queue.
 create function public.create_organisation(p_name text) returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_user uuid := private.current_user_id();
   v_personal uuid := private.resolve_organisation();
@@ -214,8 +208,7 @@ create policy "owners read who changed the settings" on public.settings_journal
   for select to authenticated using (org_id in (select private.my_owned_org_ids()));
 
 create function private.keep_settings_journal() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   insert into public.settings_journal (org_id, created_by, setting, old, new)
   select new.id, auth.uid(), key, was.value, is_now.value
@@ -230,14 +223,12 @@ create trigger keep_settings_journal after update on public.organisations
 create policy "members see who belongs to their organisations" on public.memberships
   for select to authenticated using (org_id in (select private.my_org_ids()));
 -- A user always stays the owner of their personal organisation.
-create policy "owners change roles in their organisations" on public.memberships
-  for update to authenticated
+create policy "owners change roles in their organisations" on public.memberships for update to authenticated
   using (
     org_id in (select private.my_owned_org_ids())
     and user_id is distinct from (select o.personal_of from public.organisations as o where o.id = org_id)
   );
-create policy "members see their own keys, owners all" on public.api_keys
-  for select to authenticated
+create policy "members see their own keys, owners all" on public.api_keys for select to authenticated
   using (
     org_id in (select private.my_owned_org_ids())
     or (org_id in (select private.my_org_ids()) and created_by = (select private.user_of(auth.uid())))
@@ -245,8 +236,7 @@ create policy "members see their own keys, owners all" on public.api_keys
 
 -- An organisation keeps at least one owner, unless it or the owner's account is deleted. Leaving cancels a member's runs.
 create function private.handle_membership_change() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.current_user_id() where new.role = 'owner' and old.role <> 'owner' and auth.uid() is not null;
   -- First, because a run that ends locks its own row before the organisation's.
@@ -277,8 +267,7 @@ create trigger keep_owner_when_removed before delete on public.memberships
   for each row execute function private.handle_membership_change();
 
 create function public.remove_member(p_org_id uuid, p_user_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   delete from public.memberships
   where org_id = p_org_id and user_id = p_user_id

@@ -44,8 +44,7 @@ select private.protect_table('public.prompt_versions', p_members_read => true);
 create function private.check_prompt(
   p_org_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[]
 ) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.check_name(p_name);
   perform private.require(
@@ -66,8 +65,7 @@ create function public.create_prompt(
   p_org_id uuid, p_name text, p_content text, p_schema_id uuid default null, p_model text default null,
   p_tag_ids uuid[] default '{}'
 ) returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_prompt_id uuid;
   v_revid uuid;
@@ -94,8 +92,7 @@ create function public.update_prompt(
   p_prompt_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[],
   p_revid uuid default null
 ) returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_head public.prompts;
   v_latest public.prompt_versions;
@@ -131,8 +128,7 @@ end $$;
 
 -- Hides a prompt and returns how many extractions refer to it.
 create function public.delete_prompt(p_prompt_id uuid) returns table (extractions bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update public.prompts set deleted_at = now()
   where id = p_prompt_id and deleted_at is null and private.may_delete(org_id, created_by);

@@ -26,8 +26,7 @@ create index documents_reading on public.documents (org_id) where status = 'read
 
 -- Security definer: also counts runs in other members' threads.
 create function private.check_queue_limit(p_org_id uuid, p_table text) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_limit integer;
   v_waiting bigint;
@@ -53,8 +52,7 @@ begin
 end $$;
 
 create function private.check_queue_limits() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.check_queue_limit(org_id, tg_table_name) from (select distinct org_id from added) as o;
   return null;
@@ -68,8 +66,7 @@ create trigger check_queue_limits after insert on public.documents
 -- Tables and functions are procrastinate's. A job's lock starts with the organisation id.
 create function private.enqueue(p_queue text, p_task text, p_args jsonb, p_lock text) returns void
 language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-as $$
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
   v_priority integer;
 begin
@@ -92,8 +89,7 @@ end $$;
 
 -- Records how far a document is read, and notifies watchers of runs that wait for it.
 create function private.record_reading(p_document_id uuid, p_pages_read integer, p_pages_to_read integer) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform set_config('synchronous_commit', 'off', true);
   update public.documents set pages_read = p_pages_read, pages_to_read = p_pages_to_read
@@ -113,8 +109,7 @@ returns table (
   scheduled_at timestamptz, queue_name text, attempts integer, worker_id bigint)
 language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
+set enable_mergejoin = off as $$
 #variable_conflict use_column
 declare
   v_running text[] := array(
@@ -152,8 +147,7 @@ begin
 end $$;
 
 create function private.enqueue_execution(p_run public.runs) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.enqueue(
     case when p_run.background then 'background' else 'runs' end, 'execute_run',
@@ -162,8 +156,7 @@ end $$;
 
 -- Security definer, like the functions below: the writer of a row may have no privileges on the queue.
 create function private.enqueue_reading() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.enqueue(
     'documents', 'read_document', jsonb_build_object('document_id', new.id), new.org_id || '/document/' || new.id);
@@ -172,8 +165,7 @@ end $$;
 
 -- Queues a document to be read from a decrypted copy. Returns whether it was waiting for its password.
 create function private.queue_unlocked_copy(p_document_id uuid, p_unlocked_path text) returns boolean
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_org uuid;
 begin
@@ -190,8 +182,7 @@ end $$;
 
 -- A new run waits until its document is read. A run without a document, or one queued again, starts at once.
 create function private.enqueue_run() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_document public.documents;
 begin
@@ -209,8 +200,7 @@ begin
 end $$;
 
 create function private.release_waiting_runs() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_run public.runs;
 begin

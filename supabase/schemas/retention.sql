@@ -9,27 +9,12 @@ create table private.maintenance (
   finished_at timestamptz not null default '-infinity',
   run_id uuid not null default '00000000-0000-0000-0000-000000000000'
 );
-insert into private.maintenance (task) values
-  ('runs'), ('organisations');
+insert into private.maintenance (task) values ('runs'), ('organisations');
 
 create index runs_finished_at on public.runs (finished_at, id) where finished_at is not null;
 
-alter table public.runs set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
-alter table public.usage set (autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
-alter table public.agent_sessions set (
-  autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.02,
-  autovacuum_analyze_scale_factor = 0.01);
-alter table public.run_events set (
-  autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
-  autovacuum_analyze_scale_factor = 0.01);
-alter table public.tool_calls set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
-alter table public.extraction_journal set (
-  autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
-  autovacuum_analyze_scale_factor = 0.01);
-
 create function private.lock_maintenance_task(p_task text) returns boolean
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform from private.maintenance where task = p_task for update skip locked;
   return found;
@@ -39,8 +24,7 @@ end $$;
 -- one hour is kept: a run may commit later than its `finished_at`.
 create function private.delete_old_run_records(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-as $$
+set plan_cache_mode = force_generic_plan as $$
 declare
   v_before timestamptz := now() - greatest(p_keep, interval '1 hour');
   v_at private.maintenance;
@@ -76,8 +60,7 @@ create table private.organisation_deletions (
 
 -- Deletes an organisation: it is invisible at once, and workers delete its rows in batches.
 create function public.delete_organisation(p_org_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.require(
     p_org_id in (select private.my_owned_org_ids()), 'Organisation not found, or you are not an owner.', 'PT404');
@@ -96,8 +79,7 @@ end $$;
 
 -- Deletes a batch of rows of a deleted organisation, children first, so that no foreign key has to cascade.
 create function private.clear_organisations(p_rows integer default 2000) returns integer
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_org uuid := (select org_id from private.organisation_deletions order by asked_at, org_id limit 1);
   v_runs uuid[];

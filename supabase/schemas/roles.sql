@@ -52,8 +52,7 @@ end $$;
 
 -- Returns a new id, ordered by time to the millisecond (UUID version 7), so that new rows are adjacent in every index.
 create function private.new_id() returns uuid
-language sql volatile set search_path = pg_catalog, pg_temp
-as $$
+language sql volatile set search_path = pg_catalog, pg_temp as $$
   select encode(
     substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3)
       || set_bit(set_bit(substring(uuid_send(gen_random_uuid()) from 7), 4, 1), 5, 1),
@@ -74,8 +73,7 @@ as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null 
 create function private.require(
   p_holds boolean, p_refusal text, p_status text default 'PT422', p_code text default null
 ) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   if p_holds then
     return;
@@ -105,8 +103,7 @@ as $$ select case when private.is_agent() then nullif(current_setting('fieldmark
 create function private.protect_table(
   p_table regclass, p_members_read boolean default false, p_service text[] default '{}'
 ) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_sequence regclass;
   v_verb text;

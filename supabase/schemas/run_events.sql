@@ -11,12 +11,12 @@ create table public.run_events (
   created_at timestamptz not null default clock_timestamp(),
   primary key (run_id, number),
   foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
-);
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
+  autovacuum_analyze_scale_factor = 0.01);
 select private.protect_table('public.run_events', p_service => '{insert}');
 grant select, insert (run_id, number, org_id, body) on public.run_events to authenticated;
 
-create policy "members read the events of their runs" on public.run_events
-  for select to authenticated
+create policy "members read the events of their runs" on public.run_events for select to authenticated
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
 
 -- Appends an event and notifies readers. The lock on the run makes event numbers follow commit order. A child's event
@@ -24,8 +24,7 @@ create policy "members read the events of their runs" on public.run_events
 -- Without `p_notify` the caller notifies after the commit (private.notify): NOTIFY holds a database-wide lock until the commit
 -- is on disk, so only one writer at a time would get through.
 create function private.append_event(p_run_id uuid, p_body json, p_notify boolean default true) returns integer
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_run public.runs;
   v_number integer;
@@ -67,8 +66,7 @@ as $$ select name from private.delta_channel where private.is_service() $$;
 -- lock makes that number exact and stops a worker that has lost the run. Readers of parent runs get it as `child`,
 -- with the run before the position (`<run>/<position>`).
 create function private.notify_deltas(p_run_id uuid, p_fencing_token integer, p_chunks text[]) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_channel text := private.delta_channel();
   v_chunks text[] := p_chunks;
@@ -101,8 +99,7 @@ end $$;
 -- Notifies readers of committed events, also of parent runs, without waiting for the disk. A reader that misses it
 -- polls. Security definer: the caller has no user and sees no run.
 create function private.notify(p_channels text[], p_payloads text[]) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform set_config('synchronous_commit', 'off', true);
   perform pg_notify(channel, payload) from unnest(p_channels, p_payloads) as messages (channel, payload);
@@ -118,8 +115,7 @@ begin
 end $$;
 
 create function private.notify_run_deleted() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform pg_notify('fieldmark_run_events', old.id::text), pg_notify('fieldmark_work', old.id::text);
   return null;
@@ -130,8 +126,7 @@ create trigger notify_run_deleted after delete on public.runs
 
 -- Notifies readers of runs in a thread that is no longer shared: they check again and lose access.
 create function private.notify_thread_unshared() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform pg_notify('fieldmark_run_events', part::text)
   from public.runs as r cross join lateral unnest(private.tree_of_run(r.id)) as part
@@ -144,8 +139,7 @@ create trigger notify_thread_unshared after update of shared on public.threads
 
 -- Fails a run without a worker, of any user: its document failed, or it was retried too often.
 create function private.fail_run(p_run_id uuid, p_error text, p_code text) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update public.runs set status = 'failed', error = p_error, error_code = p_code, finished_at = now()
   where id = p_run_id and status in ('queued', 'running');

@@ -76,7 +76,7 @@ create table public.runs (
   foreign key (extraction_id, document_id, org_id)
     references public.extractions (id, document_id, org_id) on delete cascade,
   foreign key (parent_run_id, org_id) references public.runs (id, org_id) on delete cascade
-);
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
 create index runs_org_id on public.runs (org_id, created_at desc, id desc);
 create index runs_created_by on public.runs (org_id, created_by, created_at desc, id desc);
 create index runs_status on public.runs (org_id, created_by, status, created_at desc, id desc);
@@ -100,14 +100,12 @@ grant update (
   pages_read, waiting_for_capacity_since, started_at, finished_at, answer, result, error, error_code, examples
 ) on public.runs to authenticated;
 
-create policy "members read their runs" on public.runs
-  for select to authenticated
+create policy "members read their runs" on public.runs for select to authenticated
   using (
     org_id in (select private.my_org_ids())
     and (root_thread_id is null or exists (select from public.threads as t where t.id = root_thread_id))
   );
-create policy "members start runs of their own, and the service their parts" on public.runs
-  for insert to authenticated
+create policy "members start runs of their own, and the service their parts" on public.runs for insert to authenticated
   with check (
     org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
     and ((parent_run_id is null and with_examples is null) or (select private.is_service()))
@@ -116,8 +114,7 @@ create policy "members start runs of their own, and the service their parts" on 
 -- Fills in a new run's columns and rejects a run that matches no task.
 -- Security definer: checks threads and runs that the caller may not see.
 create function private.fill_run() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_task private.agent_tasks;
   v_has text[] := array_remove(array[
@@ -179,8 +176,7 @@ create trigger fill_run before insert on public.runs for each row execute functi
 
 -- Locks a run for this transaction if the worker with this fencing token still has it.
 create function private.fence(p_run_id uuid, p_fencing_token integer) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform from public.runs
   where id = p_run_id and (status = 'running' or attached) and fencing_token = p_fencing_token for no key update;
@@ -189,8 +185,7 @@ end $$;
 
 -- Deletes an ended run with its events, calls and child runs. Written values and usage are kept.
 create function public.delete_run(p_run_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_run public.runs;
 begin
@@ -212,8 +207,7 @@ as $$ select created_by, org_id from public.runs where id = p_run_id $$;
 
 -- Security definer: the run may be in a conversation that the caller cannot see.
 create function private.has_active_run(p_extraction_id uuid) returns boolean
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select exists (
     select from public.runs
     where extraction_id = p_extraction_id and org_id in (select private.my_org_ids())
@@ -226,8 +220,7 @@ as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
 
 -- Marks the extraction of a failed run as failed, unless a completed run or a user has also worked on it.
 create function private.fail_extraction() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update public.extractions as e set status = 'failed'
   where id = new.extraction_id and status = 'in_progress' and locks = '{}' and document_type_by is null

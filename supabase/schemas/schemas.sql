@@ -1,8 +1,7 @@
 -- Schemas: JSON Schemas by name, with all versions. A version never changes.
 
 -- One line of visible characters. The list is that of domain/invisible.py.
-create function private.is_name(p_text text) returns boolean
-language sql immutable
+create function private.is_name(p_text text) returns boolean language sql immutable
 return p_text = btrim(p_text) and char_length(p_text) between 1 and 200
   and p_text !~ ('[[:cntrl:]\u0080-\u009f\u2028\u2029\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f'
     '\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a'
@@ -46,8 +45,7 @@ select private.protect_table('public.schema_versions', p_members_read => true);
 
 -- The root run of this transaction's call; null if a user writes.
 create function private.this_root_run() returns uuid
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
   return (select root_run_id from public.runs where id = private.this_run());
 end $$;
@@ -66,8 +64,7 @@ language sql immutable set search_path = pg_catalog, pg_temp
 as $$ select private.require(p_count < 10000, p_refusal, 'PT409', 'too_many') $$;
 
 create function private.check_schema_json(p_schema jsonb) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.require(jsonb_typeof(p_schema) = 'object', 'A schema must be a JSON object.');
   perform private.check_json(p_schema, 'A schema');
@@ -76,8 +73,7 @@ end $$;
 
 -- Returns the id of the first version, the `schema_revid`. Security definer: versions are only ever added.
 create function public.create_schema(p_org_id uuid, p_name text, p_schema jsonb) returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_schema_id uuid;
   v_revid uuid;
@@ -101,8 +97,7 @@ end $$;
 create function public.update_schema(
   p_schema_id uuid, p_name text default null, p_schema jsonb default null, p_revid uuid default null
 ) returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_head public.schemas;
   v_latest public.schema_versions;
@@ -135,8 +130,7 @@ end $$;
 
 -- Hides a schema and returns how many prompts and extractions refer to it.
 create function public.delete_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update public.schemas set deleted_at = now()
   where id = p_schema_id and deleted_at is null and private.may_delete(org_id, created_by);

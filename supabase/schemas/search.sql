@@ -60,8 +60,7 @@ select private.protect_table('private.indexing_queue');
 
 -- Queues a document for indexing. One job per organisation at a time, because the jobs update the same statistics.
 create function private.queue_for_indexing(p_document_id uuid, p_org_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_is_new boolean;
 begin
@@ -79,8 +78,7 @@ begin
 end $$;
 
 create function private.queue_changed_document() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.queue_for_indexing(coalesce(new.id, old.id), coalesce(new.org_id, old.org_id));
   return null;
@@ -88,8 +86,7 @@ end $$;
 
 -- Queues the document of a changed extraction or auto-creation.
 create function private.queue_document_of_row() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.queue_for_indexing(id, org_id) from public.documents
   where id = coalesce(new.document_id, old.document_id) and (tg_op = 'DELETE' or status = 'ready');
@@ -114,16 +111,14 @@ create trigger decided_is_due after update of status on public.auto_creations
   for each row when (new.status = 'accepted' and old.status <> new.status) execute function private.queue_document_of_row();
 
 create function private.count_unindexed_documents(p_org_id uuid) returns bigint
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select count(*) from private.indexing_queue
   where org_id = p_org_id and p_org_id in (select private.my_org_ids())
 $$;
 
 -- Returns the stem of each term, without accents; null for stop words. One call for all terms is three times faster.
 create function private.search_stems(p_language text, p_terms text[]) returns table (term text, stem text)
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select given, case when found.stem ~ '[^\x01-\x7f]' then
     normalize(regexp_replace(normalize(found.stem, NFD), '[\u0300-\u036f]', '', 'g'), NFC) else found.stem end
   from (select case when p_language <> 'simple' then (p_language || '_stem')::regdictionary end as of_it offset 0) as d
@@ -137,8 +132,7 @@ $$;
 -- Returns what a queued document is indexed from. Called by the service, for all tenants.
 create function private.search_source(p_document_id uuid) returns table (
   change bigint, org_id uuid, is_ready boolean, filename text, document_type text, fields jsonb)
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select due.change, due.org_id, coalesce(d.status = 'ready', false), d.filename, e.document_type, e.extracted_fields
   from private.indexing_queue as due
   left join public.documents as d on d.id = due.document_id and d.org_id = due.org_id
@@ -148,8 +142,7 @@ $$;
 
 create function private.search_words(p_document_id uuid, p_after integer, p_pages integer)
 returns table (number integer, words text[])
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select number, array(select word ->> 0 from jsonb_array_elements(words) with ordinality as w (word, n) order by n)
   from public.document_pages where document_id = p_document_id and number > p_after order by number limit p_pages
 $$;
@@ -157,8 +150,7 @@ $$;
 -- Replaces the chunks of a document and updates the statistics. Returns false if the document changed meanwhile.
 create function private.write_search_chunks(p_document_id uuid, p_change bigint, p_chunks jsonb) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set jit = off
-as $$
+set enable_seqscan = off set jit = off as $$
 declare
   v_org_id uuid := (select org_id from private.indexing_queue where document_id = p_document_id);
   v_org private.search_orgs;
@@ -254,8 +246,7 @@ create function private.search(
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_memoize = off set jit = off
 -- Planned once per connection: planning takes as long as a small search, and parameters never change the plan.
-set plan_cache_mode = force_generic_plan
-as $$
+set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
   -- The usual BM25 values. Document chunks count as of average length.

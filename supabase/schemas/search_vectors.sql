@@ -42,8 +42,7 @@ as $$ select exists (select from pg_extension where extname = 'vector') $$;
 
 -- Sets the embedder. If it changed, every document is queued.
 create function private.use_embedder(p_name text) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   if exists (select from private.search_embedder where name = p_name) then
     return;
@@ -59,8 +58,7 @@ end $$;
 -- Leases a queued document of a random organisation, using indexes only. After a failure the lease is longer.
 create function private.lease_document_for_embedding(p_seconds double precision)
 returns table (document_id uuid, org_id uuid, change bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
   v_org uuid;
@@ -87,8 +85,7 @@ end $$;
 create function private.chunks_without_vectors(
   p_org_id uuid, p_document_id uuid, p_change bigint, p_embedder text, p_most integer)
 returns table (number integer, page integer, first_word integer, last_word integer, filename text)
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select p.number, p.page, p.first_word, p.last_word, d.filename
   from private.embedding_queue as due
   join private.search_orgs as o on o.org_id = due.org_id
@@ -105,8 +102,7 @@ $$;
 -- Stores vectors, unless the document changed meanwhile. An empty list means that none is missing.
 create function private.write_search_vectors(
   p_org_id uuid, p_document_id uuid, p_change bigint, p_embedder text, p_vectors jsonb) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_number integer := (select number from private.search_orgs where org_id = p_org_id);
 begin
@@ -135,8 +131,7 @@ begin
 end $$;
 
 create function private.count_unembedded_documents(p_org_id uuid) returns bigint
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select count(*) from private.embedding_queue
   where org_id = p_org_id and p_org_id in (select private.my_org_ids())
 $$;
@@ -147,8 +142,7 @@ create function private.search_nearest(
 returns table (
   document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-set jit = off
-as $$
+set jit = off as $$
 declare
   v_number integer := (
     select o.number from private.search_orgs as o

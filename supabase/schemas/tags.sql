@@ -36,8 +36,7 @@ select private.protect_table('public.document_tags', p_members_read => true);
 
 -- Creates a tag and returns its id. The color is `#` and six hexadecimal digits.
 create function public.create_tag(p_org_id uuid, p_name text, p_color text default '#808080') returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_tag_id uuid;
 begin
@@ -55,8 +54,7 @@ begin
 end $$;
 
 create function public.update_tag(p_tag_id uuid, p_name text default null, p_color text default null) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_tag public.tags;
 begin
@@ -77,8 +75,7 @@ end $$;
 
 -- Hides a tag and returns how many documents and prompts use it.
 create function public.delete_tag(p_tag_id uuid) returns table (documents bigint, prompts bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update public.tags set deleted_at = now()
   where id = p_tag_id and deleted_at is null and private.may_delete(org_id, created_by);
@@ -88,8 +85,7 @@ end $$;
 
 create function public.tag_document(p_document_id uuid, p_add uuid[] default '{}', p_remove uuid[] default '{}')
 returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_org uuid;
   v_created_at timestamptz;
@@ -113,8 +109,7 @@ begin
 end $$;
 
 create function public.rename_document(p_document_id uuid, p_filename text) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_org uuid;
 begin

@@ -23,21 +23,17 @@ create index threads_document_id on public.threads (document_id);
 select private.protect_table('public.threads');
 grant select, insert (org_id, agent, document_id, title), update (title, shared) on public.threads to authenticated;
 
-create policy "members read their own threads and shared ones" on public.threads
-  for select to authenticated
+create policy "members read their own threads and shared ones" on public.threads for select to authenticated
   using (org_id in (select private.my_org_ids()) and (shared or created_by = (select auth.uid())));
-create policy "members begin threads of their own" on public.threads
-  for insert to authenticated
+create policy "members begin threads of their own" on public.threads for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
-create policy "members change their own threads" on public.threads
-  for update to authenticated
+create policy "members change their own threads" on public.threads for update to authenticated
   using (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 
 -- Merges into the state that a thread's runs keep between turns.
 -- Security definer: only runs write this state, also on behalf of another member who decides in a shared thread.
 create function private.save_thread_state(p_thread_id uuid, p_state jsonb) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update public.threads set working_state = working_state || p_state
   where id = p_thread_id and private.is_service() and org_id in (select private.my_writable_org_ids())
@@ -46,8 +42,7 @@ begin
 end $$;
 
 create function public.delete_thread(p_thread_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   delete from public.threads
   where id = p_thread_id and org_id in (select private.my_writable_org_ids()) and created_by = auth.uid();

@@ -31,7 +31,7 @@ create table public.tool_calls (
   check ((status in ('pending', 'refused')) = (approved_by is null)),
   check ((status in ('done', 'failed')) = (result is not null)),
   foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
-);
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
 select private.protect_table('public.tool_calls', p_service => '{insert,update}');
 grant select,
   insert (
@@ -43,8 +43,7 @@ grant select,
     proposed, changes, target_hash, target_version
   ) on public.tool_calls to authenticated;
 
-create policy "members read the calls of their runs" on public.tool_calls
-  for select to authenticated
+create policy "members read the calls of their runs" on public.tool_calls for select to authenticated
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
 
 -- Records a call once. Does not wait for the disk: the transaction that claims the call does, and
@@ -54,8 +53,7 @@ create function private.record_call(
   p_arguments_hash text, p_status text, p_reason text, p_changes jsonb default null, p_target_hash text default null,
   p_target_version bigint default null
 ) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   -- No lock here: the hook must not wait for writers of events. The tool's transaction holds the fence.
   perform private.require(
@@ -76,8 +74,7 @@ end $$;
 create function private.claim_call(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_tool text, p_arguments_hash text
 ) returns table (status text, result text, code text, data jsonb)
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.fence(p_run_id, p_fencing_token);
   perform set_config('fieldmark.run_id', p_run_id::text, true), set_config('fieldmark.call_id', p_call_id, true);
@@ -92,8 +89,7 @@ create function private.finish_call(
   p_run_id uuid, p_call_id text, p_result text, p_failed boolean, p_code text default null, p_data jsonb default null,
   p_events json default null
 ) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   update public.tool_calls set
     status = case when p_failed then 'failed' else 'done' end, result = p_result, code = p_code, data = p_data,

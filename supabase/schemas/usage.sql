@@ -21,7 +21,7 @@ create table public.usage (
   -- The root run, whose budget is charged. Kept when the run is deleted.
   root_run_id uuid not null,
   primary key (run_id, message_id)
-);
+) with (autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
 create index usage_org_id on public.usage (org_id);
 create index usage_root_run_id on public.usage (root_run_id) include (run_id, cost_usd);
 select private.protect_table('public.usage', p_members_read => true);
@@ -35,8 +35,7 @@ create policy "the service charges what was used" on public.usage
 
 -- For a deleted run: the root of its earlier messages, or the run itself.
 create function private.fill_usage() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   new.root_run_id := coalesce(
     (select root_run_id from public.runs where id = new.run_id and org_id = new.org_id),
@@ -68,8 +67,7 @@ create table public.usage_by_day (
 select private.protect_table('public.usage_by_day', p_members_read => true);
 
 create function private.add_up_usage() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   insert into public.usage_by_day as d (
     org_id, day, agent, model, slot, messages, unpriced, input_tokens, output_tokens, cache_write_tokens,
@@ -101,8 +99,7 @@ select private.protect_table('public.credit_limits', p_members_read => true);
 
 -- The cost of a run and all runs below it; null if a message has no price. Deleted children count for the root.
 create function private.cost_of_run(p_run_id uuid) returns numeric
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   with recursive of_root as materialized (
     select cost_usd from public.usage where root_run_id = p_run_id
   ), tree as (
@@ -119,8 +116,7 @@ as $$
 $$;
 
 create function private.spent_this_month(p_org_id uuid) returns numeric
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select coalesce(sum(cost_usd), 0) from public.usage_by_day
   where org_id = p_org_id and day >= date_trunc('month', now() at time zone 'utc')::date
 $$;
