@@ -105,6 +105,8 @@ async def measure(side: Side, times: int) -> dict[str, list[float]]:
     await timed("first page", times, page(limit=100))
     await timed("sort by a number", times, page(limit=100, sort="column_3", descending=True))
     await timed("filter by a text", times, page(limit=100, filter='column_1 contains "value 99"'))
+    await timed("filter by a status", times, page(limit=100, cell_status="needs_review"))
+    await timed("filter by a status in a column", times, page(limit=100, cell_status="found", column="column_1"))
     await timed("totals", times, page(limit=100, totals=True))
     await timed("edit a value", times, edit)
     began = time.perf_counter()

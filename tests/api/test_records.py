@@ -81,7 +81,10 @@ async def test_each_document_with_an_extraction_under_the_schema_is_a_row(serve,
         ]
         assert table["total"] == 3
         cells = table["items"][1]["cells"]
-        assert cells.keys() == {"total", "vendor.name", "date", "paid"}
+        assert {name for name, cell in cells.items() if cell["value"] is not None} == {
+            *("total", "vendor.name", "date", "paid")
+        }
+        assert (cells["currency"]["path"], cells["currency"]["status"]) == ("currency", "not_in_document")
         assert (cells["paid"]["value"], cells["date"]["value"], cells["total"]["value"]) == (True, "2026-01-02", 100)
         unverified = table["items"][0]["cells"]["total"]
         assert (unverified["is_verified"], unverified["state"], unverified["currency"]) == (False, "not_found", "EUR")
@@ -119,6 +122,78 @@ async def test_items_of_a_list_are_rows(serve, clone):
         # A condition on a field of the items is one on this item.
         over = (await server.http.get(path, params={"list": "items", "filter": "items[].price > 6"})).json()
         assert [row["path"] for row in over["items"]] == ["items[1]"]
+
+
+STATUSES = {
+    # document: its cells that are not `found`
+    "1.pdf": {"total": "stale", "date": "stale", "paid": "not_in_document"},
+    "2.pdf": {"vendor.name": "unclear", "date": "locked", "paid": "needs_review", "currency": "not_in_document"},
+    "3.pdf": {"total": "needs_review", "vendor.name": "not_in_document", "date": "not_in_document", "paid": "locked"},
+    "4.pdf": {"total": "locked", "date": "stale", "paid": "not_in_document", "currency": "not_in_document"},
+}
+
+
+async def test_cells_have_a_status_by_which_rows_are_filtered(serve, clone):
+    async with serve(with_worker=False) as server:
+        made = (await server.http.post("/api/schemas", json={"name": "Invoice", "schema": SCHEMA})).json()
+        properties = SCHEMA["properties"] | {"total": {"type": "number", "description": "With tax."}}
+        newer = SCHEMA | {"properties": properties | {"date": {"type": "string", "format": "date"}}}
+        latest = (await server.http.patch(f"/api/schemas/{made['id']}", json={"schema": newer})).json()
+        old, new = UUID(made["schema_revid"]), UUID(latest["schema_revid"])
+        vendor, items = {"name": "Acme"}, [{"name": "A"}, {"name": "B", "price": 7}]
+        first = {"total": 1, "currency": "EUR", "vendor": vendor, "items": items}
+        second = {"total": 2, "vendor": vendor, "date": "2026-01-02", "paid": True}
+        documents = [
+            document(1, first, old),
+            document(2, second, new, locked=frozenset(("date", "paid")), unverified=frozenset(("date", "paid"))),
+            document(
+                *(3, {"total": 3, "currency": "EUR", "paid": False}, new), locked=frozenset(("paid",)),
+                unverified=frozenset(("total",)),
+            ),
+            document(4, {"total": 4, "vendor": vendor}, old, locked=frozenset(("total",))),
+        ]  # fmt: skip
+        insert_documents(clone.owner_url, server.scope, documents)
+        with psycopg.connect(clone.owner_url) as conn:
+            conn.execute("set session_replication_role = replica")
+            conn.execute(
+                "update field_values set confidence = 0.49 where pattern = 'vendor.name' and extraction_id = %s",
+                (documents[1].extraction_id,),
+            )
+            conn.execute(
+                """insert into extraction_proposals
+                     (org_id, extraction_id, path, name, old, new, confidence_scores, evidence)
+                   values (%s, %s, '{paid}', 'paid', 'true', 'false', '{}', '{}')""",
+                (server.scope.org_id, documents[1].extraction_id),
+            )
+        path = f"/api/schemas/{made['id']}/records"
+        rows = (await server.http.get(path)).json()["items"]
+        assert {
+            row["filename"]: {name: cell["status"] for name, cell in row["cells"].items() if cell["status"] != "found"}
+            for row in rows
+        } == STATUSES
+        for column in ("", "total", "date", "paid", "vendor.name"):
+            for status in ("found", "unclear", "needs_review", "stale", "locked", "not_in_document"):
+                query = {"cell_status": status, "sort": "total"} | ({"column": column} if column else {})
+                found = (await server.http.get(path, params=query)).json()["items"]
+                assert (query, [row["filename"] for row in found]) == (
+                    query,
+                    [
+                        row["filename"]
+                        for row in rows[::-1]
+                        if any(cell["status"] == status for name, cell in row["cells"].items() if column in ("", name))
+                    ],
+                )
+        # In a table of items the cells are those of the item.
+        query = {"list": "items", "cell_status": "not_in_document", "column": "items[].price"}
+        (row,) = (await server.http.get(path, params=query)).json()["items"]
+        assert row["cells"]["items[].price"] == {
+            **dict.fromkeys(("value", "kind", "currency", "state", "confidence", "page", "quote")),
+            "path": "items[0].price",
+            "status": "not_in_document",
+            "is_verified": False,
+        }
+        answer = await server.http.get(f"{path}/export", params={"format": "json", "cell_status": "unclear"})
+        assert [one["cells"]["vendor.name"]["status"] for one in answer.json()] == ["unclear"]
 
 
 SELECTIONS: list[tuple[dict[str, Any], str]] = [
@@ -190,9 +265,10 @@ async def test_records_are_exported_in_each_format(serve, clone):
         assert [cell.value for cell in values[4]][names.index("items[].name") :] == ["=B", 7]
         assert values.cell(4, names.index("items[].name") + 1).data_type == "s"
         link = locations.cell(2, names.index("total") + 1).value
-        assert link is None  # not found on a page
+        assert link == "needs_review"  # and on no page
         link = locations.cell(3, names.index("total") + 1).value
         assert link.startswith('=HYPERLINK("http') and f"/documents/{values.cell(3, 1).value}" in link
+        assert '"found, page ' in link
 
 
 async def test_unknown_schema_list_and_column_are_refused(serve):
@@ -200,7 +276,8 @@ async def test_unknown_schema_list_and_column_are_refused(serve):
         made = (await server.http.post("/api/schemas", json={"name": "Invoice", "schema": SCHEMA})).json()
         path = f"/api/schemas/{made['id']}/records"
         assert_problem(await server.http.get(f"/api/schemas/{uuid4()}/records"), 404)
-        for query in ({"list": "vendor"}, {"sort": "items[].price"}, {"filter": "total >"}, {"limit": 501}):
+        for query in ({"list": "vendor"}, {"sort": "items[].price"}, {"filter": "total >"}, {"limit": 501},
+                      {"column": "total"}, {"cell_status": "found", "column": "items"}):  # fmt: skip
             assert_problem(await server.http.get(path, params=query), 422)
         empty = (await server.http.get(path)).json()
         assert (empty["items"], empty["total"]) == ([], 0)

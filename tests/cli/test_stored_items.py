@@ -56,6 +56,9 @@ async def test_records_of_a_schema_are_printed_and_written_to_a_file(commands, t
         assert [line.split() for line in printed.out.splitlines()] == [["document", "total"], ["a.txt", "10"]]
         (record,) = map(json.loads, (await fieldmark.run("records", "Invoice", "--json")).out.splitlines())
         assert (record["filename"], record["cells"]["total"]["value"]) == ("a.txt", 10)
+        for status, number in (("needs_review", 0), ("found", 1)):
+            filtered = await fieldmark.run("records", "Invoice", "--status", status, "--column", "total", "--json")
+            assert (status, len(filtered.out.splitlines())) == (status, number)
         file = tmp_path / "all.csv"
         assert (await fieldmark.run("records", "Invoice", "--out", str(file))).code == 0
         assert file.read_text("utf-8-sig").splitlines()[1].split(",")[1:] == ["a.txt", "", "false", "10"]

@@ -14,6 +14,7 @@ from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import FilterText, ResponseModel, json_response
 from fieldmark.domain.columns import Column
 from fieldmark.domain.document_filters import MAX_CONDITIONS, FieldCondition, FieldPath
+from fieldmark.domain.statuses import CellStatus
 from fieldmark.services import records
 from fieldmark.services.exports.records import RecordsFormat, export_records
 from fieldmark.services.records import RecordsRequest
@@ -34,16 +35,25 @@ Filter = Annotated[
         description='A condition on a field: `total > 1000`, `vendor.name = "Acme"`. Repeat it to add conditions.',
     ),
 ]
+CellStatusIs = Annotated[
+    CellStatus | None, Query(description="Only rows with a cell of this status, in the column `column` if given.")
+]
+CellColumn = Annotated[FieldPath | None, Query(alias="column", description="The column that `cell_status` is about.")]
 Sort = Annotated[FieldPath | None, Query(description="The column to sort by. Default: newest document first.")]
 Descending = Annotated[bool, Query(description="Sort from the highest value to the lowest.")]
 
 
 class RecordCell(ResponseModel):
-    """The value of a record in a column."""
+    """A record in a column: its value, or where the value would be."""
 
     path: str = Field(description="The field's path in the extraction, such as `items[2].price`.")
-    value: float | int | bool | str
-    kind: str = Field(description="number, day, text or boolean.")
+    status: CellStatus = Field(
+        description="unclear: found with a confidence below 0.5; needs_review: not found, or an agent proposes another "
+        "value; stale: read with an older version of the schema, in which the field differs; locked: set by a person; "
+        "not_in_document: no value."
+    )
+    value: float | int | bool | str | None
+    kind: str | None = Field(description="number, day, text or boolean. null without a value.")
     currency: str | None = Field(description="The currency of a number, from the fields beside it.")
     state: str | None = Field(description="The state of its evidence: `found`, `not_found`, …")
     confidence: float | None
@@ -62,7 +72,7 @@ class Record(ResponseModel):
     version: int = Field(description="The extraction's version. Send it as If-Match when you change a value.")
     is_reviewed: bool
     path: str | None = Field(description="The path of the list item, such as `items[2]`. null for a document.")
-    cells: dict[str, RecordCell] = Field(description="By column. A column without a value is left out.")
+    cells: dict[str, RecordCell] = Field(description="By column.")
 
 
 class RecordsPage(ResponseModel):
@@ -82,11 +92,15 @@ class RecordsOptions:
         schema_id: UUID,
         list_name: List = None,
         filter: Filter = None,
+        cell_status: CellStatusIs = None,
+        cell_column: CellColumn = None,
         sort: Sort = None,
         descending: Descending = False,
     ) -> None:
         conditions = [FieldCondition.parse(text) for text in filter or ()]
-        self.request = RecordsRequest(schema_id, list_name, conditions, sort, descending)
+        self.request = RecordsRequest(
+            schema_id, list_name, conditions, cell_status, cell_column, sort=sort, descending=descending
+        )
 
 
 @router.get("/{schema_id}/records", response_model=RecordsPage)
@@ -111,8 +125,8 @@ async def export_table(
     request: Request,
     file_format: Annotated[RecordsFormat, Query(alias="format", description="The format of the file.")] = "csv",
 ) -> Response:
-    """Export all records of a schema: as JSON, as CSV, or as a workbook whose second sheet has the page and the quote
-    of each value, linked to its document."""
+    """Export all records of a schema: as JSON, as CSV, or as a workbook whose second sheet has the status, the page
+    and the quote of each value, linked to its document."""
     file = await export_records(runtime.database, scope, options.request, file_format, str(request.base_url))
     headers = attachment_headers(file.filename) | {"Cache-Control": "private, no-store"}
     return Response(file.content, media_type=file.media_type, headers=headers)

@@ -13,7 +13,9 @@ from fieldmark.cli.process import MISUSED, exit_with
 from fieldmark.cli.schemas import Name, find_or_exit
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import plain, show_lines, steps
+from fieldmark.domain.statuses import CellStatus
 
+_UNSURE: Final = (CellStatus.UNCLEAR, CellStatus.NEEDS_REVIEW, CellStatus.STALE)
 _FORMATS: Final = {".csv": "csv", ".xlsx": "xlsx", ".json": "json"}
 
 
@@ -25,6 +27,10 @@ def records(
     where: Annotated[
         list[str] | None, typer.Option("--where", help='Only rows that match, such as "total > 1000". Repeatable.')
     ] = None,
+    status: Annotated[
+        CellStatus | None, typer.Option(help="Only rows with a cell of this status, in the column --column if given.")
+    ] = None,
+    column: Annotated[str | None, typer.Option(help="The column that --status is about.")] = None,
     sort: Annotated[str | None, typer.Option(help="The column to sort by. Default: newest document first.")] = None,
     descending: Annotated[bool, typer.Option("--descending", help="Sort from the highest value.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of rows to print.")] = 50,
@@ -36,7 +42,8 @@ def records(
     if out is not None and out.suffix.lower() not in _FORMATS:
         exit_with(f"Unknown file type {out.suffix!r}. Use {', '.join(_FORMATS)}.", MISUSED)
     check_out(out)
-    options = {"list": list_name, "filter": where, "sort": sort, "descending": descending}
+    options: dict[str, Any] = {"list": list_name, "filter": where, "cell_status": status, "column": column}
+    options |= {"sort": sort, "descending": descending}
 
     async def ask(client: Client) -> Any:
         path = f"/api/schemas/{(await find_or_exit(client, 'schema', schema))['id']}/records"
@@ -63,11 +70,12 @@ def _lines(found: dict[str, Any]) -> list[list[str]]:
     lines = [["document", *names]]
     for row in found["items"]:
         document = f"{row['filename']} {row['path'] or ''}".rstrip()
-        lines.append([document, *(_cell_text(row["cells"].get(name)) for name in names)])
+        lines.append([document, *(_cell_text(row["cells"][name]) for name in names)])
     widths = [min(max(map(len, column)), 40) for column in zip(*lines, strict=True)]
     return [[text.ljust(width) for text, width in zip(line, widths, strict=True)] for line in lines]
 
 
-def _cell_text(cell: dict[str, Any] | None) -> str:
-    """Return a value as text. A question mark follows an unverified value."""
-    return "" if cell is None else f"{cell['value']}{'' if cell['is_verified'] else ' ?'}"
+def _cell_text(cell: dict[str, Any]) -> str:
+    """Return a value as text. A question mark follows a value that a person should check, or that is outdated."""
+    value = "" if cell["value"] is None else str(cell["value"])
+    return f"{value} ?".lstrip() if cell["status"] in _UNSURE else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -43,6 +43,14 @@ def list_columns(schema: JsonObject, rows: str | None = None) -> list[Column]:
             if len(columns) == MAX_COLUMNS:
                 break
     return sorted(columns, key=lambda column: column.path.count("[]"))
+
+
+def cell_path(column: str, indexes: Sequence[int]) -> str:
+    """Return the path of a column's field in a row: `items[2].price` for `items[].price` in the row with index 2."""
+    remaining = iter(indexes)
+    return paths.name(
+        [next(remaining, step) if isinstance(step, Each) else step for step in paths.parse_pattern(column)]
+    )
 
 
 def _fields(root: JsonObject, schema: JsonValue, at: Pattern) -> Iterator[tuple[Pattern, JsonObject]]:

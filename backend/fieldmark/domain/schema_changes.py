@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject, as_object
+from fieldmark.domain.paths import Pattern
 from fieldmark.domain.rules import KEYWORD
 from fieldmark.errors import InvalidPath, InvalidSchema
 
@@ -45,6 +46,10 @@ class SchemaDifference:
     def needs_reading(self) -> bool:
         """Whether documents are read again."""
         return bool(self.everything or self.added or self.changed)
+
+    def affects(self, pattern: Pattern) -> bool:
+        """Return whether the field at a pattern differs in the new version, or may differ."""
+        return self.everything or pattern[0] in self.added or pattern[0] in self.changed
 
     @property
     def fields(self) -> list[str] | None:

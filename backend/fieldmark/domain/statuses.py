@@ -80,6 +80,25 @@ class DocumentStage(StrEnum):
     REVIEWED = "reviewed"
 
 
+class CellStatus(StrEnum):
+    """The status of a value in a table. Computed, never stored.
+
+    FOUND            is on a page, or in a person's message
+    UNCLEAR          was found with a confidence below 0.5
+    NEEDS_REVIEW     was not found, or an agent proposes another value
+    STALE            was read with an older version of the schema, in which this field differs
+    LOCKED           was set or confirmed by a person
+    NOT_IN_DOCUMENT  has no value
+    """
+
+    FOUND = "found"
+    UNCLEAR = "unclear"
+    NEEDS_REVIEW = "needs_review"
+    STALE = "stale"
+    LOCKED = "locked"
+    NOT_IN_DOCUMENT = "not_in_document"
+
+
 class ReadingError(StrEnum):
     """Why a document could not be read. The same codes as in `fieldmark.errors`.
 

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from fieldmark.db.pool import Connection, Database
+from fieldmark.domain import paths
 from fieldmark.domain.columns import Column, list_columns
 from fieldmark.domain.document_filters import FieldCondition
+from fieldmark.domain.schema_changes import compare_schemas
+from fieldmark.domain.statuses import CellStatus
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
-from fieldmark.stores import records
+from fieldmark.services.fair_share import run_unqueued
+from fieldmark.stores import records, schema_changes
 from fieldmark.stores.library import schemas
 from fieldmark.stores.records import ColumnTotal, RecordRow, RecordsQuery
+from fieldmark.stores.rows import SchemaRow
 
 MAX_EXPORTED = 100_000
 _BATCH = 500
+_MAX_VERSIONS = 50
+"""Older versions that are compared: the newest that extractions use. All columns of the others count as changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordsRequest:
     """A table of records. `list_name`: a list of the schema, whose items are the rows; None: a row for each document.
-    `sort`: the column to sort by; None: newest document first."""
+    `cell_status`: only records with such a cell, in the column `cell_column` if given. `sort`: the column to sort by;
+    None: newest document first."""
 
     schema_id: UUID
     list_name: str | None = None
     conditions: Sequence[FieldCondition] = ()
+    cell_status: CellStatus | None = None
+    cell_column: str | None = None
     sort: str | None = None
     descending: bool = False
 
@@ -57,7 +67,7 @@ async def list_records(
     column, TooLongToAnswer."""
     _, columns, query = await _prepare(conn, request)
     keys, total = await records.find_records(conn, query, limit=limit, offset=offset)
-    rows = await records.load_records(conn, query.columns, keys, request.list_name)
+    rows = await records.load_records(conn, query, keys)
     totals = await records.column_totals(conn, query) if with_totals else []
     return RecordsPage(columns, rows, total, totals)
 
@@ -74,7 +84,7 @@ async def read_table(database: Database, scope: Scope, request: RecordsRequest) 
     async def batches() -> AsyncGenerator[Sequence[RecordRow]]:
         for start in range(0, len(keys), _BATCH):
             async with database.as_user(scope) as conn:
-                rows = await records.load_records(conn, query.columns, keys[start : start + _BATCH], request.list_name)
+                rows = await records.load_records(conn, query, keys[start : start + _BATCH])
             yield rows
 
     return RecordsTable(name, columns, batches())
@@ -84,10 +94,35 @@ async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[str, list
     schema = await schemas.get(conn, request.schema_id)
     columns = list_columns(schema.schema or {}, request.list_name)
     names = [column.path for column in columns]
-    list_name, sort = request.list_name, request.sort
+    list_name = request.list_name
     if list_name is not None and not any(name.startswith(f"{list_name}[]") for name in names):
         raise Invalid(f"The schema has no list {list_name[:200]!r}.")
-    if sort is not None and sort not in names:
-        raise Invalid(f"The table has no column {sort[:200]!r}. Its columns: {', '.join(names)[:1000]}.")
-    query = RecordsQuery(request.schema_id, names, list_name, request.conditions, sort, request.descending)
+    if request.cell_column is not None and request.cell_status is None:
+        raise Invalid("`column` is the column that `cell_status` is about. Also set `cell_status`.")
+    for name in (request.sort, request.cell_column):
+        if name is not None and name not in names:
+            raise Invalid(f"The table has no column {name[:200]!r}. Its columns: {', '.join(names)[:1000]}.")
+    query = RecordsQuery(
+        request.schema_id,
+        names,
+        rows=list_name,
+        stale=await stale_columns(conn, schema, names),
+        conditions=request.conditions,
+        cell_status=request.cell_status,
+        cell_column=request.cell_column,
+        sort=request.sort,
+        descending=request.descending,
+    )
     return schema.name, columns, query
+
+
+async def stale_columns(conn: Connection, schema: SchemaRow, columns: Sequence[str]) -> Mapping[UUID, Sequence[str]]:
+    """Return, for each version of a schema that extractions use, the columns that differ in the latest version."""
+    stale: dict[UUID, Sequence[str]] = {schema.schema_revid: []}
+    older = await schema_changes.followed_versions(
+        conn, schema.id, schema.schema_revid, limit=_MAX_VERSIONS, max_counted=1
+    )
+    for version in older:
+        difference = await run_unqueued(compare_schemas, version.schema, schema.schema or {})
+        stale[version.schema_revid] = [name for name in columns if difference.affects(paths.parse_pattern(name))]
+    return stale

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, LiteralString
 from uuid import UUID
 
 from psycopg.sql import SQL, Composable, Composed
+from psycopg.types.json import Jsonb
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
+from fieldmark.domain.columns import cell_path
 from fieldmark.domain.document_filters import FieldCondition, FilterOp
 from fieldmark.domain.paths import EACH, Pattern
+from fieldmark.domain.statuses import CellStatus
 from fieldmark.stores.document_filters import FieldComparison, Parameters, values_at
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 from fieldmark.stores.rows import large_rows
@@ -29,16 +32,44 @@ _EXTRACTIONS: Final[LiteralString] = """
     select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
   order by e.document_id, e.created_at desc, e.id desc"""
 
+# The cells of extraction `e` in the row with `indexes`: a column `c.name`, its value `v` (null if there is none), and
+# what the status depends on.
+_CELLS: Final[LiteralString] = """
+  (select locks, coalesce({stale} -> schema_revid::text, {all}) as stale, array(
+     select name from public.extraction_proposals where extraction_id = e.id and status = 'pending') as proposed
+   from public.extractions where id = e.id offset 0) as x
+  cross join unnest({columns}) as c (name)
+  left join (
+    select * from public.field_values
+    where extraction_id = e.id and kind <> 'container' and indexes = {indexes}[:cardinality(indexes)]
+  ) as v on v.pattern = c.name"""
+_CELL_STATUS: Final[LiteralString] = """case
+  when x.proposed <> '{}' and exists (
+    select from unnest(x.proposed) as p (name)
+    where v.path = name or starts_with(v.path, name || '.') or starts_with(v.path, name || '[')) then 'needs_review'
+  when x.locks ? v.path then 'locked'
+  when x.stale ? c.name then 'stale'
+  when v.path is null then 'not_in_document'
+  when v.state = 'message' then 'found'
+  when v.state is distinct from 'found' then 'needs_review'
+  when v.confidence < 0.5 then 'unclear'
+  else 'found' end"""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordsQuery:
     """Which records, in which order. `columns`: the paths of the fields to return. `rows`: the list whose items are the
-    rows; None: a row for each document. `sort`: the field to sort by; None: newest document first."""
+    rows; None: a row for each document. `stale`: for each version of the schema the columns that have changed since;
+    all columns have changed since a version that is not listed. `cell_status`: only records with such a cell, in the
+    column `cell_column` if given. `sort`: the field to sort by; None: newest document first."""
 
     schema_id: UUID
     columns: Sequence[str]
     rows: str | None = None
+    stale: Mapping[UUID, Sequence[str]] = field(default_factory=dict[UUID, Sequence[str]])
     conditions: Sequence[FieldCondition] = ()
+    cell_status: CellStatus | None = None
+    cell_column: str | None = None
     sort: str | None = None
     descending: bool = False
 
@@ -59,7 +90,7 @@ class RecordKey:
 @dataclass(frozen=True, slots=True)
 class RecordRow:
     """A record. `path` is that of the list item, such as `items[2]`; None for a document. `cells` holds a
-    {path, value, kind, currency, state, confidence, is_verified, page, quote} for each field with a value."""
+    {path, status, value, kind, currency, state, confidence, is_verified, page, quote} for each column."""
 
     extraction_id: UUID
     document_id: UUID
@@ -103,42 +134,48 @@ async def find_records(
     return [RecordKey(row["id"], row["indexes"]) for row in rows], rows[0]["total"] if rows else 0
 
 
-async def load_records(
-    conn: Connection, columns: Sequence[str], keys: Sequence[RecordKey], list_name: str | None
-) -> list[RecordRow]:
-    """Return these records in this order, with the cells of these columns. Deleted ones are left out."""
+async def load_records(conn: Connection, query: RecordsQuery, keys: Sequence[RecordKey]) -> list[RecordRow]:
+    """Return these records in this order. Deleted ones are left out."""
+    parameters = Parameters()
     statement = SQL(
         """select e.id as extraction_id, e.document_id, d.filename, d.created_at, e.version,
-             e.reviewed_by is not null as is_reviewed, r.path, coalesce(cells.cells, '{}') as cells
+             e.reviewed_by is not null as is_reviewed, r.path, r.indexes, coalesce(cells.cells, '{{}}') as cells
            from (
              select ordinality, id, indexes::integer[], list_path as path
-             from unnest(%(ids)s::uuid[], %(indexes)s::text[]) with ordinality as k (id, indexes, ordinality)
+             from unnest({ids}, {indexes}) with ordinality as k (id, indexes, ordinality)
              left join lateral (
                select path as list_path from public.field_values
-               where extraction_id = k.id and pattern = %(row)s and indexes = k.indexes::integer[]) as l on true) as r
+               where extraction_id = k.id and pattern = {row} and indexes = k.indexes::integer[]) as l on true) as r
            join public.extractions as e on e.id = r.id
            join public.documents as d on d.id = e.document_id
+           -- (Decompressed once, instead of twice for each value.)
+           cross join lateral (select jsonb_path_query_first(e.evidence, '$') as whole offset 0) as evidence
            cross join lateral (
-             select jsonb_object_agg(v.pattern, jsonb_build_object(
-               'path', v.path,
+             select jsonb_object_agg(c.name, jsonb_build_object(
+               'path', v.path, 'status', {status},
                'value', case v.kind when 'number' then to_jsonb(v.number) when 'boolean' then to_jsonb(v.text::boolean)
                  else to_jsonb(v.text) end,
                'kind', v.kind, 'currency', v.currency, 'state', v.state, 'confidence', v.confidence,
-               'is_verified', v.is_verified,
-               'page', substring(e.evidence -> v.path ->> 'page' from '^[1-9][0-9]{0,8}$')::integer,
-               'quote', left(e.evidence -> v.path ->> 'quote', 500))) as cells
-             from public.field_values as v
-             where v.extraction_id = e.id and v.kind <> 'container' and v.pattern = any (%(columns)s)
-               and v.indexes = r.indexes[:cardinality(v.indexes)]) as cells
+               'is_verified', coalesce(v.is_verified, false),
+               'page', substring(evidence.whole -> v.path ->> 'page' from '^[1-9][0-9]{{0,8}}$')::integer,
+               'quote', left(evidence.whole -> v.path ->> 'quote', 500))) as cells
+             from {values}) as cells
            order by r.ordinality"""
+    ).format(
+        ids=parameters.add([key.extraction_id for key in keys], "uuid[]"),
+        indexes=parameters.add([f"{{{','.join(map(str, key.indexes))}}}" for key in keys], "text[]"),
+        row=parameters.add(f"{query.rows}[]", "text"),
+        values=_cells(query, query.columns, "r.indexes", parameters),
+        status=SQL(_CELL_STATUS),
     )
-    parameters = {
-        "ids": [key.extraction_id for key in keys],
-        "indexes": [f"{{{','.join(map(str, key.indexes))}}}" for key in keys],
-        "row": f"{list_name}[]",
-        "columns": list(columns),
-    }
-    return await large_rows(conn, RecordRow, statement, parameters)
+    return await large_rows(conn, _row, statement, parameters.values)
+
+
+def _row(indexes: Sequence[int], cells: dict[str, dict[str, Any]], **others: Any) -> RecordRow:
+    """Return a record. Its cells without a value get the path that the value would have."""
+    for column, cell in cells.items():
+        cell["path"] = cell["path"] or cell_path(column, indexes)
+    return RecordRow(cells=cells, **others)
 
 
 async def column_totals(conn: Connection, query: RecordsQuery, seconds: float = MAX_SECONDS) -> list[ColumnTotal]:
@@ -173,6 +210,8 @@ def _records(query: RecordsQuery, parameters: Parameters) -> Composed:
                where v.kind = 'container') as e"""
         ).format(extractions, values_at(query.row_pattern, parameters))
     conditions: list[Composable] = [_condition(query, condition, parameters) for condition in query.conditions]
+    if query.cell_status is not None:
+        conditions.append(_has_cell(query, query.cell_status, parameters))
     where = SQL(" where {}").format(SQL(" and ").join(conditions)) if conditions else SQL("")
     return SQL("select e.* from {}{}").format(source, where)
 
@@ -191,6 +230,24 @@ def _condition(query: RecordsQuery, condition: FieldCondition, parameters: Param
             "exists (select from {values} and {usable}) and not exists (select from {values} and {usable} and {equal})"
         ).format(values=values, usable=comparison.is_comparable, equal=comparison.holds)
     return SQL("exists (select from {} and {} and {})").format(values, comparison.is_comparable, comparison.holds)
+
+
+def _has_cell(query: RecordsQuery, status: CellStatus, parameters: Parameters) -> Composed:
+    """Return a condition on a record: it has a cell of this status."""
+    columns = query.columns if query.cell_column is None else [query.cell_column]
+    return SQL("exists (select from {} where {} = {})").format(
+        _cells(query, columns, "e.indexes", parameters), SQL(_CELL_STATUS), parameters.add(status, "text")
+    )
+
+
+def _cells(query: RecordsQuery, columns: Sequence[str], indexes: LiteralString, parameters: Parameters) -> Composed:
+    stale = {str(revid): list(names) for revid, names in query.stale.items()}
+    return SQL(_CELLS).format(
+        stale=parameters.add(Jsonb(stale), "jsonb"),
+        all=parameters.add(Jsonb(list(query.columns)), "jsonb"),
+        columns=parameters.add(list(columns), "text[]"),
+        indexes=SQL(indexes),
+    )
 
 
 def _shared_levels(row: Pattern, other: Pattern) -> int:

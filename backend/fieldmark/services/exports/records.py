@@ -40,7 +40,7 @@ async def export_records(
 
 
 class _JsonWriter:
-    """A list with an object for each record. `cells` has the locations of its values."""
+    """A list with an object for each record. `cells` has the statuses and locations of its values."""
 
     def __init__(self, schema_name: str, columns: Sequence[Column], service_url: str) -> None:
         self._texts: list[str] = []
@@ -70,8 +70,8 @@ class _CsvWriter:
 
 
 class _XlsxWriter:
-    """A workbook with two sheets of the same shape: the values, and for each value its page and quote as a link to the
-    document."""
+    """A workbook with two sheets of the same shape: the values, and the status of each, with its page and quote as a
+    link to the document."""
 
     def __init__(self, schema_name: str, columns: Sequence[Column], service_url: str) -> None:
         from openpyxl import Workbook  # imported here: it takes long, and only this export needs it
@@ -93,19 +93,20 @@ class _XlsxWriter:
             self._values.append([xlsx_cell(self._values, value) for value in values])
             about: list[Any] = [xlsx_cell(self._locations, value) for value in values[: len(_ABOUT)]]
             cells = [row.cells.get(column.path) for column in self._columns]
-            self._locations.append([*about, *(cell and self._link(row.document_id, cell) for cell in cells)])
+            self._locations.append([*about, *(cell and self._location(row.document_id, cell) for cell in cells)])
 
     def finish(self) -> bytes:
         out = io.BytesIO()
         self._book.save(out)
         return out.getvalue()
 
-    def _link(self, document_id: UUID, cell: Mapping[str, Any]) -> str | None:
-        """Return a formula that shows the page and the quote, and opens the document."""
+    def _location(self, document_id: UUID, cell: Mapping[str, Any]) -> str:
+        """Return the status; for a value with a page, a formula that also shows the page and opens the document."""
         if cell["page"] is None:
-            return None
+            return cell["status"]
         quote = f": {cell['quote']}" if cell["quote"] else ""
-        text = "".join(c if c.isprintable() else " " for c in f"page {cell['page']}{quote}")[:_MAX_LITERAL]
+        shown = f"{cell['status']}, page {cell['page']}{quote}"
+        text = "".join(c if c.isprintable() else " " for c in shown)[:_MAX_LITERAL]
         text = text.replace('"', '""')[:_MAX_LITERAL].rstrip('"')
         return f'=HYPERLINK("{self._service_url}/documents/{document_id}","{text}")'
 
