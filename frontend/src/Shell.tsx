@@ -5,6 +5,7 @@ import { Link, Outlet, useLocation } from '@tanstack/react-router';
 import { lazy, Suspense, useEffect, useLayoutEffect, useState } from 'react';
 import { ApprovalCount } from './approvals/ApprovalCount';
 import { AREAS } from './areas';
+import { RecordsCount } from './tables/RecordsCount';
 import { ReviewCount } from './review/ReviewCount';
 import { AccountMenu } from './session/AccountMenu';
 import { configQuery } from './session/config';
@@ -49,6 +50,7 @@ export function Shell() {
           {AREAS.map(({ to, area }) => (
             <Link key={to} to={to}>
               {t(`areas.${area}`)}
+              {to === '/records' && <RecordsCount />}
               {to === '/review' && <ReviewCount />}
               {to === '/approvals' && <ApprovalCount />}
             </Link>

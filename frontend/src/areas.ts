@@ -2,6 +2,7 @@
 
 export const AREAS = [
   { to: '/documents', area: 'documents' },
+  { to: '/records', area: 'records' },
   { to: '/review', area: 'review' },
   { to: '/approvals', area: 'approvals' },
   { to: '/ask', area: 'ask' },

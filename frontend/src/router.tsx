@@ -5,6 +5,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, r
 import { parseDocumentFilter, type DocumentFilter } from './documents/filter';
 import { parseDocumentView, type DocumentView } from './document/documentView';
 import { parseColumn, type Column } from './review/byField/column';
+import { parseTableView, type TableView } from './tables/tableView';
 import { Shell } from './Shell';
 import { t } from './shared/i18n';
 import { Loading } from './shared/Loading';
@@ -39,6 +40,20 @@ export const documentRoute = createRoute({
   path: '/documents/$documentId',
   validateSearch: (search): DocumentView => parseDocumentView(search),
   component: lazyRouteComponent(() => import('./document/DocumentPage'), 'DocumentPage'),
+});
+
+export const recordsRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/records',
+  validateSearch: (search): TableView => parseTableView(search),
+  component: lazyRouteComponent(() => import('./tables/RecordsPage'), 'RecordsPage'),
+});
+
+export const recordsTableRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/records/$schemaId',
+  validateSearch: (search): TableView => parseTableView(search),
+  component: lazyRouteComponent(() => import('./tables/RecordsPage'), 'RecordsTablePage'),
 });
 
 export const reviewRoute = createRoute({
@@ -88,7 +103,7 @@ const invitationRoute = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([start, documentsRoute, documentRoute, reviewRoute, byFieldRoute, approvalsRoute, askRoute, searchRoute, settingsRoute, invitationRoute]),
+  routeTree: root.addChildren([start, documentsRoute, documentRoute, recordsRoute, recordsTableRoute, reviewRoute, byFieldRoute, approvalsRoute, askRoute, searchRoute, settingsRoute, invitationRoute]),
   defaultPreload: 'intent',
   defaultPendingComponent: Loading,
   defaultPendingMs: 150,

@@ -90,8 +90,13 @@ async def test_each_document_with_an_extraction_under_the_schema_is_a_row(serve,
         assert (unverified["is_verified"], unverified["state"], unverified["currency"]) == (False, "not_found", "EUR")
         totals = {(one["column"], one["currency"]): (float(one["sum"]), one["count"]) for one in table["totals"]}
         assert totals == {("total", "EUR"): (19.5, 2), ("total", None): (100, 1)}
+        assert table["lists"] == ["items", "others"]
+        await server.http.post("/api/schemas", json={"name": "Contract", "schema": SCHEMA})
+        tables = (await server.http.get("/api/records")).json()["items"]
+        assert [(one["name"], one["records"]) for one in tables] == [("Invoice", 3), ("Contract", 0)]
         async with server.client() as stranger:
             assert_problem(await stranger.get(path), 404)
+            assert (await stranger.get("/api/records")).json() == {"items": []}
 
 
 async def test_malformed_evidence_of_a_front_end_has_no_page(serve, clone):

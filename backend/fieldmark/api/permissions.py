@@ -32,6 +32,7 @@ _SCOPE_OVERRIDES = {
     ("POST", "/api/documents/{document_id}/auto_create/reject"): Permission.RUNS_APPROVE,
     # These change nothing and return data of extractions.
     ("POST", "/api/schemas/{schema_id}/changes"): Permission.EXTRACTIONS_READ,
+    ("GET", "/api/records"): Permission.EXTRACTIONS_READ,
     ("GET", "/api/schemas/{schema_id}/records"): Permission.EXTRACTIONS_READ,
     ("GET", "/api/schemas/{schema_id}/records/export"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/fields/query"): Permission.EXTRACTIONS_READ,

@@ -1,4 +1,4 @@
-"""/api/schemas/{id}/records: the extractions under a schema as a table."""
+"""/api/records and /api/schemas/{id}/records: the extractions under each schema as a table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fieldmark.services.exports.records import RecordsFormat, export_records
 from fieldmark.services.records import RecordsRequest
 from fieldmark.stores.records import ColumnTotal
 
-router = Routes(prefix="/api/schemas", tags=["schemas"])
+router = Routes(prefix="/api", tags=["schemas"])
 
 List = Annotated[
     FieldPath | None,
@@ -79,9 +79,24 @@ class RecordsPage(ResponseModel):
     """A part of a table of records."""
 
     columns: list[Column]
+    lists: list[str] = Field(description="The lists of the schema whose items can be the rows: values for `list`.")
     items: list[Record]
     total: int = Field(description="The number of records that match.")
     totals: list[ColumnTotal] = Field(description="Only with `totals`: sums of the number columns over all records.")
+
+
+class RecordsTable(ResponseModel):
+    """The table of a schema."""
+
+    schema_id: UUID
+    name: str = Field(description="The schema's name.")
+    records: int = Field(description="The number of its documents.")
+
+
+class RecordsTables(ResponseModel):
+    """The tables of the organisation."""
+
+    items: list[RecordsTable]
 
 
 class RecordsOptions:
@@ -103,7 +118,14 @@ class RecordsOptions:
         )
 
 
-@router.get("/{schema_id}/records", response_model=RecordsPage)
+@router.get("/records")
+async def list_tables(scope: TheScope, conn: Conn) -> RecordsTables:
+    """List the tables of the organisation: its schemas with their numbers of records, the largest first; at most
+    200."""
+    return RecordsTables(items=[RecordsTable.of(one) for one in await records.list_tables(conn, scope)])
+
+
+@router.get("/schemas/{schema_id}/records", response_model=RecordsPage)
 async def list_records(
     options: Annotated[RecordsOptions, Depends()],
     conn: Conn,
@@ -117,7 +139,7 @@ async def list_records(
     return await json_response(RecordsPage.of, page)
 
 
-@router.get("/{schema_id}/records/export", response_class=Response)
+@router.get("/schemas/{schema_id}/records/export", response_class=Response)
 async def export_table(
     options: Annotated[RecordsOptions, Depends()],
     scope: TheScope,

@@ -30,6 +30,8 @@ PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/metrics", "/openapi.json", "/
 
 UI_PATHS = (
     "documents",
+    "records",
+    "stacks",
     "review",
     "runs",
     "approvals",

@@ -53,6 +53,12 @@ def cell_path(column: str, indexes: Sequence[int]) -> str:
     )
 
 
+def list_names(schema: JsonObject) -> list[str]:
+    """Return the lists of a schema whose items can be rows, such as `items`: those whose items have fields."""
+    patterns = [pattern for pattern, _ in _fields(schema, schema, ()) if EACH in pattern]
+    return list(dict.fromkeys(paths.name(pattern[: pattern.index(EACH)]) for pattern in patterns))
+
+
 def _fields(root: JsonObject, schema: JsonValue, at: Pattern) -> Iterator[tuple[Pattern, JsonObject]]:
     field = _resolve(root, schema)
     if len(at) > MAX_DEPTH or field is None:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain import paths
-from fieldmark.domain.columns import Column, list_columns
+from fieldmark.domain.columns import Column, list_columns, list_names
 from fieldmark.domain.document_filters import FieldCondition
 from fieldmark.domain.schema_changes import compare_schemas
 from fieldmark.domain.statuses import CellStatus
@@ -17,7 +17,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.services.fair_share import run_unqueued
 from fieldmark.stores import records, schema_changes
 from fieldmark.stores.library import schemas
-from fieldmark.stores.records import ColumnTotal, RecordRow, RecordsQuery
+from fieldmark.stores.records import ColumnTotal, RecordRow, RecordsQuery, TableSize
 from fieldmark.stores.rows import SchemaRow
 
 MAX_EXPORTED = 100_000
@@ -43,9 +43,11 @@ class RecordsRequest:
 
 @dataclass(frozen=True, slots=True)
 class RecordsPage:
-    """A part of a table of records. `total` is the number of records that match, on all pages."""
+    """A part of a table of records. `total` is the number of records that match, on all pages. `lists`: the lists of
+    the schema whose items can be the rows."""
 
     columns: Sequence[Column]
+    lists: Sequence[str]
     items: Sequence[RecordRow]
     total: int
     totals: Sequence[ColumnTotal]
@@ -60,23 +62,28 @@ class RecordsTable:
     batches: AsyncGenerator[Sequence[RecordRow]]
 
 
+async def list_tables(conn: Connection, scope: Scope) -> Sequence[TableSize]:
+    """Return the tables of an organisation: its schemas with their numbers of records, the largest first."""
+    return await records.table_sizes(conn, scope.org_id)
+
+
 async def list_records(
     conn: Connection, request: RecordsRequest, *, limit: int, offset: int = 0, with_totals: bool = False
 ) -> RecordsPage:
     """Return records of a schema. Raise NotFound if the schema does not exist, Invalid if it has no such list or
     column, TooLongToAnswer."""
-    _, columns, query = await _prepare(conn, request)
+    schema, columns, query = await _prepare(conn, request)
     keys, total = await records.find_records(conn, query, limit=limit, offset=offset)
     rows = await records.load_records(conn, query, keys)
     totals = await records.column_totals(conn, query) if with_totals else []
-    return RecordsPage(columns, rows, total, totals)
+    return RecordsPage(columns, list_names(schema.schema or {}), rows, total, totals)
 
 
 async def read_table(database: Database, scope: Scope, request: RecordsRequest) -> RecordsTable:
     """Return all records of a schema, each batch read in a transaction of its own. Raise like `list_records`, and
     Invalid if there are more than MAX_EXPORTED."""
     async with database.as_user(scope) as conn:
-        name, columns, query = await _prepare(conn, request)
+        schema, columns, query = await _prepare(conn, request)
         keys, total = await records.find_records(conn, query, limit=MAX_EXPORTED)
     if total > MAX_EXPORTED:
         raise Invalid(f"The table has {total:,} rows; an export has at most {MAX_EXPORTED:,}. Filter the rows.")
@@ -87,10 +94,10 @@ async def read_table(database: Database, scope: Scope, request: RecordsRequest) 
                 rows = await records.load_records(conn, query, keys[start : start + _BATCH])
             yield rows
 
-    return RecordsTable(name, columns, batches())
+    return RecordsTable(schema.name, columns, batches())
 
 
-async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[str, list[Column], RecordsQuery]:
+async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[SchemaRow, list[Column], RecordsQuery]:
     schema = await schemas.get(conn, request.schema_id)
     columns = list_columns(schema.schema or {}, request.list_name)
     names = [column.path for column in columns]
@@ -113,7 +120,7 @@ async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[str, list
         sort=request.sort,
         descending=request.descending,
     )
-    return schema.name, columns, query
+    return schema, columns, query
 
 
 async def stale_columns(conn: Connection, schema: SchemaRow, columns: Sequence[str]) -> Mapping[UUID, Sequence[str]]:

@@ -112,6 +112,30 @@ class ColumnTotal:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class TableSize:
+    """A schema with the number of documents in its table."""
+
+    schema_id: UUID
+    name: str
+    records: int
+
+
+async def table_sizes(conn: Connection, org_id: UUID) -> list[TableSize]:
+    """Return an organisation's schemas with the sizes of their tables, the largest first; at most 200."""
+    return await large_rows(
+        conn,
+        TableSize,
+        """select i.id as schema_id, i.name, count(distinct e.document_id) as records
+           from public.schemas as i left join public.schema_versions as s on s.schema_id = i.id
+           left join public.extractions as e on e.schema_revid = s.id and e.status = 'completed' and not exists (
+             select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
+           where i.org_id = %s and i.deleted_at is null and not private.is_proposed(i.run_id)
+           group by i.id order by records desc, lower(i.name), i.id limit 200""",
+        (org_id,),
+    )
+
+
 async def find_records(
     conn: Connection, query: RecordsQuery, *, limit: int, offset: int = 0, seconds: float = MAX_SECONDS
 ) -> tuple[list[RecordKey], int]:

@@ -7,6 +7,7 @@ import { t } from '../shared/i18n';
 import { Menu, MenuItem } from '../shared/Menu';
 import { errorMessage } from '../shared/Notice';
 import { Icon } from '../shared/Icon';
+import { saveFile } from '../shared/saveFile';
 import { toast } from '../shared/Toasts';
 
 const FORMATS = ['xlsx', 'csv', 'json', 'html'] as const;
@@ -15,12 +16,7 @@ export function ExportMenu({ extractionId, name }: { extractionId: string; name:
   const save = useMutation({
     mutationFn: async (format: string) => {
       const content = await fetchFile(`/api/extractions/${encodeURIComponent(extractionId)}/export?format=${format}`);
-      const link = document.createElement('a');
-      // As plain bytes: the browser saves the file and never opens it here.
-      link.href = URL.createObjectURL(new Blob([content], { type: 'application/octet-stream' }));
-      link.download = `${name.replace(/\.[^.]{1,5}$/, '')}.${format}`;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+      saveFile(content, `${name.replace(/\.[^.]{1,5}$/, '')}.${format}`);
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });

@@ -2,8 +2,10 @@
 
 import { useQueryClient } from '@tanstack/react-query';
 import { useCallback, useEffect, useRef, useState } from 'react';
-import { dataOf, api } from '../api/client';
+import { dataOf, api, ApiError } from '../api/client';
 import type { ChangedExtraction, Extraction } from '../api/types';
+import { extractionQuery } from '../document/documentPageQueries';
+import { pathSteps, valueAt } from '../document/fields/paths';
 import { storeChanged } from '../document/storeChanged';
 import { errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
@@ -21,6 +23,13 @@ interface Decision {
 
 /** The part of an extraction that a decision is based on. */
 export type Seen = Pick<Extraction, 'version' | 'locks' | 'proposals'>;
+
+interface How {
+  /** The value that the person saw. If only other fields were changed since, the decision is saved for the new version. */
+  was?: unknown;
+  /** Called if it cannot be saved, in place of a toast. */
+  onError?: ((error: unknown) => void) | undefined;
+}
 
 interface Options {
   /** Return the extraction as it is shown. */
@@ -75,7 +84,7 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
 
   /** Return whether it was saved. */
   const decide = useCallback(
-    (id: string, path: string, ask: (current: Seen) => Promise<unknown>): Promise<boolean> => {
+    (id: string, path: string, ask: (current: Seen) => Promise<unknown>, how: How = {}): Promise<boolean> => {
       const one: Decision = { extractionId: id, path, isUndoing: false };
       const drop = () => keep((before) => before.filter((other) => other !== one));
       mark(id, path, true);
@@ -83,8 +92,15 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
       setTimes((before) => [...before, performance.now()]);
       return enqueue(async () => {
         try {
-          const current = await seen(id);
-          const changed = (await ask(current)) as ChangedExtraction;
+          let current = await seen(id);
+          const retry = async (error: unknown) => {
+            if (how.was === undefined || !(error instanceof ApiError && error.status === 409)) throw error;
+            current = await queries.fetchQuery({ ...extractionQuery(id), staleTime: 0 });
+            const now = valueAt((current as Extraction).extracted_fields, pathSteps(path) ?? []) ?? null;
+            if (JSON.stringify(now) !== JSON.stringify(how.was)) throw error;
+            return ask(current);
+          };
+          const changed = (await ask(current).catch(retry)) as ChangedExtraction;
           put(changed);
           const wasLocked = current.locks[path] !== undefined;
           if (changed.version === current.version && wasLocked) drop(); // rejecting a suggestion cannot be undone
@@ -94,7 +110,8 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
           drop();
           setTimes((before) => before.slice(0, -1));
           mark(id, path, false);
-          toast(errorMessage(error), { urgent: true });
+          if (how.onError !== undefined) how.onError(error);
+          else toast(errorMessage(error), { urgent: true });
           await queries.invalidateQueries({ queryKey: ['extraction', id] });
           return false;
         }
@@ -104,7 +121,7 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
   );
 
   const write = useCallback(
-    (id: string, path: string, value: unknown) =>
+    (id: string, path: string, value: unknown, how?: How) =>
       decide(id, path, async (current) => {
         const header = { 'if-match': `"${current.version}"` };
         const changed = (await dataOf(
@@ -113,17 +130,17 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
         if (!changed.proposals.some((one) => one.path === path)) return changed;
         // The written value wins over a suggestion. If rejecting that fails, it is asked about again.
         return answerProposals(id, changed, path, false).catch(() => changed);
-      }),
+      }, how),
     [decide],
   );
 
   /** Lock the stored value without sending it: a JavaScript number would keep only about 15 digits. */
   const confirm = useCallback(
-    (id: string, path: string) =>
+    (id: string, path: string, how?: How) =>
       decide(id, path, (current) => {
         const params = { path: { extraction_id: id }, query: { path }, header: { 'if-match': `"${current.version}"` } };
         return dataOf(api.POST('/api/extractions/{extraction_id}/locks', { params }));
-      }),
+      }, how),
     [decide],
   );
 

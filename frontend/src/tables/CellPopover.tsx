@@ -1,0 +1,88 @@
+/** The source of a cell: an excerpt of the page, the confidence, and what can be done with the value. The grid keeps the
+ * focus: its keys do the same. */
+
+import { Popover } from '@base-ui/react/popover';
+import { useQuery } from '@tanstack/react-query';
+import type { RefObject } from 'react';
+import type { Box, Evidence, RecordCell, RecordRow } from '../api/types';
+import { extractionQuery } from '../document/documentPageQueries';
+import { Crop } from '../review/Crop';
+import { Badge } from '../shared/Badge';
+import { Button } from '../shared/Button';
+import { formatPercent } from '../shared/format';
+import { t } from '../shared/i18n';
+import { Icon } from '../shared/Icon';
+import { CELL_STATUSES, cellStatus } from './cellStatus';
+import styles from './CellPopover.module.css';
+import { displayCell } from './cellValue';
+import type { GridColumn } from './gridColumns';
+
+const CROP_WIDTH = 640; // pixels: sharp on high-density screens
+
+interface Props {
+  anchor: () => Element | null;
+  grid: RefObject<HTMLElement | null>;
+  row: RecordRow;
+  column: GridColumn;
+  cell: RecordCell | undefined;
+  canWrite: boolean;
+  onClose: () => void;
+  onEdit: () => void;
+  onConfirm: () => void;
+  onOpen: () => void;
+}
+
+export function CellPopover({ anchor, grid, row, column, cell, canWrite, onClose, onEdit, onConfirm, onOpen }: Props) {
+  const extraction = useQuery(extractionQuery(row.extraction_id));
+  const evidence = cell === undefined ? undefined : (extraction.data?.evidence[cell.path] as Evidence | undefined);
+  const box = evidence?.boxes?.[0] as Box | undefined;
+  const status = cellStatus(cell);
+  const { tone, icon } = CELL_STATUSES[status];
+  const facts = [
+    cell?.confidence != null && formatPercent(cell.confidence),
+    cell?.page != null && t('common.pageFirst', { page: cell.page }),
+  ].filter(Boolean);
+  const text = displayCell(cell, column.type);
+  return (
+    <Popover.Root
+      open
+      onOpenChange={(_, { event }) => {
+        // A press on another cell opens its own source.
+        if (!grid.current?.contains(event.target as Node | null)) onClose();
+      }}
+    >
+      <Popover.Portal>
+        <Popover.Positioner className={styles.place} anchor={anchor} side="bottom" align="start" sideOffset={6} collisionPadding={8}>
+          <Popover.Popup className={styles.popup} initialFocus={false} finalFocus={grid} aria-label={t('tables.sourceOf', { field: column.label })}>
+            <div className={styles.head}>
+              <b className="truncate">{column.label}</b>
+              <span className="muted">{facts.join(' · ')}</span>
+              <Badge tone={tone} icon={icon ?? (status === 'found' ? 'check' : undefined)}>
+                {t(`tables.cellStatuses.${status}`)}
+              </Badge>
+            </div>
+            {evidence?.page != null && box !== undefined ? (
+              <div className={styles.crop}>
+                <Crop documentId={row.document_id} page={evidence.page} box={box} width={CROP_WIDTH} />
+              </div>
+            ) : (
+              <p className={styles.value}>{text === '' ? t('tables.cellStatuses.not_in_document') : text}</p>
+            )}
+            {cell?.quote != null && cell.quote !== String(cell.value) && <p className="muted">{t('tables.printed', { quote: cell.quote })}</p>}
+            <div className={styles.buttons}>
+              {canWrite && text !== '' && (
+                <Button kind="main" onClick={onConfirm} title={t('tables.confirmHint')}>
+                  <Icon name="check" /> {t('common.confirm')}
+                </Button>
+              )}
+              {canWrite && <Button onClick={onEdit}>{t('common.edit')}</Button>}
+              <Button kind="quiet" onClick={onOpen}>
+                {t('tables.openDocument')}
+              </Button>
+            </div>
+          </Popover.Popup>
+        </Popover.Positioner>
+      </Popover.Portal>
+    </Popover.Root>
+  );
+}

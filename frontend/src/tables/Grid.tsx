@@ -1,0 +1,440 @@
+/** A table of records as a grid: virtual rows and columns, one active cell, ranges, and rows to select.
+ *
+ * The grid keeps the focus and names its active cell (aria-activedescendant), so that cells can come and go while it is
+ * scrolled. The header is row -1. Column 0 selects rows, column 1 is the document, the last column is the status. */
+
+import { useVirtualizer, defaultRangeExtractor, type Range } from '@tanstack/react-virtual';
+import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState, type KeyboardEvent, type PointerEvent, type ReactNode, type Ref } from 'react';
+import type { RecordCell, RecordRow } from '../api/types';
+import { formatNumber } from '../shared/format';
+import { t } from '../shared/i18n';
+import { Icon } from '../shared/Icon';
+import { CellPopover } from './CellPopover';
+import { MAX_WIDTH, MIN_WIDTH, resizeColumn, type GridColumn } from './gridColumns';
+import styles from './Grid.module.css';
+import { cellId, GridRow } from './GridRow';
+import { gridPosition } from './gridPosition';
+import { rowKey, type Selection } from './useSelection';
+
+export const ROW = 40; // pixels
+const HEAD = 34;
+export const CHECK_WIDTH = 36;
+export const DOCUMENT_WIDTH = 236;
+export const STATUS_WIDTH = 132;
+export const LEFT = CHECK_WIDTH + DOCUMENT_WIDTH;
+export const DOCUMENT = 1;
+export const FIRST = 2;
+
+export interface Cursor {
+  row: number;
+  column: number;
+}
+
+/** A rectangle of cells, edges inclusive. */
+export interface CellRange {
+  top: number;
+  bottom: number;
+  left: number;
+  right: number;
+}
+
+/** What a parent may do with the grid. */
+export interface GridHandle {
+  focus: () => void;
+  /** Make a cell active; open its source. */
+  show: (cell: Cursor) => void;
+}
+
+interface Props {
+  ref: Ref<GridHandle>;
+  /** Identifies the table, and its filter and order, for the layout and the scroll position. */
+  table: string;
+  view: string;
+  label: string;
+  columns: readonly GridColumn[];
+  total: number;
+  isPrevious: boolean;
+  rowAt: (index: number) => RecordRow | undefined;
+  sort: { path: string | undefined; isDescending: boolean };
+  selection: Selection;
+  canWrite: boolean;
+  /** The columns whose numbers have several currencies. */
+  mixed: ReadonlySet<string>;
+  foot: ReadonlyMap<string, ReactNode>;
+  onRange: (from: number, to: number) => void;
+  onSort: (path: string) => void;
+  onOpen: (row: RecordRow, cell: RecordCell | undefined, column: GridColumn | undefined) => void;
+  /** Save typed text. Return why it is not valid; null if it is. */
+  onEdit: (row: RecordRow, column: GridColumn, text: string) => string | null;
+  /** Confirm a value; go to the next cell that needs a look. */
+  onConfirm: (row: RecordRow, column: GridColumn, at: Cursor) => void;
+  onClear: (range: CellRange) => void;
+  onCopy: (range: CellRange, event: ClipboardEvent) => void;
+  onPaste: (range: CellRange, text: string) => void;
+  onUndo: () => void;
+}
+
+const PRINTABLE = /^[^\p{C}]$/u;
+
+export function Grid({ ref, table, view, label, columns, total, isPrevious, rowAt, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onClear, onCopy, onPaste, onUndo }: Props) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const position = gridPosition(table, view);
+  const [cursor, setCursor] = useState<Cursor>(position.cursor);
+  const [anchor, setAnchor] = useState<Cursor | null>(null);
+  const [editing, setEditing] = useState<{ text?: string } | null>(null);
+  const [isPeeking, setPeeking] = useState(false);
+  const isDragging = useRef(false);
+  const lastColumn = columns.length + FIRST;
+
+  const active = { row: Math.min(cursor.row, total - 1), column: Math.min(cursor.column, lastColumn) };
+  const range = rangeOf(anchor, active);
+  useEffect(() => {
+    position.cursor = active;
+  });
+
+  const rows = useVirtualizer({
+    count: total,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW,
+    overscan: 8,
+    scrollMargin: HEAD,
+    scrollPaddingStart: HEAD,
+    scrollPaddingEnd: foot.size > 0 ? HEAD : 0,
+    initialOffset: position.top,
+    // The active cell stays mounted while the grid is scrolled: aria-activedescendant refers to it.
+    rangeExtractor: (shown) => withActive(shown, active.row),
+  });
+  const across = useVirtualizer({
+    horizontal: true,
+    count: columns.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: (index) => columns[index]?.width ?? MIN_WIDTH,
+    overscan: 2,
+    paddingStart: LEFT,
+    paddingEnd: STATUS_WIDTH,
+    scrollPaddingStart: LEFT,
+    scrollPaddingEnd: STATUS_WIDTH,
+    initialOffset: position.left,
+    rangeExtractor: (shown) => withActive(shown, active.column - FIRST),
+  });
+  useLayoutEffect(() => across.measure(), [across, columns]);
+  const [ofView, setOfView] = useState(view);
+  if (ofView !== view) {
+    setOfView(view);
+    setAnchor(null);
+    setPeeking(false);
+    setEditing(null);
+    setCursor({ row: Math.min(cursor.row, 0), column: cursor.column });
+  }
+  useEffect(() => {
+    scroller.current?.scrollTo({ top: position.top });
+  }, [position]);
+  const shownRows = rows.getVirtualItems();
+  const shownColumns = across.getVirtualItems();
+  const first = rows.range?.startIndex ?? 0;
+  const last = rows.range?.endIndex ?? 0;
+  useEffect(() => onRange(Math.max(0, first - 8), last + 8), [first, last, onRange]);
+
+  function moveTo(row: number, column: number, how: { extend?: boolean; keepPeeking?: boolean } = {}) {
+    const to = { row: clamp(row, -1, total - 1), column: clamp(column, 0, lastColumn) };
+    setEditing(null);
+    if (how.keepPeeking !== true) setPeeking(false);
+    setAnchor(how.extend === true ? (anchor ?? active) : null);
+    setCursor(to);
+    if (to.row >= 0) rows.scrollToIndex(to.row, { align: 'auto' });
+    const at = to.column - FIRST;
+    if (at >= 0 && at < columns.length) across.scrollToIndex(at, { align: 'auto' });
+  }
+  useImperativeHandle(ref, () => ({
+    focus: () => scroller.current?.focus({ preventScroll: true }),
+    show: (cell) => {
+      moveTo(cell.row, cell.column, { keepPeeking: true });
+      setPeeking(true);
+    },
+  }));
+
+  const row = active.row >= 0 ? rowAt(active.row) : undefined;
+  const column = columns[active.column - FIRST];
+  const cell = column === undefined ? undefined : row?.cells[column.path];
+  const canEdit = canWrite && row !== undefined && column !== undefined;
+  const pageRows = Math.max(1, Math.floor(((scroller.current?.clientHeight ?? 0) - 2 * HEAD) / ROW) - 1);
+
+  /** Return whether the key was handled. */
+  function press(event: KeyboardEvent): boolean {
+    const { key, shiftKey: extend } = event;
+    const mod = event.ctrlKey || event.metaKey;
+    if (event.altKey) return false;
+    switch (key) {
+      case 'ArrowDown':
+      case 'ArrowUp': {
+        const by = key === 'ArrowDown' ? 1 : -1;
+        moveTo(mod ? (by > 0 ? total - 1 : 0) : active.row + by, active.column, { extend });
+        return true;
+      }
+      case 'ArrowRight':
+      case 'ArrowLeft': {
+        const by = key === 'ArrowRight' ? 1 : -1;
+        moveTo(active.row, mod ? (by > 0 ? lastColumn : DOCUMENT) : active.column + by, { extend });
+        return true;
+      }
+      case 'Home':
+        moveTo(mod ? 0 : active.row, DOCUMENT, { extend });
+        return true;
+      case 'End':
+        moveTo(mod ? total - 1 : active.row, lastColumn, { extend });
+        return true;
+      case 'PageDown':
+      case 'PageUp':
+        moveTo(Math.max(0, active.row + (key === 'PageDown' ? pageRows : -pageRows)), active.column, { extend });
+        return true;
+      case 'Escape':
+        if (!isPeeking && anchor === null && selection.size === 0) return false;
+        if (!isPeeking && anchor === null) selection.clear();
+        setPeeking(false);
+        setAnchor(null);
+        return true;
+      case 'Enter':
+        if (event.repeat) return true;
+        enter(mod, extend);
+        return true;
+      case 'F2':
+        if (canEdit) startEditing({});
+        return canEdit;
+      case 'Delete':
+      case 'Backspace':
+        if (canWrite) onClear(range);
+        return true;
+      case ' ':
+        if (active.row < 0) selection.toggleAll();
+        else if (extend || active.column === 0) selection.toggle(active.row, rowAt);
+        else if (column !== undefined) setPeeking(!isPeeking);
+        return true;
+      default:
+    }
+    if (mod && key.toLowerCase() === 'a') selection.toggleAll();
+    else if (mod && key.toLowerCase() === 'z') onUndo();
+    else if (!mod && canEdit && PRINTABLE.test(key) && column.type !== 'boolean') startEditing({ text: key });
+    else return false;
+    return true;
+  }
+
+  function enter(mod: boolean, shift: boolean) {
+    if (active.row < 0) {
+      if (column !== undefined) onSort(column.path);
+      else if (active.column === 0) selection.toggleAll();
+    } else if (row === undefined) return;
+    else if (active.column === 0) selection.toggle(active.row, rowAt);
+    else if (column === undefined || shift) onOpen(row, cell, column);
+    else if (!canWrite) setPeeking(!isPeeking);
+    else if (mod) onConfirm(row, column, active);
+    else startEditing({});
+  }
+
+  function startEditing(how: { text?: string }) {
+    setAnchor(null);
+    setPeeking(false);
+    setEditing(how);
+  }
+
+  /** Save the editor's text; return why it is not valid. `by`: where to go then. */
+  function finish(text: string | null, by: { row: number; column: number } | 'next' | null): string | null {
+    if (text !== null && row !== undefined && column !== undefined) {
+      const problem = onEdit(row, column, text);
+      if (problem !== null) return problem;
+    }
+    setEditing(null);
+    if (by !== null) scroller.current?.focus({ preventScroll: true });
+    if (by === 'next' && row !== undefined && column !== undefined) onConfirm(row, column, active);
+    else if (by !== null && by !== 'next') moveTo(active.row + by.row, active.column + by.column);
+    return null;
+  }
+
+  function pointAt(event: PointerEvent, isStart: boolean) {
+    const element = (event.target as HTMLElement).closest<HTMLElement>('[data-cell]');
+    if (element === null || (event.target as HTMLElement).closest('input, select') !== null) return;
+    const [atRow, atColumn] = element.dataset.cell!.split(' ').map(Number) as [number, number];
+    if (isStart) {
+      isDragging.current = event.button === 0 && atColumn >= FIRST && event.pointerType === 'mouse';
+      if (atColumn === 0) return;
+      setEditing(null);
+      setAnchor(event.shiftKey ? (anchor ?? active) : null);
+      setCursor({ row: atRow, column: atColumn });
+    } else if (isDragging.current && (atRow !== active.row || atColumn !== active.column)) {
+      setAnchor(anchor ?? active);
+      setPeeking(false);
+      setCursor({ row: atRow, column: Math.max(FIRST, atColumn) });
+    }
+  }
+
+  const width = across.getTotalSize();
+  const selectedCount = selection.size;
+  return (
+    <div className={styles.frame}>
+      <div
+        ref={scroller}
+        className={styles.grid}
+        role="grid"
+        aria-label={label}
+        aria-rowcount={total + (foot.size > 0 ? 2 : 1)}
+        aria-colcount={lastColumn + 1}
+        aria-multiselectable="true"
+        aria-busy={isPrevious}
+        aria-activedescendant={cellId(active.row, active.column)}
+        tabIndex={0}
+        onScroll={({ currentTarget }) => Object.assign(position, { top: currentTarget.scrollTop, left: currentTarget.scrollLeft })}
+        onKeyDown={(event) => {
+          if (editing === null && press(event)) event.preventDefault();
+        }}
+        onCopy={(event) => editing === null && onCopy(range, event.nativeEvent)}
+        onPaste={(event) => {
+          if (editing !== null || !canWrite) return;
+          event.preventDefault();
+          onPaste(range, event.clipboardData.getData('text/plain'));
+        }}
+        onPointerDown={(event) => pointAt(event, true)}
+        onPointerMove={(event) => isDragging.current && pointAt(event, false)}
+        onPointerUp={() => {
+          isDragging.current = false;
+        }}
+      >
+        <div className={styles.head} role="row" aria-rowindex={1} style={{ width }}>
+          <div className={`${styles.check} ${active.row < 0 && active.column === 0 ? styles.active : ''}`} role="columnheader" aria-colindex={1} id={cellId(-1, 0)}>
+            <input
+              type="checkbox"
+              tabIndex={-1}
+              aria-label={t('tables.selectAll')}
+              checked={selectedCount > 0 && selectedCount >= Math.min(total, selection.limit)}
+              ref={(element) => {
+                if (element !== null) element.indeterminate = selectedCount > 0 && selectedCount < Math.min(total, selection.limit);
+              }}
+              onChange={selection.toggleAll}
+            />
+          </div>
+          <div className={`${styles.document} ${active.row < 0 && active.column === DOCUMENT ? styles.active : ''}`} role="columnheader" aria-colindex={2} id={cellId(-1, DOCUMENT)}>
+            {t('tables.document')}
+          </div>
+          {shownColumns.map(({ index, start, size }) => {
+            const one = columns[index]!;
+            const isSorted = sort.path === one.path;
+            return (
+              <div
+                key={one.path}
+                id={cellId(-1, index + FIRST)}
+                role="columnheader"
+                aria-colindex={index + FIRST + 1}
+                aria-sort={isSorted ? (sort.isDescending ? 'descending' : 'ascending') : 'none'}
+                className={`${styles.header} ${one.type === 'number' ? styles.number : ''} ${active.row < 0 && active.column === index + FIRST ? styles.active : ''}`}
+                style={{ left: start, width: size }}
+              >
+                <button type="button" tabIndex={-1} className={styles.sort} title={t('tables.sortBy', { column: one.label })} onClick={() => onSort(one.path)}>
+                  <span className="truncate">{one.label}</span>
+                  {isSorted && <Icon name={sort.isDescending ? 'down' : 'up'} size={11} />}
+                </button>
+                <ResizeHandle width={size} onResize={(pixels) => resizeColumn(table, one.path, pixels)} />
+              </div>
+            );
+          })}
+          <div className={`${styles.status} ${active.row < 0 && active.column === lastColumn ? styles.active : ''}`} role="columnheader" aria-colindex={lastColumn + 1} id={cellId(-1, lastColumn)}>
+            {t('tables.status')}
+          </div>
+        </div>
+        <div className={`${styles.body} ${isPrevious ? styles.previous : ''}`} role="rowgroup" style={{ height: rows.getTotalSize(), width }}>
+          {shownRows.map(({ index, start }) => {
+            const record = rowAt(index);
+            const isActive = index === active.row;
+            return (
+              <GridRow
+                key={record === undefined ? index : rowKey(record)}
+                index={index}
+                top={start - HEAD}
+                record={record}
+                columns={columns}
+                shown={shownColumns}
+                isSelected={record !== undefined && selection.has(record)}
+                activeColumn={isActive ? active.column : -1}
+                rangeLeft={anchor !== null && index >= range.top && index <= range.bottom ? range.left : -1}
+                rangeRight={anchor !== null && index >= range.top && index <= range.bottom ? range.right : -1}
+                editing={isActive ? editing : null}
+                mixed={mixed}
+                onFinish={finish}
+                onSelect={(isRange) => (isRange ? selection.extend(index, rowAt) : selection.toggle(index, rowAt))}
+                onPeek={() => setPeeking(anchor === null)}
+                onOpen={onOpen}
+              />
+            );
+          })}
+        </div>
+        {foot.size > 0 && (
+          <div className={styles.foot} role="row" aria-rowindex={total + 2} style={{ width }}>
+            <div className={styles.check} role="gridcell" aria-colindex={1} />
+            <div className={styles.document} role="gridcell" aria-colindex={2}>
+              {t('tables.totals', { count: total, number: formatNumber(total) })}
+            </div>
+            {shownColumns.map(({ index, start, size }) => (
+              <div key={index} className={`${styles.header} ${styles.number}`} role="gridcell" aria-colindex={index + FIRST + 1} style={{ left: start, width: size }}>
+                {foot.get(columns[index]!.path)}
+              </div>
+            ))}
+            <div className={styles.status} role="gridcell" aria-colindex={lastColumn + 1} />
+          </div>
+        )}
+      </div>
+      {isPeeking && row !== undefined && column !== undefined && (
+        <CellPopover
+          key={`${active.row} ${active.column}`}
+          anchor={() => document.getElementById(cellId(active.row, active.column))}
+          grid={scroller}
+          row={row}
+          column={column}
+          cell={cell}
+          canWrite={canWrite}
+          onClose={() => setPeeking(false)}
+          onEdit={() => startEditing({})}
+          onConfirm={() => onConfirm(row, column, active)}
+          onOpen={() => onOpen(row, cell, column)}
+        />
+      )}
+    </div>
+  );
+}
+
+/** The right edge of a header: dragging it resizes the column. */
+function ResizeHandle({ width, onResize }: { width: number; onResize: (pixels: number) => void }) {
+  const from = useRef<{ x: number; width: number } | null>(null);
+  return (
+    <span
+      className={styles.resize}
+      aria-hidden="true"
+      onPointerDown={(event) => {
+        event.stopPropagation();
+        event.currentTarget.setPointerCapture(event.pointerId);
+        from.current = { x: event.clientX, width };
+      }}
+      onPointerMove={(event) => {
+        if (from.current !== null) onResize(clamp(from.current.width + event.clientX - from.current.x, MIN_WIDTH, MAX_WIDTH));
+      }}
+      onPointerUp={() => {
+        from.current = null;
+      }}
+    />
+  );
+}
+
+function rangeOf(anchor: Cursor | null, active: Cursor): CellRange {
+  const from = anchor ?? active;
+  return {
+    top: Math.max(0, Math.min(from.row, active.row)),
+    bottom: Math.max(from.row, active.row),
+    left: Math.min(from.column, active.column),
+    right: Math.max(from.column, active.column),
+  };
+}
+
+function withActive(range: Range, active: number): number[] {
+  const shown = defaultRangeExtractor(range);
+  return active < 0 || active >= range.count || shown.includes(active) ? shown : [...shown, active].sort((a, b) => a - b);
+}
+
+function clamp(value: number, low: number, high: number): number {
+  return Math.max(low, Math.min(high, value));
+}

@@ -1,0 +1,164 @@
+/** A row of the grid: a document or a list item, with the cells of the columns on the screen. */
+
+import { Link } from '@tanstack/react-router';
+import type { VirtualItem } from '@tanstack/react-virtual';
+import { memo } from 'react';
+import type { RecordCell, RecordRow } from '../api/types';
+import { Badge } from '../shared/Badge';
+import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
+import { Icon } from '../shared/Icon';
+import { CellInput } from './CellInput';
+import { CELL_STATUSES, cellStatus, ROW_STATUSES, rowStatus } from './cellStatus';
+import { displayCell } from './cellValue';
+import { FIRST, DOCUMENT } from './Grid';
+import styles from './Grid.module.css';
+import type { GridColumn } from './gridColumns';
+import { Thumbnail } from './Thumbnail';
+
+export function cellId(row: number, column: number): string {
+  return `cell-${row}-${column}`;
+}
+
+interface Props {
+  index: number;
+  /** Pixels from the top of the rows. */
+  top: number;
+  /** undefined: not loaded yet. */
+  record: RecordRow | undefined;
+  columns: readonly GridColumn[];
+  shown: readonly VirtualItem[];
+  isSelected: boolean;
+  /** -1: none in this row; so for the edges of the range. */
+  activeColumn: number;
+  rangeLeft: number;
+  rangeRight: number;
+  editing: { text?: string } | null;
+  mixed: ReadonlySet<string>;
+  onFinish: (text: string | null, by: { row: number; column: number } | 'next' | null) => string | null;
+  onSelect: (isRange: boolean) => void;
+  onPeek: () => void;
+  onOpen: (row: RecordRow, cell: RecordCell | undefined, column: GridColumn | undefined) => void;
+}
+
+export const GridRow = memo(Row, isSame);
+
+/** Functions are new in each rendering of the grid, and do the same for an unchanged row. */
+function isSame(before: Props, now: Props): boolean {
+  const keys = ['index', 'top', 'record', 'columns', 'shown', 'isSelected', 'activeColumn', 'rangeLeft', 'rangeRight', 'editing', 'mixed'] as const;
+  return before.activeColumn < 0 && keys.every((key) => before[key] === now[key]);
+}
+
+function Row({ index, top, record, columns, shown, isSelected, activeColumn, rangeLeft, rangeRight, editing, mixed, onFinish, onSelect, onPeek, onOpen }: Props) {
+  const lastColumn = columns.length + FIRST;
+  const names = (column: number, ...more: (string | false | undefined)[]) =>
+    [...more, activeColumn === column && styles.active, column >= rangeLeft && column <= rangeRight && styles.inRange].filter(Boolean).join(' ');
+  const common = (column: number) => ({ id: cellId(index, column), role: 'gridcell', 'aria-colindex': column + 1, 'data-cell': `${index} ${column}` });
+  return (
+    <div
+      className={`${styles.row} ${isSelected ? styles.selected : ''}`}
+      role="row"
+      aria-rowindex={index + 2}
+      aria-selected={isSelected}
+      style={{ transform: `translateY(${top}px)` }}
+    >
+      <div className={names(0, styles.check)} {...common(0)}>
+        {record !== undefined && (
+          <input
+            type="checkbox"
+            tabIndex={-1}
+            aria-label={t('tables.selectRow', { name: visibleText(record.filename) })}
+            checked={isSelected}
+            onChange={(event) => onSelect((event.nativeEvent as unknown as MouseEvent).shiftKey)}
+          />
+        )}
+      </div>
+      <div className={names(DOCUMENT, styles.document)} {...common(DOCUMENT)}>
+        {record === undefined ? (
+          <span className={styles.placeholder} />
+        ) : (
+          <>
+            <Thumbnail documentId={record.document_id} />
+            <Link
+              to="/documents/$documentId"
+              params={{ documentId: record.document_id }}
+              search={{ extraction: record.extraction_id }}
+              tabIndex={-1}
+              className={`${styles.name} truncate`}
+              title={visibleText(record.filename)}
+            >
+              {visibleText(record.filename)}
+            </Link>
+          </>
+        )}
+      </div>
+      {shown.map(({ index: at, start, size }) => {
+        const column = columns[at];
+        if (column === undefined) return null;
+        const cell = record?.cells[column.path];
+        const isEditing = activeColumn === at + FIRST && editing !== null;
+        return (
+          <div
+            key={column.path}
+            {...common(at + FIRST)}
+            aria-selected={at + FIRST >= rangeLeft && at + FIRST <= rangeRight}
+            className={names(at + FIRST, styles.cell, column.type === 'number' && styles.number, isEditing && styles.editing, styles[cellStatus(cell)])}
+            style={{ left: start, width: size }}
+            onClick={(event) => event.detail === 1 && !event.shiftKey && !isEditing && onPeek()}
+            onDoubleClick={() => record !== undefined && !isEditing && onOpen(record, cell, column)}
+          >
+            {isEditing ? (
+              <CellInput column={column} cell={cell} text={editing.text} onFinish={onFinish} />
+            ) : record === undefined ? (
+              <span className={styles.placeholder} />
+            ) : (
+              <CellContent cell={cell} column={column} withCurrency={mixed.has(column.path)} />
+            )}
+          </div>
+        );
+      })}
+      <div className={names(lastColumn, styles.status)} {...common(lastColumn)}>
+        {record !== undefined && <RowBadge row={record} />}
+      </div>
+    </div>
+  );
+}
+
+function CellContent({ cell, column, withCurrency }: { cell: RecordCell | undefined; column: GridColumn; withCurrency: boolean }) {
+  const status = cellStatus(cell);
+  const { icon } = CELL_STATUSES[status];
+  const label = t(`tables.cellStatuses.${status}`);
+  if (status === 'not_in_document') {
+    return (
+      <span className={styles.none} title={label}>
+        <span aria-hidden="true">{'–'}</span>
+        <span className="sr-only">{label}</span>
+      </span>
+    );
+  }
+  const text = displayCell(cell, column.type);
+  return (
+    <>
+      {withCurrency && cell?.currency != null && <span className={styles.currency}>{visibleText(cell.currency)}</span>}
+      <span className="truncate" title={text}>
+        {text}
+      </span>
+      {icon !== undefined && (
+        <span className={styles.sign} title={label}>
+          <Icon name={icon} size={12} />
+          <span className="sr-only">{label}</span>
+        </span>
+      )}
+    </>
+  );
+}
+
+function RowBadge({ row }: { row: RecordRow }) {
+  const { status, count } = rowStatus(row);
+  const { tone, icon } = ROW_STATUSES[status];
+  return (
+    <Badge tone={tone} icon={icon}>
+      {status === 'to_check' ? t('tables.toCheck', { count }) : t(`tables.rowStatuses.${status}`)}
+    </Badge>
+  );
+}

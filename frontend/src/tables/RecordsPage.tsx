@@ -1,0 +1,57 @@
+/** The records of each schema as a table, and the items of its lists. */
+
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { useMemo } from 'react';
+import { useUpdateSearch } from '../shared/useUpdateSearch';
+import { recordsRoute, recordsTableRoute } from '../router';
+import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
+import { Loading } from '../shared/Loading';
+import { EmptyState, ErrorNotice } from '../shared/Notice';
+import { RecordsTable } from './RecordsTable';
+import { TableExport } from './TableExport';
+import { TableTabs } from './TableTabs';
+import styles from './Tables.module.css';
+import { tablesQuery, type TableRequest } from './tableQueries';
+import type { TableView } from './tableView';
+
+/** `/records`: the largest table. */
+export function RecordsPage() {
+  return <Records schemaId={undefined} view={recordsRoute.useSearch()} />;
+}
+
+/** `/records/<schema id>` */
+export function RecordsTablePage() {
+  return <Records schemaId={recordsTableRoute.useParams().schemaId} view={recordsTableRoute.useSearch()} />;
+}
+
+function Records({ schemaId, view }: { schemaId: string | undefined; view: TableView }) {
+  const tables = useQuery(tablesQuery);
+  const updateSearch = useUpdateSearch<TableView>();
+  const shown = tables.data?.find(({ schema_id: id }) => id === schemaId) ?? (schemaId === undefined ? tables.data?.[0] : undefined);
+  const id = schemaId ?? shown?.schema_id;
+  const key = JSON.stringify(view);
+  // eslint-disable-next-line react-hooks/exhaustive-deps
+  const request = useMemo((): TableRequest | null => (id === undefined ? null : { schemaId: id, ...view }), [id, key]);
+  if (tables.isError) return <ErrorNotice error={tables.error} onRetry={() => void tables.refetch()} />;
+  if (tables.data === undefined) return <Loading />;
+  if (request === null) {
+    return (
+      <EmptyState title={t('records.noSchemas')}>
+        <p>{t('records.noSchemasHint')}</p>
+        <Link to="/documents">{t('shell.toDocuments')}</Link>
+      </EmptyState>
+    );
+  }
+  return (
+    <div className={styles.page}>
+      <div className={styles.bar}>
+        <h1>{t('areas.records')}</h1>
+        <TableTabs tables={tables.data} current={request.schemaId} />
+        <TableExport request={request} name={visibleText(shown?.name ?? t('areas.records'))} />
+      </div>
+      <RecordsTable key={`${request.schemaId} ${request.list ?? ''}`} request={request} label={shown === undefined ? t('areas.records') : visibleText(shown.name)} onView={updateSearch} />
+    </div>
+  );
+}

@@ -1,0 +1,207 @@
+/** A table of records with its tools: filter, columns, line items, the grid, and what can be done with selected rows. */
+
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { useCallback, useMemo, useRef, useState, useSyncExternalStore } from 'react';
+import type { RecordRow, RecordsPage } from '../api/types';
+import { useCanWrite } from '../session/role';
+import { t } from '../shared/i18n';
+import { toast } from '../shared/Toasts';
+import { Loading } from '../shared/Loading';
+import { Button } from '../shared/Button';
+import { EmptyState, ErrorNotice } from '../shared/Notice';
+import { usePersisted } from '../shared/persisted';
+import { needsLook } from './cellStatus';
+import { displayCell, formatAmount, parseCell } from './cellValue';
+import { ColumnsMenu } from './ColumnsMenu';
+import { Filters } from './Filters';
+import { FIRST, Grid, LEFT, STATUS_WIDTH, type CellRange, type Cursor, type GridHandle } from './Grid';
+import { cellPath, columnLabel, gridColumns, layoutOf, layouts, type GridColumn } from './gridColumns';
+import { SelectionBar } from './SelectionBar';
+import { firstRowsQuery, PAGE, totalsQuery, type TableRequest } from './tableQueries';
+import styles from './Tables.module.css';
+import { nextSort, type TableView } from './tableView';
+import { useCellEdits } from './useCellEdits';
+import { useClipboard } from './useClipboard';
+import { useSelection } from './useSelection';
+import { useTableRows } from './useTableRows';
+
+const MAX_PAGES_SEARCHED = 20;
+
+interface Props {
+  request: TableRequest;
+  label: string;
+  onView: (change: (view: TableView) => TableView) => void;
+}
+
+export function RecordsTable({ request, label, onView }: Props) {
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  const canWrite = useCanWrite();
+  const grid = useRef<GridHandle>(null);
+  const [shown, setShown] = useState({ from: 0, to: PAGE / 2 });
+  const onRange = useCallback((from: number, to: number) => setShown({ from, to }), []);
+  const rows = useTableRows(request, shown.from, shown.to);
+  const totals = useQuery(totalsQuery(request));
+  const edits = useCellEdits();
+  const selection = useSelection(() => queries.fetchQuery(firstRowsQuery(request)));
+  const table = `${request.schemaId} ${request.list ?? ''}`;
+  const layout = layoutOf(usePersisted(layouts), table);
+  const width = useWindowWidth();
+  const all = rows.first?.columns;
+  const sums = totals.data;
+  const { foot, mixed } = useMemo(() => totalsByColumn(sums ?? []), [sums]);
+  // As in the first rows: columns don't change their width while one works.
+  const [lengths, setLengths] = useState<ReadonlyMap<string, number>>();
+  if (lengths === undefined && rows.first !== undefined && sums !== undefined) setLengths(valueLengths(rows.first, foot, mixed));
+  const columns = useMemo(() => {
+    const visible = (all ?? []).filter(({ path }) => !layout.hidden.includes(path));
+    return gridColumns(visible, layout, lengths ?? new Map(), width - LEFT - STATUS_WIDTH - SCROLLBAR, request.list);
+  }, [all, layout, lengths, width, request.list]);
+  const totalCells = useMemo(() => new Map([...foot].map(([path, texts]) => [path, <Totals key={path} texts={texts} />])), [foot]);
+  const clipboard = useClipboard({ columns, rows, selection, edits, canWrite });
+
+  if (rows.first === undefined) {
+    return rows.error === null ? (
+      <Loading />
+    ) : (
+      <div className={styles.content}>
+        <ErrorNotice error={rows.error} onRetry={rows.retry} />
+        <Button onClick={() => onView(({ list }) => (list === undefined ? {} : { list }))}>{t('documents.clearFilters')}</Button>
+      </div>
+    );
+  }
+
+  /** Confirm a value, then show the next cell that needs a look. */
+  async function confirm(row: RecordRow, column: GridColumn, at: Cursor) {
+    const value = row.cells[column.path]?.value ?? null;
+    if (value !== null) void edits.confirm({ row, column });
+    const next = await findNext(at);
+    if (next === null) toast(t('tables.noneLeft'));
+    else grid.current?.show(next);
+  }
+
+  async function findNext(at: Cursor): Promise<Cursor | null> {
+    const end = Math.min(rows.total, at.row + MAX_PAGES_SEARCHED * PAGE);
+    for (let start = at.row; start < end; start = (Math.floor(start / PAGE) + 1) * PAGE) {
+      const ofPage = await rows.load(start, Math.min(end, (Math.floor(start / PAGE) + 1) * PAGE) - 1);
+      for (const [index, row] of ofPage.entries()) {
+        const from = start + index === at.row ? at.column - FIRST + 1 : 0;
+        const found = columns.findIndex(({ path }, column) => column >= from && needsLook(row.cells[path]));
+        if (found >= 0) return { row: start + index, column: found + FIRST };
+      }
+    }
+    return null;
+  }
+
+  function edit(row: RecordRow, column: GridColumn, text: string): string | null {
+    const parsed = parseCell(text, column.type);
+    if ('problem' in parsed) return t(`tables.problems.${parsed.problem}`);
+    void edits.write({ row, column, value: parsed.value });
+    return null;
+  }
+
+  function open(row: RecordRow, column: GridColumn | undefined) {
+    const search = { extraction: row.extraction_id, ...(column !== undefined && { field: row.cells[column.path]?.path ?? cellPath(column.path, row.path) }) };
+    void navigate({ to: '/documents/$documentId', params: { documentId: row.document_id }, search });
+  }
+
+  async function clear(range: CellRange) {
+    const cleared = columns.slice(Math.max(0, range.left - FIRST), Math.max(0, range.right - FIRST + 1));
+    await clipboard.write(range.top, range.left, Array.from({ length: range.bottom - range.top + 1 }, () => cleared.map(() => '')));
+  }
+
+  return (
+    <>
+      <div className={styles.tools}>
+        <Filters columns={rows.first.columns} list={request.list} filter={request.filter ?? []} onFilter={(filter) => onView(({ filter: _, ...others }) => (filter.length > 0 ? { ...others, filter } : others))} />
+        {rows.first.lists.length > 0 && (
+          <div className={styles.segments} role="group" aria-label={t('tables.rows')}>
+            {[undefined, ...rows.first.lists].map((list) => (
+              <button key={list ?? ''} type="button" aria-pressed={list === request.list} onClick={() => onView(() => (list === undefined ? {} : { list }))}>
+                {list === undefined ? t('tables.documents') : columnLabel({ path: list, title: null, type: 'text' })}
+              </button>
+            ))}
+          </div>
+        )}
+        <span className={styles.summary} role="status">
+          {clipboard.progress ?? t(request.list === undefined ? 'tables.records' : 'tables.items', { count: rows.total })}
+        </span>
+        {edits.canUndo && <Button onClick={edits.undo}>{t('common.undo')}</Button>}
+        <ColumnsMenu table={table} columns={rows.first.columns} list={request.list} hidden={layout.hidden} />
+      </div>
+      {rows.error !== null && <ErrorNotice error={rows.error} onRetry={rows.retry} />}
+      {rows.total === 0 ? (
+        <EmptyState title={t(request.filter === undefined ? 'tables.empty' : 'documents.noMatches')}>
+          {request.filter === undefined ? <p>{t('tables.emptyHint')}</p> : <Button onClick={() => onView(({ filter: _, ...others }) => others)}>{t('documents.clearFilters')}</Button>}
+        </EmptyState>
+      ) : (
+        <Grid
+          ref={grid}
+          table={table}
+          view={JSON.stringify(request)}
+          label={label}
+          columns={columns}
+          total={rows.total}
+          isPrevious={rows.isPrevious}
+          rowAt={rows.rowAt}
+          sort={{ path: request.sort, isDescending: request.descending === true }}
+          selection={selection}
+          canWrite={canWrite}
+          mixed={mixed}
+          foot={totalCells}
+          onRange={onRange}
+          onSort={(path) => onView(({ sort, descending, ...others }) => ({ ...others, ...nextSort({ ...(sort !== undefined && { sort }), ...(descending && { descending }) }, path) }))}
+          onOpen={(row, _, column) => open(row, column)}
+          onEdit={edit}
+          onConfirm={(row, column, at) => void confirm(row, column, at)}
+          onClear={(range) => void clear(range)}
+          onCopy={clipboard.copy}
+          onPaste={clipboard.paste}
+          onUndo={edits.undo}
+        />
+      )}
+      {clipboard.dialogs}
+      <SelectionBar selection={selection} columns={columns} />
+    </>
+  );
+}
+
+function Totals({ texts }: { texts: readonly string[] }) {
+  return (
+    <span title={texts.join('\n')}>
+      {texts[0]}
+      {texts.length > 1 && <span className="muted">{` +${texts.length - 1}`}</span>}
+    </span>
+  );
+}
+
+/** Return the totals of each column, that of the most frequent currency first, and the columns with several currencies. */
+function totalsByColumn(totals: readonly { column: string; currency: string | null; sum: string; count: number }[]) {
+  const foot = new Map<string, string[]>();
+  for (const { column, sum, currency } of totals.toSorted((a, b) => b.count - a.count)) {
+    foot.set(column, [...(foot.get(column) ?? []), formatAmount(Number(sum), currency)]);
+  }
+  return { foot, mixed: new Set([...foot].filter(([, texts]) => texts.length > 1).map(([path]) => path)) };
+}
+
+function valueLengths(page: RecordsPage, foot: ReadonlyMap<string, readonly string[]>, mixed: ReadonlySet<string>): Map<string, number> {
+  const lengths = page.columns.map(({ path, type }) => {
+    const texts = page.items.map(({ cells }) => displayCell(cells[path], type));
+    const more = mixed.has(path) ? 5 : 0;
+    return [path, Math.max(0, ...texts.map((text) => text.length + more), (foot.get(path)?.[0]?.length ?? 0) + more)] as const;
+  });
+  return new Map(lengths);
+}
+
+const SCROLLBAR = 16; // pixels
+
+function useWindowWidth(): number {
+  return useSyncExternalStore(
+    (listener) => {
+      addEventListener('resize', listener);
+      return () => removeEventListener('resize', listener);
+    },
+    () => innerWidth,
+  );
+}

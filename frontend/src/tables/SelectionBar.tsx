@@ -1,0 +1,126 @@
+/** What can be done with the selected rows: mark as reviewed, tag, copy. */
+
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { dataOf, api } from '../api/client';
+import type { RecordRow } from '../api/types';
+import { tagsQuery } from '../documents/documentQueries';
+import { useCanWrite } from '../session/role';
+import { Button } from '../shared/Button';
+import { Dialog } from '../shared/Dialog';
+import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
+import { Icon } from '../shared/Icon';
+import { Menu, MenuItem } from '../shared/Menu';
+import { errorMessage } from '../shared/Notice';
+import { saveFile } from '../shared/saveFile';
+import { toast } from '../shared/Toasts';
+import { copiedText } from './cellValue';
+import type { GridColumn } from './gridColumns';
+import styles from './Tables.module.css';
+import { formatCsv } from './tsv';
+import type { Selection } from './useSelection';
+
+const AT_ONCE = 4;
+
+interface Props {
+  selection: Selection;
+  columns: readonly GridColumn[];
+}
+
+export function SelectionBar({ selection, columns }: Props) {
+  const queries = useQueryClient();
+  const canWrite = useCanWrite();
+  const tags = useQuery({ ...tagsQuery, enabled: selection.size > 0 });
+  const [failures, setFailures] = useState<readonly string[]>([]);
+  const [done, setDone] = useState(0);
+
+  const run = useMutation({
+    mutationFn: async ({ rows, act }: { rows: readonly RecordRow[]; act: (row: RecordRow) => Promise<unknown> }) => {
+      const failed: string[] = [];
+      const waiting = [...rows];
+      setDone(0);
+      const work = async () => {
+        for (let row = waiting.shift(); row !== undefined; row = waiting.shift()) {
+          const { filename } = row;
+          await act(row).catch((error: unknown) => failed.push(`${visibleText(filename)}: ${errorMessage(error)}`));
+          setDone((before) => before + 1);
+        }
+      };
+      await Promise.all(Array.from({ length: AT_ONCE }, work));
+      return failed;
+    },
+    onSuccess: (failed, { rows }) => {
+      setFailures(failed);
+      if (failed.length < rows.length) toast(t('tables.changedRows', { count: rows.length - failed.length }));
+      for (const queryKey of [['records'], ['documents'], ['extractions'], ['extraction']]) void queries.invalidateQueries({ queryKey });
+      selection.clear();
+    },
+  });
+  /** Each extraction and document once, also if several of its items are selected. */
+  const once = (key: 'extraction_id' | 'document_id') => [...new Map(selection.rows.map((row) => [row[key], row])).values()];
+
+  const save = () => {
+    const header = [t('tables.document'), ...columns.map(({ label }) => label)];
+    const rows = selection.rows.map((row) => [row.filename, ...columns.map(({ path }) => copiedText(row.cells[path]?.value))]);
+    saveFile(new Blob([formatCsv([header, ...rows])]), `${t('areas.records')}.csv`);
+  };
+
+  return (
+    <>
+      {selection.size > 0 && (
+        <div className={styles.selection} role="toolbar" aria-label={t('tables.selectedRows')}>
+          <span role="status">{run.isPending ? t('tables.saving', { done, count: run.variables.rows.length }) : t('tables.selected', { count: selection.size })}</span>
+          {canWrite && (
+            <>
+              <Button disabled={run.isPending} onClick={() => run.mutate({ rows: once('extraction_id').filter((row) => !row.is_reviewed), act: markReviewed })}>
+                <Icon name="check" /> {t('tables.markReviewed')}
+              </Button>
+              {(tags.data?.items.length ?? 0) > 0 && (
+                <Menu
+                  align="start"
+                  trigger={
+                    <Button disabled={run.isPending}>
+                      <Icon name="tag" /> {t('documents.tag')}
+                    </Button>
+                  }
+                >
+                  {tags.data?.items.map((tag) => (
+                    <MenuItem key={tag.id} onChoose={() => run.mutate({ rows: once('document_id'), act: (row) => addTag(row.document_id, tag.id) })}>
+                      <span className={styles.dot} style={{ background: tag.color }} /> {visibleText(tag.name)}
+                    </MenuItem>
+                  ))}
+                </Menu>
+              )}
+            </>
+          )}
+          <Button onClick={save}>
+            <Icon name="download" /> {t('tables.exportCsv')}
+          </Button>
+          <Button kind="quiet" label={t('tables.clearSelection')} onClick={selection.clear}>
+            <Icon name="cross" />
+          </Button>
+        </div>
+      )}
+      <Dialog title={t('tables.failedRows', { count: failures.length })} open={failures.length > 0} onClose={() => setFailures([])}>
+        <ul className={styles.refused}>
+          {failures.map((one) => (
+            <li key={one}>{one}</li>
+          ))}
+        </ul>
+      </Dialog>
+    </>
+  );
+}
+
+/** At the version that the row shows: values changed since then have not been seen. */
+async function markReviewed({ extraction_id: id, version }: RecordRow) {
+  const params = { path: { extraction_id: id }, header: { 'if-match': `"${version}"` } };
+  await api.POST('/api/extractions/{extraction_id}/complete', { params });
+}
+
+async function addTag(id: string, tagId: string) {
+  const params = { path: { document_id: id } };
+  const { tags } = await dataOf(api.GET('/api/documents/{document_id}', { params }));
+  if (!tags.some((tag) => tag.id === tagId)) await api.PATCH('/api/documents/{document_id}', { params, body: { tags: [...tags.map((tag) => tag.id), tagId] } });
+}

@@ -1,0 +1,36 @@
+/** A menu that downloads a table as a file, with its filter and order. */
+
+import { useMutation } from '@tanstack/react-query';
+import { fetchFile } from '../api/client';
+import { Button } from '../shared/Button';
+import { t } from '../shared/i18n';
+import { Icon } from '../shared/Icon';
+import { Menu, MenuItem } from '../shared/Menu';
+import { errorMessage } from '../shared/Notice';
+import { saveFile } from '../shared/saveFile';
+import { toast } from '../shared/Toasts';
+import { exportAddress, type TableRequest } from './tableQueries';
+
+const FORMATS = ['xlsx', 'csv', 'json'] as const;
+
+export function TableExport({ request, name }: { request: TableRequest; name: string }) {
+  const save = useMutation({
+    mutationFn: async (format: string) => saveFile(await fetchFile(exportAddress(request, format)), `${name}.${format}`),
+    onError: (error) => toast(errorMessage(error), { urgent: true }),
+  });
+  return (
+    <Menu
+      trigger={
+        <Button disabled={save.isPending}>
+          <Icon name="download" /> {t('document.export.button')} <Icon name="down" size={12} />
+        </Button>
+      }
+    >
+      {FORMATS.map((format) => (
+        <MenuItem key={format} onChoose={() => save.mutate(format)}>
+          {t(`document.export.${format}`)}
+        </MenuItem>
+      ))}
+    </Menu>
+  );
+}

@@ -1,0 +1,35 @@
+/** A small image of a document's first page. */
+
+import { useQuery } from '@tanstack/react-query';
+import { useEffect, useState } from 'react';
+import { smallImageQuery } from '../document/documentPageQueries';
+import { Icon } from '../shared/Icon';
+import styles from './Grid.module.css';
+
+const WIDTH = 64; // pixels, the smallest that the API makes
+const DELAY_MS = 150;
+
+export function Thumbnail({ documentId }: { documentId: string }) {
+  // Rows that are only scrolled past load no image.
+  const [isStill, setStill] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setStill(true), DELAY_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  const image = useQuery({ ...smallImageQuery(documentId, 1, WIDTH), enabled: isStill, retry: false });
+  const [url, setUrl] = useState<string | null>(null);
+  useEffect(() => {
+    if (image.data === undefined) return undefined;
+    const made = URL.createObjectURL(image.data);
+    setUrl(made);
+    return () => {
+      URL.revokeObjectURL(made);
+      setUrl(null);
+    };
+  }, [image.data]);
+  return (
+    <span className={styles.thumbnail} aria-hidden="true">
+      {url === null ? <Icon name="page" size={14} /> : <img src={url} alt="" />}
+    </span>
+  );
+}

@@ -1,0 +1,34 @@
+/** Text of cells, as typed and pasted, in both languages. */
+
+import { afterEach, expect, test } from 'vitest';
+import { followLanguage, languageChoice } from '../shared/i18n';
+import { copiedText, parseCell } from './cellValue';
+
+afterEach(() => languageChoice.set('en'));
+
+const NUMBERS = {
+  en: [['1,234.50', 1234.5], ['1234.5', 1234.5], ['-7', -7], ['1.234', 1.234], ['1,23', null], ['abc', null], ['1 234.5', 1234.5], ['12345678901234567', null]],
+  de: [['1.234,50', 1234.5], ['1234,5', 1234.5], ['−7', -7], ['1.234', 1234], ['1234.5', 1234.5], ['1,234,567', null]],
+} as const;
+const DAYS = {
+  en: [['2024-3-2', '2024-03-02'], ['02/03/2024', '2024-03-02'], ['2 Mar 2024', '2024-03-02'], ['31/02/2024', null], ['2 Foo 2024', null]],
+  de: [['2.3.2024', '2024-03-02'], ['2. März 2024', '2024-03-02'], ['2.13.2024', null]],
+} as const;
+
+test.each(['en', 'de'] as const)('numbers and dates are read as written in the language %s', async (language) => {
+  languageChoice.set(language);
+  await followLanguage();
+  const read = (text: string, type: 'number' | 'date') => {
+    const parsed = parseCell(text, type);
+    return 'problem' in parsed ? null : parsed.value;
+  };
+  expect(NUMBERS[language].map(([text]) => [text, read(text, 'number')])).toEqual(NUMBERS[language]);
+  expect(DAYS[language].map(([text]) => [text, read(text, 'date')])).toEqual(DAYS[language]);
+  // A copied value is read as the same value.
+  for (const value of [1234.5, -0.25, 7]) expect(read(copiedText(value), 'number')).toBe(value);
+  for (const value of [true, false]) expect(parseCell(copiedText(value), 'boolean')).toEqual({ value });
+});
+
+test('empty text is no value', () => {
+  for (const type of ['text', 'number', 'date', 'boolean'] as const) expect(parseCell(' ', type)).toEqual({ value: null });
+});

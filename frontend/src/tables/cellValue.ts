@@ -1,0 +1,86 @@
+/** Values of cells: formatted for reading, copied to a spreadsheet, and read from typed or pasted text. */
+
+import type { RecordCell, TableColumn } from '../api/types';
+import { displayValue } from '../document/fields/fieldValue';
+import { formatNumber } from '../shared/format';
+import { locale, t } from '../shared/i18n';
+
+export type ColumnType = TableColumn['type'];
+
+export function displayCell(cell: RecordCell | undefined, type: ColumnType): string {
+  if (cell === undefined || cell.value === null) return '';
+  return displayValue(cell.value, { type: type === 'text' ? 'string' : type, decimals: 0 }, cell.quote);
+}
+
+/** Format an amount: with its currency if that is a code such as EUR. */
+export function formatAmount(sum: number, currency: string | null): string {
+  if (currency !== null && /^[A-Z]{3}$/.test(currency)) return formatNumber(sum, { style: 'currency', currency });
+  const text = formatNumber(sum, { maximumFractionDigits: 4 });
+  return currency === null ? text : `${currency} ${text}`;
+}
+
+/** Return a value as spreadsheets read it: a number with the person's decimal separator and no grouping, a date as
+ * 2024-03-12. */
+export function copiedText(value: RecordCell['value'] | undefined): string {
+  if (value === null || value === undefined) return '';
+  if (typeof value === 'boolean') return t(value ? 'common.yes' : 'common.no');
+  if (typeof value === 'number') return String(value).replace('.', decimalSeparator());
+  return value;
+}
+
+export type ParsedCell = { value: string | number | boolean | null } | { problem: Exclude<ColumnType, 'text'> };
+
+/** Parse typed or pasted text as a value of a column's type. Empty text is no value (null). */
+export function parseCell(text: string, type: ColumnType): ParsedCell {
+  const trimmed = text.trim();
+  if (trimmed === '') return { value: null };
+  if (type === 'text') return { value: text };
+  const value = type === 'number' ? parseNumber(trimmed) : type === 'date' ? parseDay(trimmed) : parseBoolean(trimmed);
+  return value === null ? { problem: type } : { value };
+}
+
+/** Parse a number as written in the person's language, or as 1234.5. "1.234" is 1234 in German and 1.234 in English. Null
+ * if it is not a number, or has more digits than a JavaScript number can hold. */
+function parseNumber(text: string): number | null {
+  const decimal = decimalSeparator();
+  const grouping = decimal === ',' ? /[.\u00a0\u202f ']/g : /[,\u00a0\u202f ']/g;
+  const sign = /^[-−]/.test(text) ? '-' : '';
+  const digits = text.replace(/^[-−+]/, '').trim();
+  const own = decimal === ',' ? /^\d{1,3}(?:[.\u00a0\u202f ']\d{3})*(?:,\d+)?$|^\d+(?:,\d+)?$/ : /^\d{1,3}(?:[,\u00a0\u202f ']\d{3})*(?:\.\d+)?$|^\d+(?:\.\d+)?$/;
+  const plain = own.test(digits) ? digits.replace(grouping, '').replace(decimal, '.') : digits;
+  if (!/^\d+(?:\.\d+)?$/.test(plain) || plain.replace('.', '').replace(/^0+/, '').length > 15) return null;
+  return Number(sign + plain);
+}
+
+function decimalSeparator(): string {
+  return new Intl.NumberFormat(locale()).formatToParts(1.5).find(({ type }) => type === 'decimal')?.value ?? '.';
+}
+
+/** Parse 2024-03-12, or a day as written in the person's language: 12/03/2024, 12.3.2024, 12 Mar 2024. */
+function parseDay(text: string): string | null {
+  const iso = /^(\d{4})-(\d{1,2})-(\d{1,2})$/.exec(text);
+  if (iso !== null) return dayOf(Number(iso[1]), Number(iso[2]), Number(iso[3]));
+  const dayFirst = /^(\d{1,2})[./](\d{1,2})[./](\d{4})$/.exec(text);
+  if (dayFirst !== null) return dayOf(Number(dayFirst[3]), Number(dayFirst[2]), Number(dayFirst[1]));
+  const named = /^(\d{1,2})\.? (\p{L}{3,12})\.? (\d{4})$/u.exec(text);
+  if (named === null) return null;
+  const month = monthNames().findIndex((name) => name.startsWith(named[2]!.toLowerCase().slice(0, 3))) + 1;
+  return month === 0 ? null : dayOf(Number(named[3]), month, Number(named[1]));
+}
+
+function monthNames(): string[] {
+  const format = new Intl.DateTimeFormat(locale(), { month: 'long', timeZone: 'UTC' });
+  return Array.from({ length: 12 }, (_, month) => format.format(Date.UTC(2024, month, 1)).toLowerCase());
+}
+
+function dayOf(year: number, month: number, day: number): string | null {
+  const date = new Date(Date.UTC(year, month - 1, day));
+  const isReal = date.getUTCFullYear() === year && date.getUTCMonth() === month - 1 && date.getUTCDate() === day;
+  return isReal ? date.toISOString().slice(0, 10) : null;
+}
+
+function parseBoolean(text: string): boolean | null {
+  const word = text.toLowerCase();
+  if (['true', '1', t('common.yes').toLowerCase()].includes(word)) return true;
+  return ['false', '0', t('common.no').toLowerCase()].includes(word) ? false : null;
+}

@@ -1,0 +1,83 @@
+/** The columns of a grid: their labels, widths, and which ones are hidden. */
+
+import type { TableColumn } from '../api/types';
+import { keyLabel } from '../document/fields/labels';
+import { pathSteps } from '../document/fields/paths';
+import { visibleText } from '../shared/format';
+import { persisted } from '../shared/persisted';
+
+export interface GridColumn extends TableColumn {
+  label: string;
+  /** Pixels. */
+  width: number;
+}
+
+/** A person's choice for one table: hidden columns, and the widths of resized ones in pixels. */
+interface Layout {
+  hidden: readonly string[];
+  widths: Readonly<Record<string, number>>;
+}
+
+const DEFAULT_LAYOUT: Layout = { hidden: [], widths: {} };
+const MAX_TABLES = 100;
+/** The least and the most pixels. */
+const WIDTHS: Record<TableColumn['type'], readonly [number, number]> = { number: [96, 200], date: [124, 180], boolean: [80, 180], text: [104, 260] };
+const CHARACTER = 7.2; // pixels, of a wide one
+export const MIN_WIDTH = 64;
+export const MAX_WIDTH = 640;
+
+/** The layouts by table. The last ones that were changed are kept. */
+export const layouts = persisted<Readonly<Record<string, Layout>>>('fieldmark.tables', (stored) =>
+  Object.fromEntries(Object.entries((stored ?? {}) as Record<string, Partial<Layout> | null>).map(([key, one]) => [key, readLayout(one)])),
+);
+
+function readLayout(stored: Partial<Layout> | null): Layout {
+  const hidden = Array.isArray(stored?.hidden) ? stored.hidden.filter((path): path is string => typeof path === 'string') : [];
+  const widths = Object.entries(stored?.widths ?? {}).filter(([, width]) => typeof width === 'number' && width >= MIN_WIDTH && width <= MAX_WIDTH);
+  return { hidden, widths: Object.fromEntries(widths) };
+}
+
+export function layoutOf(all: Readonly<Record<string, Layout>>, table: string): Layout {
+  return all[table] ?? DEFAULT_LAYOUT;
+}
+
+export function changeLayout(table: string, change: Partial<Layout>): void {
+  const { [table]: before = DEFAULT_LAYOUT, ...others } = layouts.get();
+  layouts.set(Object.fromEntries([...Object.entries(others), [table, { ...before, ...change }] as const].slice(-MAX_TABLES)));
+}
+
+export function resizeColumn(table: string, path: string, width: number): void {
+  changeLayout(table, { widths: { ...layoutOf(layouts.get(), table).widths, [path]: width } });
+}
+
+/** Return the label of a column: its title, else its path in plain words, without the list whose items are the rows. */
+export function columnLabel({ path, title }: TableColumn, list?: string): string {
+  if (title !== null && title !== '') return visibleText(title);
+  const rest = list !== undefined && path.startsWith(`${list}[].`) ? path.slice(list.length + 3) : path;
+  const steps = pathSteps(rest.replaceAll('[]', ''));
+  return steps === null || steps.length === 0 ? visibleText(rest) : steps.map((step) => keyLabel(String(step))).join(' › ');
+}
+
+/** Return the columns with labels and widths. `lengths`: the characters of each column's longest value. Text columns share
+ * the space that is left of `available` pixels. */
+export function gridColumns(columns: readonly TableColumn[], layout: Layout, lengths: ReadonlyMap<string, number>, available: number, list?: string): GridColumn[] {
+  const shown = columns.map((column): GridColumn => {
+    const label = columnLabel(column, list);
+    const [least, most] = WIDTHS[column.type];
+    const content = Math.max((lengths.get(column.path) ?? 0) * CHARACTER + 52, label.length * CHARACTER + 44);
+    return { ...column, label, width: layout.widths[column.path] ?? Math.round(Math.min(Math.max(content, least), most)) };
+  });
+  const isFlexible = ({ path, type }: GridColumn) => type === 'text' && layout.widths[path] === undefined;
+  const flexible = shown.filter(isFlexible).length;
+  const left = available - shown.reduce((sum, { width }) => sum + width, 0);
+  if (left <= 0 || flexible === 0) return shown;
+  const more = Math.min(Math.floor(left / flexible), 200);
+  return shown.map((column) => (isFlexible(column) ? { ...column, width: column.width + more } : column));
+}
+
+/** Return the path of a cell: that of its column, with the indexes of the row's list item. `items[].price` in the row
+ * `items[2]` is `items[2].price`. */
+export function cellPath(column: string, row: string | null): string {
+  const indexes = [...(row ?? '').matchAll(/\[(\d+)\]/g)].map(([, index]) => index!);
+  return column.replace(/\[\]/g, () => `[${indexes.shift() ?? ''}]`);
+}

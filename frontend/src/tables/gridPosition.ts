@@ -1,0 +1,19 @@
+/** The scroll position and active cell of each table, for the way back from a document. */
+
+interface GridPosition {
+  /** The filter and order that it belongs to. */
+  view: string;
+  /** Pixels. */
+  top: number;
+  left: number;
+  cursor: { row: number; column: number };
+}
+
+const positions = new Map<string, GridPosition>();
+
+/** Return the position of a table, which the grid updates; the start if the filter or order is another one. */
+export function gridPosition(table: string, view: string): GridPosition {
+  let position = positions.get(table);
+  if (position?.view !== view) positions.set(table, (position = { view, top: 0, left: 0, cursor: { row: 0, column: 1 } }));
+  return position;
+}

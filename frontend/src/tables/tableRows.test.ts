@@ -1,0 +1,69 @@
+/** Rows of a table after a change, columns and addresses. */
+
+import { expect, test } from 'vitest';
+import type { Extraction, RecordCell, RecordRow, RecordsPage } from '../api/types';
+import { cellStatus, rowStatus } from './cellStatus';
+import { cellPath, columnLabel, gridColumns } from './gridColumns';
+import { conditionText, nextSort, parseTableView } from './tableView';
+import { pageWith } from './useCellEdits';
+
+const cell = (more: Partial<RecordCell>): RecordCell => ({
+  path: 'total', status: 'found', value: 5, kind: 'number', currency: 'EUR', state: 'found', confidence: 0.9, is_verified: true, page: 1, quote: '5.00', ...more,
+});
+const row = (id: string, more: Partial<RecordRow> = {}) =>
+  ({ extraction_id: id, document_id: 'd', filename: 'a.pdf', created_at: '', version: 1, is_reviewed: false, path: null, cells: {}, ...more }) as RecordRow;
+
+test('a change updates all rows of its extraction and no others', () => {
+  const columns = [
+    { path: 'total', type: 'number', title: null },
+    { path: 'items[].price', type: 'number', title: null },
+  ] as const;
+  const items = [row('a', { path: 'items[0]', cells: { total: cell({}) } }), row('a', { path: 'items[1]' }), row('b', { path: 'items[0]' })];
+  const page = { columns: [...columns], items, lists: ['items'], total: 3, totals: [] } satisfies RecordsPage;
+  const now = {
+    id: 'a', version: 2, reviewed_by: null, locks: { 'items[1].price': {} }, confidence_scores: {}, proposals: [],
+    extracted_fields: { total: 7, items: [{ price: 1 }, { price: 2 }] }, evidence: { total: { state: 'not_found', page: null, quote: null } },
+  } as unknown as Extraction;
+  const changed = pageWith(page, now).items;
+  expect(changed.map(({ version }) => version)).toEqual([2, 2, 1]);
+  expect(changed[2]).toBe(items[2]);
+  expect(changed[1]!.cells['items[].price']).toMatchObject({ path: 'items[1].price', value: 2 });
+  expect(changed.map(({ cells }) => cellStatus(cells.total))).toEqual(['needs_review', 'needs_review', 'not_in_document']);
+  expect(cellStatus(changed[1]!.cells['items[].price'])).toBe('locked');
+  expect(changed[0]!.cells.total!.currency).toBe('EUR');
+});
+
+test('a row counts the cells that need a look, until it is reviewed', () => {
+  const cells = { a: cell({ status: 'unclear' }), b: cell({}), c: cell({ status: 'needs_review' }), d: cell({ status: 'not_in_document', value: null }) };
+  expect(rowStatus(row('a', { cells }))).toEqual({ status: 'to_check', count: 2 });
+  expect(rowStatus(row('a', { cells, is_reviewed: true })).status).toBe('reviewed');
+  expect(rowStatus(row('a')).status).toBe('extracted');
+});
+
+test.each([
+  ['total', null, 'total'],
+  ['items[].price', 'items[2]', 'items[2].price'],
+  ['a[].b[].c', 'a[1].b[3]', 'a[1].b[3].c'],
+  ['a[].x', 'a[1].b[3]', 'a[1].x'],
+])('the cell of column %s in row %s is %s', (column, of, path) => expect(cellPath(column, of)).toBe(path));
+
+test('columns without a title have their path in plain words, without the list of the rows', () => {
+  const label = (path: string, list?: string) => columnLabel({ path, title: null, type: 'text' }, list);
+  expect([label('vendor.name'), label('items[].unit_price', 'items'), label('items[].unit_price')]).toEqual(['Vendor › Name', 'Unit price', 'Items › Unit price']);
+});
+
+test('text columns fill the space; resized columns keep their width', () => {
+  const columns = [{ path: 'a', type: 'text', title: null }, { path: 'b', type: 'number', title: null }, { path: 'c', type: 'text', title: null }] as const;
+  const widths = gridColumns(columns, { hidden: [], widths: { c: 70 } }, new Map(), 400).map(({ width }) => width);
+  expect(widths).toEqual([234, 96, 70]);
+});
+
+test('a view is read from the address, without what is not valid', () => {
+  const filter = [{ path: 'total', op: '>', value: '5' }, { path: 'x', op: 'like', value: '1' }, { path: 'x', op: 'exists', value: '1' }, { path: 'y', op: 'missing' }, { op: '=' }];
+  const view = parseTableView({ filter, sort: 'total', descending: true, list: '' });
+  expect(view).toEqual({ filter: [filter[0], filter[3]], sort: 'total', descending: true });
+  expect(view.filter!.map(conditionText)).toEqual(['total > 5', 'y missing']);
+  expect(nextSort({}, 'a')).toEqual({ sort: 'a' });
+  expect(nextSort({ sort: 'a' }, 'a')).toEqual({ sort: 'a', descending: true });
+  expect(nextSort({ sort: 'a', descending: true }, 'a')).toEqual({});
+});

@@ -1,0 +1,61 @@
+/** What a table shows: its rows, filter and order. It is part of the address, so that it can be linked to. */
+
+import type { TableColumn } from '../api/types';
+
+/** The operators of the API. */
+export const OPERATORS = ['=', '!=', '<', '<=', '>', '>=', 'contains', 'exists', 'missing'] as const;
+export type Operator = (typeof OPERATORS)[number];
+
+/** A condition on a column. `value` is written as the API reads it: `1000`, `"Acme"`, `2024-03-12`, `true`. */
+export interface Condition {
+  path: string;
+  op: Operator;
+  value?: string;
+}
+
+export interface TableView {
+  /** A list of the schema: its items are the rows. */
+  list?: string;
+  filter?: readonly Condition[];
+  sort?: string;
+  descending?: true;
+}
+
+/** Parse the search parameters of an address; drop invalid ones. */
+export function parseTableView({ list, filter, sort, descending }: Record<string, unknown>): TableView {
+  const conditions = Array.isArray(filter) ? filter.filter(isCondition) : [];
+  return {
+    ...(typeof list === 'string' && list !== '' && { list }),
+    ...(conditions.length > 0 && { filter: conditions }),
+    ...(typeof sort === 'string' && sort !== '' && { sort, ...(descending === true && { descending }) }),
+  };
+}
+
+function isCondition(one: unknown): one is Condition {
+  if (typeof one !== 'object' || one === null) return false;
+  const { path, op, value } = one as Record<string, unknown>;
+  const isKnown = typeof path === 'string' && OPERATORS.includes(op as Operator);
+  return isKnown && (takesValue(op as Operator) ? typeof value === 'string' && value !== '' : value === undefined);
+}
+
+export function takesValue(op: Operator): boolean {
+  return op !== 'exists' && op !== 'missing';
+}
+
+/** Return the operators that make sense for a type. */
+export function operatorsOf(type: TableColumn['type']): readonly Operator[] {
+  if (type === 'boolean') return ['=', 'exists', 'missing'];
+  if (type === 'text') return ['contains', '=', '!=', 'exists', 'missing'];
+  return ['=', '!=', '<', '<=', '>', '>=', 'exists', 'missing'];
+}
+
+/** Return a condition as the API reads it. */
+export function conditionText({ path, op, value }: Condition): string {
+  return value === undefined ? `${path} ${op}` : `${path} ${op} ${value}`;
+}
+
+/** Return the next order after a click on a column's header: ascending, descending, then the default. */
+export function nextSort(view: TableView, path: string): Pick<TableView, 'sort' | 'descending'> {
+  if (view.sort !== path) return { sort: path };
+  return view.descending === true ? {} : { sort: path, descending: true };
+}

@@ -1,0 +1,108 @@
+/** Saving values of cells: one change each, with a check of the version that the person saw. */
+
+import { useQueryClient, type Query } from '@tanstack/react-query';
+import { useCallback, useRef } from 'react';
+import type { Extraction, RecordCell, RecordRow, RecordsPage, TableColumn } from '../api/types';
+import { extractionQuery } from '../document/documentPageQueries';
+import { pathSteps, valueAt } from '../document/fields/paths';
+import { useDecisions, type Seen } from '../review/useDecisions';
+import { cellPath, type GridColumn } from './gridColumns';
+
+const UNCLEAR_BELOW = 0.5; // as the API counts it
+
+export interface CellEdit {
+  row: RecordRow;
+  column: GridColumn;
+  value: RecordCell['value'];
+}
+
+export function useCellEdits() {
+  const queries = useQueryClient();
+  /** The newest known version of each extraction that was changed here, and its locked fields. */
+  const rowsSeen = useRef(new Map<string, Pick<Seen, 'version' | 'locks'>>());
+
+  const changed = useCallback(
+    (now: Extraction) => {
+      rowsSeen.current.set(now.id, now);
+      queries.setQueriesData<RecordsPage>({ queryKey: ['records', 'rows'] }, (page) => page && pageWith(page, now));
+      // A response to a request from before the change would overwrite it.
+      const isUpdating = ({ state }: Query) => state.fetchStatus === 'fetching' && state.data !== undefined;
+      void queries.invalidateQueries({ queryKey: ['records', 'rows'], predicate: isUpdating });
+      void queries.invalidateQueries({ queryKey: ['records', 'totals'] });
+    },
+    [queries],
+  );
+  const seen = useCallback((id: string): Promise<Seen> => Promise.resolve({ proposals: [], ...rowsSeen.current.get(id)! }), []);
+  const mark = useCallback(
+    (id: string, _: string, is: boolean) => {
+      // Failed or undone: show what is stored.
+      if (!is) void queries.fetchQuery({ ...extractionQuery(id), staleTime: 0 }).then(changed, () => undefined);
+    },
+    [changed, queries],
+  );
+  const { write, confirm, undo, canUndo } = useDecisions({ seen, mark, changed });
+
+  const pathOf = ({ row, column }: Pick<CellEdit, 'row' | 'column'>) => row.cells[column.path]?.path ?? cellPath(column.path, row.path);
+  const look = (row: RecordRow) => {
+    if ((rowsSeen.current.get(row.extraction_id)?.version ?? 0) >= row.version) return;
+    const locked = Object.values(row.cells).filter(({ status }) => status === 'locked');
+    rowsSeen.current.set(row.extraction_id, { version: row.version, locks: Object.fromEntries(locked.map(({ path }) => [path, {}])) as Seen['locks'] });
+  };
+  return {
+    canUndo,
+    undo,
+    write(edit: CellEdit, onError?: (error: unknown) => void): Promise<boolean> {
+      look(edit.row);
+      return write(edit.row.extraction_id, pathOf(edit), edit.value, { was: edit.row.cells[edit.column.path]?.value ?? null, onError });
+    },
+    confirm(edit: Pick<CellEdit, 'row' | 'column'>): Promise<boolean> {
+      look(edit.row);
+      return confirm(edit.row.extraction_id, pathOf(edit), { was: edit.row.cells[edit.column.path]?.value ?? null });
+    },
+  };
+}
+
+/** Return a page with an extraction's current values in its rows. */
+export function pageWith(page: RecordsPage, now: Extraction): RecordsPage {
+  if (!page.items.some((row) => row.extraction_id === now.id)) return page;
+  return { ...page, items: page.items.map((row) => (row.extraction_id === now.id ? rowWith(row, page.columns, now) : row)) };
+}
+
+function rowWith(row: RecordRow, columns: readonly TableColumn[], now: Extraction): RecordRow {
+  const cells = columns.map(({ path, type }) => [path, cellWith(row.cells[path], cellPath(path, row.path), type, now)] as const);
+  return { ...row, version: now.version, is_reviewed: now.reviewed_by !== null, cells: Object.fromEntries(cells) };
+}
+
+function cellWith(before: RecordCell | undefined, path: string, type: TableColumn['type'], now: Extraction): RecordCell {
+  const found = valueAt(now.extracted_fields, pathSteps(path) ?? []);
+  const value = found === undefined || found === null || typeof found === 'object' ? null : (found as string | number | boolean);
+  const evidence = now.evidence[path] as { state: string; page: number | null; quote: string | null } | undefined;
+  const confidence = now.confidence_scores[path] ?? null;
+  const isLocked = now.locks[path] !== undefined;
+  const isUnchanged = before?.value === value && !isLocked && before.status !== 'locked' && before.status !== 'needs_review';
+  if (isUnchanged) return before;
+  return {
+    path,
+    status: statusWith(value, evidence?.state, confidence, isLocked, isProposed(now, path)),
+    value,
+    kind: value === null ? null : typeof value === 'number' ? 'number' : typeof value === 'boolean' ? 'boolean' : type === 'date' ? 'day' : 'text',
+    currency: before?.currency ?? null,
+    state: evidence?.state ?? null,
+    confidence,
+    is_verified: evidence?.state === 'found',
+    page: evidence?.page ?? null,
+    quote: evidence?.quote ?? null,
+  };
+}
+
+function statusWith(value: RecordCell['value'], state: string | undefined, confidence: number | null, isLocked: boolean, isProposed: boolean): RecordCell['status'] {
+  if (isProposed) return 'needs_review';
+  if (isLocked) return 'locked';
+  if (value === null) return 'not_in_document';
+  if (state !== 'found' && state !== 'message') return 'needs_review';
+  return confidence !== null && confidence < UNCLEAR_BELOW ? 'unclear' : 'found';
+}
+
+function isProposed(now: Extraction, path: string): boolean {
+  return now.proposals.some(({ path: of }) => path === of || path.startsWith(`${of}.`) || path.startsWith(`${of}[`));
+}

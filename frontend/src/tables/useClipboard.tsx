@@ -1,0 +1,154 @@
+/** Copying cells to a spreadsheet and pasting from one. Each pasted cell is one change with a check of the version; what
+ * cannot be written is listed. */
+
+import { useState, type ReactNode } from 'react';
+import type { RecordRow } from '../api/types';
+import { Button } from '../shared/Button';
+import confirmStyles from '../shared/Confirm.module.css';
+import { Dialog } from '../shared/Dialog';
+import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
+import { errorMessage } from '../shared/Notice';
+import { toast } from '../shared/Toasts';
+import { copiedText, parseCell } from './cellValue';
+import { DOCUMENT, FIRST, type CellRange } from './Grid';
+import type { GridColumn } from './gridColumns';
+import { rowStatus } from './cellStatus';
+import styles from './Tables.module.css';
+import { formatTsv, parseTsv } from './tsv';
+import type { CellEdit, useCellEdits } from './useCellEdits';
+import type { Selection } from './useSelection';
+import type { TableRows } from './useTableRows';
+
+/** Pasting more cells asks first. */
+const ASK_FROM = 20;
+const MAX_CELLS = 2000;
+
+interface Options {
+  columns: readonly GridColumn[];
+  rows: TableRows;
+  selection: Selection;
+  edits: ReturnType<typeof useCellEdits>;
+  canWrite: boolean;
+}
+
+export function useClipboard({ columns, rows, selection, edits, canWrite }: Options) {
+  const [asking, setAsking] = useState<{ edits: CellEdit[]; refused: string[] } | null>(null);
+  const [refused, setRefused] = useState<readonly string[]>([]);
+  const [saving, setSaving] = useState<{ done: number; of: number } | null>(null);
+
+  const textOf = (row: RecordRow, column: number): string => {
+    if (column < DOCUMENT) return '';
+    if (column === DOCUMENT) return row.filename;
+    const one = columns[column - FIRST];
+    return one === undefined ? t(`tables.rowStatuses.${rowStatus(row).status}`) : copiedText(row.cells[one.path]?.value);
+  };
+
+  /** Copy the range of cells; of one cell, the selected rows if there are any. */
+  function copy(range: CellRange, event: ClipboardEvent) {
+    event.preventDefault();
+    const isOne = range.top === range.bottom && range.left === range.right;
+    if (isOne && selection.size > 0) {
+      const header = [t('tables.document'), ...columns.map(({ label }) => label)];
+      const all = Array.from({ length: columns.length + 1 }, (_, index) => index + DOCUMENT);
+      event.clipboardData?.setData('text/plain', formatTsv([header, ...selection.rows.map((row) => all.map((column) => textOf(row, column)))]));
+      toast(t('tables.copiedRows', { count: selection.size }));
+      return;
+    }
+    const indexes = Array.from({ length: range.bottom - range.top + 1 }, (_, index) => range.top + index);
+    const across = Array.from({ length: range.right - range.left + 1 }, (_, index) => range.left + index).filter((column) => column >= DOCUMENT);
+    const loaded = indexes.map((index) => rows.rowAt(index));
+    if (loaded.every((row) => row !== undefined)) {
+      event.clipboardData?.setData('text/plain', formatTsv(loaded.map((row) => across.map((column) => textOf(row, column)))));
+      if (!isOne) toast(t('tables.copiedCells', { count: indexes.length * across.length }));
+      return;
+    }
+    // Rows that were scrolled past are loaded first.
+    rows
+      .load(range.top, range.bottom)
+      .then((all) => navigator.clipboard.writeText(formatTsv(all.map((row) => across.map((column) => textOf(row, column))))))
+      .then(() => toast(t('tables.copiedCells', { count: indexes.length * across.length })))
+      .catch(() => toast(t('settings.keys.copyFailed'), { urgent: true }));
+  }
+
+  /** Write texts into the cells from this one on. */
+  async function write(top: number, left: number, texts: readonly (readonly string[])[]) {
+    const cells = texts.reduce((sum, row) => sum + row.length, 0);
+    if (cells > MAX_CELLS) return toast(t('tables.tooManyCells', { count: cells, limit: MAX_CELLS }), { urgent: true });
+    const targets = await rows.load(top, Math.min(rows.total, top + texts.length) - 1);
+    const changes: CellEdit[] = [];
+    const problems: string[] = [];
+    texts.forEach((ofRow, down) =>
+      ofRow.forEach((text, right) => {
+        const row = targets[down];
+        const column = columns[left - FIRST + right];
+        if (row === undefined || column === undefined) {
+          if (text.trim() !== '') problems.push(t('tables.outside', { text: visibleText(text.slice(0, 100)) }));
+          return;
+        }
+        if (text === copiedText(row.cells[column.path]?.value)) return;
+        const parsed = parseCell(text, column.type);
+        if ('problem' in parsed) problems.push(place(row, column, `“${visibleText(text.slice(0, 100))}”: ${t(`tables.problems.${parsed.problem}`)}`));
+        else if (parsed.value !== (row.cells[column.path]?.value ?? null)) changes.push({ row, column, value: parsed.value });
+      }),
+    );
+    if (changes.length > ASK_FROM) setAsking({ edits: changes, refused: problems });
+    else await save(changes, problems);
+  }
+
+  async function save(changes: readonly CellEdit[], problems: readonly string[]) {
+    setAsking(null);
+    const all = [...problems];
+    let done = 0;
+    const results = changes.map((edit) =>
+      edits
+        .write(edit, (error) => all.push(place(edit.row, edit.column, errorMessage(error))))
+        .finally(() => {
+          done += 1;
+          if (changes.length > 1) setSaving({ done, of: changes.length });
+        }),
+    );
+    await Promise.all(results);
+    setSaving(null);
+    setRefused(all);
+    const written = changes.length - (all.length - problems.length);
+    if (changes.length > 1) toast(t('tables.changedCells', { count: written }));
+  }
+
+  function paste(range: CellRange, text: string) {
+    if (!canWrite || text === '') return;
+    const texts = parseTsv(text);
+    const isOne = texts.length === 1 && texts[0]!.length === 1;
+    if (range.left < FIRST) return toast(t('tables.pasteFields'), { urgent: true });
+    // One value fills the whole range.
+    const filled = isOne ? Array.from({ length: range.bottom - range.top + 1 }, () => Array.from({ length: range.right - range.left + 1 }, () => texts[0]![0]!)) : texts;
+    void write(range.top, range.left, filled).catch((error: unknown) => toast(errorMessage(error), { urgent: true }));
+  }
+
+  const dialogs: ReactNode = (
+    <>
+      <Dialog title={t('tables.changeCells', { count: asking?.edits.length ?? 0 })} open={asking !== null} onClose={() => setAsking(null)}>
+        <p>{t('tables.changeCellsHint')}</p>
+        {asking !== null && asking.refused.length > 0 && <p>{t('tables.cannotWrite', { count: asking.refused.length })}</p>}
+        <div className={confirmStyles.buttons}>
+          <Button onClick={() => setAsking(null)}>{t('common.cancel')}</Button>
+          <Button kind="main" onClick={() => asking !== null && void save(asking.edits, asking.refused)}>
+            {t('tables.change')}
+          </Button>
+        </div>
+      </Dialog>
+      <Dialog title={t('tables.cannotWrite', { count: refused.length })} open={refused.length > 0} onClose={() => setRefused([])}>
+        <ul className={styles.refused}>
+          {refused.map((one, index) => (
+            <li key={index}>{one}</li>
+          ))}
+        </ul>
+      </Dialog>
+    </>
+  );
+  return { copy, paste, write, dialogs, progress: saving === null ? null : t('tables.saving', { done: saving.done, count: saving.of }) };
+}
+
+function place(row: RecordRow, column: GridColumn, reason: string): string {
+  return `${visibleText(row.filename)}, ${column.label}: ${reason}`;
+}

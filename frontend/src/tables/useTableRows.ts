@@ -1,0 +1,68 @@
+/** The rows of a table, by pages as they are scrolled to. */
+
+import { useQueries, useQueryClient } from '@tanstack/react-query';
+import { useCallback, useMemo, useRef } from 'react';
+import type { RecordRow, RecordsPage } from '../api/types';
+import { PAGE, rowsQuery, type TableRequest } from './tableQueries';
+
+export interface TableRows {
+  /** undefined: not loaded yet. */
+  first: RecordsPage | undefined;
+  total: number;
+  error: unknown;
+  /** The rows of an earlier filter or order are shown until those of the new one are there. */
+  isPrevious: boolean;
+  rowAt: (index: number) => RecordRow | undefined;
+  /** Return rows from `from` to `to`, inclusive; load those that are not loaded. */
+  load: (from: number, to: number) => Promise<RecordRow[]>;
+  retry: () => void;
+}
+
+/** `from` and `to`: the rows on the screen. */
+export function useTableRows(request: TableRequest, from: number, to: number): TableRows {
+  const queries = useQueryClient();
+  const pages = useMemo(() => {
+    const last = Math.floor(Math.max(to, 0) / PAGE);
+    const shown = Array.from({ length: last - Math.floor(from / PAGE) + 1 }, (_, index) => Math.floor(from / PAGE) + index);
+    return [...new Set([0, ...shown])]; // the first page has the columns and the total
+  }, [from, to]);
+  const results = useQueries({
+    queries: pages.map((page) => ({
+      ...rowsQuery(request, page),
+      // Only of an earlier request: rows of another page of this one would be at the wrong place.
+      placeholderData: (before: RecordsPage | undefined, query: { queryKey: readonly unknown[] } | undefined) =>
+        query !== undefined && page === 0 && query.queryKey[3] === 0 && isSameTable(query.queryKey[2] as TableRequest, request) ? before : undefined,
+    })),
+  });
+  const byPage = new Map(pages.map((page, index) => [page, results[index]?.data]));
+  const latest = useRef(byPage);
+  latest.current = byPage;
+  const first = byPage.get(0);
+  const load = useCallback(
+    async (start: number, end: number) => {
+      const rows: RecordRow[] = [];
+      for (let page = Math.floor(start / PAGE); page <= Math.floor(end / PAGE); page += 1) {
+        const { items } = await queries.ensureQueryData(rowsQuery(request, page));
+        const offset = page * PAGE;
+        rows.push(...items.slice(Math.max(0, start - offset), end - offset + 1));
+      }
+      return rows;
+    },
+    [queries, request],
+  );
+  return {
+    first,
+    total: first?.total ?? 0,
+    error: results.find(({ error }) => error !== null)?.error ?? null,
+    isPrevious: results[0]?.isPlaceholderData ?? false,
+    rowAt: useCallback((index: number) => latest.current.get(Math.floor(index / PAGE))?.items[index % PAGE], []),
+    load,
+    retry: () => {
+      for (const result of results) if (result.isError) void result.refetch();
+    },
+  };
+}
+
+function isSameTable(before: TableRequest, now: TableRequest): boolean {
+  return before.schemaId === now.schemaId && before.list === now.list;
+}
