@@ -114,7 +114,7 @@ def validation_errors_text(error: ValidationError) -> str:
     return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class AgentSpec:
     """An agent. `briefs` is the folder of its texts: prompt.md, and the texts of its tasks.
 

@@ -4,6 +4,7 @@ Each task of each agent has its own route, generated from the agent's spec: `POS
 """
 
 from decimal import ROUND_CEILING, Decimal
+from functools import cache
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -167,12 +168,22 @@ IdempotencyKey = Annotated[
 ]
 
 
-def make_router() -> Routes:
-    """Return the routes of all registered agents."""
+def make_routers() -> list[Routes]:
+    """Return the routes of all registered agents, and those that they share."""
+    return [*(_make_router(agent) for agent in AGENTS.values()), _shared_router()]
+
+
+@cache
+def _make_router(agent: AgentSpec) -> Routes:
     router = Routes(prefix="/api/agent", tags=["agent"])
-    for agent in AGENTS.values():
-        for task in agent.tasks.values():
-            _add_task(router, agent, task)
+    for task in agent.tasks.values():
+        _add_task(router, agent, task)
+    return router
+
+
+@cache
+def _shared_router() -> Routes:
+    router = Routes(prefix="/api/agent", tags=["agent"])
     router.add_api_route("/approve", decide_call, methods=["POST"], responses=RESPONSES, response_model=None)
     router.add_api_route("/tools", list_tools, methods=["GET"])
     return router

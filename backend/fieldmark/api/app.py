@@ -130,7 +130,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
     # The agents' routes are made here and not on import: agents may be registered later than that.
     data = (documents, search, extractions, exports, library, schema_changes, records, fields)
     modules = (runs, threads, *data, usage, organisations, api_keys)
-    for router in (agent.make_router(), *(module.router for module in modules)):
+    for router in (*agent.make_routers(), *(module.router for module in modules)):
         router.add_to(app, dependencies=[KnownParameters], responses=ERRORS)
     for router in (web_ui.router, health.router, metrics.router):
         router.add_to(app, responses=ERRORS)

@@ -8,10 +8,11 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.params import Depends
+from starlette.routing import BaseRoute
 
 
 class Routes(APIRouter):
-    """A router whose routes are built once, on the application itself.
+    """A router whose routes are built once in a process, on its first application. Later applications share them.
 
     FastAPI builds the routes of an included router twice: on import, and again at the first request. Each time takes a
     quarter of a second for the whole API.
@@ -20,6 +21,7 @@ class Routes(APIRouter):
     def __init__(self, prefix: str = "", tags: list[str | Enum] | None = None) -> None:
         super().__init__(prefix=prefix, tags=tags)
         self._declared: list[tuple[str, Callable[..., Any], dict[str, Any]]] = []
+        self._built: dict[tuple[object, ...], list[BaseRoute]] = {}
 
     def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         """Declare a route. The options are FastAPI's."""
@@ -32,7 +34,12 @@ class Routes(APIRouter):
         dependencies: Sequence[Depends] = (),
         responses: dict[int | str, dict[str, Any]] | None = None,
     ) -> None:
-        """Build the routes on `app`, each with these dependencies and responses in addition to its own."""
+        """Add the routes to `app`, each with these dependencies and responses in addition to its own."""
+        key = (*dependencies, *(responses or ()))
+        if key in self._built:
+            app.router.routes.extend(self._built[key])
+            return
+        first = len(app.router.routes)
         for path, endpoint, options in self._declared:
             merged: dict[str, Any] = {
                 "tags": [*self.tags, *(options.get("tags") or ())],
@@ -40,3 +47,4 @@ class Routes(APIRouter):
                 "responses": {**(responses or {}), **(options.get("responses") or {})},
             }
             app.router.add_api_route(self.prefix + path, endpoint, **(options | merged))
+        self._built[key] = app.router.routes[first:]

@@ -9,7 +9,7 @@ import gzip
 import hashlib
 import mimetypes
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
@@ -94,7 +94,8 @@ class _File:
 
 def add_web_ui(app: FastAPI, settings: Settings, folder: Path = UI_FOLDER) -> None:
     """Serve the web UI, or a page that says how to build it."""
-    files = {path.relative_to(folder).as_posix(): _read(path) for path in folder.rglob("*") if path.is_file()}
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    files = {path.relative_to(folder).as_posix(): _read(path, path.stat().st_mtime_ns) for path in paths}
     index = files.get("index.html")
     headers = {
         "content-security-policy": _content_security_policy(settings),
@@ -121,7 +122,8 @@ def add_web_ui(app: FastAPI, settings: Settings, folder: Path = UI_FOLDER) -> No
     app.add_api_route("/assets/{name}", serve_asset, methods=["GET", "HEAD"], include_in_schema=False)
 
 
-def _read(path: Path) -> _File:
+@cache
+def _read(path: Path, _changed_at: int) -> _File:
     kind = {".js": "text/javascript", ".woff2": "font/woff2"}.get(path.suffix) or mimetypes.guess_type(path.name)[0]
     return _File(path.read_bytes(), kind or "application/octet-stream")
 
