@@ -7,6 +7,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
@@ -41,6 +42,10 @@ from fieldmark.runtime import Runtime
 from fieldmark.services.organisations import scope_of_user
 from fieldmark.settings import Settings
 from running_server import METRICS_TOKEN, PATIENCE, Clone, RunningServer, Serve
+
+# Tests start hundreds of Python processes. Without stored bytecode each would compile Fieldmark, and pytest the tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # noqa: TID251  no settings of the service
 
 # Hypothesis draws the same examples in every run. Slow drawing fails no test.
 hypothesis_settings.register_profile(
@@ -163,6 +168,8 @@ def _superuser(postgres: EmbeddedServer) -> Iterator[psycopg.Connection]:
         # The data need not survive a crash, so no statement waits for the disk.
         for setting in ("fsync", "synchronous_commit", "full_page_writes", "autovacuum"):
             connection.execute(f"alter system set {setting} = off")
+        # A login hashes its password this many times, 4096 by default. Tests log in ten thousand times.
+        connection.execute("alter system set scram_iterations = 1")
         connection.execute("select pg_reload_conf()")
         yield connection
 
@@ -206,7 +213,7 @@ def clone(
     name = f"test_{uuid4().hex}"
     identifier = sql.Identifier(name)
     _superuser.execute(
-        sql.SQL("create database {} template {} strategy wal_log").format(identifier, sql.Identifier(_template))
+        sql.SQL("create database {} template {} strategy file_copy").format(identifier, sql.Identifier(_template))
     )
     _undropped_clones.append(identifier)
     yield Clone(owner_url=_with_database(postgres.owner_url, name), app_url=_with_database(postgres.app_url, name))
@@ -277,7 +284,10 @@ def serve(clone: Clone) -> Serve:
             token = LocalTokens(chosen["home"]).sign(user_id)
             headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
             try:
-                async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=PATIENCE) as http:
+                # (No certificates: reading them takes longer than a request.)
+                async with httpx.AsyncClient(
+                    base_url=base_url, headers=headers, timeout=PATIENCE, verify=False
+                ) as http:
                     yield RunningServer(http, base_url, service, scope, model)
             finally:
                 await _shut_down(server)
