@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -12,6 +13,7 @@ import openpyxl
 import psycopg
 import pytest
 from answers import assert_problem
+from psycopg.sql import SQL, Identifier
 
 from library_rows import LibraryDocument, insert_documents
 
@@ -274,6 +276,107 @@ async def test_records_are_exported_in_each_format(serve, clone):
         link = locations.cell(3, names.index("total") + 1).value
         assert link.startswith('=HYPERLINK("http') and f"/documents/{values.cell(3, 1).value}" in link
         assert '"found, page ' in link
+
+
+VIEWED = {
+    "type": "object",
+    "properties": {
+        "total": {"type": "number"},
+        "Total": {"type": "string"},
+        "issueDate": {"type": "string", "format": "date"},
+        "paid": {"type": "boolean"},
+        "filename": {"type": "string"},
+        'it\'s "odd"; drop table documents; --\n': {"type": "string"},
+        "long " * 30: {"type": "string"},
+        "long " * 29 + "er": {"type": "string"},
+        "items": {
+            "type": "array",
+            "items": {
+                "properties": {
+                    "price": {"type": "number"},
+                    "taxes": {"type": "array", "items": {"properties": {"rate": {"type": "number"}}}},
+                }
+            },
+        },
+    },
+}
+
+
+async def test_view_of_records_is_typed_and_follows_the_policies_of_its_reader(serve, clone, make_user):
+    async with serve(with_worker=False) as server:
+        made = (await server.http.post("/api/schemas", json={"name": 'Über; "bills"', "schema": VIEWED})).json()
+        *_, odd, long, longer, _ = VIEWED["properties"]
+        items = [{"price": 0.1, "taxes": [{"rate": 19}, {"rate": 7}]}, {"price": 7}]
+        values = {"total": 12.50, "Total": "twelve", "issueDate": "2026-01-31", "paid": False, "filename": "x"}
+        documents = [
+            document(1, values | {odd: "O", long: "L", longer: "M", "items": items}, UUID(made["schema_revid"])),
+            document(2, {"total": "12.50", "issueDate": "soon", "paid": "true"}, UUID(made["schema_revid"])),
+        ]
+        insert_documents(clone.owner_url, server.scope, documents)
+        path = f"/api/schemas/{made['id']}/view"
+        views = [
+            (await server.http.get(path, params={"list": name} if name else {})).json()
+            for name in (None, "items", "items[].taxes")
+        ]
+        assert [view["name"] for view in views] == [
+            "records_über_bills", "records_über_bills_items", "records_über_bills_items_taxes",
+        ]  # fmt: skip
+        with psycopg.connect(clone.owner_url) as conn:
+            for view in [*views, *views]:  # each can be run again
+                conn.execute(view["sql"])
+            kinds = conn.execute(
+                "select column_name, data_type from information_schema.columns where table_name = 'records_über_bills'"
+            ).fetchall()
+        long_name = ("long_" * 13)[:63]
+        assert dict(kinds) == {
+            "document_id": "uuid",
+            "extraction_id": "uuid",
+            "filename": "text",
+            "filename_2": "text",
+            "total": "text",
+            "total_2": "numeric",
+            "issue_date": "date",
+            "paid": "boolean",
+            "it_s_odd_drop_table_documents_n": "text",
+            long_name: "text",
+            f"{long_name[:61]}_2": "text",
+        }
+        stranger = await make_user()
+        read = {
+            scope: [await _rows_of(server, scope, view["name"]) for view in views] for scope in (server.scope, stranger)
+        }
+        assert read[stranger] == [[], [], []]
+        bills, lines, taxes = read[server.scope]
+        first, second = sorted(bills, key=lambda row: row["filename"])
+        assert {name: value for name, value in first.items() if not name.endswith("_id")} == {
+            "filename": "1.pdf",
+            "total": "twelve",
+            "total_2": Decimal("12.5"),
+            "issue_date": date(2026, 1, 31),
+            "paid": False,
+            "filename_2": "x",
+            "it_s_odd_drop_table_documents_n": "O",
+            long_name: "M",
+            f"{long_name[:61]}_2": "L",
+        }
+        assert (first["document_id"], first["extraction_id"]) == (documents[0].id, documents[0].extraction_id)
+        # Texts are not in columns of other types.
+        assert {name for name, value in second.items() if value is not None} == {
+            *("document_id", "extraction_id", "filename")
+        }
+        assert sorted((row["path"], row["items_price"], row["total_2"]) for row in lines) == [
+            ("items[0]", Decimal("0.1"), Decimal("12.5")),
+            ("items[1]", 7, Decimal("12.5")),
+        ]
+        assert sorted((row["path"], row["items_taxes_rate"], row["items_price"], row["total_2"]) for row in taxes) == [
+            ("items[0].taxes[0]", 19, Decimal("0.1"), Decimal("12.5")),
+            ("items[0].taxes[1]", 7, Decimal("0.1"), Decimal("12.5")),
+        ]
+
+
+async def _rows_of(server, scope, view: str) -> list[dict[str, Any]]:
+    async with server.runtime.database.as_user(scope) as conn:
+        return await (await conn.execute(SQL("select * from {}").format(Identifier(view)))).fetchall()
 
 
 async def test_unknown_schema_list_and_column_are_refused(serve):

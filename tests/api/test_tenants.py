@@ -50,6 +50,7 @@ ROUTES_WITH_ID = [
     ("GET", "/api/schemas/{schema}/versions", None),
     ("GET", "/api/schemas/{schema}/records", None),
     ("GET", "/api/schemas/{schema}/records/export", None),
+    ("GET", "/api/schemas/{schema}/view", None),
     ("GET", "/api/schema_versions/{schema_revid}", None),
     ("PATCH", "/api/schemas/{schema}", {"name": "Bill"}),
     ("GET", "/api/prompts/{prompt}", None),

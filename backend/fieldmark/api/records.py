@@ -99,6 +99,13 @@ class RecordsTables(ResponseModel):
     items: list[RecordsTable]
 
 
+class RecordsView(ResponseModel):
+    """A SQL view of a table of records."""
+
+    name: str
+    sql: str = Field(description="The statements that create the view. The service does not run them.")
+
+
 class RecordsOptions:
     """The query parameters of a table."""
 
@@ -137,6 +144,13 @@ async def list_records(
     each item of a list."""
     page = await records.list_records(conn, options.request, limit=limit, offset=offset, with_totals=totals)
     return await json_response(RecordsPage.of, page)
+
+
+@router.get("/schemas/{schema_id}/view", response_model=RecordsView)
+async def define_view(schema_id: UUID, conn: Conn, list_name: List = None) -> records.RecordsView:
+    """Return the SQL of a view of the table with typed columns, to run in a migration. Row policies apply to its
+    readers."""
+    return await records.define_view(conn, schema_id, list_name)
 
 
 @router.get("/schemas/{schema_id}/records/export", response_class=Response)

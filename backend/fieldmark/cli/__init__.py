@@ -16,7 +16,7 @@ from fieldmark.cli.export import export
 from fieldmark.cli.extract import correct, extract
 from fieldmark.cli.keys import key
 from fieldmark.cli.process import standard_streams
-from fieldmark.cli.records import records
+from fieldmark.cli.records import records, view
 from fieldmark.cli.runs import approve, cancel, runs
 from fieldmark.cli.schema_changes import apply, diff
 from fieldmark.cli.schemas import schema
@@ -37,6 +37,7 @@ for _name, _command in {
     "ask": ask,
     "export": export,
     "records": records,
+    "view": view,
     "propose": propose,
     "accept": accept,
     "reject": reject,

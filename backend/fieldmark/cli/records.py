@@ -1,4 +1,4 @@
-"""`fieldmark records`: the extractions under a schema as a table."""
+"""`fieldmark records` and `view`: the extractions under a schema as a table."""
 
 from __future__ import annotations
 
@@ -60,6 +60,24 @@ def records(
     show_lines(_lines(found), "No records.")
     if found["total"] > len(found["items"]):
         steps().print(plain(f"{len(found['items'])} of {found['total']} rows. Use --out to write all rows to a file."))
+
+
+@command()
+def view(
+    target: Target,
+    schema: Name,
+    list_name: Annotated[str | None, typer.Option("--list", help="A row for each item of this list.")] = None,
+) -> None:
+    """Print the SQL of a view of the table of a schema, with typed columns. Run it with psql or in a migration."""
+
+    async def ask(client: Client) -> Any:
+        return await client.get(
+            f"/api/schemas/{(await find_or_exit(client, 'schema', schema))['id']}/view", list=list_name
+        )
+
+    found = run_with_client(target, ask)
+    if not print_json(target, found):
+        write(found["sql"].encode(), None)
 
 
 def _lines(found: dict[str, Any]) -> list[list[str]]:

@@ -17,6 +17,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.services.fair_share import run_unqueued
 from fieldmark.stores import records, schema_changes
 from fieldmark.stores.library import schemas
+from fieldmark.stores.record_views import view_name, view_statement
 from fieldmark.stores.records import ColumnTotal, RecordRow, RecordsQuery, TableSize
 from fieldmark.stores.rows import SchemaRow
 
@@ -95,6 +96,21 @@ async def read_table(database: Database, scope: Scope, request: RecordsRequest) 
             yield rows
 
     return RecordsTable(schema.name, columns, batches())
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsView:
+    """A SQL view of a table of records. `sql` creates it."""
+
+    name: str
+    sql: str
+
+
+async def define_view(conn: Connection, schema_id: UUID, list_name: str | None) -> RecordsView:
+    """Return a SQL view of the records of a schema. It is not created. Raise like `list_records`."""
+    schema, columns, _ = await _prepare(conn, RecordsRequest(schema_id, list_name))
+    name = view_name(schema.name, list_name)
+    return RecordsView(name, view_statement(name, schema_id, columns, list_name))
 
 
 async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[SchemaRow, list[Column], RecordsQuery]:

@@ -24,7 +24,7 @@ from fieldmark.stores.rows import large_rows
 
 # A document's newest completed extraction under any version of the schema. A suggested extraction counts once it is
 # accepted.
-_EXTRACTIONS: Final[LiteralString] = """
+NEWEST_EXTRACTIONS: Final[LiteralString] = """
   select distinct on (e.document_id) e.id, e.document_id, d.created_at
   from public.schema_versions as s join public.extractions as e on e.schema_revid = s.id
   join public.documents as d on d.id = e.document_id
@@ -225,7 +225,7 @@ async def column_totals(conn: Connection, query: RecordsQuery, seconds: float = 
 
 def _records(query: RecordsQuery, parameters: Parameters) -> Composed:
     """Select the matching records: `id, document_id, created_at, indexes`."""
-    extractions = SQL(_EXTRACTIONS).format(schema_id=parameters.add(query.schema_id, "uuid"))
+    extractions = SQL(NEWEST_EXTRACTIONS).format(schema_id=parameters.add(query.schema_id, "uuid"))
     if query.rows is None:
         source = SQL("(select *, '{{}}'::integer[] as indexes from ({}) as x) as e").format(extractions)
     else:
