@@ -237,6 +237,10 @@ class QueueFull(FieldmarkError):
     status, code, title = 429, "queue_full", "Queue full"
 
 
+class NotInstalled(FieldmarkError):
+    status, code, title = 501, "not_installed", "A package of the service is missing"
+
+
 class Unavailable(FieldmarkError):
     status, code, title = 503, "unavailable", "Service unavailable"
 

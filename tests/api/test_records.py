@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -276,6 +277,73 @@ async def test_records_are_exported_in_each_format(serve, clone):
         link = locations.cell(3, names.index("total") + 1).value
         assert link.startswith('=HYPERLINK("http') and f"/documents/{values.cell(3, 1).value}" in link
         assert '"found, page ' in link
+
+
+async def test_parquet_has_the_names_of_the_view_and_exact_typed_values(serve, clone):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    async with serve(with_worker=False) as server:
+        keys = {"exact": "number", "long": "number", "mixed": "number", "paid": "boolean", "filename": "string"}
+        properties = {key: {"type": kind} for key, kind in keys.items()}
+        properties |= {key: {"type": "string", "format": "date"} for key in ("day", "time")}
+        schema = {"type": "object", "properties": properties | {"items": SCHEMA["properties"]["items"]}}
+        made = (await server.http.post("/api/schemas", json={"name": "Invoice", "schema": schema})).json()
+        values = {"exact": 0.1, "long": 1, "mixed": 1.5, "paid": True, "filename": "=x", "day": "2026-01-31"}
+        documents = [
+            document(1, values | {"time": "2026-01-31T10:00", "items": [{"price": 7}]}, UUID(made["schema_revid"])),
+            document(2, {"mixed": "about 2", "time": "2026-01-31"}, UUID(made["schema_revid"])),
+        ]
+        insert_documents(clone.owner_url, server.scope, documents)
+        digits = {"exact": "12345678901234567890.123456789", "long": "0.1234567891"}
+        with psycopg.connect(clone.owner_url) as conn:
+            conn.execute("set session_replication_role = replica")
+            for key, text in digits.items():
+                conn.execute(
+                    "update field_values set text = %s, number = %s where pattern = %s", (text, Decimal(text), key)
+                )
+
+        async def export(**query: Any) -> Any:
+            path = f"/api/schemas/{made['id']}/records/export"
+            answer = await server.http.get(path, params={"format": "parquet", "sort": "exact", **query})
+            assert answer.headers["content-type"] == "application/vnd.apache.parquet"
+            return parquet.read_table(pyarrow.BufferReader(answer.content))
+
+        table = await export()
+        types = {name: str(kind) for name, kind in zip(table.column_names, table.schema.types, strict=True)}
+        assert types == {
+            **dict.fromkeys(("document_id", "extraction_id", "filename", "path", "filename_2"), "string"),
+            "exact": "decimal128(38, 9)",
+            "long": "string",
+            "mixed": "string",
+            "paid": "bool",
+            "day": "date32[day]",
+            "time": "string",
+        }
+        first, second = table.to_pylist()
+        assert first == {
+            "document_id": str(documents[0].id),
+            "extraction_id": str(documents[0].extraction_id),
+            "filename": "1.pdf",
+            "path": None,
+            "exact": Decimal(digits["exact"]),
+            "long": digits["long"],
+            "mixed": "1.5",
+            "paid": True,
+            "filename_2": "=x",
+            "day": date(2026, 1, 31),
+            "time": "2026-01-31T10:00",
+        }
+        assert (second["mixed"], second["exact"], second["time"]) == ("about 2", None, "2026-01-31")
+        (line,) = (await export(list="items")).to_pylist()
+        assert (line["path"], line["items_price"]) == ("items[0]", 7)
+        assert (await export(filter="exact = 3")).num_rows == 0
+
+
+async def test_parquet_without_its_package_is_refused(serve, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    async with serve(with_worker=False) as server:
+        made = (await server.http.post("/api/schemas", json={"name": "Invoice", "schema": SCHEMA})).json()
+        answer = await server.http.get(f"/api/schemas/{made['id']}/records/export", params={"format": "parquet"})
+        assert_problem(answer, 501, "not_installed")
 
 
 VIEWED = {

@@ -161,8 +161,8 @@ async def export_table(
     request: Request,
     file_format: Annotated[RecordsFormat, Query(alias="format", description="The format of the file.")] = "csv",
 ) -> Response:
-    """Export all records of a schema: as JSON, as CSV, or as a workbook whose second sheet has the status, the page
-    and the quote of each value, linked to its document."""
+    """Export all records of a schema: as JSON, as CSV, as a workbook whose second sheet has the status, the page and
+    the quote of each value, linked to its document, or as Parquet with the columns of the view."""
     file = await export_records(runtime.database, scope, options.request, file_format, str(request.base_url))
     headers = attachment_headers(file.filename) | {"Cache-Control": "private, no-store"}
     return Response(file.content, media_type=file.media_type, headers=headers)

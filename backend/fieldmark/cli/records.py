@@ -16,7 +16,7 @@ from fieldmark.cli.terminal import plain, show_lines, steps
 from fieldmark.domain.statuses import CellStatus
 
 _UNSURE: Final = (CellStatus.UNCLEAR, CellStatus.NEEDS_REVIEW, CellStatus.STALE)
-_FORMATS: Final = {".csv": "csv", ".xlsx": "xlsx", ".json": "json"}
+_FORMATS: Final = {".csv": "csv", ".xlsx": "xlsx", ".json": "json", ".parquet": "parquet"}
 
 
 @command()
@@ -35,7 +35,7 @@ def records(
     descending: Annotated[bool, typer.Option("--descending", help="Sort from the highest value.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of rows to print.")] = 50,
     out: Annotated[
-        Path | None, typer.Option(help="Write all rows to this file: .csv, .xlsx (with locations) or .json.")
+        Path | None, typer.Option(help="Write all rows to this file: .csv, .xlsx (with locations), .json or .parquet.")
     ] = None,
 ) -> None:
     """Print or export the extractions under a schema as a table, with a row for each document."""

@@ -80,9 +80,11 @@ async def list_records(
     return RecordsPage(columns, list_names(schema.schema or {}), rows, total, totals)
 
 
-async def read_table(database: Database, scope: Scope, request: RecordsRequest) -> RecordsTable:
-    """Return all records of a schema, each batch read in a transaction of its own. Raise like `list_records`, and
-    Invalid if there are more than MAX_EXPORTED."""
+async def read_table(
+    database: Database, scope: Scope, request: RecordsRequest, *, as_text: bool = False
+) -> RecordsTable:
+    """Return all records of a schema, each batch read in a transaction of its own. `as_text`: the values are texts.
+    Raise like `list_records`, and Invalid if there are more than MAX_EXPORTED."""
     async with database.as_user(scope) as conn:
         schema, columns, query = await _prepare(conn, request)
         keys, total = await records.find_records(conn, query, limit=MAX_EXPORTED)
@@ -92,7 +94,7 @@ async def read_table(database: Database, scope: Scope, request: RecordsRequest) 
     async def batches() -> AsyncGenerator[Sequence[RecordRow]]:
         for start in range(0, len(keys), _BATCH):
             async with database.as_user(scope) as conn:
-                rows = await records.load_records(conn, query, keys[start : start + _BATCH])
+                rows = await records.load_records(conn, query, keys[start : start + _BATCH], as_text=as_text)
             yield rows
 
     return RecordsTable(schema.name, columns, batches())

@@ -158,8 +158,11 @@ async def find_records(
     return [RecordKey(row["id"], row["indexes"]) for row in rows], rows[0]["total"] if rows else 0
 
 
-async def load_records(conn: Connection, query: RecordsQuery, keys: Sequence[RecordKey]) -> list[RecordRow]:
-    """Return these records in this order. Deleted ones are left out."""
+async def load_records(
+    conn: Connection, query: RecordsQuery, keys: Sequence[RecordKey], *, as_text: bool = False
+) -> list[RecordRow]:
+    """Return these records in this order. Deleted ones are left out. `as_text`: the values are texts, in which numbers
+    have all their digits."""
     parameters = Parameters()
     statement = SQL(
         """select e.id as extraction_id, e.document_id, d.filename, d.created_at, e.version,
@@ -177,8 +180,8 @@ async def load_records(conn: Connection, query: RecordsQuery, keys: Sequence[Rec
            cross join lateral (
              select jsonb_object_agg(c.name, jsonb_build_object(
                'path', v.path, 'status', {status},
-               'value', case v.kind when 'number' then to_jsonb(v.number) when 'boolean' then to_jsonb(v.text::boolean)
-                 else to_jsonb(v.text) end,
+               'value', case when {as_text} then to_jsonb(v.text) when v.kind = 'number' then to_jsonb(v.number)
+                 when v.kind = 'boolean' then to_jsonb(v.text::boolean) else to_jsonb(v.text) end,
                'kind', v.kind, 'currency', v.currency, 'state', v.state, 'confidence', v.confidence,
                'is_verified', coalesce(v.is_verified, false),
                'page', substring(evidence.whole -> v.path ->> 'page' from '^[1-9][0-9]{{0,8}}$')::integer,
@@ -189,6 +192,7 @@ async def load_records(conn: Connection, query: RecordsQuery, keys: Sequence[Rec
         ids=parameters.add([key.extraction_id for key in keys], "uuid[]"),
         indexes=parameters.add([f"{{{','.join(map(str, key.indexes))}}}" for key in keys], "text[]"),
         row=parameters.add(f"{query.rows}[]", "text"),
+        as_text=parameters.add(as_text, "boolean"),
         values=_cells(query, query.columns, "r.indexes", parameters),
         status=SQL(_CELL_STATUS),
     )

@@ -1,4 +1,4 @@
-"""Exports of records: a table of extractions as JSON, CSV or XLSX."""
+"""Exports of records: a table of extractions as JSON, CSV, XLSX or Parquet."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any, Final, Literal
 from uuid import UUID
 
@@ -13,14 +14,17 @@ from pydantic import JsonValue
 
 from fieldmark.db.pool import Database
 from fieldmark.db.worker_thread import run_in_thread
-from fieldmark.domain.columns import Column
+from fieldmark.domain.columns import Column, ColumnType
+from fieldmark.errors import NotInstalled
 from fieldmark.identity.scope import Scope
 from fieldmark.services.exports.export import MEDIA_TYPES, ExportedFile
 from fieldmark.services.exports.table import plain_text, sheet_title, xlsx_cell
 from fieldmark.services.records import RecordsRequest, read_table
+from fieldmark.stores.record_views import column_names
 from fieldmark.stores.records import RecordRow
 
-RecordsFormat = Literal["json", "csv", "xlsx"]
+RecordsFormat = Literal["json", "csv", "xlsx", "parquet"]
+_MEDIA_TYPES: Final = {**MEDIA_TYPES, "parquet": "application/vnd.apache.parquet"}
 _ABOUT: Final = ("document_id", "filename", "row", "reviewed")
 """The columns before the fields. `row` is the path of a list item, such as `items[2]`."""
 
@@ -30,13 +34,16 @@ _MAX_LITERAL = 250  # characters; Excel accepts 255 in a text literal of a formu
 async def export_records(
     database: Database, scope: Scope, request: RecordsRequest, file_format: RecordsFormat, service_url: str
 ) -> ExportedFile:
-    """Return all records as a file. The links of an XLSX file lead to `service_url`. Raise like `list_records`."""
-    table = await read_table(database, scope, request)
+    """Return all records as a file. The links of an XLSX file lead to `service_url`. Raise like `list_records`, and
+    NotInstalled if the format needs a package."""
+    if file_format == "parquet":
+        await run_in_thread(_pyarrow)
+    table = await read_table(database, scope, request, as_text=file_format == "parquet")
     writer = _WRITERS[file_format](table.schema_name, table.columns, service_url)
     async for rows in table.batches:
         await run_in_thread(writer.add, rows)
     content = await run_in_thread(writer.finish)
-    return ExportedFile(content, MEDIA_TYPES[file_format], f"{table.schema_name}.{file_format}")
+    return ExportedFile(content, _MEDIA_TYPES[file_format], f"{table.schema_name}.{file_format}")
 
 
 class _JsonWriter:
@@ -111,7 +118,68 @@ class _XlsxWriter:
         return f'=HYPERLINK("{self._service_url}/documents/{document_id}","{text}")'
 
 
-_WRITERS: Final = {"json": _JsonWriter, "csv": _CsvWriter, "xlsx": _XlsxWriter}
+class _ParquetWriter:
+    """The rows of the SQL view of the table, with the same names of columns. A column is text if it has a value of
+    another type, or with more digits or another format than its type allows."""
+
+    def __init__(self, schema_name: str, columns: Sequence[Column], service_url: str) -> None:
+        self._columns = columns
+        self._names = column_names((column.path for column in columns), _PARQUET_ABOUT)
+        self._kinds: list[set[str]] = [set() for _ in columns]
+        self._batches: list[Any] = []
+        pa = self._pa = _pyarrow()
+        self._types: Mapping[ColumnType, Any] = {
+            "number": pa.decimal128(38, 9),
+            "date": pa.date32(),
+            "boolean": pa.bool_(),
+            "text": pa.string(),
+        }
+
+    def add(self, rows: Sequence[RecordRow]) -> None:
+        texts = [
+            [str(row.document_id) for row in rows],
+            [str(row.extraction_id) for row in rows],
+            [row.filename for row in rows],
+            [row.path for row in rows],
+        ]
+        for column, kinds in zip(self._columns, self._kinds, strict=True):
+            cells = [row.cells[column.path] for row in rows]
+            texts.append([cell["value"] for cell in cells])
+            kinds.update(cell["kind"] for cell in cells if cell["kind"])
+        names = [*_PARQUET_ABOUT, *self._names]
+        arrays = [self._pa.array(values, self._pa.string()) for values in texts]
+        self._batches.append(self._pa.RecordBatch.from_arrays(arrays, names=names))
+
+    def finish(self) -> bytes:
+        import_module("pyarrow.parquet")
+        schema = self._pa.schema([(name, self._pa.string()) for name in (*_PARQUET_ABOUT, *self._names)])
+        table = self._pa.Table.from_batches(self._batches, schema)
+        for number, (column, kinds) in enumerate(zip(self._columns, self._kinds, strict=True), len(_PARQUET_ABOUT)):
+            if kinds <= {_KINDS[column.type]}:
+                try:
+                    typed = table.column(number).cast(self._types[column.type])
+                except self._pa.ArrowInvalid:
+                    continue
+                table = table.set_column(number, table.column_names[number], typed)
+        out = io.BytesIO()
+        self._pa.parquet.write_table(table, out)
+        return out.getvalue()
+
+
+_PARQUET_ABOUT: Final = ("document_id", "extraction_id", "filename", "path")
+_KINDS: Final[Mapping[ColumnType, str]] = {"number": "number", "date": "day", "boolean": "boolean", "text": "text"}
+
+
+def _pyarrow() -> Any:
+    try:
+        return import_module("pyarrow")
+    except ImportError:
+        raise NotInstalled(
+            "Parquet files need a package of the service: pip install 'fieldmark[parquet]'. Or export CSV."
+        ) from None
+
+
+_WRITERS: Final = {"json": _JsonWriter, "csv": _CsvWriter, "xlsx": _XlsxWriter, "parquet": _ParquetWriter}
 
 
 def _values(row: RecordRow, columns: Sequence[Column]) -> list[JsonValue]:
