@@ -846,8 +846,8 @@ create table private.agent_tasks (
   agent text not null references private.agents (name) on delete cascade,
   task text not null check (task ~ '^[a-z][a-z0-9_]{0,62}$'),
   -- Columns that a run of this task must set, and columns that it may also set.
-  needs text[] not null check (needs <@ array['document_id', 'extraction_id', 'thread_id']),
-  may_have text[] not null default '{}' check (may_have <@ array['document_id', 'extraction_id', 'thread_id']),
+  needs text[] not null check (needs <@ array['document_id', 'extraction_id', 'thread_id', 'stack_id']),
+  may_have text[] not null default '{}' check (may_have <@ array['document_id', 'extraction_id', 'thread_id', 'stack_id']),
   -- Whether the input is a user's own message, which lets the agent overwrite that user's locks.
   is_message boolean not null default false,
   approval text check (approval in ('auto', 'ask')),
@@ -1463,6 +1463,90 @@ begin
   perform private.check_found(found, 'extraction');
 end $$;
 
+-- stacks.sql
+
+-- Stacks: named sets of documents with one table. Its schema is the stack's own; its rows are extractions under it.
+
+create table public.stacks (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  name text not null constraint has_a_name check (private.is_name(name)),
+  unique (id, org_id)
+);
+create unique index stacks_name on public.stacks (org_id, lower(name));
+create index stacks_org_id on public.stacks (org_id, created_at desc, id desc);
+select private.protect_table('public.stacks', p_members_read => true);
+grant insert (id, org_id, name), update (name) on public.stacks to authenticated;
+
+create table public.stack_documents (
+  org_id uuid not null,
+  stack_id uuid not null,
+  document_id uuid not null,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  primary key (stack_id, document_id),
+  foreign key (stack_id, org_id) references public.stacks (id, org_id) on delete cascade,
+  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
+);
+create index stack_documents_document_id on public.stack_documents (document_id);
+create index stack_documents_org_id on public.stack_documents (org_id);
+select private.protect_table('public.stack_documents', p_members_read => true);
+grant insert (org_id, stack_id, document_id) on public.stack_documents to authenticated;
+
+-- Exists once the columns are defined: they are the fields of the latest version of the schema.
+create table public.stack_tables (
+  stack_id uuid primary key,
+  org_id uuid not null,
+  schema_id uuid not null,
+  -- The list whose items are the rows; null: one row per document.
+  row_path text check (char_length(row_path) between 1 and 500),
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  foreign key (stack_id, org_id) references public.stacks (id, org_id) on delete cascade,
+  foreign key (schema_id, org_id) references public.schemas (id, org_id) on delete cascade
+);
+create unique index stack_tables_schema_id on public.stack_tables (schema_id);
+create index stack_tables_org_id on public.stack_tables (org_id);
+select private.protect_table('public.stack_tables', p_members_read => true);
+grant insert (stack_id, org_id, schema_id, row_path), update (row_path, schema_id) on public.stack_tables
+  to authenticated;
+
+do $$
+declare
+  v_table text;
+begin
+  foreach v_table in array array['stacks', 'stack_documents', 'stack_tables'] loop
+    execute format(
+      'create policy "members add rows of their own" on public.%I for insert to authenticated with check '
+      '(org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()))', v_table);
+  end loop;
+end $$;
+create policy "members rename their stacks" on public.stacks
+  for update to authenticated using (org_id in (select private.my_writable_org_ids()));
+create policy "members change the columns of their stacks" on public.stack_tables
+  for update to authenticated using (org_id in (select private.my_writable_org_ids()));
+
+-- Deletes a stack. Its documents, its schema and their extractions stay.
+create function public.delete_stack(p_stack_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from public.stacks where id = p_stack_id and private.may_delete(org_id, created_by);
+  perform private.check_found(found, 'stack');
+end $$;
+
+create function public.remove_stack_document(p_stack_id uuid, p_document_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from public.stack_documents
+  where stack_id = p_stack_id and document_id = p_document_id
+    and org_id in (select private.my_writable_org_ids());
+  perform private.check_found(found, 'document in this stack');
+end $$;
+
 -- runs.sql
 
 -- Runs: an agent working on one task. A run may be a child of another run, which waits for it.
@@ -1480,6 +1564,7 @@ create table public.runs (
   thread_id uuid,
   document_id uuid,
   extraction_id uuid,
+  stack_id uuid,
   -- The parent run, its call that waits for this run, and the root run, which has the budget.
   parent_run_id uuid,
   parent_call_id text check (char_length(parent_call_id) between 1 and 200),
@@ -1542,6 +1627,7 @@ create table public.runs (
   foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade,
   foreign key (extraction_id, document_id, org_id)
     references public.extractions (id, document_id, org_id) on delete cascade,
+  foreign key (stack_id, org_id) references public.stacks (id, org_id) on delete cascade,
   foreign key (parent_run_id, org_id) references public.runs (id, org_id) on delete cascade
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
 create index runs_org_id on public.runs (org_id, created_at desc, id desc);
@@ -1549,7 +1635,8 @@ create index runs_created_by on public.runs (org_id, created_by, created_at desc
 create index runs_status on public.runs (org_id, created_by, status, created_at desc, id desc);
 create index runs_thread_id on public.runs (thread_id, created_at desc, id desc);
 create index runs_document_id on public.runs (document_id);
-create index runs_extraction_id on public.runs (extraction_id);
+create index runs_extraction_id on public.runs (extraction_id, created_at desc, id desc);
+create index runs_stack_id on public.runs (stack_id, created_at desc, id desc);
 create index runs_parent_run_id on public.runs (parent_run_id, parent_call_id);
 create index runs_session_id on public.runs (session_id);
 create index runs_inbox on public.runs (org_id, created_at desc, id desc) where status = 'awaiting_approval';
@@ -1559,8 +1646,8 @@ create index runs_lock_key on public.runs (lock_key)
   where status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs');
 select private.protect_table('public.runs', p_service => '{update}');
 grant select, insert (
-  id, org_id, agent, task, input, thread_id, document_id, extraction_id, parent_run_id, parent_call_id, approval,
-  auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns, with_examples
+  id, org_id, agent, task, input, thread_id, document_id, extraction_id, stack_id, parent_run_id, parent_call_id,
+  approval, auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns, with_examples
 ) on public.runs to authenticated;
 grant update (
   status, fencing_token, consecutive_failures, session_id, waiting_call, attached,
@@ -1587,7 +1674,8 @@ declare
   v_has text[] := array_remove(array[
     case when new.document_id is not null then 'document_id' end,
     case when new.extraction_id is not null then 'extraction_id' end,
-    case when new.thread_id is not null then 'thread_id' end], null);
+    case when new.thread_id is not null then 'thread_id' end,
+    case when new.stack_id is not null then 'stack_id' end], null);
   v_wrong text;
   v_thread public.threads;
   v_parent public.runs;
@@ -1634,6 +1722,7 @@ begin
   new.lock_key := new.org_id || case
     when new.extraction_id is not null then '/extraction/' || new.extraction_id
     when new.thread_id is not null then '/thread/' || new.thread_id
+    when new.stack_id is not null then '/stack/' || new.stack_id
     else '/run/' || new.id
   end;
   return new;
@@ -1723,7 +1812,8 @@ create policy "members read the events of their runs" on public.run_events for s
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
 
 -- Appends an event and notifies readers. The lock on the run makes event numbers follow commit order. A child's event
--- is also appended to its open parent as a `child` event; children are locked before parents (child_runs.sql).
+-- is also appended to its open parent as a `child` event, except to the run of a stack, which has `progress` events.
+-- Children are locked before parents (child_runs.sql).
 -- Without `p_notify` the caller notifies after the commit (private.notify): NOTIFY holds a database-wide lock until the commit
 -- is on disk, so only one writer at a time would get through.
 create function private.append_event(p_run_id uuid, p_body json, p_notify boolean default true) returns integer
@@ -1738,7 +1828,8 @@ begin
   insert into public.run_events (run_id, number, org_id, body) values (p_run_id, v_number, v_run.org_id, p_body);
   if v_run.parent_call_id is not null then
     perform from public.runs
-    where id = v_run.parent_run_id and status not in ('completed', 'failed', 'cancelled') for no key update;
+    where id = v_run.parent_run_id and status not in ('completed', 'failed', 'cancelled') and stack_id is null
+    for no key update;
     if found then  -- no event follows the last event of a run
       perform private.append_event(
         v_run.parent_run_id,
@@ -2104,8 +2195,8 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     and p_org_id in (select private.my_org_ids())
 $$;
 
--- Runs with the same lock key that come first: the running one, older queued ones, and in a thread an older turn that
--- waits for a decision or for child runs.
+-- Runs with the same lock key that come first: the running one, older queued ones, and in a thread or on a stack an
+-- older one that waits for a decision or for child runs.
 create function private.runs_ahead(p_run public.runs) returns setof public.runs
 language sql stable set search_path = pg_catalog, pg_temp as $$
   select r.* from public.runs as r
@@ -2114,7 +2205,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     and (
       r.status = 'running'
       or (r.created_at, r.id) < (p_run.created_at, p_run.id)
-        and (r.status = 'queued' or r.thread_id = p_run.thread_id and r.root_run_id <> p_run.root_run_id))
+        and (r.status = 'queued' or r.root_run_id <> p_run.root_run_id
+          and (r.thread_id = p_run.thread_id or r.stack_id = p_run.stack_id)))
 $$;
 
 -- Security definer: the blocking run may be invisible to the caller.
@@ -2446,13 +2538,27 @@ begin
   end if;
 end $$;
 
--- Queues the parent run again when the last child run of its call ends.
+-- The `progress` event of a call that started child runs.
+create function private.progress_of(p_run_id uuid, p_call_id text) returns json
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select json_build_object(
+    'type', 'progress', 'call_id', p_call_id, 'done', count(*) filter (where status = 'completed'),
+    'failed', count(*) filter (where status in ('failed', 'cancelled')),
+    'left', count(*) filter (where status not in ('completed', 'failed', 'cancelled')),
+    'cost', private.cost_of_run(p_run_id))
+  from public.runs where parent_run_id = p_run_id and parent_call_id = p_call_id
+$$;
+
+-- Queues the parent run again when the last child run of its call ends, and reports the progress of a stack's run.
 -- Security definer: the caller may have no rights on the parent run.
 create function private.wake_parent() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   -- Locked first: if two children end at the same time, the second one sees the first.
   perform from public.runs where id = old.parent_run_id for no key update;
+  perform private.append_event(old.parent_run_id, private.progress_of(old.parent_run_id, old.parent_call_id))
+  from public.runs where id = old.parent_run_id and stack_id is not null and status = 'awaiting_runs';
   update public.runs set status = 'queued'
   where id = old.parent_run_id and status = 'awaiting_runs' and waiting_call = old.parent_call_id and not attached
     and not private.has_open_children(old.parent_run_id, old.parent_call_id);
@@ -4249,6 +4355,57 @@ return lower(btrim(regexp_replace(p_text, '\s+', ' ', 'g')));
 create function private.is_blank(p_value jsonb) returns boolean language sql immutable
 return p_value is null or p_value in ('null'::jsonb, '""'::jsonb, '{}'::jsonb, '[]'::jsonb);
 
+-- stack_table_rows.sql
+
+-- The rows of stacks: each document with its extraction under the stack's schema.
+
+-- A document's newest extraction under any version of a schema, failed ones last.
+create function private.extraction_under(p_document_id uuid, p_schema_id uuid) returns setof public.extractions
+language sql stable begin atomic
+  select e.* from public.extractions as e
+  where e.document_id = p_document_id
+    and e.schema_revid in (select v.id from public.schema_versions as v where v.schema_id = p_schema_id)
+  order by e.status = 'failed', e.created_at desc, e.id desc limit 1;
+end;
+
+-- `state`: duplicate (the stack has an older document with the same bytes), waiting, running, failed, stale (follows an
+-- older version of the columns), done, or incomplete (a run ended without completing the extraction).
+
+create view public.stack_table_rows with (security_invoker = true) as
+  select s.org_id, s.stack_id, s.document_id, t.schema_id, e.id as extraction_id, e.schema_revid, e.version,
+    e.extracted_fields, e.confidence_scores, e.evidence, e.locks, first.document_id as duplicate_of, state.state,
+    case when d.status = 'failed' then d.error when r.status in ('failed', 'cancelled') then r.error end as error,
+    case when d.status = 'failed' then d.error_code when r.status in ('failed', 'cancelled') then r.error_code end
+      as error_code
+  from public.stack_documents as s
+  join public.documents as d on d.id = s.document_id
+  left join public.stack_tables as t on t.stack_id = s.stack_id
+  left join lateral private.extraction_under(s.document_id, t.schema_id) as e on true
+  left join lateral (
+    select * from public.runs where extraction_id = e.id order by created_at desc, id desc limit 1) as r on true
+  left join lateral (
+    select o.id as document_id from public.documents as o
+    join public.stack_documents as also on also.stack_id = s.stack_id and also.document_id = o.id
+    where o.org_id = s.org_id and o.content_sha256 = d.content_sha256 and (o.created_at, o.id) < (d.created_at, d.id)
+    order by o.created_at, o.id limit 1) as first on true
+  cross join lateral (
+    select case
+      when first.document_id is not null then 'duplicate'
+      when d.status = 'failed' and e.id is null then 'failed'
+      when e.id is null or r.status = 'queued' then 'waiting'
+      when r.status in ('running', 'awaiting_approval', 'awaiting_runs') then 'running'
+      when e.status <> 'completed' and r.status in ('failed', 'cancelled') then
+        case when r.error_code in ('cancelled', 'max_cost', 'out_of_credit') then 'waiting' else 'failed' end
+      when e.status = 'failed' then 'failed'
+      when e.schema_revid <> (
+        select v.id from public.schema_versions as v where v.schema_id = t.schema_id order by v.number desc limit 1)
+        then 'stale'
+      when e.status = 'completed' then 'done'
+      else 'incomplete' end as state
+  ) as state;
+revoke all on public.stack_table_rows from anon, authenticated;
+grant select on public.stack_table_rows to authenticated;
+
 -- search.sql
 
 -- Search: an index of words by document chunk, ranked per organisation (BM25).
@@ -4955,7 +5112,7 @@ begin
     'delete_prompt', 'delete_extraction', 'delete_run', 'save_extraction_fields', 'update_extraction_field',
     'update_extraction_fields', 'remove_extraction_field', 'identify_document', 'complete_extraction',
     'restore_extraction', 'unlock_extraction_field', 'decide_extraction_proposals', 'decide_auto_creation',
-    'delete_organisation'
+    'delete_organisation', 'delete_stack', 'remove_stack_document'
   ) loop
     execute format('revoke execute on function %s from public, anon, authenticated', v_function);
     execute format('grant execute on function %s to authenticated', v_function);
@@ -4980,7 +5137,7 @@ grant execute on function
   private.check_json, private.checked_path, private.set_at_path, private.path_name, private.merge, private.entries_under,
   private.approving_user, private.message_author, private.paths_allowed_by_message, private.author_of, private.fields_at, private.binding_locks,
   private.blocked_paths, private.moved_items, private.locked_extraction, private.write_fields, private.is_proposed,
-  private.current_extraction, private.folded, private.is_blank, private.search, private.count_unindexed_documents,
+  private.current_extraction, private.extraction_under, private.folded, private.is_blank, private.search, private.count_unindexed_documents,
   private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
   to authenticated;
 

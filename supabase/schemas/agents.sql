@@ -10,8 +10,8 @@ create table private.agent_tasks (
   agent text not null references private.agents (name) on delete cascade,
   task text not null check (task ~ '^[a-z][a-z0-9_]{0,62}$'),
   -- Columns that a run of this task must set, and columns that it may also set.
-  needs text[] not null check (needs <@ array['document_id', 'extraction_id', 'thread_id']),
-  may_have text[] not null default '{}' check (may_have <@ array['document_id', 'extraction_id', 'thread_id']),
+  needs text[] not null check (needs <@ array['document_id', 'extraction_id', 'thread_id', 'stack_id']),
+  may_have text[] not null default '{}' check (may_have <@ array['document_id', 'extraction_id', 'thread_id', 'stack_id']),
   -- Whether the input is a user's own message, which lets the agent overwrite that user's locks.
   is_message boolean not null default false,
   approval text check (approval in ('auto', 'ask')),

@@ -17,8 +17,8 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     and p_org_id in (select private.my_org_ids())
 $$;
 
--- Runs with the same lock key that come first: the running one, older queued ones, and in a thread an older turn that
--- waits for a decision or for child runs.
+-- Runs with the same lock key that come first: the running one, older queued ones, and in a thread or on a stack an
+-- older one that waits for a decision or for child runs.
 create function private.runs_ahead(p_run public.runs) returns setof public.runs
 language sql stable set search_path = pg_catalog, pg_temp as $$
   select r.* from public.runs as r
@@ -27,7 +27,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     and (
       r.status = 'running'
       or (r.created_at, r.id) < (p_run.created_at, p_run.id)
-        and (r.status = 'queued' or r.thread_id = p_run.thread_id and r.root_run_id <> p_run.root_run_id))
+        and (r.status = 'queued' or r.root_run_id <> p_run.root_run_id
+          and (r.thread_id = p_run.thread_id or r.stack_id = p_run.stack_id)))
 $$;
 
 -- Security definer: the blocking run may be invisible to the caller.

@@ -14,7 +14,7 @@ begin
     'delete_prompt', 'delete_extraction', 'delete_run', 'save_extraction_fields', 'update_extraction_field',
     'update_extraction_fields', 'remove_extraction_field', 'identify_document', 'complete_extraction',
     'restore_extraction', 'unlock_extraction_field', 'decide_extraction_proposals', 'decide_auto_creation',
-    'delete_organisation'
+    'delete_organisation', 'delete_stack', 'remove_stack_document'
   ) loop
     execute format('revoke execute on function %s from public, anon, authenticated', v_function);
     execute format('grant execute on function %s to authenticated', v_function);
@@ -39,7 +39,7 @@ grant execute on function
   private.check_json, private.checked_path, private.set_at_path, private.path_name, private.merge, private.entries_under,
   private.approving_user, private.message_author, private.paths_allowed_by_message, private.author_of, private.fields_at, private.binding_locks,
   private.blocked_paths, private.moved_items, private.locked_extraction, private.write_fields, private.is_proposed,
-  private.current_extraction, private.folded, private.is_blank, private.search, private.count_unindexed_documents,
+  private.current_extraction, private.extraction_under, private.folded, private.is_blank, private.search, private.count_unindexed_documents,
   private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
   to authenticated;
 

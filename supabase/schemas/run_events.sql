@@ -20,7 +20,8 @@ create policy "members read the events of their runs" on public.run_events for s
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
 
 -- Appends an event and notifies readers. The lock on the run makes event numbers follow commit order. A child's event
--- is also appended to its open parent as a `child` event; children are locked before parents (child_runs.sql).
+-- is also appended to its open parent as a `child` event, except to the run of a stack, which has `progress` events.
+-- Children are locked before parents (child_runs.sql).
 -- Without `p_notify` the caller notifies after the commit (private.notify): NOTIFY holds a database-wide lock until the commit
 -- is on disk, so only one writer at a time would get through.
 create function private.append_event(p_run_id uuid, p_body json, p_notify boolean default true) returns integer
@@ -35,7 +36,8 @@ begin
   insert into public.run_events (run_id, number, org_id, body) values (p_run_id, v_number, v_run.org_id, p_body);
   if v_run.parent_call_id is not null then
     perform from public.runs
-    where id = v_run.parent_run_id and status not in ('completed', 'failed', 'cancelled') for no key update;
+    where id = v_run.parent_run_id and status not in ('completed', 'failed', 'cancelled') and stack_id is null
+    for no key update;
     if found then  -- no event follows the last event of a run
       perform private.append_event(
         v_run.parent_run_id,

@@ -13,6 +13,7 @@ create table public.runs (
   thread_id uuid,
   document_id uuid,
   extraction_id uuid,
+  stack_id uuid,
   -- The parent run, its call that waits for this run, and the root run, which has the budget.
   parent_run_id uuid,
   parent_call_id text check (char_length(parent_call_id) between 1 and 200),
@@ -75,6 +76,7 @@ create table public.runs (
   foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade,
   foreign key (extraction_id, document_id, org_id)
     references public.extractions (id, document_id, org_id) on delete cascade,
+  foreign key (stack_id, org_id) references public.stacks (id, org_id) on delete cascade,
   foreign key (parent_run_id, org_id) references public.runs (id, org_id) on delete cascade
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
 create index runs_org_id on public.runs (org_id, created_at desc, id desc);
@@ -82,7 +84,8 @@ create index runs_created_by on public.runs (org_id, created_by, created_at desc
 create index runs_status on public.runs (org_id, created_by, status, created_at desc, id desc);
 create index runs_thread_id on public.runs (thread_id, created_at desc, id desc);
 create index runs_document_id on public.runs (document_id);
-create index runs_extraction_id on public.runs (extraction_id);
+create index runs_extraction_id on public.runs (extraction_id, created_at desc, id desc);
+create index runs_stack_id on public.runs (stack_id, created_at desc, id desc);
 create index runs_parent_run_id on public.runs (parent_run_id, parent_call_id);
 create index runs_session_id on public.runs (session_id);
 create index runs_inbox on public.runs (org_id, created_at desc, id desc) where status = 'awaiting_approval';
@@ -92,8 +95,8 @@ create index runs_lock_key on public.runs (lock_key)
   where status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs');
 select private.protect_table('public.runs', p_service => '{update}');
 grant select, insert (
-  id, org_id, agent, task, input, thread_id, document_id, extraction_id, parent_run_id, parent_call_id, approval,
-  auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns, with_examples
+  id, org_id, agent, task, input, thread_id, document_id, extraction_id, stack_id, parent_run_id, parent_call_id,
+  approval, auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns, with_examples
 ) on public.runs to authenticated;
 grant update (
   status, fencing_token, consecutive_failures, session_id, waiting_call, attached,
@@ -120,7 +123,8 @@ declare
   v_has text[] := array_remove(array[
     case when new.document_id is not null then 'document_id' end,
     case when new.extraction_id is not null then 'extraction_id' end,
-    case when new.thread_id is not null then 'thread_id' end], null);
+    case when new.thread_id is not null then 'thread_id' end,
+    case when new.stack_id is not null then 'stack_id' end], null);
   v_wrong text;
   v_thread public.threads;
   v_parent public.runs;
@@ -167,6 +171,7 @@ begin
   new.lock_key := new.org_id || case
     when new.extraction_id is not null then '/extraction/' || new.extraction_id
     when new.thread_id is not null then '/thread/' || new.thread_id
+    when new.stack_id is not null then '/stack/' || new.stack_id
     else '/run/' || new.id
   end;
   return new;

@@ -17,7 +17,7 @@ from fieldmark.api.documents import PAGES_AT_ONCE
 pytestmark = pytest.mark.anyio
 
 DOCUMENT_KEYS = [
-    *("id", "filename", "media_type", "byte_size", "page_count", "status", "error", "error_code"),
+    *("id", "filename", "media_type", "byte_size", "content_sha256", "page_count", "status", "error", "error_code"),
     *("parent_document_id", "duplicate_of", "tags", "created_at", "auto_create", "shown_extraction_id"),
     *("stage", "to_review"),
 ]

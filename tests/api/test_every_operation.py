@@ -69,6 +69,7 @@ async def test_every_operation_refuses_callers_and_input_with_the_same_codes(ser
         schema = (await server.http.post("/api/schemas", json={"name": "s", "schema": {"type": "object"}})).json()
         prompt = (await server.http.post("/api/prompts", json={"name": "p", "content": "Read."})).json()
         tag = (await server.http.post("/api/tags", json={"name": "t"})).json()
+        stack = (await server.http.post("/api/stacks", json={"name": "t", "document_ids": [document]})).json()
         thread = (await server.http.post("/api/threads", json={"document_id": document})).json()
         await server.http.delete(f"/api/keys/{revoked['id']}")
         await execute_as_owner(clone, "update public.api_keys set expires_at = now() where id = %s", expired["id"])
@@ -95,6 +96,7 @@ async def test_every_operation_refuses_callers_and_input_with_the_same_codes(ser
                 "prompt_revid": prompt["prompt_revid"],
                 "tag_id": tag["id"],
                 "thread_id": thread["id"],
+                "stack_id": stack["id"],
             }
             before = table_hashes(clone)
             tested_scopes = set()
@@ -169,6 +171,7 @@ async def test_answers_to_a_key_contain_only_what_its_scope_allows(serve, clone,
         schema = (await server.http.post("/api/schemas", json=body)).json()
         prompt = (await server.http.post("/api/prompts", json={"name": "p", "content": markers["schemas"]})).json()
         tag = (await server.http.post("/api/tags", json={"name": "t"})).json()
+        stack = (await server.http.post("/api/stacks", json={"name": "t", "document_ids": [document]})).json()
         body = {"document_id": document, "schema_revid": schema["schema_revid"], "instructions": markers["runs"]}
         run = (await server.http.post("/api/agent/extract", json=body)).json()
         extraction = run["extraction"]["id"]
@@ -195,6 +198,7 @@ async def test_answers_to_a_key_contain_only_what_its_scope_allows(serve, clone,
             "prompt_id": prompt["id"],
             "prompt_revid": prompt["prompt_revid"],
             "tag_id": tag["id"],
+            "stack_id": stack["id"],
             "thread_id": thread["id"],
         }
         found_by_scope: dict[Permission, set[str]] = {}

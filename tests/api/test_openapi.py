@@ -95,7 +95,8 @@ def test_streams_and_files_have_their_content_types(openapi):
 
 EVENT_TYPES = {
     "run", "reading", "waiting", "text", "thinking", "text_delta", "thinking_delta", "tool", "tool_result", "changed",
-    "preview", "preview_withdrawn", "approval", "citation", "open", "retry", "child", "complete", "error",
+    "preview", "preview_withdrawn", "approval", "citation", "open", "retry", "child", "progress", "complete",
+    "error",
 }  # fmt: skip
 
 

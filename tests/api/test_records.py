@@ -257,6 +257,7 @@ async def test_records_are_exported_in_each_format(serve, clone):
             "document_id",
             "filename",
             "row",
+            "status",
             "reviewed",
             "vendor.name",
             "total",
@@ -265,7 +266,7 @@ async def test_records_are_exported_in_each_format(serve, clone):
             "currency",
         ]
         assert [line[1] for line in lines[1:]] == ["3.pdf", "1.pdf", "2.pdf"]
-        assert lines[3][4:] == ["'=Beta", "100", "2026-01-02", "true", ""]
+        assert lines[3][5:] == ["'=Beta", "100", "2026-01-02", "true", ""]
         answer = await server.http.get(path, params={"format": "xlsx", "list": "items"})
         book = openpyxl.load_workbook(io.BytesIO(answer.content))
         values, locations = book["Invoice"], book["Locations"]

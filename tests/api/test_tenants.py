@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from datetime import UTC, datetime, timedelta
@@ -57,6 +58,14 @@ ROUTES_WITH_ID = [
     ("GET", "/api/prompts/{prompt}/versions", None),
     ("GET", "/api/prompt_versions/{prompt_revid}", None),
     ("PATCH", "/api/prompts/{prompt}", {"name": "Bills"}),
+    ("GET", "/api/stacks/{stack}", None),
+    ("PATCH", "/api/stacks/{stack}", {"name": "Bills"}),
+    ("POST", "/api/stacks/{stack}/documents", {"document_ids": ["{document}"]}),
+    ("PUT", "/api/stacks/{stack}/columns", {"columns": [{"name": "total"}]}),
+    ("GET", "/api/stacks/{stack}/rows", None),
+    ("GET", "/api/stacks/{stack}/rows/export", None),
+    ("POST", "/api/agent/stack", {"stack_id": "{stack}"}),
+    ("POST", "/api/agent/stack_correct", {"stack_id": "{stack}", "message": "drop a"}),
     ("GET", "/api/tags/{tag}", None),
     ("PATCH", "/api/tags/{tag}", {"name": "open"}),
     ("GET", "/api/runs/{run}", None),
@@ -66,7 +75,9 @@ ROUTES_WITH_ID = [
     ("POST", "/api/agent/chat", {"document_id": "{document}", "message": "Hello"}),
     ("POST", "/api/agent/correct", {"extraction_id": "{extraction}", "message": "set a to b"}),
     ("POST", "/api/runs/{run}/cancel", None),
+    ("DELETE", "/api/stacks/{stack}/documents/{document}", None),
     # Only for the creator of the object and for owners.
+    ("DELETE", "/api/stacks/{stack}", None),
     ("DELETE", "/api/schemas/{schema}", None),
     ("DELETE", "/api/prompts/{prompt}", None),
     ("DELETE", "/api/tags/{tag}", None),
@@ -93,7 +104,7 @@ async def ask(http: httpx.AsyncClient, route, ids: Ids, **headers: str) -> httpx
     method, path, body = route
     content = body
     if isinstance(body, dict):
-        content = {key: v.format(**ids) if isinstance(v, str) else v for key, v in body.items()}
+        content = json.loads(re.sub(r"\{(\w+)\}", lambda found: ids[found[1]], json.dumps(body)))
     return await http.request(method, path.format(**ids), json=content, headers=headers)
 
 
@@ -102,7 +113,12 @@ async def create_objects(server) -> Ids:
     run = (await server.http.post("/api/agent/extract", json={"document_id": str(document)})).json()
     created = {
         kind: (await server.http.post(f"/api/{kind}s", json={"name": "Mine", **body})).json()
-        for kind, body in (("schema", {"schema": {"type": "object"}}), ("prompt", {"content": "Read."}), ("tag", {}))
+        for kind, body in (
+            ("schema", {"schema": {"type": "object"}}),
+            ("prompt", {"content": "Read."}),
+            ("tag", {}),
+            ("stack", {"document_ids": [str(document)]}),
+        )
     }
     return {
         "document": str(document),
@@ -115,7 +131,7 @@ async def create_objects(server) -> Ids:
 
 
 def unknown_ids() -> Ids:
-    kinds = ("document", "extraction", "run", "schema", "schema_revid", "prompt", "prompt_revid", "tag")
+    kinds = ("document", "extraction", "run", "schema", "schema_revid", "prompt", "prompt_revid", "tag", "stack")
     return {kind: str(uuid4()) for kind in kinds}
 
 
@@ -173,7 +189,7 @@ async def test_member_has_access_within_the_organisation_only(serve, clone):
                     "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'member')",
                     (server.scope.org_id, member),
                 )
-            for route in ROUTES_WITH_ID[:-6]:  # a member may not delete objects of others
+            for route in ROUTES_WITH_ID[:-7]:  # a member may not delete objects of others
                 assert (await ask(http, route, ids, **shared)).is_success, route
                 assert_problem(await ask(http, route, ids), 404)  # without the header: the personal organisation
             assert [d["id"] for d in (await http.get("/api/documents", headers=shared)).json()["items"]] == [

@@ -62,7 +62,7 @@ async def test_records_of_a_schema_are_printed_and_written_to_a_file(commands, t
         assert "security_invoker" in (await fieldmark.run("view", "Invoice")).out
         file = tmp_path / "all.csv"
         assert (await fieldmark.run("records", "Invoice", "--out", str(file))).code == 0
-        assert file.read_text("utf-8-sig").splitlines()[1].split(",")[1:] == ["a.txt", "", "false", "10"]
+        assert file.read_text("utf-8-sig").splitlines()[1].split(",")[1:] == ["a.txt", "", "done", "false", "10"]
         for arguments, code in (
             (("Receipt",), 1),
             (("Invoice", "--sort", "vendor"), 1),

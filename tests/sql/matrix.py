@@ -280,6 +280,32 @@ NO_ACTOR | directly | update auto_creations set status = 'accepted', decided_by 
 NO_ACTOR | its creator | update auto_creations set run_id = %(newcomer)s, created_by = %(me)s where document_id =
     %(document)s
 
+READERS | existing | select from stacks where id = %(stack)s
+MEMBERS | in the organisation | insert into stacks (id, org_id, name) values (%(newcomer)s, %(org)s, 'New')
+NO_ACTOR | as another user | insert into stacks (org_id, name, created_by) values (%(org)s, 'New', %(owner)s)
+MEMBERS | its name | update stacks set name = 'X' where id = %(stack)s
+NO_ACTOR | its creator | update stacks set created_by = %(me)s where id = %(stack)s
+
+READERS | existing | select from stack_documents where stack_id = %(stack)s
+MEMBERS | of the organisation | insert into stack_documents (org_id, stack_id, document_id) values (%(org)s, %(stack)s,
+    %(member_document)s)
+NO_ACTOR | as another user | insert into stack_documents (org_id, stack_id, document_id, created_by) values (%(org)s,
+    %(stack)s, %(member_document)s, %(owner)s)
+NO_ACTOR | another document | update stack_documents set document_id = %(member_document)s where stack_id = %(stack)s
+
+READERS | existing | select from stack_tables where stack_id = %(stack)s
+MEMBERS | of the organisation | insert into stack_tables (org_id, stack_id, schema_id, row_path) values (%(org)s,
+    %(member_stack)s, %(member_schema)s, 'items')
+NO_ACTOR | as another user | insert into stack_tables (org_id, stack_id, schema_id, created_by) values (%(org)s,
+    %(member_stack)s, %(member_schema)s, %(owner)s)
+MEMBERS | its schema | update stack_tables set schema_id = %(member_schema)s, row_path = null where stack_id = %(stack)s
+NO_ACTOR | its stack | update stack_tables set stack_id = %(member_stack)s where stack_id = %(stack)s
+
+READERS | existing | select from stack_table_rows where stack_id = %(stack)s
+NO_ACTOR | existing | insert into stack_table_rows (org_id, stack_id) values (%(org)s, %(stack)s)
+NO_ACTOR | existing | update stack_table_rows set document_id = %(member_document)s
+NO_ACTOR | existing | delete from stack_table_rows
+
 OWNERS | of the caller | select from threads where id = %(thread)s
 READERS | a shared one | select from threads where id = %(shared_thread)s
 MEMBERS | with an agent | insert into threads (org_id, agent, document_id, title) values (%(org)s, 'talker',
@@ -371,7 +397,8 @@ NO_ACTOR | existing | delete from storage.objects
 _KEPT = """
 api_keys invitations documents document_pages extractions extraction_journal field_values extraction_proposals
 withdrawn_examples schemas prompts tags schema_versions prompt_versions document_tags auto_creations threads runs
-run_events tool_calls agent_sessions usage usage_by_day credit_limits queue_limits settings_journal
+run_events tool_calls agent_sessions usage usage_by_day credit_limits queue_limits settings_journal stacks
+stack_documents stack_tables
 """
 CASES += [
     Case(table, "delete", "theirs", f"delete from {table} where ctid = (select ctid from {table} limit 1)", frozenset())
@@ -416,6 +443,9 @@ OWNERS+MEMBER | of a member | select delete_extraction(%(member_extraction)s)
 OWNERS | of an owner | select delete_run(%(ended_run)s)
 OWNERS | of the caller | select delete_thread(%(thread)s)
 OWNERS | a shared one | select delete_thread(%(shared_thread)s)
+OWNERS | of an owner | select delete_stack(%(stack)s)
+OWNERS+MEMBER | of a member | select delete_stack(%(member_stack)s)
+MEMBERS | an owner's | select remove_stack_document(%(stack)s, %(document)s)
 OWNERS+MEMBER | a member | select remove_member(%(org)s, %(member)s)
 MEMBERS | existing | select update_extraction_field(%(extraction)s, '{total}', '13')
 MEMBERS | existing | select update_extraction_fields(%(extraction)s, '[{"path": ["total"], "value": 13}]')

@@ -114,6 +114,9 @@ class Sample:
     member_tag: UUID
     free_tag: UUID
     other_tag: UUID
+    stack: UUID
+    member_stack: UUID
+    other_stack: UUID
     making_run: UUID
 
 
@@ -218,6 +221,14 @@ insert into prompt_versions (id, org_id, prompt_id, number, created_by, name, co
 insert into document_tags (org_id, document_id, tag_id, created_by, document_created_at) values
   (%(org)s, %(document)s, %(tag)s, %(owner)s, now()),
   (%(other_org)s, %(other_document)s, %(other_tag)s, %(stranger)s, now());
+insert into stacks (id, org_id, created_by, name) values
+  (%(stack)s, %(org)s, %(owner)s, 'Receipts'), (%(member_stack)s, %(org)s, %(member)s, 'Bills'),
+  (%(other_stack)s, %(other_org)s, %(stranger)s, 'Secret');
+insert into stack_documents (org_id, stack_id, document_id, created_by) values
+  (%(org)s, %(stack)s, %(document)s, %(owner)s), (%(other_org)s, %(other_stack)s, %(other_document)s, %(stranger)s);
+insert into stack_tables (org_id, stack_id, schema_id, row_path, created_by) values
+  (%(org)s, %(stack)s, %(schema)s, 'items', %(owner)s),
+  (%(other_org)s, %(other_stack)s, %(other_schema)s, null, %(stranger)s);
 insert into auto_creations (document_id, org_id, created_by, run_id, status) values
   (%(document)s, %(org)s, %(owner)s, %(making_run)s, 'proposed'),
   (%(other_document)s, %(other_org)s, %(stranger)s, gen_random_uuid(), 'proposed');

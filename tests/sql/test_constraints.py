@@ -85,6 +85,8 @@ public.runs | result = '[]' | input = '[]' | parent_call_id = '', parent_run_id 
     'completed', error = 'x' | status = 'awaiting_approval', waiting_call = null | status = 'running', attached =
     true
 public.threads | title = '' | working_state = '[]'
+public.stacks | name = ''
+public.stack_tables | row_path = ''
 public.tool_calls | id = '' | arguments_hash = 'x' | status = $ODD, approved_by = 'policy', result = null |
     approved_by = $ODD | target_hash = 'x' | code = '' | status = 'pending', approved_by = 'policy', result = null |
     status = 'done', approved_by = 'policy', result = null
@@ -146,8 +148,11 @@ public.invitations | org_id
 public.settings_journal | org_id
 public.run_events | run_id org_id
 public.runs | org_id | agent task | thread_id org_id | document_id org_id | extraction_id document_id org_id |
-    parent_run_id org_id
+    parent_run_id org_id | stack_id org_id
 public.threads | org_id | agent | document_id org_id
+public.stacks | org_id
+public.stack_documents | stack_id org_id | document_id org_id
+public.stack_tables | stack_id org_id | schema_id org_id
 public.tool_calls | run_id org_id
 public.usage | org_id
 public.credit_limits | org_id
@@ -196,6 +201,8 @@ runs: org_id created_by idempotency_key
 schema_versions: schema_id number
 schemas: org_id lower(name)
 search_orgs: number
+stack_tables: schema_id
+stacks: org_id lower(name)
 tags: org_id lower(name)
 """
 

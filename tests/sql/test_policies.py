@@ -14,7 +14,7 @@ from role_connections import Roles, Sample, set_role
 import fieldmark
 
 VERBS = {"select", "insert", "update", "delete"}
-VIEWS = {"ocr_results", "current_extractions"}
+VIEWS = {"ocr_results", "current_extractions", "stack_table_rows"}
 
 
 @pytest.mark.parametrize("case", CASES + CALLS, ids=str)
@@ -245,6 +245,14 @@ PRIVILEGES = {
         "update": "document_type status extracted_fields confidence_scores evidence locks",
     },
     "current_extractions": {"select": True},
+    "stacks": {"select": True, "insert": "id org_id name", "update": "name"},
+    "stack_documents": {"select": True, "insert": "org_id stack_id document_id"},
+    "stack_tables": {
+        "select": True,
+        "insert": "stack_id org_id schema_id row_path",
+        "update": "schema_id row_path",
+    },
+    "stack_table_rows": {"select": True},
     "extraction_journal": {"select": True},
     "field_values": {"select": True},
     "extraction_proposals": {"select": True},
@@ -261,9 +269,9 @@ PRIVILEGES = {
     "withdrawn_examples": {"select": True, "insert": "org_id extraction_id name"},
     "runs": {
         "select": True,
-        "insert": "id org_id agent task input thread_id document_id extraction_id parent_run_id parent_call_id "
-        "approval auto_approved_tools model max_cost_usd idempotency_key request_hash background max_turns "
-        "with_examples",
+        "insert": "id org_id agent task input thread_id document_id extraction_id stack_id parent_run_id "
+        "parent_call_id approval auto_approved_tools model max_cost_usd idempotency_key request_hash background "
+        "max_turns with_examples",
         "update": "status fencing_token consecutive_failures session_id waiting_call "
         "attached pages_read waiting_for_capacity_since started_at finished_at answer result error error_code examples",
     },
@@ -366,7 +374,7 @@ CALLABLE = {
         save_extraction_fields update_extraction_field update_extraction_fields remove_extraction_field
         identify_document complete_extraction restore_extraction unlock_extraction_field
         decide_extraction_proposals delete_organisation delete_document delete_extraction delete_run
-        delete_thread remove_member
+        delete_thread delete_stack remove_stack_document remove_member
         ensure_personal_organisation create_organisation invite revoke_invitation accept_invitation
         create_api_key revoke_api_key create_schema update_schema delete_schema create_prompt update_prompt
         delete_prompt create_tag update_tag delete_tag tag_document rename_document decide_auto_creation
@@ -382,8 +390,8 @@ CALLABLE = {
         cancel_run cost_of_run spent_this_month lock_credit count_active_runs is_blocked runs_ahead
         waits_behind is_budget_spent is_credit_spent check_capacity charge child_name nodes changes is_leaf
         search count_unindexed_documents search_nearest count_unembedded_documents has_vectors search_stems
-        current_extraction folded is_blank check_json checked_path set_at_path path_name merge fields_at
-        locked_extraction write_fields is_agent this_run this_call is_proposed this_root_run follow_schema
+        current_extraction extraction_under folded is_blank check_json checked_path set_at_path path_name merge
+        fields_at locked_extraction write_fields is_agent this_run this_call is_proposed this_root_run follow_schema
         count_references_to_schema count_references_to_prompt count_references_to_tag approving_user message_author
         paths_allowed_by_message author_of binding_locks blocked_paths moved_items entries_under
         """,

@@ -11,10 +11,11 @@ from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.library.agent import LIBRARY
 from fieldmark.agents.offline_rules import NOTE
 from fieldmark.agents.spec import AgentSpec, Task
+from fieldmark.agents.stack.agent import STACK
 from fieldmark.db.migrate import AgentRow, AgentTaskRow
 from fieldmark.offline_model.messages import OFFLINE, Body, Turn, text
 
-AGENTS: dict[str, AgentSpec] = {agent.name: agent for agent in (EXTRACTION, DOCUMENT, LIBRARY)}
+AGENTS: dict[str, AgentSpec] = {agent.name: agent for agent in (EXTRACTION, DOCUMENT, LIBRARY, STACK)}
 
 
 def find_task(name: str) -> tuple[AgentSpec, Task[Any, Any]]:

@@ -84,7 +84,7 @@ class Task(Generic[Request, TaskInput]):
     input: type[TaskInput]
     begin: Callable[[Connection, Scope, Request], Awaitable[RunStart[TaskInput]]]
     briefing: Callable[[Connection, RunContext, TaskInput], Awaitable[Prompt]]
-    needs: Sequence[Literal["document_id", "extraction_id", "thread_id"]]
+    needs: Sequence[Literal["document_id", "extraction_id", "thread_id", "stack_id"]]
     check: Callable[[Request], Awaitable[None]] | None = None
     message: Callable[[TaskInput], str] | None = None
     # Makes the answer of a run whose agent found none, without a model. The code says why. With a fallback, only a

@@ -27,6 +27,7 @@ from fieldmark.api import (
     runs,
     schema_changes,
     search,
+    stacks,
     threads,
     usage,
     web_ui,
@@ -64,6 +65,7 @@ _TAGS = {
     "extractions": "The fields read from documents.",
     "schemas": "Named JSON Schemas with their versions.",
     "prompts": "Named instructions for extractions, with their versions.",
+    "stacks": "Sets of documents with one table, which an agent fills.",
     "tags": "Labels of documents and prompts.",
     "fields": "Counts, sums and values of fields over many documents.",
     "usage": "Tokens used and their cost.",
@@ -119,7 +121,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
-            allow_methods=["GET", "POST", "PATCH", "DELETE"],
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=[
                 *("authorization", "content-type", "x-org-id", "idempotency-key", "if-match", "last-event-id"),
                 "range",
@@ -128,7 +130,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
         )
     app.add_middleware(RequestLog)
     # The agents' routes are made here and not on import: agents may be registered later than that.
-    data = (documents, search, extractions, exports, library, schema_changes, records, fields)
+    data = (documents, search, extractions, exports, library, schema_changes, records, stacks, fields)
     modules = (runs, threads, *data, usage, organisations, api_keys)
     for router in (*agent.make_routers(), *(module.router for module in modules)):
         router.add_to(app, dependencies=[KnownParameters], responses=ERRORS)

@@ -103,6 +103,7 @@ class Document(ResponseModel):
     filename: str
     media_type: str | None = Field(description="Detected from the content when the document is read.")
     byte_size: int | None
+    content_sha256: str | None = Field(description="SHA-256 of the file, in hexadecimal. Known when it is read.")
     page_count: int | None
     status: DocumentStatus
     error: str | None = Field(description="Why reading failed and what to do, for people.")
@@ -255,11 +256,21 @@ class Page(BaseModel):
     },
 )
 async def upload_document(
-    request: Request, caller: TheCaller, scope: TheScope, runtime: TheRuntime, auto_create: AutoCreate = None
+    request: Request,
+    caller: TheCaller,
+    scope: TheScope,
+    runtime: TheRuntime,
+    auto_create: AutoCreate = None,
+    stack_id: Annotated[
+        UUID | None,
+        Query(description="Also add the document to this stack. A key needs extractions:write for it."),
+    ] = None,
 ) -> Document:
     """Upload a file. A job starts to read it at once."""
     if auto_create:
         require_scope(caller, Permission.RUNS_WRITE, "auto_create")
+    if stack_id is not None:
+        require_scope(caller, Permission.EXTRACTIONS_WRITE, "stack_id")
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise Invalid("The request is not a form. Send the file as multipart/form-data, in a part named file.")
     async with request.form(max_files=1, max_fields=10) as form:
@@ -273,7 +284,9 @@ async def upload_document(
             copy.flush()
             name = file.filename or "document"
             return Document.of(
-                await runtime.documents.upload(scope, Path(copy.name), name, password, auto_create=auto_create)
+                await runtime.documents.upload(
+                    scope, Path(copy.name), name, password, auto_create=auto_create, stack_id=stack_id
+                )
             )
 
 

@@ -15,6 +15,7 @@ _SCOPES_BY_AREA = {
         ("schemas", "schema_versions", "prompts", "prompt_versions", "tags"),
         (Permission.SCHEMAS_READ, Permission.SCHEMAS_WRITE),
     ),
+    "stacks": (Permission.EXTRACTIONS_READ, Permission.EXTRACTIONS_WRITE),
     "fields": (Permission.EXTRACTIONS_READ, None),
     "agent": (Permission.RUNS_READ, Permission.RUNS_WRITE),
     "runs": (Permission.RUNS_READ, Permission.RUNS_WRITE),
@@ -39,7 +40,12 @@ _SCOPE_OVERRIDES = {
     ("POST", "/api/fields/query"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/schemas/{schema_id}/apply"): Permission.EXTRACTIONS_WRITE,
 }
-SECOND_SCOPES = {("POST", "/api/schemas/{schema_id}/apply"): Permission.RUNS_WRITE}
+SECOND_SCOPES = {
+    ("POST", "/api/schemas/{schema_id}/apply"): Permission.RUNS_WRITE,
+    # These create a schema, or a version of one.
+    ("POST", "/api/stacks"): Permission.SCHEMAS_WRITE,
+    ("PUT", "/api/stacks/{stack_id}/columns"): Permission.SCHEMAS_WRITE,
+}
 """A second scope that a key needs for a route."""
 
 PEOPLE_ONLY = frozenset(

@@ -12,13 +12,17 @@ from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.downloads import attachment_headers
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import FilterText, ResponseModel, json_response
+from fieldmark.db.pool import Connection
 from fieldmark.domain.columns import Column
 from fieldmark.domain.document_filters import MAX_CONDITIONS, FieldCondition, FieldPath
 from fieldmark.domain.statuses import CellStatus
+from fieldmark.identity.scope import Scope
+from fieldmark.runtime import Runtime
 from fieldmark.services import records
 from fieldmark.services.exports.records import RecordsFormat, export_records
 from fieldmark.services.records import RecordsRequest
 from fieldmark.stores.records import ColumnTotal
+from fieldmark.stores.stacks import RowState
 
 router = Routes(prefix="/api", tags=["schemas"])
 
@@ -65,11 +69,19 @@ class RecordCell(ResponseModel):
 class Record(ResponseModel):
     """A row: a document, or an item of a list."""
 
-    extraction_id: UUID
+    extraction_id: UUID | None = Field(description="null: a document of a stack that has not been read yet.")
     document_id: UUID
     filename: str
     created_at: AwareDatetime = Field(description="When the document was uploaded.")
-    version: int = Field(description="The extraction's version. Send it as If-Match when you change a value.")
+    status: RowState = Field(
+        description="`stale`: it follows an older version of the columns. In a stack also `waiting`, `running`, "
+        "`failed`, `duplicate` (the stack has an older document with the same bytes) and `incomplete` (the agent ended "
+        "without completing it). Otherwise `done`."
+    )
+    error: str | None = Field(description="Why the row of a stack failed.")
+    error_code: str | None
+    duplicate_of: UUID | None = Field(description="The older document with the same bytes.")
+    version: int | None = Field(description="The extraction's version. Send it as If-Match when you change a value.")
     is_reviewed: bool
     path: str | None = Field(description="The path of the list item, such as `items[2]`. null for a document.")
     cells: dict[str, RecordCell] = Field(description="By column.")
@@ -125,6 +137,12 @@ class RecordsOptions:
         )
 
 
+Totals = Annotated[bool, Query(description="Also return the totals of the number columns.")]
+MostRecords = Annotated[int, Query(ge=1, le=500, description="The most records to return.")]
+SkippedRecords = Annotated[int, Query(ge=0, le=1_000_000, description="The number of records to skip.")]
+FileFormat = Annotated[RecordsFormat, Query(alias="format", description="The format of the file.")]
+
+
 @router.get("/records")
 async def list_tables(scope: TheScope, conn: Conn) -> RecordsTables:
     """List the tables of the organisation: its schemas with their numbers of records, the largest first; at most
@@ -136,14 +154,13 @@ async def list_tables(scope: TheScope, conn: Conn) -> RecordsTables:
 async def list_records(
     options: Annotated[RecordsOptions, Depends()],
     conn: Conn,
-    totals: Annotated[bool, Query(description="Also return the totals of the number columns.")] = False,
-    limit: Annotated[int, Query(ge=1, le=500, description="The most records to return.")] = 100,
-    offset: Annotated[int, Query(ge=0, le=1_000_000, description="The number of records to skip.")] = 0,
+    totals: Totals = False,
+    limit: MostRecords = 100,
+    offset: SkippedRecords = 0,
 ) -> Response:
     """List the table of a schema: a row for each document with its newest completed extraction under the schema, or for
     each item of a list."""
-    page = await records.list_records(conn, options.request, limit=limit, offset=offset, with_totals=totals)
-    return await json_response(RecordsPage.of, page)
+    return await records_response(conn, options.request, limit, offset, with_totals=totals)
 
 
 @router.get("/schemas/{schema_id}/view", response_model=RecordsView)
@@ -159,10 +176,23 @@ async def export_table(
     scope: TheScope,
     runtime: TheRuntime,
     request: Request,
-    file_format: Annotated[RecordsFormat, Query(alias="format", description="The format of the file.")] = "csv",
+    file_format: FileFormat = "csv",
 ) -> Response:
     """Export all records of a schema: as JSON, as CSV, as a workbook whose second sheet has the status, the page and
     the quote of each value, linked to its document, or as Parquet with the columns of the view."""
-    file = await export_records(runtime.database, scope, options.request, file_format, str(request.base_url))
+    return await export_response(runtime, scope, options.request, file_format, str(request.base_url))
+
+
+async def records_response(
+    conn: Connection, wanted: RecordsRequest, limit: int, offset: int, *, with_totals: bool
+) -> Response:
+    page = await records.list_records(conn, wanted, limit=limit, offset=offset, with_totals=with_totals)
+    return await json_response(RecordsPage.of, page)
+
+
+async def export_response(
+    runtime: Runtime, scope: Scope, wanted: RecordsRequest, file_format: RecordsFormat, service_url: str
+) -> Response:
+    file = await export_records(runtime.database, scope, wanted, file_format, service_url)
     headers = attachment_headers(file.filename) | {"Cache-Control": "private, no-store"}
     return Response(file.content, media_type=file.media_type, headers=headers)

@@ -41,12 +41,13 @@ async def list_runs(
     task: Annotated[str | None, Query(max_length=100, pattern=STORABLE, description="Only runs of this task.")] = None,
     document_id: Annotated[UUID | None, Query(description="Only those about this document.")] = None,
     extraction_id: Annotated[UUID | None, Query(description="Only those about this extraction.")] = None,
+    stack_id: Annotated[UUID | None, Query(description="Only those that fill this stack's table.")] = None,
     filename: Filename = None,
     since: Since = None,
     until: Until = None,
 ) -> ListPage[Run]:
     """List your own runs. With `status=awaiting_approval` also those that you may approve."""
-    filters = runs.RunFilter(task, document_id, extraction_id, filename, since, until)
+    filters = runs.RunFilter(task, document_id, extraction_id, stack_id, filename, since, until)
     page = await runs.list_runs(conn, scope, status=status, limit=limit, before=before, filters=filters)
     return ListPage[Run](items=await to_runs(conn, page.items), next=page.next)
 

@@ -22,6 +22,7 @@ from fieldmark.cli.schema_changes import apply, diff
 from fieldmark.cli.schemas import schema
 from fieldmark.cli.search import search
 from fieldmark.cli.service import migrate, serve, token, worker
+from fieldmark.cli.stack import stack
 from fieldmark.cli.suggestions import accept, organisation, propose, reject
 
 _app = typer.Typer(
@@ -38,6 +39,7 @@ for _name, _command in {
     "export": export,
     "records": records,
     "view": view,
+    "stack": stack,
     "propose": propose,
     "accept": accept,
     "reject": reject,

@@ -299,10 +299,21 @@ def show_event(event: Mapping[str, Any], status: Status) -> None:
         case "preview":
             shown = f"{event['path']}: {json.dumps(event['value'], ensure_ascii=False)}"
             status.update(plain(shown[:MAX_SHOWN_CHARACTERS]) + "…")
+        case "progress":
+            status.update(_progress_text(event))
         case "thinking" | "thinking_delta":
             status.update("Thinking…")
         case _:
             pass
+
+
+def _progress_text(event: Mapping[str, Any]) -> str:
+    ended = event["done"] + event["failed"]
+    total = ended + event["left"]
+    bar = "█" * (filled := round(20 * ended / total) if total else 20) + "░" * (20 - filled)
+    failed = f", {event['failed']} failed" if event["failed"] else ""
+    cost = f", ${event['cost']:.2f}" if event["cost"] else ""
+    return f"{bar} {ended} of {total} documents{failed}{cost}"
 
 
 def _say_how_to_decide(client: Client, waiting: PendingDecision, *, shown: bool) -> None:

@@ -16,7 +16,7 @@ from fieldmark.cli.terminal import plain, show_lines, steps
 from fieldmark.domain.statuses import CellStatus
 
 _UNSURE: Final = (CellStatus.UNCLEAR, CellStatus.NEEDS_REVIEW, CellStatus.STALE)
-_FORMATS: Final = {".csv": "csv", ".xlsx": "xlsx", ".json": "json", ".parquet": "parquet"}
+FORMATS: Final = {".csv": "csv", ".xlsx": "xlsx", ".json": "json", ".parquet": "parquet"}
 
 
 @command()
@@ -39,8 +39,8 @@ def records(
     ] = None,
 ) -> None:
     """Print or export the extractions under a schema as a table, with a row for each document."""
-    if out is not None and out.suffix.lower() not in _FORMATS:
-        exit_with(f"Unknown file type {out.suffix!r}. Use {', '.join(_FORMATS)}.", MISUSED)
+    if out is not None and out.suffix.lower() not in FORMATS:
+        exit_with(f"Unknown file type {out.suffix!r}. Use {', '.join(FORMATS)}.", MISUSED)
     check_out(out)
     options: dict[str, Any] = {"list": list_name, "filter": where, "cell_status": status, "column": column}
     options |= {"sort": sort, "descending": descending}
@@ -48,7 +48,7 @@ def records(
     async def ask(client: Client) -> Any:
         path = f"/api/schemas/{(await find_or_exit(client, 'schema', schema))['id']}/records"
         if out is not None:
-            return await client.file(f"{path}/export", format=_FORMATS[out.suffix.lower()], **options)
+            return await client.file(f"{path}/export", format=FORMATS[out.suffix.lower()], **options)
         return await client.get(path, limit=limit, **options)
 
     found = run_with_client(target, ask)

@@ -9,8 +9,9 @@ from typing import Final, Literal
 from pydantic import JsonValue
 
 from fieldmark.domain import paths
-from fieldmark.domain.json_values import JsonObject
+from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.domain.paths import EACH, Each, Pattern
+from fieldmark.domain.rules import KEYWORD
 
 MAX_COLUMNS: Final = 200
 MAX_DEPTH: Final = 8
@@ -27,7 +28,7 @@ class Column:
 
 
 def list_columns(schema: JsonObject, rows: str | None = None) -> list[Column]:
-    """Return the columns of a schema in the order of its `required` lists, then in that of its properties.
+    """Return the columns of a schema in the order of its `columns`, of its `required` lists, and of its properties.
 
     Without `rows`, only fields outside lists. `rows` is a list such as `items`: its fields follow, since each item is a
     row. At most 200 columns, 8 levels deep.
@@ -35,11 +36,11 @@ def list_columns(schema: JsonObject, rows: str | None = None) -> list[Column]:
     lists = (EACH,) * (0 if rows is None else 1)
     inside = () if rows is None else (*paths.parse_pattern(rows), *lists)
     columns: list[Column] = []
-    for pattern, field in _fields(schema, schema, ()):
+    for pattern, field in schema_fields(schema):
         depth = max((at for at, step in enumerate(pattern) if isinstance(step, Each)), default=-1)
         if pattern[: depth + 1] == inside[: depth + 1] and depth < len(inside):
             title = field.get("title")
-            columns.append(Column(paths.name(pattern), _type(field), title if isinstance(title, str) else None))
+            columns.append(Column(paths.name(pattern), column_type(field), title if isinstance(title, str) else None))
             if len(columns) == MAX_COLUMNS:
                 break
     return sorted(columns, key=lambda column: column.path.count("[]"))
@@ -57,6 +58,14 @@ def list_names(schema: JsonObject) -> list[str]:
     """Return the lists of a schema whose items can be rows, such as `items`: those whose items have fields."""
     patterns = [pattern for pattern, _ in _fields(schema, schema, ()) if EACH in pattern]
     return list(dict.fromkeys(paths.name(pattern[: pattern.index(EACH)]) for pattern in patterns))
+
+
+def schema_fields(schema: JsonObject) -> Iterator[tuple[Pattern, JsonObject]]:
+    """Yield the single values that a schema describes, each with its subschema: first those that the schema's `columns`
+    (in its `x-fieldmark`) name, in that order."""
+    named = as_object(schema.get(KEYWORD)).get("columns")
+    order = {name: at for at, name in enumerate(named)} if isinstance(named, list) else {}
+    yield from sorted(_fields(schema, schema, ()), key=lambda found: order.get(paths.name(found[0]), len(order)))
 
 
 def _fields(root: JsonObject, schema: JsonValue, at: Pattern) -> Iterator[tuple[Pattern, JsonObject]]:
@@ -98,7 +107,8 @@ def _at_pointer(root: JsonObject, reference: str) -> JsonValue:
     return node
 
 
-def _type(field: JsonObject) -> ColumnType:
+def column_type(field: JsonObject) -> ColumnType:
+    """Return the type of a column from the subschema of its field."""
     named = field.get("type")
     types = [one for one in (named if isinstance(named, list) else [named]) if one != "null"]
     if types and all(one in ("number", "integer") for one in types):

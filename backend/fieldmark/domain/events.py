@@ -278,6 +278,17 @@ class ChildEvent(EventBase):
     event: dict[str, JsonValue] = Field(description="The event as in the child run's own stream.")
 
 
+class ProgressEvent(EventBase):
+    """A child run of a stack's run has ended. The events of those child runs are in their own streams only."""
+
+    type: Literal["progress"] = "progress"
+    call_id: str = Field(description="The call of this run that waits for its child runs.")
+    done: int = Field(description="Child runs of the call that completed.")
+    failed: int
+    left: int
+    cost: float | None = Field(description="Of the run so far, in US dollars. null if the model's price is unknown.")
+
+
 class CompleteEvent(EventBase):
     """The run is completed. Always its last event."""
 
@@ -316,6 +327,7 @@ Event = Annotated[
         OpenEvent,
         RetryEvent,
         ChildEvent,
+        ProgressEvent,
         CompleteEvent,
         ErrorEvent,
     ],

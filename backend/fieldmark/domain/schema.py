@@ -205,16 +205,21 @@ def _ungrounded_violations(
 
 
 def _check_extension(value: JsonValue, *, is_root: bool) -> None:
+    columns = value.get("columns", []) if isinstance(value, dict) else None
     if (
         not isinstance(value, dict)
-        or value.keys() - {"rules", "grounded"}
+        or value.keys() - {"rules", "grounded", "columns"}
         or not isinstance(value.get("grounded", False), bool)
+        or not (isinstance(columns, list) and all(isinstance(name, str) for name in columns))
     ):
         raise InvalidSchema(
-            f'A "{KEYWORD}" in the schema is invalid. It may contain "grounded": true and, at the root, "rules".'
+            f'A "{KEYWORD}" in the schema is invalid. It may contain "grounded": true and, at the root, "rules" and '
+            '"columns", a list of path names.'
         )
-    if "rules" in value and not is_root:
-        raise InvalidSchema(f'The schema has "rules" below its root. Move them into the "{KEYWORD}" at the root.')
+    if not is_root and (misplaced := {"rules", "columns"} & value.keys()):
+        raise InvalidSchema(
+            f'The schema has "{min(misplaced)}" below its root. Move it into the "{KEYWORD}" at the root.'
+        )
 
 
 def _check_pattern(pattern: str) -> None:

@@ -38,7 +38,7 @@ from fieldmark.files import Files, StoredPath, parse_stored_path, safe_name, sto
 from fieldmark.identity.scope import Scope
 from fieldmark.services import einvoices
 from fieldmark.services.fair_share import run_queued
-from fieldmark.stores import documents
+from fieldmark.stores import documents, stacks
 from fieldmark.stores.rows import DocumentRow, NewChildDocument, PageRow
 
 log = structlog.get_logger()
@@ -84,8 +84,10 @@ class DocumentService:
         password: str | None = None,
         *,
         auto_create: bool | None = None,
+        stack_id: UUID | None = None,
     ) -> DocumentRow:
-        """Store a copy of `source` and queue its reading. Return the document. Raise TooLarge.
+        """Store a copy of `source` and queue its reading. Return the document. `stack_id`: also add it to this stack.
+        Raise TooLarge, NotFound for the stack.
 
         `auto_create`: whether an agent suggests a schema when the document is read; None takes the organisation's
         setting.
@@ -119,6 +121,9 @@ class DocumentService:
                     auto_create=auto_create,
                 )
                 assert document is not None  # its id is new
+                if stack_id is not None:
+                    await stacks.get(conn, stack_id)
+                    await stacks.add_documents(conn, scope, stack_id, [document_id])
                 return document
         except BaseException:
             for target in files:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final, TypeAlias
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain import paths, rule_fixes
 from fieldmark.domain.changes import Change, Preview
 from fieldmark.domain.fields import Missing, has_fields, leaves, value_at, walk
+from fieldmark.domain.ids import new_id
 from fieldmark.domain.paths import Path
 from fieldmark.domain.rule_fixes import RuleFix
 from fieldmark.domain.schema import violations, violations_for_display, write_violations
@@ -54,7 +55,7 @@ from fieldmark.services.evidence import locations as evidence_locations
 from fieldmark.services.fair_share import run_queued, run_queued_unbounded, run_unqueued
 from fieldmark.stores import extractions
 from fieldmark.stores.extractions import UncheckedPathsRow, WriteResult
-from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields
+from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields, SchemaRow
 
 MAX_PREVIEWED_CHANGES: Final = 2_000
 """Changes of one write that a preview lists."""
@@ -278,6 +279,63 @@ async def prepare_write(
     async with database.as_user(scope) as conn:
         row = await extractions.get(conn, extraction_id)
     return await _prepare(scope, await indexes.get(database, scope, row.document_id), row, write, author)
+
+
+async def prepare_first_write(
+    database: Database,
+    scope: Scope,
+    indexes: DocumentIndexes,
+    document_id: UUID,
+    version: SchemaRow,
+    write: FieldsWrite,
+    author: Author,
+) -> PreparedWrite:
+    """Search the evidence of the first write of an extraction that does not exist yet, under a version of a schema.
+    `apply_first` creates it. Raise the errors of `prepare_write`."""
+    now = datetime.now(UTC)
+    row = ExtractionRow(
+        id=new_id(),
+        document_id=document_id,
+        document_type=None,
+        status=ExtractionStatus.IN_PROGRESS,
+        reviewed_by=None,
+        schema=version.schema,
+        schema_revid=version.schema_revid,
+        prompt_revid=None,
+        proposed=False,
+        extracted_fields={},
+        confidence_scores={},
+        evidence={},
+        locks={},
+        proposals=[],
+        version=0,
+        created_at=now,
+        updated_at=now,
+    )
+    return await _prepare(scope, await indexes.get(database, scope, document_id), row, write, author)
+
+
+async def apply_first(conn: Connection, scope: Scope, prepared: PreparedWrite) -> WrittenFields:
+    """Create the extraction of `prepare_first_write`, apply the write, and complete it. Raise the errors of `apply` and
+    `complete`."""
+    row = prepared.row
+    extraction_id = await extractions.add(
+        conn, org_id=scope.org_id, document_id=row.document_id, schema_revid=row.schema_revid
+    )
+    written = await apply(conn, replace(prepared, row=replace(row, id=extraction_id)))
+    stored = await complete(conn, extraction_id, prepared.author)
+    return replace(written, stored=replace(written.stored, version=stored.version))
+
+
+async def complete_again(conn: Connection, prepared: PreparedWrite, written: WrittenFields) -> WrittenFields:
+    """Complete an extraction again if the write reopened it and nothing is missing."""
+    if not written.reopened:
+        return written
+    row = await extractions.get(conn, prepared.row.id, lock=True)
+    if await completion_violations(row):
+        return written
+    stored = await complete(conn, row.id, prepared.author, [])
+    return replace(written, stored=replace(written.stored, version=stored.version), reopened=False)
 
 
 async def _prepare(

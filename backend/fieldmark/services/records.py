@@ -1,4 +1,5 @@
-"""Records: for each stored schema a table of the newest completed extractions under it, with totals."""
+"""Records: for each stored schema a table of the newest completed extractions under it, for each stack one of its
+documents, with totals."""
 
 from __future__ import annotations
 
@@ -14,12 +15,15 @@ from fieldmark.domain.schema_changes import compare_schemas
 from fieldmark.domain.statuses import CellStatus
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
+from fieldmark.services import stacks
 from fieldmark.services.fair_share import run_unqueued
 from fieldmark.stores import records, schema_changes
+from fieldmark.stores import stacks as stored_stacks
 from fieldmark.stores.library import schemas
 from fieldmark.stores.record_views import view_name, view_statement
 from fieldmark.stores.records import ColumnTotal, RecordRow, RecordsQuery, TableSize
 from fieldmark.stores.rows import SchemaRow
+from fieldmark.stores.stacks import RowState
 
 MAX_EXPORTED = 100_000
 _BATCH = 500
@@ -29,17 +33,19 @@ _MAX_VERSIONS = 50
 
 @dataclass(frozen=True, slots=True)
 class RecordsRequest:
-    """A table of records. `list_name`: a list of the schema, whose items are the rows; None: a row for each document.
-    `cell_status`: only records with such a cell, in the column `cell_column` if given. `sort`: the column to sort by;
+    """A table of records: of a schema, or of a stack (`states`: only its rows in these states). `list_name`: a list of
+    the schema, whose items are the rows; None: a row for each document. A stack has its own. `cell_status`: only records with such a cell, in the column `cell_column` if given. `sort`: the column to sort by;
     None: newest document first."""
 
-    schema_id: UUID
+    schema_id: UUID | None
     list_name: str | None = None
     conditions: Sequence[FieldCondition] = ()
     cell_status: CellStatus | None = None
     cell_column: str | None = None
     sort: str | None = None
     descending: bool = False
+    stack_id: UUID | None = None
+    states: Sequence[RowState] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +62,9 @@ class RecordsPage:
 
 @dataclass(frozen=True, slots=True)
 class RecordsTable:
-    """A whole table of records, read in batches."""
+    """A whole table of records, read in batches. `name` is that of the schema or the stack."""
 
-    schema_name: str
+    name: str
     columns: Sequence[Column]
     batches: AsyncGenerator[Sequence[RecordRow]]
 
@@ -77,7 +83,8 @@ async def list_records(
     keys, total = await records.find_records(conn, query, limit=limit, offset=offset)
     rows = await records.load_records(conn, query, keys)
     totals = await records.column_totals(conn, query) if with_totals else []
-    return RecordsPage(columns, list_names(schema.schema or {}), rows, total, totals)
+    lists = list_names((schema and schema.schema) or {})
+    return RecordsPage(columns, lists, rows, total, totals)
 
 
 async def read_table(
@@ -97,7 +104,7 @@ async def read_table(
                 rows = await records.load_records(conn, query, keys[start : start + _BATCH], as_text=as_text)
             yield rows
 
-    return RecordsTable(schema.name, columns, batches())
+    return RecordsTable("table" if schema is None else schema.name, columns, batches())
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +118,22 @@ class RecordsView:
 async def define_view(conn: Connection, schema_id: UUID, list_name: str | None) -> RecordsView:
     """Return a SQL view of the records of a schema. It is not created. Raise like `list_records`."""
     schema, columns, _ = await _prepare(conn, RecordsRequest(schema_id, list_name))
+    assert schema is not None
     name = view_name(schema.name, list_name)
     return RecordsView(name, view_statement(name, schema_id, columns, list_name))
 
 
-async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[SchemaRow, list[Column], RecordsQuery]:
-    schema = await schemas.get(conn, request.schema_id)
-    columns = list_columns(schema.schema or {}, request.list_name)
-    names = [column.path for column in columns]
+async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[SchemaRow | None, list[Column], RecordsQuery]:
+    """Return the schema of a table (None: a stack without columns), its columns, and the query of its rows."""
     list_name = request.list_name
+    if request.stack_id is None:
+        assert request.schema_id is not None
+        schema = await schemas.get(conn, request.schema_id)
+    else:
+        stack = await stored_stacks.get(conn, request.stack_id)
+        schema, list_name = await stacks.current_schema(conn, stack), stack.row_path
+    columns = list_columns((schema and schema.schema) or {}, list_name)
+    names = [column.path for column in columns]
     if list_name is not None and not any(name.startswith(f"{list_name}[]") for name in names):
         raise Invalid(f"The schema has no list {list_name[:200]!r}.")
     if request.cell_column is not None and request.cell_status is None:
@@ -128,15 +142,17 @@ async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[SchemaRow
         if name is not None and name not in names:
             raise Invalid(f"The table has no column {name[:200]!r}. Its columns: {', '.join(names)[:1000]}.")
     query = RecordsQuery(
-        request.schema_id,
+        None if schema is None else schema.id,
         names,
-        rows=list_name,
-        stale=await stale_columns(conn, schema, names),
+        rows=None if schema is None else list_name,
+        stale={} if schema is None else await stale_columns(conn, schema, names),
         conditions=request.conditions,
         cell_status=request.cell_status,
         cell_column=request.cell_column,
         sort=request.sort,
         descending=request.descending,
+        stack_id=request.stack_id,
+        states=request.states,
     )
     return schema, columns, query
 

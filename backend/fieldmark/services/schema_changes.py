@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.domain.schema_changes import compare_schemas
+from fieldmark.domain.schema_changes import SchemaDifference, compare_schemas
 from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.errors import DocumentFailed, Invalid, NotFound, OutOfCredit, QueueFull
 from fieldmark.identity.scope import Scope
@@ -187,16 +187,25 @@ async def _move_to_version(
         return SkipReason.FOLLOWS_ALREADY
     if await store.has_active_run(conn, extraction_id):
         return SkipReason.AT_WORK
-    difference = await run_unqueued(compare_schemas, row.schema, target.schema)
-    await store.follow(conn, extraction_id, target.schema_revid)
+    difference = await move_to_version(conn, row, target)
     if difference.needs_reading:
         done.runs.append(await begin_reading(conn, row, difference.fields))
-    elif row.status is ExtractionStatus.COMPLETED and not await extractions.completion_violations(
-        replace(row, schema=target.schema)
-    ):
-        await extractions.complete(conn, extraction_id)
     done.followed += 1
     return None
+
+
+async def move_to_version(conn: Connection, row: ExtractionRow, target: SchemaRow) -> SchemaDifference:
+    """Move a locked extraction with a schema to another version, and return the difference. The caller must have its
+    changed fields read again, if it has any; otherwise it is completed again if it was."""
+    difference = await run_unqueued(compare_schemas, row.schema or {}, target.schema or {})
+    await store.follow(conn, row.id, target.schema_revid)
+    if (
+        not difference.needs_reading
+        and row.status is ExtractionStatus.COMPLETED
+        and not await extractions.completion_violations(replace(row, schema=target.schema))
+    ):
+        await extractions.complete(conn, row.id)
+    return difference
 
 
 def _cursor(row: FollowerRow) -> str:

@@ -32,6 +32,18 @@ NEWEST_EXTRACTIONS: Final[LiteralString] = """
     select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
   order by e.document_id, e.created_at desc, e.id desc"""
 
+# The documents of a stack, each with its extraction under the stack's schema, if it has one.
+_STACK: Final[LiteralString] = """
+  select e.id, s.document_id, d.created_at
+  from public.stack_documents as s join public.documents as d on d.id = s.document_id
+  left join public.stack_tables as t on t.stack_id = s.stack_id
+  left join lateral private.extraction_under(s.document_id, t.schema_id) as e on true
+  where s.stack_id = {stack_id}"""
+_STATES: Final[LiteralString] = """
+    and exists (
+      select from public.stack_table_rows as r
+      where r.stack_id = s.stack_id and r.document_id = s.document_id and r.state = any ({states}))"""
+
 # The cells of extraction `e` in the row with `indexes`: a column `c.name`, its value `v` (null if there is none), and
 # what the status depends on.
 _CELLS: Final[LiteralString] = """
@@ -58,12 +70,13 @@ _CELL_STATUS: Final[LiteralString] = """case
 
 @dataclass(frozen=True, slots=True)
 class RecordsQuery:
-    """Which records, in which order. `columns`: the paths of the fields to return. `rows`: the list whose items are the
+    """Which records, in which order. `stack_id`: the documents of a stack, with or without an extraction; `states`:
+    only rows of the stack in these states. None: all extractions under the schema. `columns`: the paths of the fields to return. `rows`: the list whose items are the
     rows; None: a row for each document. `stale`: for each version of the schema the columns that have changed since;
     all columns have changed since a version that is not listed. `cell_status`: only records with such a cell, in the
     column `cell_column` if given. `sort`: the field to sort by; None: newest document first."""
 
-    schema_id: UUID
+    schema_id: UUID | None
     columns: Sequence[str]
     rows: str | None = None
     stale: Mapping[UUID, Sequence[str]] = field(default_factory=dict[UUID, Sequence[str]])
@@ -72,6 +85,8 @@ class RecordsQuery:
     cell_column: str | None = None
     sort: str | None = None
     descending: bool = False
+    stack_id: UUID | None = None
+    states: Sequence[str] = ()
 
     @property
     def row_pattern(self) -> Pattern:
@@ -81,22 +96,29 @@ class RecordsQuery:
 
 @dataclass(frozen=True, slots=True)
 class RecordKey:
-    """Identifies a record: its extraction, and the indexes of its list item (empty for a document)."""
+    """Identifies a record: its document, its extraction (None: a document of a stack without one), and the indexes of
+    its list item (empty for a document)."""
 
-    extraction_id: UUID
+    document_id: UUID
+    extraction_id: UUID | None
     indexes: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordRow:
     """A record. `path` is that of the list item, such as `items[2]`; None for a document. `cells` holds a
-    {path, status, value, kind, currency, state, confidence, is_verified, page, quote} for each column."""
+    {path, status, value, kind, currency, state, confidence, is_verified, page, quote} for each column. `status`
+    is that of a row of a stack (RowState); other records are `done` or `stale`."""
 
-    extraction_id: UUID
+    extraction_id: UUID | None
     document_id: UUID
     filename: str
     created_at: datetime
-    version: int
+    status: str
+    error: str | None
+    error_code: str | None
+    duplicate_of: UUID | None
+    version: int | None
     is_reviewed: bool
     path: str | None
     cells: Mapping[str, Any]
@@ -144,7 +166,7 @@ async def find_records(
     parameters = Parameters()
     statement = SQL(
         """with record as materialized ({records})
-           select r.id, r.indexes, count(*) over () as total
+           select r.document_id, r.id, r.indexes, count(*) over () as total
            from record as r {sort} order by {order} limit {limit} offset {offset}"""
     ).format(
         records=_records(query, parameters),
@@ -155,7 +177,7 @@ async def find_records(
     )
     async with query_timeout(conn, seconds):
         rows = await (await conn.execute(statement, parameters.values)).fetchall()
-    return [RecordKey(row["id"], row["indexes"]) for row in rows], rows[0]["total"] if rows else 0
+    return [RecordKey(row["document_id"], row["id"], row["indexes"]) for row in rows], rows[0]["total"] if rows else 0
 
 
 async def load_records(
@@ -165,16 +187,23 @@ async def load_records(
     have all their digits."""
     parameters = Parameters()
     statement = SQL(
-        """select e.id as extraction_id, e.document_id, d.filename, d.created_at, e.version,
-             e.reviewed_by is not null as is_reviewed, r.path, r.indexes, coalesce(cells.cells, '{{}}') as cells
+        """select e.id as extraction_id, d.id as document_id, d.filename, d.created_at, e.version,
+             e.reviewed_by is not null as is_reviewed, r.path, r.indexes, coalesce(cells.cells, '{{}}') as cells,
+             coalesce(s.state, case when e.schema_revid = latest.id then 'done' else 'stale' end) as status,
+             s.error, s.error_code, s.duplicate_of
            from (
-             select ordinality, id, indexes::integer[], list_path as path
-             from unnest({ids}, {indexes}) with ordinality as k (id, indexes, ordinality)
+             select ordinality, document_id, id, indexes::integer[], list_path as path
+             from unnest({documents}, {ids}, {indexes})
+               with ordinality as k (document_id, id, indexes, ordinality)
              left join lateral (
                select path as list_path from public.field_values
                where extraction_id = k.id and pattern = {row} and indexes = k.indexes::integer[]) as l on true) as r
-           join public.extractions as e on e.id = r.id
-           join public.documents as d on d.id = e.document_id
+           join public.documents as d on d.id = r.document_id
+           left join public.extractions as e on e.id = r.id
+           left join public.stack_table_rows as s on s.stack_id = {stack} and s.document_id = r.document_id
+           left join lateral (
+             select id from public.schema_versions where schema_id = {schema} order by number desc limit 1
+           ) as latest on true
            -- (Decompressed once, instead of twice for each value.)
            cross join lateral (select jsonb_path_query_first(e.evidence, '$') as whole offset 0) as evidence
            cross join lateral (
@@ -187,8 +216,12 @@ async def load_records(
                'page', substring(evidence.whole -> v.path ->> 'page' from '^[1-9][0-9]{{0,8}}$')::integer,
                'quote', left(evidence.whole -> v.path ->> 'quote', 500))) as cells
              from {values}) as cells
+           where e.id is not null or s.document_id is not null
            order by r.ordinality"""
     ).format(
+        documents=parameters.add([key.document_id for key in keys], "uuid[]"),
+        stack=parameters.add(query.stack_id, "uuid"),
+        schema=parameters.add(query.schema_id, "uuid"),
         ids=parameters.add([key.extraction_id for key in keys], "uuid[]"),
         indexes=parameters.add([f"{{{','.join(map(str, key.indexes))}}}" for key in keys], "text[]"),
         row=parameters.add(f"{query.rows}[]", "text"),
@@ -229,14 +262,24 @@ async def column_totals(conn: Connection, query: RecordsQuery, seconds: float = 
 
 def _records(query: RecordsQuery, parameters: Parameters) -> Composed:
     """Select the matching records: `id, document_id, created_at, indexes`."""
-    extractions = SQL(NEWEST_EXTRACTIONS).format(schema_id=parameters.add(query.schema_id, "uuid"))
+    if query.stack_id is None:
+        extractions = SQL(NEWEST_EXTRACTIONS).format(schema_id=parameters.add(query.schema_id, "uuid"))
+    else:
+        extractions = SQL(_STACK).format(stack_id=parameters.add(query.stack_id, "uuid"))
+        if query.states:
+            extractions += SQL(_STATES).format(states=parameters.add(list(query.states), "text[]"))
     if query.rows is None:
         source = SQL("(select *, '{{}}'::integer[] as indexes from ({}) as x) as e").format(extractions)
     else:
         source = SQL(
-            """(select e.*, v.indexes from ({}) as e cross join lateral {} as v
-               where v.kind = 'container') as e"""
-        ).format(extractions, values_at(query.row_pattern, parameters))
+            """(select e.*, coalesce(v.indexes, '{{}}') as indexes
+               from ({}) as e {} join lateral (select * from {} as v where v.kind = 'container') as v on true) as e"""
+        ).format(
+            extractions,
+            # A document of a stack has a row even if its list is empty.
+            SQL("inner" if query.stack_id is None else "left"),
+            values_at(query.row_pattern, parameters),
+        )
     conditions: list[Composable] = [_condition(query, condition, parameters) for condition in query.conditions]
     if query.cell_status is not None:
         conditions.append(_has_cell(query, query.cell_status, parameters))

@@ -28,12 +28,13 @@ from fieldmark.stores.rows import Conditions, active_conditions, fetch_all, fetc
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The document, extraction or thread that a run works on. A task requires or allows some of them
+    """The document, extraction, thread or stack that a run works on. A task requires or allows some of them
     (private.agent_tasks)."""
 
     document_id: UUID | None = None
     extraction_id: UUID | None = None
     thread_id: UUID | None = None
+    stack_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class RunRow:
     thread_id: UUID | None
     document_id: UUID | None
     extraction_id: UUID | None
+    stack_id: UUID | None
     parent_run_id: UUID | None
     parent_call_id: str | None
     root_run_id: UUID
@@ -99,7 +101,7 @@ class RunRow:
 
     @property
     def subject(self) -> Subject:
-        return Subject(self.document_id, self.extraction_id, self.thread_id)
+        return Subject(self.document_id, self.extraction_id, self.thread_id, self.stack_id)
 
     @property
     def turns(self) -> int:
@@ -253,6 +255,7 @@ class RunFilter:
     task: str | None = None
     document_id: UUID | None = None
     extraction_id: UUID | None = None
+    stack_id: UUID | None = None
     name: str | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -278,6 +281,7 @@ async def list_runs(
         "r.task = %(task)s": filters.task,
         "r.document_id = %(document_id)s": filters.document_id,
         "r.extraction_id = %(extraction_id)s": filters.extraction_id,
+        "r.stack_id = %(stack_id)s": filters.stack_id,
         """exists (
             select from public.documents as d
             where d.id = r.document_id and position(lower(%(name)s) in lower(d.filename)) > 0)
@@ -579,8 +583,8 @@ async def cancel(conn: Connection, run_id: UUID, reason: str) -> bool:
 
 
 async def cancel_waiting(conn: Connection, subject: Subject, reason: str) -> None:
-    """Cancel the runs that await approval on the same extraction, or else in the same thread. A run in a thread is also
-    cancelled if one of its child runs awaits approval."""
+    """Cancel the runs that await approval on the same extraction, or else in the same thread or stack. A run in a
+    thread or on a stack is also cancelled if one of its child runs awaits approval."""
     if subject.extraction_id is not None:
         await conn.execute(
             """select private.cancel_run(id, %s) from public.runs
@@ -590,10 +594,10 @@ async def cancel_waiting(conn: Connection, subject: Subject, reason: str) -> Non
         return
     await conn.execute(
         """select private.cancel_run(r.id, %s) from public.runs as r
-           where r.thread_id = %s and r.status in ('awaiting_approval', 'awaiting_runs') and exists (
-             select from public.runs as part
+           where (r.thread_id = %s or r.stack_id = %s) and r.status in ('awaiting_approval', 'awaiting_runs')
+             and exists (select from public.runs as part
              where part.id = any (private.tree_of_run(r.id)) and part.status = 'awaiting_approval')""",
-        (reason, subject.thread_id),
+        (reason, subject.thread_id, subject.stack_id),
     )
 
 

@@ -64,5 +64,11 @@ class RunContext:
         return self.run.extraction_id
 
     @property
+    def stack_id(self) -> UUID:
+        """The stack whose table the run fills."""
+        assert self.run.stack_id is not None
+        return self.run.stack_id
+
+    @property
     def fencing_token(self) -> int:
         return self.run.fencing_token

@@ -236,11 +236,13 @@ async def _perform(conn: Connection, context: RunContext, prepared: Prepared) ->
     except TimeoutError:
         log.warning("a tool took too long", tool=prepared.tool.name, seconds=context.tool_seconds)
         raise ToolFailed(f"This took longer than {context.tool_seconds:g} seconds.", "tool_timeout") from None
-    if isinstance(result, ChildRun):
+    if not isinstance(result, ToolResult):
         assert context.call_id is not None
-        await context.start_run(conn, context, result)
+        children = [result] if isinstance(result, ChildRun) else result
+        for child in children:
+            await context.start_run(conn, context, child)
         await runs.await_runs(conn, context.run_id, context.call_id)
-        return ToolOutcome(result.text, "awaiting_runs")
+        return ToolOutcome(children[0].text, "awaiting_runs")
     outcome = ToolOutcome(
         result.text, result.code, result.data, needs_attention=result.needs_attention, shown=result.shown
     )

@@ -86,8 +86,9 @@ class RunAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ChildRun:
-    """Returned by a tool that needs another agent: the run to start. The call waits for that run; then the tool's
-    `collect` makes the result. Approval and model are those of the parent unless given here."""
+    """Returned by a tool that needs another agent: the run to start. The call waits for all runs that it starts; then
+    the tool's `collect` makes the result. Approval and model are those of the parent unless given here, and a child of
+    a background run runs in the background too."""
 
     text: str
     task: str
@@ -95,6 +96,7 @@ class ChildRun:
     subject: Subject
     approval: Approval | None = None
     model: str | None = None
+    background: bool = False
 
 
 def model_text(text: str, code: str, data: JsonValue) -> str:
@@ -178,11 +180,11 @@ class Action:
     arguments. `check(args)` refuses invalid arguments without a connection, before a person is asked and
     before the call runs. `prepare(args)` works without a connection too, before any row is locked. `preview` returns
     what a write would change, for the person who is asked. `is_covered` returns whether the call needs no approval of
-    its own, because it only follows from what a person approved in this run. A tool with `collect` starts a child run:
-    its `run` returns a ChildRun.
+    its own, because it only follows from what a person approved in this run. A tool with `collect` starts child runs:
+    its `run` returns them.
     """
 
-    run: Callable[[Connection, Any], Awaitable[ToolResult | ChildRun]]
+    run: Callable[[Connection, Any], Awaitable[ToolResult | ChildRun | Sequence[ChildRun]]]
     check: Callable[[Any], Awaitable[None]] | None = None
     prepare: Callable[[Any], Awaitable[Any]] | None = None
     preview: Callable[[Connection, Any], Awaitable[Preview]] | None = None

@@ -76,7 +76,7 @@ async def start_in_transaction(
             return earlier_id
     subject_and_input = await task.begin(conn, scope, request)
     subject = subject_and_input.subject
-    if subject.extraction_id is not None or subject.thread_id is not None:
+    if subject.extraction_id or subject.thread_id or subject.stack_id:
         await runs.cancel_waiting(conn, subject, "A newer run replaced this run.")
     approval = options.approval or task.approval or agent.approval
     options = replace(options, approval=approval, model=options.model or subject_and_input.model)
@@ -133,7 +133,7 @@ async def start_child(
         options=RunOptions(
             approval=child.approval or context.run.approval,
             model=child.model or context.run.model,
-            background=context.run.background,
+            background=child.background or context.run.background,
             with_examples=context.run.with_examples,
         ),
         parent=(context.run_id, context.call_id),

@@ -47,6 +47,7 @@ class Run(BaseModel):
     document_id: UUID | None
     extraction_id: UUID | None
     thread_id: UUID | None
+    stack_id: UUID | None
     parent_run_id: UUID | None = Field(description="The run whose call started this run.")
     status: RunStatus
     waiting_call: str | None

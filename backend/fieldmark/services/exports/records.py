@@ -25,7 +25,7 @@ from fieldmark.stores.records import RecordRow
 
 RecordsFormat = Literal["json", "csv", "xlsx", "parquet"]
 _MEDIA_TYPES: Final = {**MEDIA_TYPES, "parquet": "application/vnd.apache.parquet"}
-_ABOUT: Final = ("document_id", "filename", "row", "reviewed")
+_ABOUT: Final = ("document_id", "filename", "row", "status", "reviewed")
 """The columns before the fields. `row` is the path of a list item, such as `items[2]`."""
 
 _MAX_LITERAL = 250  # characters; Excel accepts 255 in a text literal of a formula
@@ -39,11 +39,11 @@ async def export_records(
     if file_format == "parquet":
         await run_in_thread(_pyarrow)
     table = await read_table(database, scope, request, as_text=file_format == "parquet")
-    writer = _WRITERS[file_format](table.schema_name, table.columns, service_url)
+    writer = _WRITERS[file_format](table.name, table.columns, service_url)
     async for rows in table.batches:
         await run_in_thread(writer.add, rows)
     content = await run_in_thread(writer.finish)
-    return ExportedFile(content, _MEDIA_TYPES[file_format], f"{table.schema_name}.{file_format}")
+    return ExportedFile(content, _MEDIA_TYPES[file_format], f"{table.name}.{file_format}")
 
 
 class _JsonWriter:
@@ -184,7 +184,8 @@ _WRITERS: Final = {"json": _JsonWriter, "csv": _CsvWriter, "xlsx": _XlsxWriter, 
 
 def _values(row: RecordRow, columns: Sequence[Column]) -> list[JsonValue]:
     cells = [row.cells.get(column.path) for column in columns]
-    return [str(row.document_id), row.filename, row.path, row.is_reviewed, *(cell and cell["value"] for cell in cells)]
+    about: list[JsonValue] = [str(row.document_id), row.filename, row.path, row.status, row.is_reviewed]
+    return [*about, *(cell and cell["value"] for cell in cells)]
 
 
 def _as_json(row: RecordRow) -> dict[str, Any]:
@@ -192,6 +193,8 @@ def _as_json(row: RecordRow) -> dict[str, Any]:
         "document_id": row.document_id,
         "filename": row.filename,
         "row": row.path,
+        "status": row.status,
+        "error": row.error,
         "reviewed": row.is_reviewed,
         "values": {name: cell["value"] for name, cell in row.cells.items()},
         "cells": row.cells,

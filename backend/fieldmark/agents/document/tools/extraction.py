@@ -18,7 +18,7 @@ from fieldmark.domain.fields import Missing, has_fields, value_at
 from fieldmark.domain.json_values import as_object
 from fieldmark.domain.statuses import Approval, ExtractionStatus, RunStatus
 from fieldmark.services import extractions
-from fieldmark.services.extractions import Author, FieldWrite, PreparedWrite, WrittenFields
+from fieldmark.services.extractions import Author, FieldWrite, PreparedWrite
 from fieldmark.stores import auto_creations
 from fieldmark.stores import extractions as extraction_rows
 from fieldmark.stores.library import prompts, schemas
@@ -194,7 +194,7 @@ class ChatExtractionTools:
 
     async def update_field(self, conn: Connection, prepared: PreparedWrite) -> ToolResult:
         written = await extractions.apply(conn, prepared)
-        written = await _closed_again(conn, prepared, written)
+        written = await extractions.complete_again(conn, prepared, written)
         await self.about.remember(conn, extraction_id=prepared.row.id)
         result = write_result(
             self.context, replace(written, reopened=False), {str(written.stored.path): written.stored.value}
@@ -249,17 +249,6 @@ def _extraction_result(text: str, code: str, row: ExtractionRow) -> ToolResult:
 
 def _write(args: UpdateExtractionField) -> FieldWrite:
     return FieldWrite(paths.parse(args.path), args.value)
-
-
-async def _closed_again(conn: Connection, prepared: PreparedWrite, written: WrittenFields) -> WrittenFields:
-    """Complete an extraction again if the write reopened it and nothing is missing."""
-    if not written.reopened:
-        return written
-    row = await extraction_rows.get(conn, prepared.row.id, lock=True)
-    if await extractions.completion_violations(row):
-        return written
-    stored = await extractions.complete(conn, row.id, prepared.author, [])
-    return replace(written, stored=replace(written.stored, version=stored.version), reopened=False)
 
 
 RUN_EXTRACTION = Tool(

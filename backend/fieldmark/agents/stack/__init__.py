@@ -1,0 +1,1 @@
+"""The stack agent: fills one table from many documents."""

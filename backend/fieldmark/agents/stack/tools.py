@@ -1,0 +1,421 @@
+"""Tools that read the documents of one stack, define the columns of its table, and fill its rows."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final
+from uuid import UUID
+
+from pydantic import Field, JsonValue
+
+from fieldmark.db.pool import Connection
+from fieldmark.domain import paths
+from fieldmark.domain.changes import Change, Preview
+from fieldmark.domain.column_definitions import ColumnDefinition, Definitions, definitions_of, schema_of
+from fieldmark.domain.paths import EACH
+from fieldmark.domain.statuses import Approval, RunStatus
+from fieldmark.grounding import Claim
+from fieldmark.services import extractions, stacks
+from fieldmark.services.extractions import Author, FieldRemoval, FieldsWrite, FieldWrite, PreparedWrite, Write
+from fieldmark.stores import schema_changes, tool_calls
+from fieldmark.stores import stacks as stored
+from fieldmark.stores.rows import SchemaRow
+from fieldmark.stores.runs import RunRow, Subject
+from fieldmark.stores.stacks import RowState, StackTableRow
+from fieldmark.tools.context import RunContext
+from fieldmark.tools.documents import GetDocumentText, read_pages
+from fieldmark.tools.errors import ModelRetry, ToolFailed
+from fieldmark.tools.fields import FieldPath, cut, short, write_result
+from fieldmark.tools.toolset import (
+    ChildRun,
+    RunAnswer,
+    ShownResult,
+    Tool,
+    ToolEffect,
+    ToolInput,
+    ToolResult,
+)
+
+_EXTRACT: Final = "extract"
+_PAGE: Final = 100
+_PAGE_WITH_VALUES: Final = 20
+_MAX_LISTED: Final = 50
+_MAX_BYTES: Final = 34_000
+_RUNS_OF_ESTIMATE: Final = 50
+_MISSING: Final = (RowState.WAITING, RowState.RUNNING, RowState.STALE)
+
+Offset = Annotated[int, Field(ge=0, le=1_000_000, description="The number of documents to skip.")]
+
+
+class ListDocuments(ToolInput):
+    """List the documents of the stack with the states of their rows, 100 at a time."""
+
+    offset: Offset = 0
+
+
+class GetStackDocumentText(GetDocumentText):
+    """Read the text of a document of the stack, like a page range of it. A long document is returned in parts; the last
+    line says how to continue. [warning: …] marks what could not be read reliably on a page."""
+
+    document_id: UUID
+
+
+class DefineColumns(ToolInput):
+    """Set all columns of the table, in order. Columns that you leave out are dropped from the table; their values stay
+    with the documents. The rows of documents read before become stale."""
+
+    columns: Definitions
+
+
+class ExtractRow(ToolInput):
+    """Fill rows. Without arguments: other agents read every document whose row is missing, stale or failed; the call
+    ends when all are read. With `document_id` only: another agent reads that document, again if need be. With `values`
+    too: save the row as you read it, nested by column path; `quotes` has the printed words of a value by its path,
+    where the value alone cannot be found on the page."""
+
+    document_id: UUID | None = None
+    values: Annotated[dict[str, JsonValue] | None, Field(min_length=1)] = None
+    quotes: dict[str, Annotated[str, Field(max_length=2000)]] | None = None
+
+
+class UpdateCell(ToolInput):
+    """Set one value of a row, such as vendor or items[2].price; null empties it."""
+
+    document_id: UUID
+    column: FieldPath
+    value: JsonValue
+    quote: Annotated[str | None, Field(max_length=2000)] = None
+
+
+class GetTableState(ToolInput):
+    """Read the columns, the number of rows in each state, and the rows that failed. With `with_values` also the values
+    of 20 rows, or those of one document."""
+
+    with_values: bool = False
+    document_id: UUID | None = None
+    offset: Offset = 0
+
+
+class CompleteTable(ToolInput):
+    """Declare the table complete. Refused while documents have no row or a stale one. `summary` is your answer."""
+
+    summary: Annotated[str, Field(min_length=1, max_length=4000)]
+
+
+@dataclass(frozen=True, slots=True)
+class _PreparedRow:
+    """A row to save: its write, or None if other agents read the rows."""
+
+    args: ExtractRow
+    prepared: PreparedWrite | None
+
+    @property
+    def shown(self) -> object:
+        return None if self.prepared is None else self.prepared.shown
+
+
+class StackTools:
+    """The tools of one run, for its stack. No argument can name a document outside of it."""
+
+    def __init__(self, context: RunContext, stack_id: UUID) -> None:
+        self.context = context
+        self.stack_id = stack_id
+
+    # Reading
+
+    async def list_documents(self, conn: Connection, args: ListDocuments) -> ToolResult:
+        rows = await stored.rows(conn, self.stack_id, limit=_PAGE + 1, offset=args.offset)
+        shown = cut([row_json(row) for row in rows[:_PAGE]], _MAX_BYTES)
+        data: dict[str, JsonValue] = {"documents": shown}
+        text = f"{len(shown)} documents."
+        if len(shown) < len(rows):
+            data["offset"] = args.offset + len(shown)
+            text += f" There are more: call again with offset {args.offset + len(shown)}."
+        message = ShownResult(f"Found {len(shown)} documents", {"count": len(shown)})
+        return ToolResult(text, "ok" if len(shown) == len(rows) else "more", data, shown=message)
+
+    async def get_document_text(self, conn: Connection, args: GetStackDocumentText) -> ToolResult:
+        await self._check_document(conn, args.document_id)
+
+        def call_again(page: int, offset: int | None) -> str:
+            at = "" if offset is None else f" and offset {offset}"
+            return f'call get_document_text with this document_id, pages "{page}-"{at}'
+
+        return await read_pages(conn, self.context, args.document_id, args.pages, args.offset, call_again)
+
+    async def get_table_state(self, conn: Connection, args: GetTableState) -> ToolResult:
+        if args.document_id is not None:
+            await self._check_document(conn, args.document_id)
+        stack = await stored.get(conn, self.stack_id)
+        columns = await stacks.columns_of(conn, stack)
+        progress = (await stored.progress(conn, [self.stack_id]))[self.stack_id]
+        failed = await stored.rows(conn, self.stack_id, limit=_MAX_LISTED, states=[RowState.FAILED])
+        data: dict[str, JsonValue] = {
+            "columns": [one.model_dump(exclude_none=True) for one in columns],
+            "rows_are": stack.row_path or "documents",
+            "states": {str(state): number for state, number in progress.counts.items()},
+            "failed": cut([row_json(row) for row in failed], 6_000),
+        }
+        if args.with_values or args.document_id is not None:
+            rows = await stored.rows(
+                conn,
+                self.stack_id,
+                limit=_PAGE_WITH_VALUES,
+                offset=args.offset,
+                document_id=args.document_id,
+                with_values=True,
+            )
+            listed: list[JsonValue] = [{**row_json(row), "values": row.extracted_fields or {}} for row in rows]
+            shown_rows = cut(listed, _MAX_BYTES - len(json.dumps(data, ensure_ascii=False).encode()))
+            data["rows"] = shown_rows
+            if len(listed) == _PAGE_WITH_VALUES or len(shown_rows) < len(listed):
+                data["offset"] = args.offset + max(1, len(shown_rows))
+        counts = ", ".join(f"{number} {state}" for state, number in progress.counts.items())
+        shown = ShownResult(f"Looked at the table: {counts or 'no documents'}", {"states": data["states"]})
+        return ToolResult("The state of the table.", "ok", data, shown=shown)
+
+    async def _check_document(self, conn: Connection, document_id: UUID) -> None:
+        if not await stored.has_document(conn, self.stack_id, document_id):
+            raise ModelRetry("The stack has no such document: list_documents has their ids.", "not_in_stack")
+
+    # Columns
+
+    async def define_columns(self, conn: Connection, args: DefineColumns) -> ToolResult:
+        row = await stacks.define_columns(conn, self.context.scope, self.stack_id, args.columns)
+        names = [one.name for one in definitions_of(row.schema or {})]
+        data: dict[str, JsonValue] = {"columns": [*names], "schema_revid": str(row.schema_revid)}
+        return ToolResult(f"The table has {len(names)} columns.", "defined", data)
+
+    async def preview_columns(self, conn: Connection, args: DefineColumns) -> Preview:
+        stack = await stored.get(conn, self.stack_id)
+        schema = await stacks.current_schema(conn, stack)
+        schema_of(args.columns, None if schema is None else schema.schema)  # raises what makes them unusable
+        before = {} if schema is None else {one.name: one for one in definitions_of(schema.schema or {})}
+        after = {one.name: one for one in args.columns}
+        changes = [
+            Change(
+                name,
+                _described(before.get(name)),
+                _described(one),
+                added=name not in before,
+            )
+            for name, one in after.items()
+            if before.get(name) != one
+        ]
+        changes += [
+            Change(name, _described(one), None, removed=True) for name, one in before.items() if name not in after
+        ]
+        return Preview(changes, None if schema is None else str(schema.schema_revid))
+
+    # Rows
+
+    async def prepare_row(self, args: ExtractRow) -> _PreparedRow:
+        if args.values is None:
+            if args.quotes:
+                raise ModelRetry("`quotes` needs `values`.")
+            return _PreparedRow(args, None)
+        if args.document_id is None:
+            raise ModelRetry("`values` needs the document_id of their row.")
+        async with self.context.database.as_user(self.context.scope) as conn:
+            await self._check_document(conn, args.document_id)
+            schema = await self._schema(conn)
+        claims = {paths.name(paths.parse(path)): Claim(quote) for path, quote in (args.quotes or {}).items()}
+        prepared = await extractions.prepare_first_write(
+            self.context.database,
+            self.context.scope,
+            self.context.indexes,
+            args.document_id,
+            schema,
+            FieldsWrite(args.values, claims),
+            self._author(),
+        )
+        return _PreparedRow(args, prepared)
+
+    async def extract_row(self, conn: Connection, row: _PreparedRow) -> ToolResult | Sequence[ChildRun]:
+        if row.prepared is not None:
+            return await self._save_row(conn, row.prepared)
+        schema = await self._schema(conn)
+        if row.args.document_id is not None:
+            await self._check_document(conn, row.args.document_id)
+        readings = await stacks.start_rows(
+            conn, self.context.scope, self.stack_id, schema, self.context.run_id, row.args.document_id
+        )
+        if not readings:
+            return ToolResult("Every document that can be read has a row.", "nothing_to_read")
+        words = self.context.run.input.get("instructions")
+        instructions: dict[str, JsonValue] = {"instructions": words} if isinstance(words, str) else {}
+        return [
+            ChildRun(
+                f"Reading {len(readings)} documents.",
+                _EXTRACT,
+                instructions if one.fields is None else {**instructions, "fields": list(one.fields)},
+                Subject(one.document_id, one.extraction_id),
+                # Approving this call also approves the writes of the runs that it starts.
+                approval=Approval.AUTO,
+                background=True,
+            )
+            for one in readings
+        ]
+
+    async def _save_row(self, conn: Connection, prepared: PreparedWrite) -> ToolResult:
+        (row,) = await stored.rows(conn, self.stack_id, limit=1, document_id=prepared.row.document_id)
+        if row.extraction_id is not None and row.state is not RowState.FAILED:
+            raise ModelRetry("The document has a row: change it with update_cell.", "row_exists")
+        written = await extractions.apply_first(conn, self.context.scope, prepared)
+        value = written.stored.value
+        return write_result(self.context, written, value if isinstance(value, dict) else {})
+
+    async def is_sample(self, conn: Connection, args: ExtractRow) -> bool:
+        """Return whether the call saves a row as the agent read it, after a person approved the columns in this run."""
+        return args.values is not None and await tool_calls.has_approved_write(conn, self.context.run_id)
+
+    async def preview_row(self, conn: Connection, args: ExtractRow) -> Preview:
+        schema = await self._schema(conn)
+        if args.document_id is not None:
+            await self._check_document(conn, args.document_id)
+            name = (await stored.rows(conn, self.stack_id, limit=1, document_id=args.document_id))[0].filename
+            changes = [Change("document", None, name, added=True)]
+            changes += [Change(path, None, value, added=True) for path, value in (args.values or {}).items()]
+            return Preview(changes, str(schema.schema_revid))
+        rows = await stored.rows_to_read(conn, self.stack_id, self.context.run_id, 10_000)
+        cost = await schema_changes.average_cost(conn, schema.id, _RUNS_OF_ESTIMATE)
+        changes = [Change("documents to read", None, len(rows), added=True)]
+        if cost is not None:
+            changes.append(Change("estimated cost in US dollars", None, round(float(cost) * len(rows), 2), added=True))
+        return Preview(changes, str(schema.schema_revid))
+
+    async def collect_rows(self, conn: Connection, args: ExtractRow, runs: Sequence[RunRow]) -> ToolResult:
+        ended = Counter(run.status is RunStatus.COMPLETED for run in runs)
+        left = await stored.rows_to_read(conn, self.stack_id, self.context.run_id, 10_000)
+        failed = [run for run in runs if run.status is not RunStatus.COMPLETED]
+        data: dict[str, JsonValue] = {
+            "read": ended[True],
+            "left": len(left),
+            "failed": cut(
+                [{"document_id": str(run.document_id), "code": run.error_code, "error": run.error} for run in failed],
+                _MAX_BYTES,
+            ),
+        }
+        text = f"{ended[True]} documents were read, {len(failed)} failed, {len(left)} are left to read."
+        if args.document_id is not None and failed:
+            raise ToolFailed(f"The document was not read. {failed[0].error or ''}".strip(), "row_failed", data)
+        return ToolResult(text, "read", data, needs_attention=bool(failed or left))
+
+    async def prepare_cell(self, args: UpdateCell) -> PreparedWrite:
+        async with self.context.database.as_user(self.context.scope) as conn:
+            extraction_id = await self._extraction_of(conn, args)
+        return await extractions.prepare_write(
+            self.context.database,
+            self.context.scope,
+            self.context.indexes,
+            extraction_id,
+            _cell_write(args),
+            self._author(),
+        )
+
+    async def update_cell(self, conn: Connection, prepared: PreparedWrite) -> ToolResult:
+        written = await extractions.apply(conn, prepared)
+        written = await extractions.complete_again(conn, prepared, written)
+        return write_result(self.context, written, {str(written.stored.path): written.stored.value})
+
+    async def preview_cell(self, conn: Connection, args: UpdateCell) -> Preview:
+        extraction_id = await self._extraction_of(conn, args)
+        return await extractions.preview(conn, extraction_id, _cell_write(args), self._author())
+
+    async def _extraction_of(self, conn: Connection, args: UpdateCell) -> UUID:
+        """Return the extraction of a cell's row. Raise ModelRetry if there is none, or if the column is not defined."""
+        await self._check_document(conn, args.document_id)
+        (row,) = await stored.rows(conn, self.stack_id, limit=1, document_id=args.document_id)
+        if row.extraction_id is None:
+            raise ModelRetry("The document has no row yet: call extract_row.", "no_row")
+        columns = await stacks.columns_of(conn, await stored.get(conn, self.stack_id))
+        wanted = [EACH if isinstance(step, int) else step for step in paths.parse(args.column)]
+        if paths.name(wanted) not in {paths.name(paths.parse_pattern(one.name)) for one in columns}:
+            raise ModelRetry(
+                f"The table has no column {args.column[:200]}. Its columns: {short([one.name for one in columns])}.",
+                "no_such_column",
+            )
+        return row.extraction_id
+
+    # Completion
+
+    async def complete_table(self, conn: Connection, args: CompleteTable) -> ToolResult:
+        await self._schema(conn)
+        missing = await stored.rows(conn, self.stack_id, limit=_MAX_LISTED, states=_MISSING)
+        if missing:
+            data: dict[str, JsonValue] = {"missing": cut([row_json(row) for row in missing], _MAX_BYTES)}
+            raise ModelRetry(
+                "These documents have no current row yet: call extract_row without arguments.", "rows_missing", data
+            )
+        counts = (await stored.progress(conn, [self.stack_id]))[self.stack_id].counts
+        states: dict[str, JsonValue] = {str(state): number for state, number in counts.items()}
+        return ToolResult("The table is complete.", "completed", {"states": states})
+
+    async def is_all_read(self, conn: Connection, args: CompleteTable) -> bool:
+        """Completing a table changes nothing, so no person is asked."""
+        return True
+
+    async def _schema(self, conn: Connection) -> SchemaRow:
+        schema = await stacks.current_schema(conn, await stored.get(conn, self.stack_id))
+        if schema is None:
+            raise ModelRetry("The table has no columns yet: call define_columns.", "no_columns")
+        return schema
+
+    def _author(self) -> Author:
+        return Author(is_person=False, message=self.context.message)
+
+
+def row_json(row: StackTableRow) -> dict[str, JsonValue]:
+    """Return a document of a stack and the state of its row for the model."""
+    found: dict[str, JsonValue] = {
+        "document_id": str(row.document_id),
+        "filename": row.filename,
+        "pages": row.page_count,
+        "state": str(row.state),
+    }
+    found |= {"error": row.error, "code": row.error_code} if row.error is not None else {}
+    return found | ({} if row.duplicate_of is None else {"duplicate_of": str(row.duplicate_of)})
+
+
+def _cell_write(args: UpdateCell) -> Write:
+    path = paths.parse(args.column)
+    if args.value is None:
+        return FieldRemoval(path)
+    return FieldWrite(path, args.value, {} if args.quote is None else {paths.name(path): Claim(args.quote)})
+
+
+def _described(definition: ColumnDefinition | None) -> str | None:
+    if definition is None:
+        return None
+    return definition.type if definition.description is None else f"{definition.type}: {definition.description}"
+
+
+def _rows_summary(args: ExtractRow) -> str:
+    if args.document_id is None:
+        return "Reading all documents without a current row"
+    return "Reading a document" if args.values is None else f"Saving a row: {', '.join(args.values)[:200]}"
+
+
+LIST_DOCUMENTS = Tool("list_documents", ListDocuments, summary=lambda args: "Listing the documents of the stack")
+GET_STACK_DOCUMENT_TEXT = Tool("get_document_text", GetStackDocumentText, summary=lambda args: "Reading a document")
+DEFINE_COLUMNS = Tool(
+    "define_columns",
+    DefineColumns,
+    summary=lambda args: f"Setting the columns: {', '.join(one.name for one in args.columns)[:300]}",
+    effect=ToolEffect.WRITE,
+)
+EXTRACT_ROW = Tool("extract_row", ExtractRow, summary=_rows_summary, effect=ToolEffect.WRITE)
+UPDATE_CELL = Tool(
+    "update_cell", UpdateCell, summary=lambda args: f"Setting {args.column[:80]}", effect=ToolEffect.WRITE
+)
+GET_TABLE_STATE = Tool("get_table_state", GetTableState, summary=lambda args: "Looking at the table")
+COMPLETE_TABLE = Tool(
+    "complete_table",
+    CompleteTable,
+    summary=lambda args: "Completing the table",
+    effect=ToolEffect.WRITE,
+    answer=lambda args, _: RunAnswer(args.summary),
+)

@@ -1,0 +1,297 @@
+"""/api/stacks: named sets of documents with one table, which the stack agent fills (`POST /api/agent/stack`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Depends, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from fieldmark.api.auth import Conn, TheRuntime, TheScope
+from fieldmark.api.records import (
+    CellColumn,
+    CellStatusIs,
+    Descending,
+    FileFormat,
+    Filter,
+    MostRecords,
+    RecordsPage,
+    SkippedRecords,
+    Sort,
+    Totals,
+    export_response,
+    records_response,
+)
+from fieldmark.api.routing import Routes
+from fieldmark.api.shared_types import STORABLE, Before, Limit, ListPage, RequestBody
+from fieldmark.db.pool import Connection
+from fieldmark.domain.column_definitions import ColumnDefinition, Definitions, definitions_of
+from fieldmark.domain.document_filters import FieldCondition
+from fieldmark.domain.names import name_problem
+from fieldmark.domain.statuses import RunStatus
+from fieldmark.errors import Invalid
+from fieldmark.services import stacks
+from fieldmark.services.records import RecordsRequest
+from fieldmark.services.schema_changes import SchemaChanges
+from fieldmark.stores import stacks as stored
+from fieldmark.stores.stacks import RowState, StackProgress, StackRow
+
+router = Routes(prefix="/api/stacks", tags=["stacks"])
+
+_MOST_DOCUMENTS = 1_000
+
+StackName = Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE, examples=["Receipts 2026"])]
+DocumentIds = Annotated[list[UUID], Field(max_length=_MOST_DOCUMENTS)]
+
+
+class NewStack(RequestBody):
+    """A stack to create."""
+
+    name: StackName
+    document_ids: DocumentIds = Field([], description="Its first documents.")
+    columns: Definitions | None = Field(
+        None, description="The columns of its table. Left out: the agent proposes columns when it fills the table."
+    )
+
+
+class StackChange(RequestBody):
+    """A new name of a stack."""
+
+    name: StackName
+
+
+class DocumentsToAdd(RequestBody):
+    """Documents to add to a stack. Those that are in it already are skipped."""
+
+    document_ids: Annotated[list[UUID], Field(min_length=1, max_length=_MOST_DOCUMENTS)]
+
+
+class AddedDocuments(BaseModel):
+    """How many documents were added."""
+
+    added: int = Field(description="How many were not in the stack before.")
+
+
+class ColumnsChange(RequestBody):
+    """All columns of a table, in order."""
+
+    columns: Definitions
+    preview: bool = Field(False, description="true: change nothing, and return what would change.")
+
+
+class ColumnsChanged(BaseModel):
+    """The columns of a table, and what they change for its rows."""
+
+    columns: list[ColumnDefinition]
+    changes: SchemaChanges | None = Field(
+        description="The rows that follow older columns, how many are read again when the table is next filled, and "
+        "what that is likely to cost. null for the first columns."
+    )
+
+
+class Progress(BaseModel):
+    """The number of rows in each state."""
+
+    documents: int = Field(description="All documents of the stack.")
+    done: int
+    incomplete: int = Field(description="The agent ended without completing the row.")
+    failed: int
+    waiting: int
+    running: int
+    stale: int = Field(description="Read under older columns.")
+    duplicates: int = Field(description="Documents with the same bytes as an older one of the stack. They have no row.")
+    cost_usd: float | None = Field(description="Of all runs of the stack. null: a model's price is not known.")
+
+
+class NewestRun(BaseModel):
+    """The newest run of the agent on a stack."""
+
+    run_id: UUID
+    task: str
+    status: RunStatus
+
+
+class Stack(BaseModel):
+    """A stack, its columns and how far its table is filled."""
+
+    id: UUID
+    name: str
+    created_by: UUID
+    created_at: datetime
+    schema_id: UUID | None = Field(description="The schema that the columns make. null until they are defined.")
+    schema_revid: UUID | None
+    rows: str | None = Field(description="The list whose items are the rows. null: one row for each document.")
+    columns: list[ColumnDefinition]
+    progress: Progress
+    run: NewestRun | None
+
+
+class StackRowsOptions:
+    """The query parameters of a stack's table."""
+
+    def __init__(
+        self,
+        stack_id: UUID,
+        filter: Filter = None,
+        cell_status: CellStatusIs = None,
+        cell_column: CellColumn = None,
+        sort: Sort = None,
+        descending: Descending = False,
+        row_status: Annotated[list[RowState] | None, Query(description="Only rows in these states.")] = None,
+    ) -> None:
+        conditions = [FieldCondition.parse(text) for text in filter or ()]
+        self.request = RecordsRequest(
+            None,
+            None,
+            conditions,
+            cell_status,
+            cell_column,
+            sort,
+            descending,
+            stack_id=stack_id,
+            states=tuple(row_status or ()),
+        )
+
+
+@router.get("")
+async def list_stacks(
+    scope: TheScope,
+    conn: Conn,
+    name: Annotated[
+        str | None, Query(max_length=200, pattern=STORABLE, description="Only the stack of this name.")
+    ] = None,
+    limit: Limit = 50,
+    before: Before = None,
+) -> ListPage[Stack]:
+    """List the stacks of the organisation, newest first."""
+    page = await stored.list_page(conn, scope, limit=limit, before=before, name=name)
+    return ListPage[Stack](items=await _to_stacks(conn, page.items), next=page.next)
+
+
+@router.post("", status_code=201)
+async def create_stack(body: NewStack, scope: TheScope, conn: Conn) -> Stack:
+    """Create a stack. 409 (`name_taken`) if another stack has this name."""
+    _check_name(body.name)
+    stack_id = await stored.add(conn, scope, body.name)
+    await stored.add_documents(conn, scope, stack_id, body.document_ids)
+    if body.columns is not None:
+        await stacks.define_columns(conn, scope, stack_id, body.columns)
+    return await get_stack(stack_id, conn)
+
+
+@router.get("/{stack_id}")
+async def get_stack(stack_id: UUID, conn: Conn) -> Stack:
+    """Return a stack with its columns and its progress."""
+    (stack,) = await _to_stacks(conn, [await stored.get(conn, stack_id)])
+    return stack
+
+
+@router.patch("/{stack_id}")
+async def update_stack(stack_id: UUID, body: StackChange, conn: Conn) -> Stack:
+    """Rename a stack."""
+    _check_name(body.name)
+    await stored.rename(conn, stack_id, body.name)
+    return await get_stack(stack_id, conn)
+
+
+@router.delete("/{stack_id}", status_code=204)
+async def delete_stack(stack_id: UUID, conn: Conn) -> None:
+    """Delete a stack with its runs. Its documents, its schema and their extractions stay. A member can delete their own
+    stacks, an owner any."""
+    await stored.remove(conn, stack_id)
+
+
+@router.post("/{stack_id}/documents")
+async def add_documents(stack_id: UUID, body: DocumentsToAdd, scope: TheScope, conn: Conn) -> AddedDocuments:
+    """Add documents to a stack. They get rows when the table is filled again."""
+    await stored.get(conn, stack_id)
+    return AddedDocuments(added=await stored.add_documents(conn, scope, stack_id, body.document_ids))
+
+
+@router.delete("/{stack_id}/documents/{document_id}", status_code=204)
+async def remove_document(stack_id: UUID, document_id: UUID, conn: Conn) -> None:
+    """Take a document out of a stack. The document and its extraction stay."""
+    await stored.remove_document(conn, stack_id, document_id)
+
+
+@router.put("/{stack_id}/columns")
+async def set_columns(stack_id: UUID, body: ColumnsChange, scope: TheScope, runtime: TheRuntime) -> ColumnsChanged:
+    """Set the columns of a stack's table: a new version of its schema. Rows that were read before become stale until
+    the table is filled again. Values of a dropped column stay in the extractions."""
+    changes = await stacks.preview_columns(runtime.database, scope, stack_id, body.columns)
+    if body.preview:
+        return ColumnsChanged(columns=body.columns, changes=changes)
+    async with runtime.database.as_user(scope) as conn:
+        row = await stacks.define_columns(conn, scope, stack_id, body.columns)
+    return ColumnsChanged(columns=definitions_of(row.schema or {}), changes=changes)
+
+
+@router.get("/{stack_id}/rows", response_model=RecordsPage)
+async def list_rows(
+    options: Annotated[StackRowsOptions, Depends()],
+    conn: Conn,
+    totals: Totals = False,
+    limit: MostRecords = 100,
+    offset: SkippedRecords = 0,
+) -> Response:
+    """List the table of a stack: a row for each of its documents, or for each item of the list in them. A document that
+    has not been read yet has a row without cells."""
+    return await records_response(conn, options.request, limit, offset, with_totals=totals)
+
+
+@router.get("/{stack_id}/rows/export", response_class=Response)
+async def export_rows(
+    options: Annotated[StackRowsOptions, Depends()],
+    scope: TheScope,
+    runtime: TheRuntime,
+    request: Request,
+    file_format: FileFormat = "csv",
+) -> Response:
+    """Export the table of a stack, as `GET /api/schemas/{id}/records/export` does."""
+    return await export_response(runtime, scope, options.request, file_format, str(request.base_url))
+
+
+def _check_name(name: str) -> None:
+    if problem := name_problem(name):
+        raise Invalid(problem)
+
+
+async def _to_stacks(conn: Connection, rows: Sequence[StackRow]) -> list[Stack]:
+    progress = await stored.progress(conn, [row.id for row in rows])
+    found: list[Stack] = []
+    for row in rows:
+        schema = await stacks.current_schema(conn, row)
+        newest = progress[row.id].run
+        found.append(
+            Stack(
+                id=row.id,
+                name=row.name,
+                created_by=row.created_by,
+                created_at=row.created_at,
+                schema_id=None if schema is None else schema.id,
+                schema_revid=None if schema is None else schema.schema_revid,
+                rows=row.row_path,
+                columns=[] if schema is None else definitions_of(schema.schema or {}),
+                progress=_to_progress(progress[row.id]),
+                run=None if newest is None else NewestRun(run_id=newest.run_id, task=newest.task, status=newest.status),
+            )
+        )
+    return found
+
+
+def _to_progress(progress: StackProgress) -> Progress:
+    counts = {state: progress.counts.get(state, 0) for state in RowState}
+    return Progress(
+        documents=sum(counts.values()),
+        done=counts[RowState.DONE],
+        incomplete=counts[RowState.INCOMPLETE],
+        failed=counts[RowState.FAILED],
+        waiting=counts[RowState.WAITING],
+        running=counts[RowState.RUNNING],
+        stale=counts[RowState.STALE],
+        duplicates=counts[RowState.DUPLICATE],
+        cost_usd=None if progress.cost_usd is None else float(progress.cost_usd),
+    )

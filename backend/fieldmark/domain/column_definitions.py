@@ -1,0 +1,161 @@
+"""Definitions of a table's columns, and the JSON Schema that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from fieldmark.domain import paths
+from fieldmark.domain.columns import MAX_COLUMNS, MAX_DEPTH, column_type, schema_fields
+from fieldmark.domain.folding import alphanumeric, fold
+from fieldmark.domain.json_values import JsonObject, as_object
+from fieldmark.domain.paths import EACH, Pattern
+from fieldmark.domain.rules import KEYWORD
+from fieldmark.errors import Invalid
+
+DefinedType: TypeAlias = Literal["text", "number", "date", "boolean", "currency"]
+MAX_NAME: Final = 200
+_MAX_DESCRIPTION: Final = 2_000
+
+_SCHEMAS: Final[dict[DefinedType, JsonObject]] = {
+    "text": {"type": "string"},
+    "number": {"type": "number"},
+    "date": {"type": "string", "format": "date"},
+    "boolean": {"type": "boolean"},
+    "currency": {"type": "string", "pattern": "^[A-Z]{3}$"},
+}
+
+
+class ColumnDefinition(BaseModel):
+    """A column of a table."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=MAX_NAME,
+            description="The field's path: vendor, vendor.name, or items[].price for a value of each list item.",
+            examples=["total"],
+        ),
+    ]
+    type: DefinedType = Field("text", description="Dates are stored as YYYY-MM-DD, currencies as three-letter codes.")
+    description: Annotated[str, Field(max_length=_MAX_DESCRIPTION)] | None = Field(
+        None, description="What belongs into the column, for the agent."
+    )
+
+
+Definitions = Annotated[list[ColumnDefinition], Field(min_length=1, max_length=MAX_COLUMNS)]
+
+
+def parse_definitions(text: str) -> list[ColumnDefinition]:
+    """Parse columns as they are written on the command line: `vendor,date:date,items[].price:number`. Raise Invalid."""
+    found: list[ColumnDefinition] = []
+    for part in text.split(","):
+        name, colon, kind = (piece.strip() for piece in part.rpartition(":"))
+        if not colon:
+            name, kind = kind, "text"
+        if kind not in _SCHEMAS or not 1 <= len(name) <= MAX_NAME:
+            raise Invalid(
+                f"{part.strip()[:100]!r} is not a column. Write name:type, separated by commas; the types are "
+                f"{', '.join(_SCHEMAS)}."
+            )
+        found.append(ColumnDefinition.model_validate({"name": name, "type": kind}))
+    return found
+
+
+def definitions_of(schema: JsonObject) -> list[ColumnDefinition]:
+    """Return the columns that a schema describes, in order."""
+    found: list[ColumnDefinition] = []
+    for pattern, field in schema_fields(schema):
+        said = field.get("description")
+        name = paths.name(pattern)
+        if len(name) <= MAX_NAME and sum(step is EACH for step in pattern) <= 1 and pattern[-1] is not EACH:
+            words = said[:_MAX_DESCRIPTION] if isinstance(said, str) and said else None
+            found.append(ColumnDefinition(name=name, type=_defined_type(field), description=words))
+    return found[:MAX_COLUMNS]
+
+
+def list_of_rows(definitions: Sequence[ColumnDefinition]) -> str | None:
+    """Return the list whose items are the rows, such as `items`. None if no column is in a list."""
+    for pattern in map(_pattern, definitions):
+        if EACH in pattern:
+            return paths.name(pattern[: pattern.index(EACH)])
+    return None
+
+
+def schema_of(definitions: Sequence[ColumnDefinition], current: JsonObject | None = None) -> JsonObject:
+    """Return the JSON Schema of columns. A column that is defined as in the `current` schema keeps its subschema. Raise
+    Invalid if columns clash, or are in more than one list."""
+    if not 1 <= len(definitions) <= MAX_COLUMNS:
+        raise Invalid(f"A table has 1 to {MAX_COLUMNS} columns, not {len(definitions)}.")
+    known = {} if current is None else {paths.name(pattern): field for pattern, field in schema_fields(current)}
+    before = {} if current is None else {one.name: one for one in definitions_of(current)}
+    patterns = [_pattern(one) for one in definitions]
+    _check_clashes(patterns)
+    # The database does not keep the order of properties.
+    order: list[JsonValue] = [paths.name(pattern) for pattern in patterns]
+    root: JsonObject = {"type": "object", "properties": {}}
+    root[KEYWORD] = {**as_object((current or {}).get(KEYWORD)), "columns": order}
+    for definition, pattern in zip(definitions, patterns, strict=True):
+        field: JsonObject = dict(_SCHEMAS[definition.type])
+        if definition.description and definition.description.strip():
+            field["description"] = definition.description.strip()
+        canonical = definition.model_copy(update={"name": paths.name(pattern)})
+        if before.get(canonical.name) == canonical:
+            field = known[canonical.name]
+        _insert(root, pattern, field)
+    return root
+
+
+def _insert(root: JsonObject, pattern: Pattern, field: JsonObject) -> None:
+    node = root
+    for step, following in zip(pattern, (*pattern[1:], None), strict=True):
+        if isinstance(step, str):
+            properties = node["properties"]
+            assert isinstance(properties, dict)
+            if following is None:
+                properties[step] = field
+                return
+            new: JsonObject = {"type": "array"} if following is EACH else {"type": "object", "properties": {}}
+            node = properties.setdefault(step, new)
+        else:
+            node = node.setdefault("items", {"type": "object", "properties": {}})
+        assert isinstance(node, dict)
+
+
+def _pattern(definition: ColumnDefinition) -> Pattern:
+    pattern = paths.parse_pattern(definition.name)
+    lists = sum(step is EACH for step in pattern)
+    if any(isinstance(step, int) for step in pattern) or lists > 1 or pattern[-1] is EACH or len(pattern) > MAX_DEPTH:
+        raise Invalid(
+            f"{definition.name[:200]!r} cannot be a column. Name a single value, such as vendor.name, or one of each "
+            "item of a list, such as items[].price."
+        )
+    return pattern
+
+
+def _check_clashes(patterns: Sequence[Pattern]) -> None:
+    seen: dict[tuple[str, ...], str] = {}
+    lists = {pattern[: pattern.index(EACH)] for pattern in patterns if EACH in pattern}
+    if len(lists) > 1:
+        names = ", ".join(sorted(paths.name(one) for one in lists)[:5])
+        raise Invalid(f"The columns are in several lists ({names}), and the rows can be the items of only one.")
+    for pattern in patterns:
+        folded = tuple("[]" if not isinstance(step, str) else alphanumeric(fold(step)) or step for step in pattern)
+        name = paths.name(pattern)
+        for depth in range(1, len(folded) + 1):
+            if (other := seen.get(folded[:depth])) is not None:
+                raise Invalid(f"The columns {other!r} and {name!r} clash: rename or remove one of them.")
+        clash = next((other for key, other in seen.items() if key[: len(folded)] == folded), None)
+        if clash is not None:
+            raise Invalid(f"The columns {clash!r} and {name!r} clash: rename or remove one of them.")
+        seen[folded] = name
+
+
+def _defined_type(field: JsonObject) -> DefinedType:
+    kind = column_type(field)
+    return "currency" if kind == "text" and field.get("pattern") == _SCHEMAS["currency"]["pattern"] else kind

@@ -1,0 +1,113 @@
+"""Stacks: defines the columns of a stack's table, and starts what reads its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from fieldmark.db.pool import Connection, Database
+from fieldmark.domain.column_definitions import ColumnDefinition, definitions_of, list_of_rows, schema_of
+from fieldmark.domain.json_values import JsonObject
+from fieldmark.domain.names import MAX_CHARACTERS
+from fieldmark.errors import NotFound
+from fieldmark.identity.scope import Scope
+from fieldmark.services import schema_changes
+from fieldmark.services.schema_changes import SchemaChanges, move_to_version
+from fieldmark.stores import extractions, stacks
+from fieldmark.stores.library import schemas
+from fieldmark.stores.rows import SchemaRow
+from fieldmark.stores.stacks import RowState, StackRow
+
+MAX_READ_AT_ONCE: Final = 500
+"""Rows that one call starts to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowReading:
+    """A row that is to be read by a run: its extraction, and the fields to read (None: all)."""
+
+    document_id: UUID
+    extraction_id: UUID
+    fields: Sequence[str] | None
+
+
+async def current_schema(conn: Connection, stack: StackRow) -> SchemaRow | None:
+    """Return the latest version of a stack's schema. None if its columns are not defined, or the schema was deleted."""
+    schema = None if stack.schema_id is None else await schemas.find(conn, stack.schema_id)
+    return None if schema is None or schema.is_deleted else schema
+
+
+async def columns_of(conn: Connection, stack: StackRow) -> list[ColumnDefinition]:
+    schema = await current_schema(conn, stack)
+    return [] if schema is None else definitions_of(schema.schema or {})
+
+
+async def define_columns(
+    conn: Connection, scope: Scope, stack_id: UUID, definitions: Sequence[ColumnDefinition]
+) -> SchemaRow:
+    """Set the columns of a stack: a schema of its own, named like the stack, or a new version of it. Raise NotFound,
+    Invalid."""
+    stack = await stacks.get(conn, stack_id)
+    current = await current_schema(conn, stack)
+    schema = schema_of(definitions, None if current is None else current.schema)
+    if current is None:
+        row = await _create_schema(conn, scope, stack.name, schema)
+    else:
+        row = await schemas.update(conn, current.id, schema=schema)
+    await stacks.set_table(conn, scope, stack_id, row.id, list_of_rows(definitions))
+    return row
+
+
+async def _create_schema(conn: Connection, scope: Scope, name: str, schema: JsonObject) -> SchemaRow:
+    """Create a schema with this name, or with a number after it if the name is taken."""
+    number, free_name = 1, name
+    while await schemas.by_name(conn, scope.org_id, free_name) is not None:
+        number += 1
+        ending = f" ({number})"
+        free_name = name[: MAX_CHARACTERS - len(ending)] + ending
+    return await schemas.create(conn, scope.org_id, free_name, schema)
+
+
+async def preview_columns(
+    database: Database, scope: Scope, stack_id: UUID, definitions: Sequence[ColumnDefinition]
+) -> SchemaChanges | None:
+    """Return what other columns would change for the rows, or None if no columns are defined yet. Raise like
+    `define_columns`."""
+    async with database.as_user(scope) as conn:
+        current = await current_schema(conn, await stacks.get(conn, stack_id))
+    schema = schema_of(definitions, None if current is None else current.schema)
+    return None if current is None else await schema_changes.preview(database, scope, current.id, schema=schema)
+
+
+async def start_rows(
+    conn: Connection, scope: Scope, stack_id: UUID, schema: SchemaRow, run_id: UUID, document_id: UUID | None = None
+) -> list[RowReading]:
+    """Prepare rows to be read: new extractions, or those under older columns. Return those that need a run, at most
+    MAX_READ_AT_ONCE. `document_id`: only the row of this document, whatever its state. Raise NotFound."""
+    if document_id is not None:
+        found = await stacks.rows(conn, stack_id, limit=1, document_id=document_id)
+        if not found:
+            raise NotFound("The stack has no such document.")
+        is_new = found[0].extraction_id is None or found[0].state is RowState.FAILED
+        wanted = [stacks.RowToRead(document_id, None if is_new else found[0].extraction_id, found[0].state)]
+    else:
+        wanted = await stacks.rows_to_read(conn, stack_id, run_id, MAX_READ_AT_ONCE)
+    readings: list[RowReading] = []
+    for row in wanted:
+        fields: Sequence[str] | None = None
+        extraction_id = row.extraction_id
+        if extraction_id is None:
+            extraction_id = await extractions.add(
+                conn, org_id=scope.org_id, document_id=row.document_id, schema_revid=schema.schema_revid
+            )
+        else:
+            extraction = await extractions.get(conn, extraction_id, lock=True)
+            if extraction.schema_revid != schema.schema_revid:
+                difference = await move_to_version(conn, extraction, schema)
+                if not difference.needs_reading:
+                    continue
+                fields = difference.fields
+        readings.append(RowReading(row.document_id, extraction_id, fields))
+    return readings

@@ -1,0 +1,276 @@
+"""Stacks in Postgres: named sets of documents, and their rows. `get` raises NotFound and `find` returns None for a
+stack that the caller cannot see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Final, LiteralString
+from uuid import UUID
+
+from psycopg import errors
+
+from fieldmark.db.pool import Connection, savepoint
+from fieldmark.domain.statuses import RunStatus
+from fieldmark.errors import Invalid, NameTaken, NotFound
+from fieldmark.identity.scope import Scope
+from fieldmark.stores.paging import PageRequest, RowPage
+from fieldmark.stores.rows import Fields, fetch_all, fetch_one, large_rows, value_of
+
+
+class RowState(StrEnum):
+    """The state of a stack's row, as in the view `stack_table_rows`."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    INCOMPLETE = "incomplete"
+    STALE = "stale"
+    FAILED = "failed"
+    DUPLICATE = "duplicate"
+
+
+@dataclass(frozen=True, slots=True)
+class StackRow:
+    """A stack. `schema_id` is None until its columns are defined. `row_path`: the list whose items are the rows."""
+
+    id: UUID
+    name: str
+    created_by: UUID
+    created_at: datetime
+    schema_id: UUID | None
+    row_path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StackRun:
+    """The newest run of the agent on a stack."""
+
+    run_id: UUID
+    task: str
+    status: RunStatus
+
+
+@dataclass(frozen=True, slots=True)
+class StackProgress:
+    """How many rows of a stack are in each state, what its runs cost (None: not known), and its newest run."""
+
+    counts: Mapping[RowState, int]
+    cost_usd: Decimal | None
+    run: StackRun | None
+
+
+@dataclass(frozen=True, slots=True)
+class StackTableRow:
+    """A document of a stack, with the values of its row."""
+
+    document_id: UUID
+    filename: str
+    page_count: int | None
+    state: RowState
+    error: str | None
+    error_code: str | None
+    duplicate_of: UUID | None
+    extraction_id: UUID | None
+    version: int | None
+    extracted_fields: Fields | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowToRead:
+    """A row that a run may read. `extraction_id`: the extraction to continue; None: a new one."""
+
+    document_id: UUID
+    extraction_id: UUID | None
+    state: RowState
+
+
+_NAME_TAKEN: Final = "A stack with this name already exists. Choose another name."
+_INVALID_NAME: Final = "The name is invalid. Use one line of 1 to 200 visible characters, without spaces around it."
+_COLUMNS: Final[LiteralString] = "s.id, s.name, s.created_by, s.created_at, t.schema_id, t.row_path"
+_FROM: Final[LiteralString] = "public.stacks as s left join public.stack_tables as t on t.stack_id = s.id"
+
+
+async def add(conn: Connection, scope: Scope, name: str) -> UUID:
+    """Insert an empty stack and return its id. Raise NameTaken, Invalid."""
+    stack_id = await _write(
+        conn, "insert into public.stacks (org_id, name) values (%s, %s) returning id", (scope.org_id, name)
+    )
+    assert stack_id is not None
+    return stack_id
+
+
+async def rename(conn: Connection, stack_id: UUID, name: str) -> None:
+    """Raise NotFound, NameTaken, Invalid."""
+    if await _write(conn, "update public.stacks set name = %s where id = %s returning id", (name, stack_id)) is None:
+        raise NotFound("The stack does not exist.")
+
+
+async def _write(conn: Connection, statement: LiteralString, parameters: Sequence[object]) -> UUID | None:
+    try:
+        async with savepoint(conn):
+            return await value_of(conn, statement, parameters)
+    except errors.UniqueViolation:
+        raise NameTaken(_NAME_TAKEN) from None
+    except errors.CheckViolation:
+        raise Invalid(_INVALID_NAME) from None
+
+
+async def remove(conn: Connection, stack_id: UUID) -> None:
+    """Delete a stack. Its documents, its schema and their extractions stay. Raise NotFound."""
+    await conn.execute("select public.delete_stack(%s)", (stack_id,))
+
+
+async def find(conn: Connection, stack_id: UUID) -> StackRow | None:
+    return await fetch_one(conn, StackRow, f"select {_COLUMNS} from {_FROM} where s.id = %s", (stack_id,))
+
+
+async def get(conn: Connection, stack_id: UUID) -> StackRow:
+    if (row := await find(conn, stack_id)) is None:
+        raise NotFound("The stack does not exist.")
+    return row
+
+
+async def list_page(
+    conn: Connection, scope: Scope, *, limit: int, before: str | None = None, name: str | None = None
+) -> RowPage[StackRow]:
+    """Return a page of the organisation's stacks, newest first. `name`: only the stack of this name. Raise Invalid for
+    an invalid cursor."""
+    request = PageRequest("stacks", limit, before)
+    where: list[LiteralString] = ["s.org_id = %(org)s", *request.conditions("s.created_at, s.id")]
+    if name is not None:
+        where.append("lower(s.name) = lower(%(name)s)")
+    query: LiteralString = f"""select {_COLUMNS} from {_FROM} where {" and ".join(where)}
+        order by s.created_at desc, s.id desc limit %(limit)s"""
+    return request.page(
+        await fetch_all(conn, StackRow, query, {"org": scope.org_id, "name": name, **request.parameters()})
+    )
+
+
+async def add_documents(conn: Connection, scope: Scope, stack_id: UUID, document_ids: Sequence[UUID]) -> int:
+    """Add documents to a stack and return how many were new in it. Raise NotFound for a document that the caller cannot
+    see."""
+    wanted = list(dict.fromkeys(document_ids))
+    found = await value_of(
+        conn,
+        "select count(*) from public.documents where id = any (%s) and org_id = %s",
+        (wanted, scope.org_id),
+    )
+    if found != len(wanted):
+        raise NotFound("One of the documents does not exist.")
+    cursor = await conn.execute(
+        """insert into public.stack_documents (org_id, stack_id, document_id)
+           select %s, %s, unnest(%s::uuid[]) on conflict (stack_id, document_id) do nothing""",
+        (scope.org_id, stack_id, wanted),
+    )
+    return cursor.rowcount
+
+
+async def remove_document(conn: Connection, stack_id: UUID, document_id: UUID) -> None:
+    """Take a document out of a stack. Its extraction stays. Raise NotFound."""
+    await conn.execute("select public.remove_stack_document(%s, %s)", (stack_id, document_id))
+
+
+async def has_document(conn: Connection, stack_id: UUID, document_id: UUID) -> bool:
+    query = "select from public.stack_documents where stack_id = %s and document_id = %s"
+    return (await conn.execute(query, (stack_id, document_id))).rowcount > 0
+
+
+async def set_table(conn: Connection, scope: Scope, stack_id: UUID, schema_id: UUID, row_path: str | None) -> None:
+    """Set the schema of a stack's table, and the list whose items are its rows."""
+    await conn.execute(
+        """insert into public.stack_tables (org_id, stack_id, schema_id, row_path) values (%s, %s, %s, %s)
+           on conflict (stack_id) do update set schema_id = excluded.schema_id, row_path = excluded.row_path""",
+        (scope.org_id, stack_id, schema_id, row_path),
+    )
+
+
+async def progress(conn: Connection, stack_ids: Sequence[UUID]) -> dict[UUID, StackProgress]:
+    """Return the progress of each of these stacks."""
+    cursor = await conn.execute(
+        """select s.id, r.counts, used.cost_usd, run.id as run_id, run.task, run.status
+           from unnest(%s::uuid[]) as s (id)
+           cross join lateral (
+             select coalesce(jsonb_object_agg(state, rows), '{}') as counts
+             from (
+               select state, count(*) as rows from public.stack_table_rows where stack_id = s.id group by state) as c
+           ) as r
+           cross join lateral (
+             select case when count(*) = count(cost) then coalesce(sum(cost), 0) end as cost_usd
+             from (select private.cost_of_run(id) as cost from public.runs
+               where stack_id = s.id and parent_run_id is null) as c
+           ) as used
+           left join lateral (
+             select id, task, status from public.runs where stack_id = s.id order by created_at desc, id desc limit 1
+           ) as run on true""",
+        (list(stack_ids),),
+    )
+    found: dict[UUID, StackProgress] = {}
+    for row in await cursor.fetchall():
+        run = None if row["run_id"] is None else StackRun(row["run_id"], row["task"], RunStatus(row["status"]))
+        counts = {RowState(state): rows for state, rows in row["counts"].items()}
+        found[row["id"]] = StackProgress(counts, row["cost_usd"], run)
+    return found
+
+
+async def rows(
+    conn: Connection,
+    stack_id: UUID,
+    *,
+    limit: int,
+    offset: int = 0,
+    states: Sequence[RowState] | None = None,
+    document_id: UUID | None = None,
+    with_values: bool = False,
+) -> list[StackTableRow]:
+    """Return documents of a stack with their rows, in the order in which they were added. `states`: only rows in these
+    states."""
+    return await large_rows(
+        conn,
+        _stack_table_row,
+        """select r.document_id, d.filename, d.page_count, r.state, r.error, r.error_code, r.duplicate_of,
+             r.extraction_id, r.version, case when %(values)s then r.extracted_fields end as extracted_fields
+           from public.stack_documents as s
+           join public.stack_table_rows as r on r.stack_id = s.stack_id and r.document_id = s.document_id
+           join public.documents as d on d.id = s.document_id
+           where s.stack_id = %(stack)s and (%(states)s::text[] is null or r.state = any (%(states)s))
+             and (%(document)s::uuid is null or s.document_id = %(document)s)
+           order by s.created_at, d.created_at, s.document_id limit %(limit)s offset %(offset)s""",
+        {
+            "stack": stack_id,
+            "states": None if states is None else [str(one) for one in states],
+            "document": document_id,
+            "values": with_values,
+            "limit": limit,
+            "offset": offset,
+        },
+    )
+
+
+def _stack_table_row(**columns: object) -> StackTableRow:
+    return StackTableRow(**{**columns, "state": RowState(str(columns["state"]))})  # pyright: ignore[reportArgumentType]
+
+
+async def rows_to_read(conn: Connection, stack_id: UUID, run_id: UUID, limit: int) -> list[RowToRead]:
+    """Return the rows that are not read yet: waiting, stale and failed ones. Left out: documents that could not be
+    read, rows on which a run is at work, and those that have failed in the run `run_id`."""
+    return await fetch_all(
+        conn,
+        RowToRead,
+        """select r.document_id, r.state,
+             case when e.status <> 'failed' then r.extraction_id end as extraction_id
+           from public.stack_documents as s
+           join public.stack_table_rows as r on r.stack_id = s.stack_id and r.document_id = s.document_id
+           join public.documents as d on d.id = s.document_id and d.status <> 'failed'
+           left join public.extractions as e on e.id = r.extraction_id
+           where s.stack_id = %(stack)s and r.state in ('waiting', 'stale', 'failed')
+             and not exists (
+               select from public.runs where extraction_id = r.extraction_id
+                 and (status not in ('completed', 'failed', 'cancelled')
+                   or parent_run_id = %(run)s and status in ('failed', 'cancelled')))
+           order by s.created_at, d.created_at, s.document_id limit %(limit)s""",
+        {"stack": stack_id, "run": run_id, "limit": limit},
+    )

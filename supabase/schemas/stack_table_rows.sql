@@ -1,0 +1,48 @@
+-- The rows of stacks: each document with its extraction under the stack's schema.
+
+-- A document's newest extraction under any version of a schema, failed ones last.
+create function private.extraction_under(p_document_id uuid, p_schema_id uuid) returns setof public.extractions
+language sql stable begin atomic
+  select e.* from public.extractions as e
+  where e.document_id = p_document_id
+    and e.schema_revid in (select v.id from public.schema_versions as v where v.schema_id = p_schema_id)
+  order by e.status = 'failed', e.created_at desc, e.id desc limit 1;
+end;
+
+-- `state`: duplicate (the stack has an older document with the same bytes), waiting, running, failed, stale (follows an
+-- older version of the columns), done, or incomplete (a run ended without completing the extraction).
+
+create view public.stack_table_rows with (security_invoker = true) as
+  select s.org_id, s.stack_id, s.document_id, t.schema_id, e.id as extraction_id, e.schema_revid, e.version,
+    e.extracted_fields, e.confidence_scores, e.evidence, e.locks, first.document_id as duplicate_of, state.state,
+    case when d.status = 'failed' then d.error when r.status in ('failed', 'cancelled') then r.error end as error,
+    case when d.status = 'failed' then d.error_code when r.status in ('failed', 'cancelled') then r.error_code end
+      as error_code
+  from public.stack_documents as s
+  join public.documents as d on d.id = s.document_id
+  left join public.stack_tables as t on t.stack_id = s.stack_id
+  left join lateral private.extraction_under(s.document_id, t.schema_id) as e on true
+  left join lateral (
+    select * from public.runs where extraction_id = e.id order by created_at desc, id desc limit 1) as r on true
+  left join lateral (
+    select o.id as document_id from public.documents as o
+    join public.stack_documents as also on also.stack_id = s.stack_id and also.document_id = o.id
+    where o.org_id = s.org_id and o.content_sha256 = d.content_sha256 and (o.created_at, o.id) < (d.created_at, d.id)
+    order by o.created_at, o.id limit 1) as first on true
+  cross join lateral (
+    select case
+      when first.document_id is not null then 'duplicate'
+      when d.status = 'failed' and e.id is null then 'failed'
+      when e.id is null or r.status = 'queued' then 'waiting'
+      when r.status in ('running', 'awaiting_approval', 'awaiting_runs') then 'running'
+      when e.status <> 'completed' and r.status in ('failed', 'cancelled') then
+        case when r.error_code in ('cancelled', 'max_cost', 'out_of_credit') then 'waiting' else 'failed' end
+      when e.status = 'failed' then 'failed'
+      when e.schema_revid <> (
+        select v.id from public.schema_versions as v where v.schema_id = t.schema_id order by v.number desc limit 1)
+        then 'stale'
+      when e.status = 'completed' then 'done'
+      else 'incomplete' end as state
+  ) as state;
+revoke all on public.stack_table_rows from anon, authenticated;
+grant select on public.stack_table_rows to authenticated;

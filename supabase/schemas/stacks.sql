@@ -1,0 +1,81 @@
+-- Stacks: named sets of documents with one table. Its schema is the stack's own; its rows are extractions under it.
+
+create table public.stacks (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  name text not null constraint has_a_name check (private.is_name(name)),
+  unique (id, org_id)
+);
+create unique index stacks_name on public.stacks (org_id, lower(name));
+create index stacks_org_id on public.stacks (org_id, created_at desc, id desc);
+select private.protect_table('public.stacks', p_members_read => true);
+grant insert (id, org_id, name), update (name) on public.stacks to authenticated;
+
+create table public.stack_documents (
+  org_id uuid not null,
+  stack_id uuid not null,
+  document_id uuid not null,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  primary key (stack_id, document_id),
+  foreign key (stack_id, org_id) references public.stacks (id, org_id) on delete cascade,
+  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
+);
+create index stack_documents_document_id on public.stack_documents (document_id);
+create index stack_documents_org_id on public.stack_documents (org_id);
+select private.protect_table('public.stack_documents', p_members_read => true);
+grant insert (org_id, stack_id, document_id) on public.stack_documents to authenticated;
+
+-- Exists once the columns are defined: they are the fields of the latest version of the schema.
+create table public.stack_tables (
+  stack_id uuid primary key,
+  org_id uuid not null,
+  schema_id uuid not null,
+  -- The list whose items are the rows; null: one row per document.
+  row_path text check (char_length(row_path) between 1 and 500),
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  foreign key (stack_id, org_id) references public.stacks (id, org_id) on delete cascade,
+  foreign key (schema_id, org_id) references public.schemas (id, org_id) on delete cascade
+);
+create unique index stack_tables_schema_id on public.stack_tables (schema_id);
+create index stack_tables_org_id on public.stack_tables (org_id);
+select private.protect_table('public.stack_tables', p_members_read => true);
+grant insert (stack_id, org_id, schema_id, row_path), update (row_path, schema_id) on public.stack_tables
+  to authenticated;
+
+do $$
+declare
+  v_table text;
+begin
+  foreach v_table in array array['stacks', 'stack_documents', 'stack_tables'] loop
+    execute format(
+      'create policy "members add rows of their own" on public.%I for insert to authenticated with check '
+      '(org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()))', v_table);
+  end loop;
+end $$;
+create policy "members rename their stacks" on public.stacks
+  for update to authenticated using (org_id in (select private.my_writable_org_ids()));
+create policy "members change the columns of their stacks" on public.stack_tables
+  for update to authenticated using (org_id in (select private.my_writable_org_ids()));
+
+-- Deletes a stack. Its documents, its schema and their extractions stay.
+create function public.delete_stack(p_stack_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from public.stacks where id = p_stack_id and private.may_delete(org_id, created_by);
+  perform private.check_found(found, 'stack');
+end $$;
+
+create function public.remove_stack_document(p_stack_id uuid, p_document_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from public.stack_documents
+  where stack_id = p_stack_id and document_id = p_document_id
+    and org_id in (select private.my_writable_org_ids());
+  perform private.check_found(found, 'document in this stack');
+end $$;

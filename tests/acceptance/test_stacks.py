@@ -1,0 +1,107 @@
+"""A table filled from a stack of documents, over HTTP and with the real CLI: from proposed columns to an export."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from answers import assert_problem
+
+from extraction_case import sql
+from fieldmark.agents.registry import answer_offline
+
+pytestmark = pytest.mark.anyio
+
+
+def invoice(number: int) -> bytes:
+    return f"Invoice number: R-{number}\nVendor: Firm {number} GmbH\nTotal: {number}0.50 EUR\n".encode()
+
+
+async def upload(server, stack_id: str, name: str, content: bytes) -> str:
+    answer = await server.http.post("/api/documents", params={"stack_id": stack_id}, files={"file": (name, content)})
+    assert answer.status_code == 201, answer.text
+    await server.wait_until_read(answer.json()["id"])
+    return answer.json()["id"]
+
+
+async def rows_by_name(server, stack_id: str) -> dict:
+    return {row["filename"]: row for row in (await server.get(f"stacks/{stack_id}/rows"))["items"]}
+
+
+@pytest.mark.story
+async def test_table_is_proposed_approved_filled_corrected_and_exported(serve, clone):
+    async with serve(answer_offline) as server:
+        made = await server.http.post("/api/stacks", json={"name": "Invoices"})
+        assert made.status_code == 201, made.text
+        stack_id = made.json()["id"]
+        assert_problem(await server.http.post("/api/agent/stack", json={"stack_id": stack_id}), 409)  # it is empty
+        for number in (1, 2):
+            await upload(server, stack_id, f"{number}.txt", invoice(number))
+        await upload(server, stack_id, "copy.txt", invoice(1))
+        await upload(server, stack_id, "broken.pdf", b"%PDF-1.7 broken")
+
+        # The agent proposes columns; a person drops one, and approves reading the rest.
+        result = (await server.http.post("/api/agent/stack", json={"stack_id": stack_id})).json()
+        assert result["waits_for"]["tool"] == "define_columns", result
+        proposed = {one["name"]: one for one in result["waits_for"]["input"]["columns"]}
+        assert {"invoice_number", "total"} <= proposed.keys()
+        columns = [{"name": "invoice_number", "description": "As it is printed"}, proposed["total"]]
+        result = (await server.decide(result, input={"columns": columns})).json()
+        assert result["waits_for"]["tool"] == "extract_row"
+        assert [change["new"] for change in result["waits_for"]["changes"]][:1] == [2]
+        result = (await server.decide(result)).json()
+        assert result["status"] == "completed", result
+        rows = await rows_by_name(server, stack_id)
+        assert {name: row["status"] for name, row in rows.items()} == {
+            "1.txt": "done",
+            "2.txt": "done",
+            "copy.txt": "duplicate",
+            "broken.pdf": "failed",
+        }
+        assert rows["broken.pdf"]["error_code"] == "damaged"
+        assert rows["copy.txt"]["duplicate_of"] == rows["1.txt"]["document_id"]
+        total = rows["2.txt"]["cells"]["total"]
+        assert (total["value"], total["page"], total["is_verified"]) == (20.5, 1, True)
+        progress = [event for event in await server.events(result["run_id"]) if event["type"] == "progress"]
+        assert [(one["done"], one["left"]) for one in progress] == [(1, 1), (2, 0)]
+
+        # A person sets a value; a column is added, and only that column is read.
+        fixed = rows["1.txt"]["extraction_id"]
+        answer = await server.http.patch(f"/api/extractions/{fixed}/fields", json={"path": "total", "value": 11})
+        assert answer.status_code == 200, answer.text
+        await upload(server, stack_id, "3.txt", invoice(3))
+        body = {"columns": [*columns, {"name": "vendor"}], "preview": True}
+        changes = (await server.http.put(f"/api/stacks/{stack_id}/columns", json=body)).json()["changes"]
+        assert (changes["read_again"], (await server.get(f"stacks/{stack_id}"))["progress"]["stale"]) == (2, 0)
+        again = {"stack_id": stack_id, "columns": body["columns"], "approval": "auto"}
+        result = (await server.http.post("/api/agent/stack", json=again)).json()
+        assert result["status"] == "completed", result
+        rows = await rows_by_name(server, stack_id)
+        values = {name: {key: cell["value"] for key, cell in row["cells"].items()} for name, row in rows.items()}
+        assert values["3.txt"] == {"invoice_number": "R-3", "total": 30.5, "vendor": "Firm 3 GmbH"}
+        assert (values["1.txt"]["total"], values["1.txt"]["vendor"]) == (11, "Firm 1 GmbH")
+        read = sql(clone.owner_url, "select input, count(*) from public.runs where task = 'extract' group by 1")
+        assert sorted((str(one["input"].get("fields")), one["count"]) for one in read) == [
+            ("None", 3),
+            ("['vendor']", 2),
+        ]
+
+        # In words, and into a file.
+        message = {"stack_id": stack_id, "message": "drop the invoice number column", "approval": "auto"}
+        result = (await server.http.post("/api/agent/stack_correct", json=message)).json()
+        assert result["status"] == "completed", result
+        stack = await server.get(f"stacks/{stack_id}")
+        assert [one["name"] for one in stack["columns"]] == ["total", "vendor"]
+        assert stack["progress"] | {"cost_usd": 0} == {
+            "documents": 5, "done": 3, "incomplete": 0, "failed": 1, "waiting": 0, "running": 0, "stale": 0,
+            "duplicates": 1, "cost_usd": 0,
+        }  # fmt: skip
+        answer = await server.http.get(f"/api/stacks/{stack_id}/rows/export", params={"row_status": "done"})
+        lines = list(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))
+        assert [line[5:] for line in lines] == [
+            ["total", "vendor"],
+            ["30.5", "Firm 3 GmbH"],
+            ["20.5", "Firm 2 GmbH"],
+            ["11", "Firm 1 GmbH"],
+        ]

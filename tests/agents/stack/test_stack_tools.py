@@ -1,0 +1,169 @@
+"""The stack agent's tools: what they write, and what they refuse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from extraction_case import INVOICE, ExtractionCase, document_with_pages
+from fieldmark.agents.stack.agent import STACK
+from fieldmark.domain.column_definitions import parse_definitions
+from fieldmark.runs.lifecycle.context import run_context
+from fieldmark.services import stacks as stack_service
+from fieldmark.stores import extractions, runs, stacks, tool_calls
+from fieldmark.stores.runs import RunOptions, Subject
+from fieldmark.stores.stacks import RowState
+from fieldmark.tools.context import RunContext
+from fieldmark.tools.ledger import StartedBy, ToolCall, ToolOutcome, collect, execute
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass(frozen=True)
+class StackRunCase:
+    """A run of the stack agent on a stack with the case's document."""
+
+    case: ExtractionCase
+    stack_id: UUID
+    context: RunContext
+
+    async def call(self, name: str, /, **arguments: Any) -> ToolOutcome:
+        call_id = f"call-{uuid4()}"
+        await self.case.record_call(self.context, name, arguments, call_id)
+        return await execute(
+            STACK.create_tools(self.context),
+            self.context,
+            ToolCall(name, call_id, arguments),
+            started_by=StartedBy.POLICY,
+        )
+
+    async def states(self) -> list[RowState]:
+        async with self.case.database.as_user(self.case.scope) as conn:
+            return [row.state for row in await stacks.rows(conn, self.stack_id, limit=100)]
+
+    async def extraction(self) -> extractions.ExtractionRow:
+        async with self.case.database.as_user(self.case.scope) as conn:
+            (row,) = await stacks.rows(conn, self.stack_id, limit=2)
+            assert row.extraction_id is not None
+            return await extractions.get(conn, row.extraction_id)
+
+    async def end_child(self, call_id: str, status: str, **columns: Any) -> ToolOutcome | None:
+        """End the child runs of a call, and return the call's result."""
+        sets = "".join(f", {name} = %s" for name in columns)
+        query = f"update public.runs set status = %s, finished_at = now(){sets} where parent_run_id = %s"
+        self.case.sql(query, status, *columns.values(), self.context.run_id)
+        self.case.sql("update public.runs set status = 'running', attached = false where id = %s", self.context.run_id)
+        async with self.case.database.as_user(self.case.scope) as conn:
+            call = await tool_calls.find(conn, self.context.run_id, call_id)
+        assert call is not None
+
+        async def discard(*_: object) -> None:
+            pass
+
+        return await collect(self.context, STACK.create_tools(self.context), call, discard)
+
+
+async def start(case: ExtractionCase, columns: str | None = None, task: str = "stack", **given: Any) -> StackRunCase:
+    async with case.database.as_user(case.scope) as conn:
+        stack_id = await stacks.add(conn, case.scope, f"Stack {uuid4()}")
+        await stacks.add_documents(conn, case.scope, stack_id, [case.document_id])
+        if columns is not None:
+            await stack_service.define_columns(conn, case.scope, stack_id, parse_definitions(columns))
+        run_id = await runs.add(
+            conn,
+            case.scope,
+            id=uuid4(),
+            agent="stack",
+            task=task,
+            task_input=given,
+            subject=Subject(stack_id=stack_id),
+            options=RunOptions(approval="auto"),
+        )
+        claimed = await runs.claim(conn, run_id)
+    assert claimed is not None
+    return StackRunCase(case, stack_id, run_context(case.database, case.scope, claimed))
+
+
+async def test_row_with_values_is_located_and_completed(case):
+    run = await start(case, "number,total:number")
+    saved = await run.call("extract_row", document_id=str(case.document_id), values={"number": "INV-7", "total": 10})
+    assert saved.code == "stored", saved
+    row = await run.extraction()
+    assert row.status == "completed" and row.extracted_fields["total"] == 10
+    assert row.evidence.keys() == {"number", "total"}
+    again = await run.call("extract_row", document_id=str(case.document_id), values={"total": 11})
+    assert again.code == "row_exists"
+    wrong = await run.call("update_cell", document_id=str(case.document_id), column="total", value="ten")
+    assert wrong.code == "schema_violation"
+    missing = await run.call("update_cell", document_id=str(case.document_id), column="tax", value=1)
+    assert missing.code == "no_such_column"
+    changed = await run.call("update_cell", document_id=str(case.document_id), column="total", value=11)
+    assert changed.code == "stored" and (await run.extraction()).status == "completed"
+    assert (await run.call("update_cell", document_id=str(case.document_id), column="total", value=None)).code
+    assert "total" not in (await run.extraction()).extracted_fields
+    assert await run.states() == [RowState.DONE]
+    assert (await run.call("complete_table", summary="One row.")).code == "completed"
+
+
+async def test_documents_outside_the_stack_are_refused(case, database, clone, make_user):
+    run = await start(case, "total:number")
+    inside = str(case.document_id)
+    assert (await run.call("get_document_text", document_id=inside)).code == "ok"
+    async with document_with_pages(database, clone.owner_url, await make_user(), [INVOICE]) as other:
+        other_stack = await start(other, "total:number")
+        assert (await other_stack.call("get_document_text", document_id=str(other.document_id))).code == "ok"
+        for outside in (str(other.document_id), str(uuid4())):
+            for tool, arguments in (
+                ("get_document_text", {}),
+                ("extract_row", {}),
+                ("extract_row", {"values": {"total": 1}}),
+                ("update_cell", {"column": "total", "value": 1}),
+                ("get_table_state", {}),
+            ):
+                refused = await run.call(tool, document_id=outside, **arguments)
+                assert (refused.is_error, refused.code) == (True, "not_in_stack"), tool
+        listed = await run.call("list_documents")
+        assert [one["document_id"] for one in listed.data["documents"]] == [inside]
+
+
+async def test_failed_row_keeps_its_reason_and_is_not_read_again_in_the_same_run(case):
+    run = await start(case)
+    assert (await run.call("extract_row")).code == "no_columns"
+    assert (await run.call("complete_table", summary="Done.")).code == "no_columns"
+    assert (await run.call("define_columns", columns=[{"name": "total", "type": "number"}])).code == "defined"
+    missing = await run.call("complete_table", summary="Done.")
+    assert missing.code == "rows_missing" and len(missing.data["missing"]) == 1
+    assert (await run.call("extract_row")).code == "awaiting_runs"
+    (child,) = case.sql("select * from public.runs where parent_run_id = %s", run.context.run_id)
+    assert (child["task"], child["background"], child["approval"]) == ("extract", True, "auto")
+    result = await run.end_child(child["parent_call_id"], "failed", error="Too slow.", error_code="deadline")
+    assert result is not None and (result.data["read"], result.data["left"]) == (0, 0)
+    assert [one["code"] for one in result.data["failed"]] == ["deadline"]
+    assert await run.states() == [RowState.FAILED]
+    assert (await run.call("extract_row")).code == "nothing_to_read"
+    assert (await run.call("complete_table", summary="One failed.")).code == "completed"
+    state = await run.call("get_table_state")
+    assert [(one["code"], one["error"]) for one in state.data["failed"]] == [("deadline", "Too slow.")]
+
+
+async def test_changed_column_is_read_again_and_others_are_not(case):
+    run = await start(case, "number,total:number")
+    await run.call("extract_row", document_id=str(case.document_id), values={"number": "INV-7", "total": 10})
+    columns = [{"name": "number"}, {"name": "total", "type": "number", "description": "With tax."}]
+    assert (await run.call("define_columns", columns=columns)).code == "defined"
+    assert await run.states() == [RowState.STALE]
+    assert (await run.call("extract_row")).code == "awaiting_runs"
+    (child,) = case.sql("select * from public.runs where parent_run_id = %s", run.context.run_id)
+    assert child["input"] == {"fields": ["total"]}
+    assert child["extraction_id"] == (await run.extraction()).id
+    # A column that is only dropped needs no reading.
+    await run.end_child(child["parent_call_id"], "completed")
+    case.sql("update public.extractions set status = 'completed' where id = %s", child["extraction_id"])
+    await run.call("define_columns", columns=columns[1:])
+    assert await run.states() == [RowState.STALE]
+    assert (await run.call("extract_row")).code == "nothing_to_read"
+    assert await run.states() == [RowState.DONE]
+    assert (await run.extraction()).extracted_fields["number"] == "INV-7"

@@ -1,0 +1,71 @@
+"""Definitions of a table's columns, and the schema that they make."""
+
+from __future__ import annotations
+
+import pytest
+
+from fieldmark.domain.column_definitions import (
+    ColumnDefinition,
+    definitions_of,
+    list_of_rows,
+    parse_definitions,
+    schema_of,
+)
+from fieldmark.domain.schema import check_schema
+from fieldmark.domain.schema_changes import compare_schemas
+from fieldmark.errors import Invalid
+
+LINE = "vendor.name,date:date,items[].price:number,paid:boolean,items[].currency: currency"
+
+
+def columns(*names: str) -> list[ColumnDefinition]:
+    return [ColumnDefinition(name=name) for name in names]
+
+
+def test_columns_become_a_schema_and_are_read_back_in_order():
+    defined = parse_definitions(LINE)
+    schema = schema_of(defined)
+    check_schema(schema)
+    # Postgres sorts the keys of an object by length.
+    stored = {key: schema[key] for key in sorted(schema, key=len)}
+    assert definitions_of(stored) == defined
+    assert list_of_rows(defined) == "items" and list_of_rows(columns("a", "b.c")) is None
+
+
+def test_column_defined_as_before_keeps_its_subschema():
+    known = {"type": "object", "properties": {"total": {"type": "number", "minimum": 0}, "tax": {"type": "number"}}}
+    kept, changed = definitions_of(known)
+    changed = changed.model_copy(update={"description": "The rate in percent."})
+    schema = schema_of([kept, changed, *columns("note")], known)
+    assert schema["properties"]["total"] == {"type": "number", "minimum": 0}
+    difference = compare_schemas(known, schema)
+    assert (difference.added, difference.changed, difference.removed) == (["note"], ["tax"], [])
+    dropped = compare_schemas(schema, schema_of([kept], schema))
+    assert dropped.removed == ["tax", "note"] and not dropped.needs_reading
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["Total", "total"],
+        ["in-voice", "invoice"],
+        ["vendor", "vendor.name"],
+        ["vendor.name", "vendor"],
+        ["a[].x", "b[].x"],
+        ["a[].b[].c"],
+        ["a[]"],
+        ["a[0]"],
+        [".a"],
+        [f"c{number}" for number in range(201)],
+        [],
+    ],
+)
+def test_columns_that_clash_or_cannot_be_columns_are_refused(names: list[str]):
+    with pytest.raises(Invalid):
+        schema_of(columns(*names))
+
+
+@pytest.mark.parametrize("line", ["", "a:money", ":date", "a,,b"])
+def test_line_that_is_no_list_of_columns_is_refused(line: str):
+    with pytest.raises(Invalid):
+        parse_definitions(line)
