@@ -34,8 +34,9 @@ _MAX_VERSIONS = 50
 @dataclass(frozen=True, slots=True)
 class RecordsRequest:
     """A table of records: of a schema, or of a stack (`states`: only its rows in these states). `list_name`: a list of
-    the schema, whose items are the rows; None: a row for each document. A stack has its own. `cell_status`: only records with such a cell, in the column `cell_column` if given. `sort`: the column to sort by;
-    None: newest document first."""
+    the schema, whose items are the rows; None: a row for each document. A stack has its own. `cell_status`: only
+    records with such a cell, in the column `cell_column` if given. `sort`: the column to sort by; None: newest document
+    first."""
 
     schema_id: UUID | None
     list_name: str | None = None

@@ -71,10 +71,11 @@ _CELL_STATUS: Final[LiteralString] = """case
 @dataclass(frozen=True, slots=True)
 class RecordsQuery:
     """Which records, in which order. `stack_id`: the documents of a stack, with or without an extraction; `states`:
-    only rows of the stack in these states. None: all extractions under the schema. `columns`: the paths of the fields to return. `rows`: the list whose items are the
-    rows; None: a row for each document. `stale`: for each version of the schema the columns that have changed since;
-    all columns have changed since a version that is not listed. `cell_status`: only records with such a cell, in the
-    column `cell_column` if given. `sort`: the field to sort by; None: newest document first."""
+    only rows of the stack in these states. None: all extractions under the schema. `columns`: the paths of the fields
+    to return. `rows`: the list whose items are the rows; None: a row for each document. `stale`: for each version of
+    the schema the columns that have changed since; all columns have changed since a version that is not listed.
+    `cell_status`: only records with such a cell, in the column `cell_column` if given. `sort`: the field to sort by;
+    None: newest document first."""
 
     schema_id: UUID | None
     columns: Sequence[str]
