@@ -17,6 +17,7 @@ from psycopg import sql
 
 from extraction_case import until
 from fieldmark.api.app import create_app
+from fieldmark.db import pool
 from fieldmark.documents.reading import readers
 from fieldmark.settings import Settings
 from running_server import PATIENCE
@@ -43,8 +44,8 @@ def set_connections_allowed(clone) -> Callable[[bool], None]:
     return change
 
 
-@pytest.mark.long
-async def test_database_outage_gets_503_and_ends(serve, set_connections_allowed, clone):
+async def test_database_outage_gets_503_and_ends(serve, set_connections_allowed, clone, monkeypatch):
+    monkeypatch.setattr(pool, "WAIT_SECONDS", 2)
     async with serve() as server:
         http = server.http
         assert (await http.get("/healthz")).json() == {"status": "ok", "model": None}
@@ -118,7 +119,13 @@ async def test_worker_restarts_after_its_queue_failed(serve, clone):
         assert len(tasks) == 4
         with psycopg.connect(clone.owner_url, autocommit=True) as conn:
             conn.execute("alter schema queue rename to away")
-            await until(lambda: not tasks & worker_tasks(), PATIENCE)  # each has failed to fetch jobs
+            # Each fetches a job, and fails.
+            for queue in ("runs", "background", "documents", "search"):
+                conn.execute(
+                    'select pg_notify(\'procrastinate_queue_v1#\' || %s, \'{"type": "job_inserted", "job_id": 1}\')',
+                    [queue],
+                )
+            await until(lambda: not tasks & worker_tasks(), PATIENCE)
             conn.execute("alter schema away rename to queue")
         assert await server.upload_text()
         assert (await server.http.get("/readyz")).status_code == 200

@@ -46,7 +46,7 @@ class Connection(AsyncConnection[DictRow]):
         self.news |= {(channel, payload)}
 
 
-_WAIT_SECONDS: Final = 10.0  # for a free connection
+WAIT_SECONDS: Final = 10.0  # for a free connection
 _CONNECT_SECONDS: Final = 10
 # Detect a lost server, both on idle connections and while a statement runs.
 CONNECTION_OPTIONS: Final[dict[str, Any]] = {
@@ -108,8 +108,9 @@ class Database:
     """
 
     def __init__(
-        self, url: str, direct_url: str | None = None, size: int = 10, wait_seconds: float = _WAIT_SECONDS
+        self, url: str, direct_url: str | None = None, size: int = 10, wait_seconds: float | None = None
     ) -> None:
+        wait_seconds = WAIT_SECONDS if wait_seconds is None else wait_seconds
         self._url, pooled = libpq_url(url)
         direct, direct_pooled = libpq_url(direct_url or url)
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
