@@ -280,6 +280,97 @@ async def test_records_are_exported_in_each_format(serve, clone):
         assert '"found, page ' in link
 
 
+BILL = {
+    "type": "object",
+    "properties": {
+        "seller": {"type": "object", "properties": {"name": {"type": "string"}}},
+        "invoiceNumber": {"type": "string"},
+        "order_number": {"type": "string"},
+        "invoice": {"type": "object", "properties": {"date": {"type": "string", "format": "date"}}},
+        "due_date": {"type": "string", "format": "date"},
+        "totals": {"type": "object", "properties": {"total": {"type": "number"}, "tax": {"type": "number"}}},
+        "currency": {"type": "string"},
+    },
+}
+
+
+def bill(seller: str | None, number: str | None, day: str | None, total: float | None, **others: Any) -> dict[str, Any]:
+    fields = {"seller": {"name": seller}, "invoiceNumber": number, "order_number": "7", "currency": "EUR"}
+    return fields | {"invoice": {"date": day}, "totals": {"total": total}} | others
+
+
+async def test_likely_duplicates_are_marked_with_the_earliest_document(serve, clone):
+    day = "2026-01-02"
+    # number of the document: its fields, and the number of the document that it duplicates
+    bills = {
+        1: (bill("Acme GmbH", "RE-1", day, 10), None),
+        2: (bill("ACME  GmbH", "re 1", day, 10.0), 1),
+        3: (bill("Acme", "RE-1", day, 10), 1),  # the vendor differs
+        4: (bill("Acme GmbH", "RE-1", None, 10), 1),
+        5: (bill("Acme GmbH", "RE-2", day, 10), None),  # another number
+        6: (bill("Acme GmbH", "RE-1", day, 10, currency="USD"), 1),  # the total differs
+        7: (bill("Acme GmbH", "RE-1", None, 11), None),  # only vendor and number agree
+        8: (bill("Beta", None, day, 99), None),
+        9: (bill("Beta", None, day, 99), 8),  # without a number
+        10: (bill("Beta", "B9", day, 99), 8),
+    }
+    async with serve(with_worker=False) as server:
+        made = (await server.http.post("/api/schemas", json={"name": "Bill", "schema": BILL})).json()
+        documents = {number: document(number, bills[number][0], UUID(made["schema_revid"])) for number in bills}
+        insert_documents(clone.owner_url, server.scope, documents.values())
+        path = f"/api/schemas/{made['id']}/records"
+        assert (await server.http.get(path)).json()["marks"] == []
+        # Rows that the filter hides are compared too.
+        query = {"marks": True, "filter": "totals.total exists", "limit": 9}
+        found = {mark["extraction_id"]: mark for mark in (await server.http.get(path, params=query)).json()["marks"]}
+        numbers = {str(one.extraction_id): number for number, one in documents.items()}
+        assert {numbers[key]: mark["of"]["document_id"] for key, mark in found.items()} == {
+            number: str(documents[first].id) for number, (_, first) in bills.items() if first is not None
+        }
+        assert {numbers[key]: set(mark["columns"]) for key, mark in found.items() if numbers[key] in (3, 9)} == {
+            3: {"invoiceNumber", "invoice.date", "totals.total"},
+            9: {"seller.name", "invoice.date", "totals.total"},
+        }
+        third = found[str(documents[3].extraction_id)]
+        assert (third["code"], third["path"], third["of"]["filename"]) == ("duplicate", None, "1.pdf")
+
+
+async def test_values_far_outside_the_range_of_their_column_are_marked(serve, clone):
+    async with serve(with_worker=False) as server:
+        made = (await server.http.post("/api/schemas", json={"name": "Bill", "schema": BILL})).json()
+        usual = [10, 12.5, 20, 25, 31, 40, -44, 50]
+        totals = [1950, 0, -0.1, 1700, *usual, *usual]
+        documents = [
+            document(1 + at, bill(None, str(at), f"2026-01-{1 + at:02}", total), UUID(made["schema_revid"]))
+            for at, total in enumerate(totals)
+        ]
+        # Another currency, with too few values for a range, a value that a person confirmed, and a wrong century.
+        documents.append(
+            document(30, bill(None, "20", "2016-02-02", 99_000, currency="JPY"), UUID(made["schema_revid"]))
+        )
+        locked = frozenset(("totals.total",))
+        documents.append(
+            document(31, bill(None, "21", "1926-01-02", 99_000), UUID(made["schema_revid"]), locked=locked)
+        )
+        insert_documents(clone.owner_url, server.scope, documents)
+        path = f"/api/schemas/{made['id']}/records"
+        marks = (await server.http.get(path, params={"marks": True})).json()["marks"]
+        numbers = {str(one.extraction_id): one.filename for one in documents}
+        found = {(numbers[mark["extraction_id"]], mark["path"]): (mark["low"], mark["high"]) for mark in marks}
+        assert found.keys() == {("1.pdf", "totals.total"), ("3.pdf", "totals.total"), ("4.pdf", "totals.total"),
+                                ("31.pdf", "invoice.date")}  # fmt: skip
+        low, high = found["1.pdf", "totals.total"]
+        assert 0.1 < low < 10 and 50 < high < 1700
+        assert found["3.pdf", "totals.total"] == (-high, -low)
+        first, last = found["31.pdf", "invoice.date"]
+        assert (first[:7], last[:7]) == ("2016-01", "2036-01")
+        assert {(mark["code"], mark["currency"]) for mark in marks} == {("outlier", "EUR"), ("outlier", None)}
+        # A filter does not change the range.
+        query = {"marks": True, "filter": "totals.total = 1950"}
+        (mark,) = (await server.http.get(path, params=query)).json()["marks"]
+        assert (mark["low"], mark["high"]) == (low, high)
+
+
 async def test_parquet_has_the_names_of_the_view_and_exact_typed_values(serve, clone):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     async with serve(with_worker=False) as server:

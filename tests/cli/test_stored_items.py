@@ -59,6 +59,9 @@ async def test_records_of_a_schema_are_printed_and_written_to_a_file(commands, t
         for status, number in (("needs_review", 0), ("found", 1)):
             filtered = await fieldmark.run("records", "Invoice", "--status", status, "--column", "total", "--json")
             assert (status, len(filtered.out.splitlines())) == (status, number)
+        marked = json.loads((await fieldmark.run("records", "Invoice", "--marks", "--json")).out)
+        assert marked["marks"] == []
+        assert (await fieldmark.run("records", "Invoice", "--marks")).out.split()[-3:] == ["marks", "a.txt", "10"]
         assert "security_invoker" in (await fieldmark.run("view", "Invoice")).out
         file = tmp_path / "all.csv"
         assert (await fieldmark.run("records", "Invoice", "--out", str(file))).code == 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import date
+from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import Depends, Query, Request, Response
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.downloads import attachment_headers
@@ -87,6 +88,38 @@ class Record(ResponseModel):
     cells: dict[str, RecordCell] = Field(description="By column.")
 
 
+class MarkedDocument(ResponseModel):
+    """The document that a row duplicates."""
+
+    document_id: UUID
+    filename: str
+
+
+class _Mark(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+
+class DuplicateMark(_Mark):
+    """A row that agrees with that of an earlier document in at least three of vendor, number, date and total."""
+
+    extraction_id: UUID
+    path: None
+    code: Literal["duplicate"]
+    of: MarkedDocument
+    columns: list[str] = Field(description="The columns that agree.")
+
+
+class OutlierMark(_Mark):
+    """A value far outside the usual range of its column, among values of the same currency."""
+
+    extraction_id: UUID
+    path: str = Field(description="The path of the value.")
+    code: Literal["outlier"]
+    low: float | date
+    high: float | date
+    currency: str | None
+
+
 class RecordsPage(ResponseModel):
     """A part of a table of records."""
 
@@ -95,6 +128,9 @@ class RecordsPage(ResponseModel):
     items: list[Record]
     total: int = Field(description="The number of records that match.")
     totals: list[ColumnTotal] = Field(description="Only with `totals`: sums of the number columns over all records.")
+    marks: list[Annotated[DuplicateMark | OutlierMark, Field(discriminator="code")]] = Field(
+        description="Only with `marks`: likely duplicates and outliers among the records of this page."
+    )
 
 
 class RecordsTable(ResponseModel):
@@ -138,6 +174,7 @@ class RecordsOptions:
 
 
 Totals = Annotated[bool, Query(description="Also return the totals of the number columns.")]
+Marks = Annotated[bool, Query(description="Also return likely duplicates and outliers among these records.")]
 MostRecords = Annotated[int, Query(ge=1, le=500, description="The most records to return.")]
 SkippedRecords = Annotated[int, Query(ge=0, le=1_000_000, description="The number of records to skip.")]
 FileFormat = Annotated[RecordsFormat, Query(alias="format", description="The format of the file.")]
@@ -155,12 +192,13 @@ async def list_records(
     options: Annotated[RecordsOptions, Depends()],
     conn: Conn,
     totals: Totals = False,
+    marks: Marks = False,
     limit: MostRecords = 100,
     offset: SkippedRecords = 0,
 ) -> Response:
     """List the table of a schema: a row for each document with its newest completed extraction under the schema, or for
     each item of a list."""
-    return await records_response(conn, options.request, limit, offset, with_totals=totals)
+    return await records_response(conn, options.request, limit, offset, with_totals=totals, with_marks=marks)
 
 
 @router.get("/schemas/{schema_id}/view", response_model=RecordsView)
@@ -184,9 +222,11 @@ async def export_table(
 
 
 async def records_response(
-    conn: Connection, wanted: RecordsRequest, limit: int, offset: int, *, with_totals: bool
+    conn: Connection, wanted: RecordsRequest, limit: int, offset: int, *, with_totals: bool, with_marks: bool
 ) -> Response:
-    page = await records.list_records(conn, wanted, limit=limit, offset=offset, with_totals=with_totals)
+    page = await records.list_records(
+        conn, wanted, limit=limit, offset=offset, with_totals=with_totals, with_marks=with_marks
+    )
     return await json_response(RecordsPage.of, page)
 
 

@@ -17,6 +17,7 @@ from fieldmark.api.records import (
     Descending,
     FileFormat,
     Filter,
+    Marks,
     MostRecords,
     RecordsPage,
     SkippedRecords,
@@ -234,12 +235,13 @@ async def list_rows(
     options: Annotated[StackRowsOptions, Depends()],
     conn: Conn,
     totals: Totals = False,
+    marks: Marks = False,
     limit: MostRecords = 100,
     offset: SkippedRecords = 0,
 ) -> Response:
     """List the table of a stack: a row for each of its documents, or for each item of the list in them. A document that
     has not been read yet has a row without cells."""
-    return await records_response(conn, options.request, limit, offset, with_totals=totals)
+    return await records_response(conn, options.request, limit, offset, with_totals=totals, with_marks=marks)
 
 
 @router.get("/{stack_id}/rows/export", response_class=Response)

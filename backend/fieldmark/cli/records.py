@@ -33,6 +33,7 @@ def records(
     column: Annotated[str | None, typer.Option(help="The column that --status is about.")] = None,
     sort: Annotated[str | None, typer.Option(help="The column to sort by. Default: newest document first.")] = None,
     descending: Annotated[bool, typer.Option("--descending", help="Sort from the highest value.")] = False,
+    marks: Annotated[bool, typer.Option("--marks", help="Also print likely duplicates and outliers.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of rows to print.")] = 50,
     out: Annotated[
         Path | None, typer.Option(help="Write all rows to this file: .csv, .xlsx (with locations), .json or .parquet.")
@@ -49,12 +50,15 @@ def records(
         path = f"/api/schemas/{(await find_or_exit(client, 'schema', schema))['id']}/records"
         if out is not None:
             return await client.file(f"{path}/export", format=FORMATS[out.suffix.lower()], **options)
-        return await client.get(path, limit=limit, **options)
+        return await client.get(path, limit=limit, marks=marks, **options)
 
     found = run_with_client(target, ask)
     if out is not None:
         write(found, out)
         return
+    if marks:
+        for row in found["items"]:
+            row["marks"] = [one for one in found["marks"] if _is_on(one, row)]
     if print_json(target, found["items"]):
         return
     show_lines(_lines(found), "No records.")
@@ -85,12 +89,24 @@ def _lines(found: dict[str, Any]) -> list[list[str]]:
     if not found["items"]:
         return []
     names: list[str] = [column["path"] for column in found["columns"]]
-    lines = [["document", *names]]
+    lines = [["document", *names, *(["marks"] if "marks" in found["items"][0] else [])]]
     for row in found["items"]:
         document = f"{row['filename']} {row['path'] or ''}".rstrip()
-        lines.append([document, *(_cell_text(row["cells"][name]) for name in names)])
+        line = [document, *(_cell_text(row["cells"][name]) for name in names)]
+        lines.append([*line, *(["; ".join(map(_mark_text, row["marks"]))] if "marks" in row else [])])
     widths = [min(max(map(len, column)), 40) for column in zip(*lines, strict=True)]
     return [[text.ljust(width) for text, width in zip(line, widths, strict=True)] for line in lines]
+
+
+def _is_on(mark: dict[str, Any], row: dict[str, Any]) -> bool:
+    paths = [None, *(cell["path"] for cell in row["cells"].values())]
+    return mark["extraction_id"] == row["extraction_id"] and mark["path"] in paths
+
+
+def _mark_text(mark: dict[str, Any]) -> str:
+    if mark["code"] == "duplicate":
+        return f"duplicate of {mark['of']['filename']}"
+    return f"{mark['path']} is not within {mark['low']} and {mark['high']}"
 
 
 def _cell_text(cell: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.services import stacks
 from fieldmark.services.fair_share import run_unqueued
+from fieldmark.services.record_marks import Mark, list_marks
 from fieldmark.stores import records, schema_changes
 from fieldmark.stores import stacks as stored_stacks
 from fieldmark.stores.library import schemas
@@ -52,13 +53,14 @@ class RecordsRequest:
 @dataclass(frozen=True, slots=True)
 class RecordsPage:
     """A part of a table of records. `total` is the number of records that match, on all pages. `lists`: the lists of
-    the schema whose items can be the rows."""
+    the schema whose items can be the rows. `marks`: marks of `items`."""
 
     columns: Sequence[Column]
     lists: Sequence[str]
     items: Sequence[RecordRow]
     total: int
     totals: Sequence[ColumnTotal]
+    marks: Sequence[Mark]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,13 @@ async def list_tables(conn: Connection, scope: Scope) -> Sequence[TableSize]:
 
 
 async def list_records(
-    conn: Connection, request: RecordsRequest, *, limit: int, offset: int = 0, with_totals: bool = False
+    conn: Connection,
+    request: RecordsRequest,
+    *,
+    limit: int,
+    offset: int = 0,
+    with_totals: bool = False,
+    with_marks: bool = False,
 ) -> RecordsPage:
     """Return records of a schema. Raise NotFound if the schema does not exist, Invalid if it has no such list or
     column, TooLongToAnswer."""
@@ -84,8 +92,9 @@ async def list_records(
     keys, total = await records.find_records(conn, query, limit=limit, offset=offset)
     rows = await records.load_records(conn, query, keys)
     totals = await records.column_totals(conn, query) if with_totals else []
+    marks = await list_marks(conn, query, columns, rows) if with_marks else []
     lists = list_names((schema and schema.schema) or {})
-    return RecordsPage(columns, lists, rows, total, totals)
+    return RecordsPage(columns, lists, rows, total, totals, marks)
 
 
 async def read_table(

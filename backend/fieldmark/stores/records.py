@@ -170,7 +170,7 @@ async def find_records(
            select r.document_id, r.id, r.indexes, count(*) over () as total
            from record as r {sort} order by {order} limit {limit} offset {offset}"""
     ).format(
-        records=_records(query, parameters),
+        records=matching_records(query, parameters),
         order=_order(query),
         sort=_sort_value(query, parameters),
         limit=parameters.add(limit, "bigint"),
@@ -253,7 +253,7 @@ async def column_totals(conn: Connection, query: RecordsQuery, seconds: float = 
            select pattern as column, currency, sum(number) as sum, count(*) as count
            from value group by 1, 2 order by 1, 2"""
     ).format(
-        records=_records(query, parameters),
+        records=matching_records(query, parameters),
         once=SQL("" if query.rows is None else "distinct on (v.id)"),  # a document's field is repeated in each item
         columns=parameters.add(list(query.columns), "text[]"),
     )
@@ -261,7 +261,7 @@ async def column_totals(conn: Connection, query: RecordsQuery, seconds: float = 
         return await large_rows(conn, ColumnTotal, statement, parameters.values)
 
 
-def _records(query: RecordsQuery, parameters: Parameters) -> Composed:
+def matching_records(query: RecordsQuery, parameters: Parameters) -> Composed:
     """Select the matching records: `id, document_id, created_at, indexes`."""
     if query.stack_id is None:
         extractions = SQL(NEWEST_EXTRACTIONS).format(schema_id=parameters.add(query.schema_id, "uuid"))

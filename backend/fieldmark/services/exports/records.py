@@ -138,14 +138,14 @@ class _ParquetWriter:
     def add(self, rows: Sequence[RecordRow]) -> None:
         texts = [
             [str(row.document_id) for row in rows],
-            [str(row.extraction_id) for row in rows],
+            [row.extraction_id and str(row.extraction_id) for row in rows],
             [row.filename for row in rows],
             [row.path for row in rows],
         ]
         for column, kinds in zip(self._columns, self._kinds, strict=True):
-            cells = [row.cells[column.path] for row in rows]
-            texts.append([cell["value"] for cell in cells])
-            kinds.update(cell["kind"] for cell in cells if cell["kind"])
+            cells = [row.cells.get(column.path) for row in rows]
+            texts.append([cell and cell["value"] for cell in cells])
+            kinds.update(cell["kind"] for cell in cells if cell and cell["kind"])
         names = [*_PARQUET_ABOUT, *self._names]
         arrays = [self._pa.array(values, self._pa.string()) for values in texts]
         self._batches.append(self._pa.RecordBatch.from_arrays(arrays, names=names))

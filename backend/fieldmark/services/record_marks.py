@@ -1,0 +1,121 @@
+"""Marks on records that a person should look at: likely duplicates, and values far outside their column's range."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Final, Literal, TypeAlias
+from uuid import UUID
+
+from fieldmark.db.pool import Connection
+from fieldmark.domain.columns import Column
+from fieldmark.domain.identifying_columns import identifying_columns
+from fieldmark.domain.statuses import CellStatus
+from fieldmark.stores import record_marks
+from fieldmark.stores.record_marks import ColumnDistribution
+from fieldmark.stores.records import RecordRow, RecordsQuery
+
+_FENCE: Final = 2.2
+"""Distance of the bounds from the quartiles of the logarithms, in interquartile ranges (Hoaglin and Iglewicz, 1987)."""
+_LEAST_SPREAD: Final = math.log(2)
+"""Least interquartile range, so that a column of equal values has bounds of about a fifth and five times the value."""
+_DAYS: Final = 3653
+"""Days from the median of a column's days to the bounds: ten years."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedDocument:
+    document_id: UUID
+    filename: str
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateMark:
+    """A record that agrees with the earlier document `of` in `columns`."""
+
+    extraction_id: UUID
+    of: MarkedDocument
+    columns: Sequence[str]
+    path: None = None
+    code: Literal["duplicate"] = "duplicate"
+
+
+@dataclass(frozen=True, slots=True)
+class OutlierMark:
+    """A value outside the usual range of its column, `low` to `high`, among values of the same currency."""
+
+    extraction_id: UUID
+    path: str
+    low: float | date
+    high: float | date
+    currency: str | None
+    code: Literal["outlier"] = "outlier"
+
+
+Mark: TypeAlias = DuplicateMark | OutlierMark
+
+
+async def list_marks(
+    conn: Connection, query: RecordsQuery, columns: Sequence[Column], rows: Sequence[RecordRow]
+) -> list[Mark]:
+    """Return the marks of these rows, compared with all rows of the table regardless of its conditions. Values that a
+    person set or confirmed have none. Raise TooLongToAnswer."""
+    if not rows:
+        return []
+    whole = replace(query, conditions=(), cell_status=None)
+    marks: list[Mark] = []
+    if query.rows is None:
+        found = await record_marks.find_duplicates(
+            conn, whole, identifying_columns(columns), [row.extraction_id for row in rows if row.extraction_id]
+        )
+        marks += [
+            DuplicateMark(one.extraction_id, MarkedDocument(one.of_document_id, one.of_filename), one.columns)
+            for one in found
+        ]
+    usual = {
+        (one.column, one.currency, one.median_day is not None): _bounds(one)
+        for one in await record_marks.column_distributions(conn, whole)
+    }
+    return [*marks, *dict.fromkeys(mark for row in rows for mark in _outliers(row, usual))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """The usual range of a column: of the absolute values of its numbers, or of its days as ordinals."""
+
+    low: float
+    high: float
+    is_day: bool
+
+
+def _bounds(column: ColumnDistribution) -> _Bounds:
+    if column.median_day is not None:
+        middle = column.median_day.toordinal()
+        return _Bounds(max(middle - _DAYS, 1), min(middle + _DAYS, date.max.toordinal()), is_day=True)
+    low, high = column.lower_quartile or 0.0, column.upper_quartile or 0.0
+    distance = _FENCE * max(high - low, _LEAST_SPREAD)
+    return _Bounds(_exponential(low - distance), _exponential(high + distance), is_day=False)
+
+
+def _exponential(logarithm: float) -> float:
+    """Return the number with this logarithm, rounded to three digits."""
+    return float(f"{math.exp(max(min(logarithm, 700.0), -700.0)):.3g}")
+
+
+def _outliers(row: RecordRow, usual: Mapping[tuple[str, str | None, bool], _Bounds]) -> Iterator[OutlierMark]:
+    if row.extraction_id is None:
+        return
+    for column, cell in row.cells.items():
+        bounds = usual.get((column, cell["currency"], cell["kind"] == "day"))
+        if bounds is None or cell["kind"] not in ("number", "day") or cell["status"] == CellStatus.LOCKED:
+            continue
+        low, high = bounds.low, bounds.high
+        if bounds.is_day:
+            if not low <= date.fromisoformat(cell["value"][:10]).toordinal() <= high:
+                days = date.fromordinal(int(low)), date.fromordinal(int(high))
+                yield OutlierMark(row.extraction_id, cell["path"], *days, cell["currency"])
+        elif (value := cell["value"]) and not low <= abs(value) <= high:
+            limits = (low, high) if value > 0 else (-high, -low)
+            yield OutlierMark(row.extraction_id, cell["path"], *limits, cell["currency"])
