@@ -222,11 +222,16 @@ def serve() -> None:
 
 
 def _import_product() -> None:
+    from fieldmark.api.app import create_app
+    from fieldmark.settings import Settings
+
     # Not the commands themselves: at import they read the terminal and the environment of their process.
-    for name in ("api.app", "runtime", "worker.jobs", "evaluation.evaluate"):
+    for name in ("runtime", "worker.jobs", "evaluation.evaluate"):
         import_module(f"fieldmark.{name}")
     for name in _LAZY_IMPORTS:
         import_module(name)
+    # Commands share the routes of this application.
+    create_app(Settings(_env_file=None), with_ui=False)
 
 
 def _handle_sigchld(*_: object) -> None:
