@@ -7,6 +7,7 @@ import io
 import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from importlib.util import find_spec
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -369,6 +370,26 @@ async def test_values_far_outside_the_range_of_their_column_are_marked(serve, cl
         query = {"marks": True, "filter": "totals.total = 1950"}
         (mark,) = (await server.http.get(path, params=query)).json()["marks"]
         assert (mark["low"], mark["high"]) == (low, high)
+
+
+async def test_row_of_a_stack_without_an_extraction_has_no_cells_and_is_exported(serve, clone):
+    async with serve(with_worker=False) as server:
+        body = {"name": "Bills", "columns": [{"name": "vendor"}, {"name": "total", "type": "number"}]}
+        stack = (await server.http.post("/api/stacks", json=body)).json()
+        read = document(1, {"total": 7}, UUID(stack["schema_revid"]))
+        unread = LibraryDocument(None, filename="2.pdf")
+        insert_documents(clone.owner_url, server.scope, [read, unread])
+        path = f"/api/stacks/{stack['id']}"
+        await server.http.post(f"{path}/documents", json={"document_ids": [str(read.id), str(unread.id)]})
+        path = f"{path}/rows"
+        page = (await server.http.get(path, params={"marks": True})).json()
+        assert {row["filename"]: bool(row["cells"]) for row in page["items"]} == {"1.pdf": True, "2.pdf": False}
+        assert page["marks"] == []
+        found = (await server.http.get(path, params={"cell_status": "not_in_document"})).json()
+        assert [row["filename"] for row in found["items"]] == ["1.pdf"]
+        for file_format in ("csv", "json", "xlsx", *(["parquet"] if find_spec("pyarrow") else [])):
+            answer = await server.http.get(f"{path}/export", params={"format": file_format})
+            assert (file_format, answer.status_code) == (file_format, 200)
 
 
 async def test_parquet_has_the_names_of_the_view_and_exact_typed_values(serve, clone):
