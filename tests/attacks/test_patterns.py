@@ -69,7 +69,10 @@ class Source:
     def __init__(self, module: Any) -> None:
         self.module = module
         self.space: dict[str, Any] = vars(module)
-        self.tree = ast.parse(Path(module.__file__).read_text("utf-8"))
+        text = Path(module.__file__).read_text("utf-8")
+        self.has_literals = re.search(r"\b(?:re|regex)\.", text) is not None
+        # Most modules use no pattern, and parsing takes long.
+        self.tree = ast.parse(text if self.has_literals or re.search(rf"\.(?:{'|'.join(METHODS)})\b", text) else "")
         self.used = {
             (name, node.attr)
             for node in ast.walk(self.tree)
@@ -93,7 +96,7 @@ class Source:
                 engine = re if getattr(child.func.value, "id", "") == "re" else regex
                 for text in self.texts(child.args[0], function):
                     yield child.func.attr, text if is_pattern(text) else engine.compile(text, flags)
-            yield from self.literals(child, function)
+            yield from self.literals(child, function) if self.has_literals else ()
 
     def evaluate(self, node: Any) -> Any:
         return eval(ast.unparse(node), self.space)

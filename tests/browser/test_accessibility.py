@@ -33,10 +33,10 @@ async def violations(page, axe: str) -> list[str]:
     found = []
     for colours, rules in (("light", TAGS), ("dark", ["color-contrast"])):
         await page.emulate_media(color_scheme=colours)
-        run = await page.evaluate("rules => axe.run({runOnly: rules})", rules)
-        found += [
-            f"{colours}: {one['id']}: {[node['html'][:150] for node in one['nodes']]}" for one in run["violations"]
-        ]
+        violated = await page.evaluate(
+            "async rules => (await axe.run({runOnly: rules, resultTypes: ['violations']})).violations", rules
+        )
+        found += [f"{colours}: {one['id']}: {[node['html'][:150] for node in one['nodes']]}" for one in violated]
     return found
 
 
