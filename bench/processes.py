@@ -80,8 +80,9 @@ class Service:
 
 
 @contextmanager
-def service(home: Path, base_url: str, **settings: str) -> Iterator[Service]:
-    """Start Fieldmark with a model at `base_url` (empty: the offline model) and wait until it is ready."""
+def service(home: Path, base_url: str, *arguments: str, **settings: str) -> Iterator[Service]:
+    """Start Fieldmark with a model at `base_url` (empty: the offline model) and wait until it is ready. `arguments`:
+    options of `fieldmark serve`."""
     from fieldmark.db.embedded import embedded_postgres
 
     given = {
@@ -96,7 +97,7 @@ def service(home: Path, base_url: str, **settings: str) -> Iterator[Service]:
     }
     with (
         embedded_postgres(home, 18) as database,
-        child("-c", "from fieldmark.cli import main; main()", "serve", **given) as made,
+        child("-c", "from fieldmark.cli import main; main()", "serve", *arguments, **given) as made,
     ):
         address = f"http://127.0.0.1:{port}"
         wait_for(f"{address}/readyz")

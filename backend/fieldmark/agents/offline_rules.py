@@ -22,6 +22,8 @@ _OUTCOME = re.compile(r'(?:^|\n)(\{"code":.*\})(?:</\w+>)?\s*$')
 # A delimiter line around untrusted text (tools/documents.Boundary). The first one holds the run's word.
 _BOUNDARY = re.compile(r"^\[([0-9a-f]{24}) [\w ]+ begins\]$", re.MULTILINE)
 _DECIDED = re.compile(r"^- (\w+) (\{.*\}) \((\w+)\): (.*)$", re.MULTILINE)
+# The CLI's result of a call whose worker was killed. The rules make the call again.
+_INTERRUPTED = "[Tool call interrupted"
 _CHANGE = re.compile(
     r"(?:please )?(?:(?:remove|delete) (?:the )?(?P<removed>.+)"
     r"|(?:set |change )?(?:the )?(?P<field>.{1,80}?)"
@@ -114,6 +116,8 @@ def _conversation(body: Body) -> tuple[str, list[FinishedCall]]:
             )
             if block.get("type") == "tool_result" and (tool := calls.get(str(block.get("tool_use_id")))):
                 said = _message_text(objects_in(block, "content")) or str(block.get("content"))
+                if said.startswith(_INTERRUPTED):
+                    continue
                 found = _OUTCOME.search(said)
                 outcome = json_object(found[1]) if found else {}
                 said = said[: found.start()] if found and outcome else said
