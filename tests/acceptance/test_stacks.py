@@ -87,6 +87,29 @@ async def test_table_is_proposed_approved_filled_corrected_and_exported(serve, c
             ("['vendor']", 2),
         ]
 
+        # Another meaning of a column: its old and new values are shown, and a person's own stays.
+        columns[1] = {**columns[1], "description": "Without tax."}
+        again["columns"] = [*columns, {"name": "vendor"}]
+        patched = await server.http.patch(
+            f"/api/extractions/{rows['3.txt']['extraction_id']}/fields", json={"path": "vendor", "value": "Third"}
+        )
+        assert patched.status_code == 200
+        assert (await server.http.post("/api/agent/stack", json=again)).json()["status"] == "completed"
+        changes = await server.get(f"stacks/{stack_id}/changes")
+        assert changes["items"] == []  # the same values were read again
+        renamed = {"stack_id": stack_id, "message": "set total of 2.txt to 21", "approval": "auto"}
+        assert (await server.http.post("/api/agent/stack_correct", json=renamed)).json()["status"] == "completed"
+        (change,) = (await server.get(f"stacks/{stack_id}/changes"))["items"]
+        assert (change["filename"], change["path"], change["old"], change["new"]) == ("2.txt", "total", 20.5, 21)
+        restored = {"path": change["path"], "value": change["old"]}
+        answer = await server.http.patch(
+            f"/api/extractions/{change['extraction_id']}/fields",
+            json=restored,
+            headers={"If-Match": f'"{change["version"]}"'},
+        )
+        assert answer.status_code == 200, answer.text
+        assert not (await server.get(f"stacks/{stack_id}/changes"))["items"][0]["is_current"]
+
         # In words, and into a file.
         message = {"stack_id": stack_id, "message": "drop the invoice number column", "approval": "auto"}
         result = (await server.http.post("/api/agent/stack_correct", json=message)).json()
@@ -101,7 +124,7 @@ async def test_table_is_proposed_approved_filled_corrected_and_exported(serve, c
         lines = list(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))
         assert [line[5:] for line in lines] == [
             ["total", "vendor"],
-            ["30.5", "Firm 3 GmbH"],
+            ["30.5", "Third"],
             ["20.5", "Firm 2 GmbH"],
             ["11", "Firm 1 GmbH"],
         ]

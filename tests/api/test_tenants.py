@@ -62,6 +62,7 @@ ROUTES_WITH_ID = [
     ("PATCH", "/api/stacks/{stack}", {"name": "Bills"}),
     ("POST", "/api/stacks/{stack}/documents", {"document_ids": ["{document}"]}),
     ("PUT", "/api/stacks/{stack}/columns", {"columns": [{"name": "total"}]}),
+    ("GET", "/api/stacks/{stack}/changes", None),
     ("GET", "/api/stacks/{stack}/rows", None),
     ("GET", "/api/stacks/{stack}/rows/export", None),
     ("POST", "/api/agent/stack", {"stack_id": "{stack}"}),

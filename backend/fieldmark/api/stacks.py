@@ -8,7 +8,7 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import Depends, Query, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, JsonValue
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.records import (
@@ -27,7 +27,7 @@ from fieldmark.api.records import (
     records_response,
 )
 from fieldmark.api.routing import Routes
-from fieldmark.api.shared_types import STORABLE, Before, Limit, ListPage, RequestBody
+from fieldmark.api.shared_types import STORABLE, Before, Limit, ListPage, RequestBody, ResponseModel
 from fieldmark.db.pool import Connection
 from fieldmark.domain.column_definitions import ColumnDefinition, Definitions, definitions_of
 from fieldmark.domain.document_filters import FieldCondition
@@ -130,6 +130,27 @@ class Stack(BaseModel):
     run: NewestRun | None
 
 
+class ReplacedValue(ResponseModel):
+    """A value of a row that the agent replaced, with the old and the new value. To restore the old one, set it with
+    `PATCH /api/extractions/{id}/fields`."""
+
+    document_id: UUID
+    filename: str
+    extraction_id: UUID
+    version: int = Field(description="The extraction's version now. Send it as If-Match.")
+    path: str
+    old: JsonValue
+    new: JsonValue = Field(description="null: it was removed.")
+    is_current: bool = Field(description="Whether it is still the value of the row.")
+
+
+class ReplacedValues(BaseModel):
+    """The values that a run replaced."""
+
+    run_id: UUID | None = Field(description="The newest run on the stack. null if there is none.")
+    items: list[ReplacedValue]
+
+
 class StackRowsOptions:
     """The query parameters of a stack's table."""
 
@@ -228,6 +249,19 @@ async def set_columns(stack_id: UUID, body: ColumnsChange, scope: TheScope, runt
     async with runtime.database.as_user(scope) as conn:
         row = await stacks.define_columns(conn, scope, stack_id, body.columns)
     return ColumnsChanged(columns=definitions_of(row.schema or {}), changes=changes)
+
+
+@router.get("/{stack_id}/changes")
+async def list_changes(
+    stack_id: UUID, conn: Conn, limit: Annotated[int, Query(ge=1, le=1000, description="The most values.")] = 200
+) -> ReplacedValues:
+    """List the values that the newest run on the stack replaced or removed, for example because a column changed."""
+    await stored.get(conn, stack_id)
+    newest = (await stored.progress(conn, [stack_id]))[stack_id].run
+    replaced = [] if newest is None else await stored.replaced_values(conn, stack_id, newest.run_id, limit)
+    return ReplacedValues(
+        run_id=None if newest is None else newest.run_id, items=[ReplacedValue.of(one) for one in replaced]
+    )
 
 
 @router.get("/{stack_id}/rows", response_model=RecordsPage)

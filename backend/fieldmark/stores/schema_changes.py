@@ -54,16 +54,21 @@ async def followed_versions(
 
 
 async def average_cost(conn: Connection, schema_id: UUID, last: int) -> Decimal | None:
-    """Return the average cost of the `last` completed extraction runs with this schema. None if not known."""
+    """Return the average cost of the `last` completed extraction runs with this schema; if there is none, of those of
+    its organisation. None if not known."""
     return await value_of(
         conn,
-        """select avg(private.cost_of_run(r.id)) as cost from (
+        """select coalesce((select avg(private.cost_of_run(r.id)) from (
              select r.id from public.schema_versions as v
              join public.extractions as e on e.schema_revid = v.id
              join public.runs as r on r.extraction_id = e.id
-             where v.schema_id = %s and r.task = 'extract' and r.status = 'completed'
-             order by r.created_at desc limit %s) as r""",
-        (schema_id, last),
+             where v.schema_id = %(schema)s and r.task = 'extract' and r.status = 'completed'
+             order by r.created_at desc limit %(last)s) as r), (select avg(private.cost_of_run(r.id)) from (
+               select id from public.runs
+               where org_id = (select org_id from public.schemas where id = %(schema)s)
+                 and task = 'extract' and status = 'completed'
+               order by created_at desc limit %(last)s) as r)) as cost""",
+        {"schema": schema_id, "last": last},
     )
 
 

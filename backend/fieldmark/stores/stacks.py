@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Final, LiteralString
+from typing import Any, Final, LiteralString
 from uuid import UUID
 
 from psycopg import errors
+from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection, savepoint
+from fieldmark.domain import paths
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Invalid, NameTaken, NotFound
 from fieldmark.identity.scope import Scope
@@ -250,8 +252,8 @@ async def rows(
     )
 
 
-def _stack_table_row(**columns: object) -> StackTableRow:
-    return StackTableRow(**{**columns, "state": RowState(str(columns["state"]))})  # pyright: ignore[reportArgumentType]
+def _stack_table_row(state: str, **columns: Any) -> StackTableRow:
+    return StackTableRow(state=RowState(state), **columns)
 
 
 async def rows_to_read(conn: Connection, stack_id: UUID, run_id: UUID, limit: int) -> list[RowToRead]:
@@ -274,3 +276,41 @@ async def rows_to_read(conn: Connection, stack_id: UUID, run_id: UUID, limit: in
            order by s.created_at, d.created_at, s.document_id limit %(limit)s""",
         {"stack": stack_id, "run": run_id, "limit": limit},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedValue:
+    """A value that a run replaced or removed. `new` is None if it was removed. `version` is the extraction's now, and
+    `is_current` whether the value is still the run's."""
+
+    document_id: UUID
+    filename: str
+    extraction_id: UUID
+    version: int
+    path: str
+    old: JsonValue
+    new: JsonValue
+    is_current: bool
+
+
+async def replaced_values(conn: Connection, stack_id: UUID, run_id: UUID, limit: int) -> list[ReplacedValue]:
+    """Return the values that a run and its child runs replaced in a stack's rows, in the order of the changes."""
+    return await large_rows(
+        conn,
+        _replaced_value,
+        """select s.document_id, d.filename, e.id as extraction_id, e.version, j.path, j.steps, j.old, j.new,
+             e.extracted_fields #> j.path is not distinct from j.new as is_current
+           from public.stack_documents as s
+           join public.documents as d on d.id = s.document_id
+           join public.stack_tables as t on t.stack_id = s.stack_id
+           cross join lateral private.extraction_under(s.document_id, t.schema_id) as e
+           join public.extraction_journal as j on j.extraction_id = e.id
+           where s.stack_id = %(stack)s and j.old is not null and j.old is distinct from j.new
+             and j.run_id in (select id from public.runs where id = %(run)s or parent_run_id = %(run)s)
+           order by j.id limit %(limit)s""",
+        {"stack": stack_id, "run": run_id, "limit": limit},
+    )
+
+
+def _replaced_value(path: list[str], steps: str, **columns: Any) -> ReplacedValue:
+    return ReplacedValue(path=paths.name(paths.from_sql(path, steps)), **columns)
