@@ -116,19 +116,21 @@ async def _find_or_create(client: Client, name: str, definitions: list[ColumnDef
 async def _upload_new(client: Client, runs: Runs, stack_id: str, files: list[Path]) -> None:
     """Upload the files that are not in the stack yet, and wait until all are read."""
     known = await _known_files(client, stack_id)
-    for number, file in enumerate(files, 1):
+    for file in files:
         key = (file.name, _sha256(file))
         if known[key]:
             known[key] -= 1
             continue
-        show_step(runs.status, f"Uploading {number} of {len(files)}: {plain(file.name)}…")
         try:
             await runs.upload(file, stack_id=stack_id, auto_create=False)
         except ErrorResponse as refused:
             err.print(f"[red]✗[/red] {plain(file.name)}: {plain(error_text(refused))}")
             raise
+    shown = 0
     while reading := await _count_reading(client, stack_id):
-        show_step(runs.status, f"Reading documents: {reading} to go…")
+        if reading != shown:
+            show_step(runs.status, f"Reading documents: {reading} to go…")
+        shown = reading
         await asyncio.sleep(_POLL_SECONDS)
 
 

@@ -71,7 +71,8 @@ def _propose(turn: RuleTurn, documents: list[JsonValue]) -> list[JsonValue]:
     shared = [key for key, number in found.most_common() if number > 1] or [key for key, _ in found.most_common()]
     columns: dict[str, JsonValue] = {}
     for name, kind in shared:
-        last = name.rpartition(".")[2]
+        parts = name.split(".")
+        last = parts[-2] if parts[-1] == "name" and len(parts) > 1 else parts[-1]  # vendor.name: vendor
         if fold_alphanumeric(last) and last not in columns:
             columns[last] = {"name": last, "type": kind}
     return list(columns.values())[:_MAX_COLUMNS]
