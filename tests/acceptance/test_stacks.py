@@ -6,7 +6,6 @@ import csv
 import io
 
 import pytest
-from answers import assert_problem
 
 from extraction_case import sql
 from fieldmark.agents.registry import answer_offline
@@ -35,7 +34,7 @@ async def test_table_is_proposed_approved_filled_corrected_and_exported(serve, c
         made = await server.http.post("/api/stacks", json={"name": "Invoices"})
         assert made.status_code == 201, made.text
         stack_id = made.json()["id"]
-        assert_problem(await server.http.post("/api/agent/stack", json={"stack_id": stack_id}), 409)  # it is empty
+        assert (await server.http.post("/api/agent/stack", json={"stack_id": stack_id})).status_code == 409  # no files
         for number in (1, 2):
             await upload(server, stack_id, f"{number}.txt", invoice(number))
         await upload(server, stack_id, "copy.txt", invoice(1))
@@ -128,3 +127,21 @@ async def test_table_is_proposed_approved_filled_corrected_and_exported(serve, c
             ["20.5", "Firm 2 GmbH"],
             ["11", "Firm 1 GmbH"],
         ]
+
+
+async def test_cost_ceiling_stops_a_run_and_the_next_run_reads_what_is_left(serve):
+    async with serve(answer_offline) as server:
+        body = {"name": "Invoices", "columns": [{"name": "total", "type": "number"}]}
+        stack_id = (await server.http.post("/api/stacks", json=body)).json()["id"]
+        for number in range(1, 8):
+            await upload(server, stack_id, f"{number}.txt", invoice(number))
+        fill = {"stack_id": stack_id, "approval": "auto"}
+        result = (await server.http.post("/api/agent/stack", json={**fill, "max_cost_usd": 0.02})).json()
+        assert (result["status"], result["code"]) == ("failed", "max_cost"), result
+        progress = (await server.get(f"stacks/{stack_id}"))["progress"]
+        assert (progress["failed"], progress["done"] + progress["waiting"] + progress["running"]) == (0, 7)
+        assert progress["waiting"] > 0
+        left = await server.get(f"stacks/{stack_id}/rows?row_status=waiting")
+        assert {row["error_code"] for row in left["items"]} <= {"max_cost", None}
+        assert (await server.http.post("/api/agent/stack", json=fill)).json()["status"] == "completed"
+        assert (await server.get(f"stacks/{stack_id}"))["progress"]["done"] == 7

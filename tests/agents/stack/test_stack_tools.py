@@ -167,3 +167,47 @@ async def test_changed_column_is_read_again_and_others_are_not(case):
     assert (await run.call("extract_row")).code == "nothing_to_read"
     assert await run.states() == [RowState.DONE]
     assert (await run.extraction()).extracted_fields["number"] == "INV-7"
+
+
+async def test_second_run_waits_and_a_deleted_document_leaves_the_table(case):
+    run = await start(case, "total:number")
+    assert (await run.call("extract_row")).code == "awaiting_runs"
+    (child,) = case.sql("select * from public.runs where parent_run_id = %s", run.context.run_id)
+    async with case.database.as_user(case.scope) as conn:
+        second = await runs.add(
+            conn,
+            case.scope,
+            id=uuid4(),
+            agent="stack",
+            task="stack",
+            task_input={},
+            subject=Subject(stack_id=run.stack_id),
+        )
+    (waits,) = case.sql("select private.is_blocked(r) as blocked from public.runs as r where id = %s", second)
+    assert waits["blocked"]
+    case.sql("update public.runs set attached = false where id = %s", run.context.run_id)
+    case.sql("delete from public.documents where id = %s", case.document_id)
+    assert await run.states() == []
+    (parent,) = case.sql("select status from public.runs where id = %s", run.context.run_id)
+    assert parent["status"] == "queued"
+    result = await run.end_child(child["parent_call_id"], "completed")
+    assert result is not None and (result.data["read"], result.data["left"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [{"name": "a\u200b"}],
+        [{"name": "a\n"}],
+        [{"name": "total"}, {"name": "Total"}],
+        [{"name": "total", "type": "money"}],
+        [{"name": f"c{number}"} for number in range(201)],
+        [],
+    ],
+)
+async def test_columns_that_cannot_be_used_are_refused(case, columns):
+    run = await start(case)
+    refused = await run.call("define_columns", columns=columns)
+    assert refused.is_error and refused.code in ("invalid", "invalid_path"), refused
+    async with case.database.as_user(case.scope) as conn:
+        assert (await stacks.get(conn, run.stack_id)).schema_id is None
