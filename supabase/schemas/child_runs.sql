@@ -30,18 +30,6 @@ begin
   end if;
 end $$;
 
--- The `progress` event of a call that started child runs.
-create function private.progress_of(p_run_id uuid, p_call_id text) returns json
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
-  select json_build_object(
-    'type', 'progress', 'call_id', p_call_id, 'done', count(*) filter (where status = 'completed'),
-    'failed', count(*) filter (where status in ('failed', 'cancelled')),
-    'left', count(*) filter (where status not in ('completed', 'failed', 'cancelled')),
-    'cost', private.cost_of_run(p_run_id))
-  from public.runs where parent_run_id = p_run_id and parent_call_id = p_call_id
-$$;
-
 -- Queues the parent run again when the last child run of its call ends, and reports the progress of a stack's run.
 -- Security definer: the caller may have no rights on the parent run.
 create function private.wake_parent() returns trigger
@@ -49,8 +37,15 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   -- Locked first: if two children end at the same time, the second one sees the first.
   perform from public.runs where id = old.parent_run_id for no key update;
-  perform private.append_event(old.parent_run_id, private.progress_of(old.parent_run_id, old.parent_call_id))
-  from public.runs where id = old.parent_run_id and stack_id is not null and status = 'awaiting_runs';
+  perform private.append_event(parent.id, json_build_object(
+      'type', 'progress', 'call_id', old.parent_call_id, 'done', count(*) filter (where child.status = 'completed'),
+      'failed', count(*) filter (where child.status in ('failed', 'cancelled')),
+      'left', count(*) filter (where child.status not in ('completed', 'failed', 'cancelled')),
+      'cost', private.cost_of_run(parent.id)))
+  from public.runs as parent
+  join public.runs as child on child.parent_run_id = parent.id and child.parent_call_id = old.parent_call_id
+  where parent.id = old.parent_run_id and parent.stack_id is not null and parent.status = 'awaiting_runs'
+  group by parent.id;
   update public.runs set status = 'queued'
   where id = old.parent_run_id and status = 'awaiting_runs' and waiting_call = old.parent_call_id and not attached
     and not private.has_open_children(old.parent_run_id, old.parent_call_id);

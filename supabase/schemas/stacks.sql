@@ -46,16 +46,12 @@ select private.protect_table('public.stack_tables', p_members_read => true);
 grant insert (stack_id, org_id, schema_id, row_path), update (row_path, schema_id) on public.stack_tables
   to authenticated;
 
-do $$
-declare
-  v_table text;
-begin
-  foreach v_table in array array['stacks', 'stack_documents', 'stack_tables'] loop
-    execute format(
-      'create policy "members add rows of their own" on public.%I for insert to authenticated with check '
-      '(org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()))', v_table);
-  end loop;
-end $$;
+create policy "members create stacks of their own" on public.stacks for insert to authenticated
+  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
+create policy "members add documents" on public.stack_documents for insert to authenticated
+  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
+create policy "members define columns" on public.stack_tables for insert to authenticated
+  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 create policy "members rename their stacks" on public.stacks
   for update to authenticated using (org_id in (select private.my_writable_org_ids()));
 create policy "members change the columns of their stacks" on public.stack_tables
@@ -63,16 +59,14 @@ create policy "members change the columns of their stacks" on public.stack_table
 
 -- Deletes a stack. Its documents, its schema and their extractions stay.
 create function public.delete_stack(p_stack_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   delete from public.stacks where id = p_stack_id and private.may_delete(org_id, created_by);
   perform private.check_found(found, 'stack');
 end $$;
 
 create function public.remove_stack_document(p_stack_id uuid, p_document_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   delete from public.stack_documents
   where stack_id = p_stack_id and document_id = p_document_id
