@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -10,9 +11,11 @@ from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit_answer
 from browser.scripts import extract_until_approval, extraction_script, new_extraction
 from browser.window import label
 from fieldmark.testing.script import Script
+from library_rows import LibraryDocument, insert_documents
 from node import install_packages
 
 FRONTEND = Path(__file__).parents[2] / "frontend"
+SCHEMA = {"type": "object", "properties": {"total": {"type": "number"}, "paid": {"type": "boolean"}}}
 INVOICE = "Invoice number: 17\nTotal: 12.50 EUR\n"
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
@@ -40,7 +43,7 @@ async def violations(page, axe: str) -> list[str]:
     return found
 
 
-async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, axe):
+async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, clone, axe):
     asked = Script([[INTENT, READ], cite(1, "The roof leaks at the chimney."), [submit_answer("It leaks [1].")]])
     read = extraction_script(number="17", total=99.5)
 
@@ -84,6 +87,22 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, axe):
         await page.get_by_label("Your message").press_sequentially("tag it @pa")
         await page.get_by_role("listbox", name="Mention").get_by_role("option").first.wait_for()
         wrong["a mention"] = await violations(page, axe)
+        schema = (await server.http.post("/api/schemas", json={"name": "Invoice", "schema": SCHEMA})).json()
+        row = LibraryDocument({"total": 1.5}, filename="row.pdf", schema_revid=UUID(schema["schema_revid"]))
+        insert_documents(clone.owner_url, server.scope, [row])
+        cell = page.get_by_role("gridcell").get_by_text("1.5", exact=True).first
+        await check_area("records", "/records", cell)
+        await cell.click()
+        await page.get_by_role("dialog").wait_for()
+        wrong["a cell"] = await violations(page, axe)
+        await page.keyboard.press("Enter")
+        await page.get_by_label(label("fields.valueOf", field="Total")).wait_for()
+        wrong["a cell, edited"] = await violations(page, axe)
+        await page.keyboard.press("Escape")
+        await page.get_by_role("checkbox", name="row.pdf").check()
+        await page.get_by_role("button", name=label("tables.filter"), exact=True).click()
+        await page.get_by_label(label("tables.operator")).wait_for()
+        wrong["a filter, a selected row"] = await violations(page, axe)
         await check_area("review", "/review", page.get_by_label("Value of total"))
         await check_area(
             "one field", "/review/by-field?path=total&document_type=invoice", page.get_by_label("Value in invoice.txt")

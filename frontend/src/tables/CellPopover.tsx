@@ -53,7 +53,7 @@ export function CellPopover({ anchor, grid, row, column, cell, canWrite, onClose
     >
       <Popover.Portal>
         <Popover.Positioner className={styles.place} anchor={anchor} side="bottom" align="start" sideOffset={6} collisionPadding={8}>
-          <Popover.Popup className={styles.popup} initialFocus={false} finalFocus={grid} aria-label={t('tables.sourceOf', { field: column.label })}>
+          <Popover.Popup className={styles.popup} initialFocus={false} finalFocus={false} aria-label={t('tables.sourceOf', { field: column.label })}>
             <div className={styles.head}>
               <b className="truncate">{column.label}</b>
               <span className="muted">{facts.join(' · ')}</span>

@@ -41,8 +41,8 @@ export interface CellRange {
 /** What a parent may do with the grid. */
 export interface GridHandle {
   focus: () => void;
-  /** Make a cell active; open its source. */
-  show: (cell: Cursor) => void;
+  /** Make a cell active and open its source; null: close the source. */
+  show: (cell: Cursor | null) => void;
 }
 
 interface Props {
@@ -66,8 +66,9 @@ interface Props {
   onOpen: (row: RecordRow, cell: RecordCell | undefined, column: GridColumn | undefined) => void;
   /** Save typed text. Return why it is not valid; null if it is. */
   onEdit: (row: RecordRow, column: GridColumn, text: string) => string | null;
-  /** Confirm a value; go to the next cell that needs a look. */
-  onConfirm: (row: RecordRow, column: GridColumn, at: Cursor) => void;
+  onConfirm: (row: RecordRow, column: GridColumn) => void;
+  /** Go to the next cell that needs a look. */
+  onNext: (at: Cursor) => void;
   onClear: (range: CellRange) => void;
   onCopy: (range: CellRange, event: ClipboardEvent) => void;
   onPaste: (range: CellRange, text: string) => void;
@@ -76,7 +77,7 @@ interface Props {
 
 const PRINTABLE = /^[^\p{C}]$/u;
 
-export function Grid({ ref, table, view, label, columns, total, isPrevious, rowAt, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onClear, onCopy, onPaste, onUndo }: Props) {
+export function Grid({ ref, table, view, label, columns, total, isPrevious, rowAt, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onNext, onClear, onCopy, onPaste, onUndo }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const position = gridPosition(table, view);
   const [cursor, setCursor] = useState<Cursor>(position.cursor);
@@ -146,10 +147,10 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
     if (at >= 0 && at < columns.length) across.scrollToIndex(at, { align: 'auto' });
   }
   useImperativeHandle(ref, () => ({
-    focus: () => scroller.current?.focus({ preventScroll: true }),
+    focus,
     show: (cell) => {
-      moveTo(cell.row, cell.column, { keepPeeking: true });
-      setPeeking(true);
+      if (cell !== null) moveTo(cell.row, cell.column, { keepPeeking: true });
+      setPeeking(cell !== null);
     },
   }));
 
@@ -226,8 +227,18 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
     else if (active.column === 0) selection.toggle(active.row, rowAt);
     else if (column === undefined || shift) onOpen(row, cell, column);
     else if (!canWrite) setPeeking(!isPeeking);
-    else if (mod) onConfirm(row, column, active);
+    else if (mod) confirm(row, column);
     else startEditing({});
+  }
+
+  function focus() {
+    scroller.current?.focus({ preventScroll: true });
+  }
+
+  function confirm(of: RecordRow, at: GridColumn) {
+    focus();
+    onConfirm(of, at);
+    onNext(active);
   }
 
   function startEditing(how: { text?: string }) {
@@ -241,11 +252,11 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
     if (text !== null && row !== undefined && column !== undefined) {
       const problem = onEdit(row, column, text);
       if (problem !== null) return problem;
-    }
+    } else if (by === 'next' && row !== undefined && column !== undefined) onConfirm(row, column);
     setEditing(null);
-    if (by !== null) scroller.current?.focus({ preventScroll: true });
-    if (by === 'next' && row !== undefined && column !== undefined) onConfirm(row, column, active);
-    else if (by !== null && by !== 'next') moveTo(active.row + by.row, active.column + by.column);
+    if (by !== null) focus();
+    if (by === 'next') onNext(active);
+    else if (by !== null) moveTo(active.row + by.row, active.column + by.column);
     return null;
   }
 
@@ -388,9 +399,12 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
           column={column}
           cell={cell}
           canWrite={canWrite}
-          onClose={() => setPeeking(false)}
+          onClose={() => {
+            setPeeking(false);
+            focus();
+          }}
           onEdit={() => startEditing({})}
-          onConfirm={() => onConfirm(row, column, active)}
+          onConfirm={() => confirm(row, column)}
           onOpen={() => onOpen(row, cell, column)}
         />
       )}

@@ -9,6 +9,7 @@ import { t } from '../shared/i18n';
 import { toast } from '../shared/Toasts';
 import { Loading } from '../shared/Loading';
 import { Button } from '../shared/Button';
+import { Icon } from '../shared/Icon';
 import { EmptyState, ErrorNotice } from '../shared/Notice';
 import { usePersisted } from '../shared/persisted';
 import { needsLook } from './cellStatus';
@@ -55,7 +56,8 @@ export function RecordsTable({ request, label, onView }: Props) {
   const [lengths, setLengths] = useState<ReadonlyMap<string, number>>();
   if (lengths === undefined && rows.first !== undefined && sums !== undefined) setLengths(valueLengths(rows.first, foot, mixed));
   const columns = useMemo(() => {
-    const visible = (all ?? []).filter(({ path }) => !layout.hidden.includes(path));
+    // The fields of line items come before those of their documents.
+    const visible = (all ?? []).filter(({ path }) => !layout.hidden.includes(path)).toSorted((a, b) => Number(b.path.includes('[]')) - Number(a.path.includes('[]')));
     return gridColumns(visible, layout, lengths ?? new Map(), width - LEFT - STATUS_WIDTH - SCROLLBAR, request.list);
   }, [all, layout, lengths, width, request.list]);
   const totalCells = useMemo(() => new Map([...foot].map(([path, texts]) => [path, <Totals key={path} texts={texts} />])), [foot]);
@@ -72,13 +74,10 @@ export function RecordsTable({ request, label, onView }: Props) {
     );
   }
 
-  /** Confirm a value, then show the next cell that needs a look. */
-  async function confirm(row: RecordRow, column: GridColumn, at: Cursor) {
-    const value = row.cells[column.path]?.value ?? null;
-    if (value !== null) void edits.confirm({ row, column });
+  async function goToNext(at: Cursor) {
     const next = await findNext(at);
     if (next === null) toast(t('tables.noneLeft'));
-    else grid.current?.show(next);
+    grid.current?.show(next);
   }
 
   async function findNext(at: Cursor): Promise<Cursor | null> {
@@ -111,10 +110,14 @@ export function RecordsTable({ request, label, onView }: Props) {
     await clipboard.write(range.top, range.left, Array.from({ length: range.bottom - range.top + 1 }, () => cleared.map(() => '')));
   }
 
+  const isFiltered = request.filter !== undefined || request.review === true;
   return (
     <>
       <div className={styles.tools}>
         <Filters columns={rows.first.columns} list={request.list} filter={request.filter ?? []} onFilter={(filter) => onView(({ filter: _, ...others }) => (filter.length > 0 ? { ...others, filter } : others))} />
+        <Button aria-pressed={request.review === true} onClick={() => onView(({ review, ...others }) => (review === true ? others : { ...others, review: true }))}>
+          <Icon name="warning" /> {t('tables.needsReview')}
+        </Button>
         {rows.first.lists.length > 0 && (
           <div className={styles.segments} role="group" aria-label={t('tables.rows')}>
             {[undefined, ...rows.first.lists].map((list) => (
@@ -132,8 +135,8 @@ export function RecordsTable({ request, label, onView }: Props) {
       </div>
       {rows.error !== null && <ErrorNotice error={rows.error} onRetry={rows.retry} />}
       {rows.total === 0 ? (
-        <EmptyState title={t(request.filter === undefined ? 'tables.empty' : 'documents.noMatches')}>
-          {request.filter === undefined ? <p>{t('tables.emptyHint')}</p> : <Button onClick={() => onView(({ filter: _, ...others }) => others)}>{t('documents.clearFilters')}</Button>}
+        <EmptyState title={t(isFiltered ? 'documents.noMatches' : 'tables.empty')}>
+          {isFiltered ? <Button onClick={() => onView(({ filter: _, review: __, ...others }) => others)}>{t('documents.clearFilters')}</Button> : <p>{t('tables.emptyHint')}</p>}
         </EmptyState>
       ) : (
         <Grid
@@ -154,7 +157,8 @@ export function RecordsTable({ request, label, onView }: Props) {
           onSort={(path) => onView(({ sort, descending, ...others }) => ({ ...others, ...nextSort({ ...(sort !== undefined && { sort }), ...(descending && { descending }) }, path) }))}
           onOpen={(row, _, column) => open(row, column)}
           onEdit={edit}
-          onConfirm={(row, column, at) => void confirm(row, column, at)}
+          onConfirm={(row, column) => row.cells[column.path]?.value != null && void edits.confirm({ row, column })}
+          onNext={(at) => void goToNext(at)}
           onClear={(range) => void clear(range)}
           onCopy={clipboard.copy}
           onPaste={clipboard.paste}

@@ -21,10 +21,11 @@ export const tablesQuery = queryOptions({
   refetchInterval: 60_000,
 });
 
-function queryOf({ list, filter, sort, descending }: TableRequest) {
+function queryOf({ list, filter, review, sort, descending }: TableRequest) {
   return {
     ...(list !== undefined && { list }),
     ...(filter !== undefined && { filter: filter.map(conditionText) }),
+    ...(review === true && { cell_status: 'needs_review' as const }),
     ...(sort !== undefined && { sort, descending: descending === true }),
   };
 }

@@ -17,16 +17,19 @@ export interface TableView {
   /** A list of the schema: its items are the rows. */
   list?: string;
   filter?: readonly Condition[];
+  /** Only rows with a cell that needs review. */
+  review?: true;
   sort?: string;
   descending?: true;
 }
 
 /** Parse the search parameters of an address; drop invalid ones. */
-export function parseTableView({ list, filter, sort, descending }: Record<string, unknown>): TableView {
+export function parseTableView({ list, filter, review, sort, descending }: Record<string, unknown>): TableView {
   const conditions = Array.isArray(filter) ? filter.filter(isCondition) : [];
   return {
     ...(typeof list === 'string' && list !== '' && { list }),
     ...(conditions.length > 0 && { filter: conditions }),
+    ...(review === true && { review }),
     ...(typeof sort === 'string' && sort !== '' && { sort, ...(descending === true && { descending }) }),
   };
 }

@@ -6,6 +6,9 @@ import type { Extraction, RecordCell, RecordRow, RecordsPage, TableColumn } from
 import { extractionQuery } from '../document/documentPageQueries';
 import { pathSteps, valueAt } from '../document/fields/paths';
 import { useDecisions, type Seen } from '../review/useDecisions';
+import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
+import { toast } from '../shared/Toasts';
 import { cellPath, type GridColumn } from './gridColumns';
 
 const UNCLEAR_BELOW = 0.5; // as the API counts it
@@ -21,9 +24,12 @@ export function useCellEdits() {
   /** The newest known version of each extraction that was changed here, and its locked fields. */
   const rowsSeen = useRef(new Map<string, Pick<Seen, 'version' | 'locks'>>());
 
+  const names = useRef(new Map<string, string>());
+
   const changed = useCallback(
     (now: Extraction) => {
       rowsSeen.current.set(now.id, now);
+      if (now.status !== 'completed') toast(t('tables.reopened', { name: visibleText(names.current.get(now.id) ?? '') }), { seconds: 12, urgent: true });
       queries.setQueriesData<RecordsPage>({ queryKey: ['records', 'rows'] }, (page) => page && pageWith(page, now));
       // A response to a request from before the change would overwrite it.
       const isUpdating = ({ state }: Query) => state.fetchStatus === 'fetching' && state.data !== undefined;
@@ -44,7 +50,8 @@ export function useCellEdits() {
 
   const pathOf = ({ row, column }: Pick<CellEdit, 'row' | 'column'>) => row.cells[column.path]?.path ?? cellPath(column.path, row.path);
   const look = (row: RecordRow) => {
-    if ((rowsSeen.current.get(row.extraction_id)?.version ?? 0) >= row.version) return;
+    names.current.set(row.extraction_id, row.filename);
+    if ((rowsSeen.current.get(row.extraction_id)?.version ?? -1) >= row.version) return;
     const locked = Object.values(row.cells).filter(({ status }) => status === 'locked');
     rowsSeen.current.set(row.extraction_id, { version: row.version, locks: Object.fromEntries(locked.map(({ path }) => [path, {}])) as Seen['locks'] });
   };
@@ -69,11 +76,13 @@ export function pageWith(page: RecordsPage, now: Extraction): RecordsPage {
 }
 
 function rowWith(row: RecordRow, columns: readonly TableColumn[], now: Extraction): RecordRow {
-  const cells = columns.map(({ path, type }) => [path, cellWith(row.cells[path], cellPath(path, row.path), type, now)] as const);
+  // The currency is that of the document, unless its lists have their own.
+  const currency = Object.values(row.cells).find((cell) => cell.currency !== null)?.currency ?? null;
+  const cells = columns.map(({ path, type }) => [path, cellWith(row.cells[path], cellPath(path, row.path), type, now, currency)] as const);
   return { ...row, version: now.version, is_reviewed: now.reviewed_by !== null, cells: Object.fromEntries(cells) };
 }
 
-function cellWith(before: RecordCell | undefined, path: string, type: TableColumn['type'], now: Extraction): RecordCell {
+function cellWith(before: RecordCell | undefined, path: string, type: TableColumn['type'], now: Extraction, currency: string | null): RecordCell {
   const found = valueAt(now.extracted_fields, pathSteps(path) ?? []);
   const value = found === undefined || found === null || typeof found === 'object' ? null : (found as string | number | boolean);
   const evidence = now.evidence[path] as { state: string; page: number | null; quote: string | null } | undefined;
@@ -86,7 +95,7 @@ function cellWith(before: RecordCell | undefined, path: string, type: TableColum
     status: statusWith(value, evidence?.state, confidence, isLocked, isProposed(now, path)),
     value,
     kind: value === null ? null : typeof value === 'number' ? 'number' : typeof value === 'boolean' ? 'boolean' : type === 'date' ? 'day' : 'text',
-    currency: before?.currency ?? null,
+    currency: typeof value === 'number' ? (before?.currency ?? currency) : null,
     state: evidence?.state ?? null,
     confidence,
     is_verified: evidence?.state === 'found',

@@ -1,0 +1,137 @@
+"""The table of a schema: sort, filter, edit with the keyboard, copy and paste, and mark rows as reviewed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from browser.window import label
+from extraction_case import until
+from library_rows import LibraryDocument, insert_documents
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "vendor": {"type": "string"},
+        "total": {"type": "number"},
+        "items": {"type": "array", "items": {"type": "object", "properties": {"price": {"type": "number"}}}},
+    },
+}
+
+
+async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clone):
+    async with serve(with_worker=False) as server, browsing(server) as window:
+        page = window.page
+        await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        schema = (await server.http.post("/api/schemas", json={"name": "Invoice", "schema": SCHEMA})).json()
+        rows = [
+            {"vendor": "Acme", "total": 10, "items": [{"price": 4}, {"price": 6}]},
+            {"vendor": "Beta", "total": 30},
+            {"vendor": "Gamma", "total": 20},
+        ]
+        documents = [
+            LibraryDocument(
+                fields,
+                filename=f"{fields['vendor']}.pdf",
+                created_at=datetime(2026, 1, 9 - index, tzinfo=UTC),
+                schema_revid=UUID(schema["schema_revid"]),
+                unverified=frozenset(("total",) if fields["vendor"] == "Gamma" else ()),
+            )
+            for index, fields in enumerate(rows)
+        ]
+        insert_documents(clone.owner_url, server.scope, documents)
+
+        async def stored() -> dict[str, tuple[object, bool]]:
+            """Return each vendor's total, and whether the row is reviewed."""
+            items = (await server.get(f"schemas/{schema['id']}/records"))["items"]
+            return {
+                one["cells"]["vendor"]["value"]: (one["cells"]["total"]["value"], one["is_reviewed"]) for one in items
+            }
+
+        async def is_stored(expected: dict[str, tuple[object, bool]]) -> None:
+            async def check() -> bool:
+                return await stored() == expected
+
+            await until(check)
+
+        async def names() -> list[str]:
+            return await grid.locator("[role=gridcell][aria-colindex='2'] a").all_inner_texts()
+
+        async def shows(*expected: str) -> None:
+            async def check() -> bool:
+                return await names() == list(expected)
+
+            await until(check)
+
+        await window.open("/records")
+        grid = page.get_by_role("grid", name="Invoice")
+        await grid.get_by_role("row").nth(3).wait_for()
+        await shows("Acme.pdf", "Beta.pdf", "Gamma.pdf")
+        total = grid.get_by_role("columnheader", name="Total")
+        await total.get_by_role("button").click()
+        await shows("Acme.pdf", "Gamma.pdf", "Beta.pdf")
+        assert await total.get_attribute("aria-sort") == "ascending"
+
+        # A filter is part of the address: it survives a reload.
+        await page.get_by_role("button", name=label("tables.filter"), exact=True).click()
+        await page.get_by_label(label("tables.column"), exact=True).select_option("total")
+        await page.get_by_label(label("tables.operator")).select_option(">=")
+        await page.get_by_label(label("common.value"), exact=True).fill("20")
+        await page.keyboard.press("Enter")
+        await shows("Gamma.pdf", "Beta.pdf")
+        await page.reload()
+        await shows("Gamma.pdf", "Beta.pdf")
+        await page.get_by_role("button", name="Remove filter").click()
+        await shows("Acme.pdf", "Gamma.pdf", "Beta.pdf")
+
+        # Keys: Enter edits, a value that is not a number is refused, Ctrl+Enter confirms and goes to what needs a look.
+        columns = await grid.get_by_role("columnheader").all_inner_texts()
+        at = columns.index("Total")
+        await grid.focus()
+        await page.keyboard.press("Control+Home")
+        for _ in range(at - 1):
+            await page.keyboard.press("ArrowRight")
+        editor = page.get_by_label(label("fields.valueOf", field="Total"))
+        await page.keyboard.type("x")
+        await page.keyboard.press("Enter")
+        assert await editor.get_attribute("aria-invalid") == "true"
+        await editor.fill("1,100.5")
+        await page.keyboard.press("Control+Enter")
+        source = page.get_by_role("dialog", name=label("tables.sourceOf", field="Total"))
+        await source.wait_for()
+        assert await grid.get_attribute("aria-activedescendant") == f"cell-1-{at}"
+        await is_stored({"Acme": (1100.5, False), "Beta": (30, False), "Gamma": (20, False)})
+        await page.keyboard.press("Control+Enter")
+        await source.wait_for(state="detached")
+        row = grid.get_by_role("row", name="Gamma.pdf")
+        await row.get_by_text(label("tables.cellStatuses.locked")).wait_for(state="attached")
+
+        # Pasted cells are written one by one. What cannot be written is listed.
+        await page.evaluate("() => navigator.clipboard.writeText('21\\n31\\nabove')")
+        await page.keyboard.press("Control+v")
+        refused = page.get_by_role("dialog", name=label("tables.cannotWrite", count=1))
+        await refused.wait_for()
+        await is_stored({"Acme": (1100.5, False), "Beta": (31, False), "Gamma": (21, False)})
+        await page.keyboard.press("Escape")
+        await refused.wait_for(state="detached")
+        await page.keyboard.press("Shift+ArrowDown")
+        await page.keyboard.press("Control+c")
+        assert await page.evaluate("() => navigator.clipboard.readText()") == "21\r\n31"
+
+        # Selected rows are marked as reviewed.
+        boxes = grid.get_by_role("checkbox")
+        await boxes.nth(2).click()
+        await boxes.nth(3).click(modifiers=["Shift"])
+        await page.get_by_role("button", name=label("tables.markReviewed")).click()
+        await is_stored({"Acme": (1100.5, False), "Beta": (31, True), "Gamma": (21, True)})
+
+        # Line items are rows; a double click opens the document at the field.
+        await page.get_by_role("button", name="Items", exact=True).click()
+        await shows("Acme.pdf", "Acme.pdf")
+        await grid.get_by_text("6", exact=True).dblclick()
+        await page.wait_for_url("**/documents/**")
+        assert "field=items%5B1%5D.price" in page.url
