@@ -4,7 +4,7 @@
 import { Popover } from '@base-ui/react/popover';
 import { useQuery } from '@tanstack/react-query';
 import type { RefObject } from 'react';
-import type { Box, Evidence, RecordCell, RecordRow } from '../api/types';
+import type { Box, Evidence, ReadRow, RecordCell } from '../api/types';
 import { extractionQuery } from '../document/documentPageQueries';
 import { Crop } from '../review/Crop';
 import { Badge } from '../shared/Badge';
@@ -22,7 +22,7 @@ const CROP_WIDTH = 640; // pixels: sharp on high-density screens
 interface Props {
   anchor: () => Element | null;
   grid: RefObject<HTMLElement | null>;
-  row: RecordRow;
+  row: ReadRow;
   column: GridColumn;
   cell: RecordCell | undefined;
   canWrite: boolean;

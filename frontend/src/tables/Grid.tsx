@@ -5,15 +5,17 @@
 
 import { useVirtualizer, defaultRangeExtractor, type Range } from '@tanstack/react-virtual';
 import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState, type KeyboardEvent, type PointerEvent, type ReactNode, type Ref } from 'react';
-import type { RecordCell, RecordRow } from '../api/types';
+import type { ReadRow, RecordCell, RecordRow } from '../api/types';
 import { formatNumber } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
 import { CellPopover } from './CellPopover';
+import { isRead } from './cellStatus';
 import { MAX_WIDTH, MIN_WIDTH, resizeColumn, type GridColumn } from './gridColumns';
 import styles from './Grid.module.css';
 import { cellId, GridRow } from './GridRow';
 import { gridPosition } from './gridPosition';
+import type { RowMarks } from './rowMarks';
 import { rowKey, type Selection } from './useSelection';
 
 export const ROW = 40; // pixels
@@ -55,6 +57,7 @@ interface Props {
   total: number;
   isPrevious: boolean;
   rowAt: (index: number) => RecordRow | undefined;
+  marksAt: (index: number) => RowMarks | undefined;
   sort: { path: string | undefined; isDescending: boolean };
   selection: Selection;
   canWrite: boolean;
@@ -65,8 +68,8 @@ interface Props {
   onSort: (path: string) => void;
   onOpen: (row: RecordRow, cell: RecordCell | undefined, column: GridColumn | undefined) => void;
   /** Save typed text. Return why it is not valid; null if it is. */
-  onEdit: (row: RecordRow, column: GridColumn, text: string) => string | null;
-  onConfirm: (row: RecordRow, column: GridColumn) => void;
+  onEdit: (row: ReadRow, column: GridColumn, text: string) => string | null;
+  onConfirm: (row: ReadRow, column: GridColumn) => void;
   /** Go to the next cell that needs a look. */
   onNext: (at: Cursor) => void;
   onClear: (range: CellRange) => void;
@@ -77,7 +80,7 @@ interface Props {
 
 const PRINTABLE = /^[^\p{C}]$/u;
 
-export function Grid({ ref, table, view, label, columns, total, isPrevious, rowAt, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onNext, onClear, onCopy, onPaste, onUndo }: Props) {
+export function Grid({ ref, table, view, label, columns, total, isPrevious, rowAt, marksAt, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onNext, onClear, onCopy, onPaste, onUndo }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const position = gridPosition(table, view);
   const [cursor, setCursor] = useState<Cursor>(position.cursor);
@@ -154,7 +157,8 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
     },
   }));
 
-  const row = active.row >= 0 ? rowAt(active.row) : undefined;
+  const shownRow = active.row >= 0 ? rowAt(active.row) : undefined;
+  const row = shownRow !== undefined && isRead(shownRow) ? shownRow : undefined;
   const column = columns[active.column - FIRST];
   const cell = column === undefined ? undefined : row?.cells[column.path];
   const canEdit = canWrite && row !== undefined && column !== undefined;
@@ -223,9 +227,9 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
     if (active.row < 0) {
       if (column !== undefined) onSort(column.path);
       else if (active.column === 0) selection.toggleAll();
-    } else if (row === undefined) return;
+    } else if (shownRow === undefined) return;
     else if (active.column === 0) selection.toggle(active.row, rowAt);
-    else if (column === undefined || shift) onOpen(row, cell, column);
+    else if (column === undefined || shift || row === undefined) onOpen(shownRow, cell, column);
     else if (!canWrite) setPeeking(!isPeeking);
     else if (mod) confirm(row, column);
     else startEditing({});
@@ -235,7 +239,7 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
     scroller.current?.focus({ preventScroll: true });
   }
 
-  function confirm(of: RecordRow, at: GridColumn) {
+  function confirm(of: ReadRow, at: GridColumn) {
     focus();
     onConfirm(of, at);
     onNext(active);
@@ -367,6 +371,7 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
                 rangeRight={anchor !== null && index >= range.top && index <= range.bottom ? range.right : -1}
                 editing={isActive ? editing : null}
                 mixed={mixed}
+                marks={marksAt(index)}
                 onFinish={finish}
                 onSelect={(isRange) => (isRange ? selection.extend(index, rowAt) : selection.toggle(index, rowAt))}
                 onPeek={() => setPeeking(anchor === null)}

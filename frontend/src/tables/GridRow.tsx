@@ -1,13 +1,14 @@
 /** A row of the grid: a document or a list item, with the cells of the columns on the screen. */
 
-import { Link } from '@tanstack/react-router';
 import type { VirtualItem } from '@tanstack/react-virtual';
 import { memo } from 'react';
 import type { RecordCell, RecordRow } from '../api/types';
 import { Badge } from '../shared/Badge';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { Icon } from '../shared/Icon';
+import { Icon, type IconName } from '../shared/Icon';
+import { codeText } from '../shared/codeText';
+import type { RowMarks } from './rowMarks';
 import { CellInput } from './CellInput';
 import { CELL_STATUSES, cellStatus, ROW_STATUSES, rowStatus } from './cellStatus';
 import { displayCell } from './cellValue';
@@ -35,6 +36,7 @@ interface Props {
   rangeRight: number;
   editing: { text?: string } | null;
   mixed: ReadonlySet<string>;
+  marks: RowMarks | undefined;
   onFinish: (text: string | null, by: { row: number; column: number } | 'next' | null) => string | null;
   onSelect: (isRange: boolean) => void;
   onPeek: () => void;
@@ -45,11 +47,11 @@ export const GridRow = memo(Row, isSame);
 
 /** Functions are new in each rendering of the grid, and do the same for an unchanged row. */
 function isSame(before: Props, now: Props): boolean {
-  const keys = ['index', 'top', 'record', 'columns', 'shown', 'isSelected', 'activeColumn', 'rangeLeft', 'rangeRight', 'editing', 'mixed'] as const;
+  const keys = ['index', 'top', 'record', 'columns', 'shown', 'isSelected', 'activeColumn', 'rangeLeft', 'rangeRight', 'editing', 'mixed', 'marks'] as const;
   return before.activeColumn < 0 && keys.every((key) => before[key] === now[key]);
 }
 
-function Row({ index, top, record, columns, shown, isSelected, activeColumn, rangeLeft, rangeRight, editing, mixed, onFinish, onSelect, onPeek, onOpen }: Props) {
+function Row({ index, top, record, columns, shown, isSelected, activeColumn, rangeLeft, rangeRight, editing, mixed, marks, onFinish, onSelect, onPeek, onOpen }: Props) {
   const lastColumn = columns.length + FIRST;
   const names = (column: number, ...more: (string | false | undefined)[]) =>
     [...more, activeColumn === column && styles.active, column >= rangeLeft && column <= rangeRight && styles.inRange].filter(Boolean).join(' ');
@@ -79,16 +81,20 @@ function Row({ index, top, record, columns, shown, isSelected, activeColumn, ran
         ) : (
           <>
             <Thumbnail documentId={record.document_id} />
-            <Link
-              to="/documents/$documentId"
-              params={{ documentId: record.document_id }}
-              search={{ extraction: record.extraction_id }}
+            {/* (Not a Link: hundreds of rows are drawn while scrolling.) */}
+            <a
+              href={`/documents/${record.document_id}`}
               tabIndex={-1}
               className={`${styles.name} truncate`}
               title={visibleText(record.filename)}
+              onClick={(event) => {
+                if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+                event.preventDefault();
+                onOpen(record, undefined, undefined);
+              }}
             >
               {visibleText(record.filename)}
-            </Link>
+            </a>
           </>
         )}
       </div>
@@ -112,19 +118,19 @@ function Row({ index, top, record, columns, shown, isSelected, activeColumn, ran
             ) : record === undefined ? (
               <span className={styles.placeholder} />
             ) : (
-              <CellContent cell={cell} column={column} withCurrency={mixed.has(column.path)} />
+              <CellContent cell={cell} column={column} withCurrency={mixed.has(column.path)} outlier={cell === undefined ? undefined : marks?.outliers.get(cell.path)} />
             )}
           </div>
         );
       })}
       <div className={names(lastColumn, styles.status)} {...common(lastColumn)}>
-        {record !== undefined && <RowBadge row={record} />}
+        {record !== undefined && <RowBadge row={record} duplicates={marks?.duplicate} />}
       </div>
     </div>
   );
 }
 
-function CellContent({ cell, column, withCurrency }: { cell: RecordCell | undefined; column: GridColumn; withCurrency: boolean }) {
+function CellContent({ cell, column, withCurrency, outlier }: { cell: RecordCell | undefined; column: GridColumn; withCurrency: boolean; outlier: string | undefined }) {
   const status = cellStatus(cell);
   const { icon } = CELL_STATUSES[status];
   const label = t(`tables.cellStatuses.${status}`);
@@ -143,22 +149,37 @@ function CellContent({ cell, column, withCurrency }: { cell: RecordCell | undefi
       <span className="truncate" title={text}>
         {text}
       </span>
-      {icon !== undefined && (
-        <span className={styles.sign} title={label}>
-          <Icon name={icon} size={12} />
-          <span className="sr-only">{label}</span>
-        </span>
-      )}
+      {outlier !== undefined && <Sign icon="outlier" label={outlier} />}
+      {icon !== undefined && <Sign icon={icon} label={label} />}
     </>
   );
 }
 
-function RowBadge({ row }: { row: RecordRow }) {
+function Sign({ icon, label }: { icon: IconName; label: string }) {
+  return (
+    <span className={`${styles.sign} ${icon === 'outlier' ? styles.outlier : ''}`} title={label}>
+      <Icon name={icon} size={12} />
+      <span className="sr-only">{label}</span>
+    </span>
+  );
+}
+
+function RowBadge({ row, duplicates }: { row: RecordRow; duplicates: string | undefined }) {
   const { status, count } = rowStatus(row);
   const { tone, icon } = ROW_STATUSES[status];
+  const why = row.error === null ? undefined : codeText('runErrors', row.error_code, codeText('readingErrors', row.error_code, row.error));
   return (
-    <Badge tone={tone} icon={icon}>
-      {status === 'to_check' ? t('tables.toCheck', { count }) : t(`tables.rowStatuses.${status}`)}
-    </Badge>
+    <span className={styles.badges} title={why ?? (duplicates === undefined ? undefined : t('tables.duplicateOf', { name: duplicates }))}>
+      {duplicates !== undefined && (
+        <span className={styles.sign}>
+          <Icon name="copy" size={13} />
+          <span className="sr-only">{t('tables.duplicateOf', { name: duplicates })}</span>
+        </span>
+      )}
+      {why !== undefined && <span className="sr-only">{why}</span>}
+      <Badge tone={tone} icon={icon}>
+        {status === 'to_check' ? t('tables.toCheck', { count }) : t(`tables.rowStatuses.${status}`)}
+      </Badge>
+    </span>
   );
 }

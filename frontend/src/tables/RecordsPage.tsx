@@ -13,7 +13,7 @@ import { RecordsTable } from './RecordsTable';
 import { TableExport } from './TableExport';
 import { TableTabs } from './TableTabs';
 import styles from './Tables.module.css';
-import { tablesQuery, type TableRequest } from './tableQueries';
+import { tableKey, tablesQuery, type TableRequest } from './tableQueries';
 import type { TableView } from './tableView';
 
 /** `/records`: the largest table. */
@@ -33,10 +33,10 @@ function Records({ schemaId, view }: { schemaId: string | undefined; view: Table
   const id = schemaId ?? shown?.schema_id;
   const key = JSON.stringify(view);
   // eslint-disable-next-line react-hooks/exhaustive-deps
-  const request = useMemo((): TableRequest | null => (id === undefined ? null : { schemaId: id, ...view }), [id, key]);
+  const request = useMemo((): TableRequest | null => (id === undefined ? null : { of: { schema: id }, ...view }), [id, key]);
   if (tables.isError) return <ErrorNotice error={tables.error} onRetry={() => void tables.refetch()} />;
   if (tables.data === undefined) return <Loading />;
-  if (request === null) {
+  if (request === null || id === undefined) {
     return (
       <EmptyState title={t('records.noSchemas')}>
         <p>{t('records.noSchemasHint')}</p>
@@ -48,10 +48,10 @@ function Records({ schemaId, view }: { schemaId: string | undefined; view: Table
     <div className={styles.page}>
       <div className={styles.bar}>
         <h1>{t('areas.records')}</h1>
-        <TableTabs tables={tables.data} current={request.schemaId} />
+        <TableTabs tables={tables.data} current={id} />
         <TableExport request={request} name={visibleText(shown?.name ?? t('areas.records'))} />
       </div>
-      <RecordsTable key={`${request.schemaId} ${request.list ?? ''}`} request={request} label={shown === undefined ? t('areas.records') : visibleText(shown.name)} onView={updateSearch} />
+      <RecordsTable key={tableKey(request)} request={request} label={shown === undefined ? t('areas.records') : visibleText(shown.name)} onView={updateSearch} />
     </div>
   );
 }

@@ -3,7 +3,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useCallback, useMemo, useRef, useState, useSyncExternalStore } from 'react';
-import type { RecordRow, RecordsPage } from '../api/types';
+import type { ReadRow, RecordRow, RecordsPage } from '../api/types';
 import { useCanWrite } from '../session/role';
 import { t } from '../shared/i18n';
 import { toast } from '../shared/Toasts';
@@ -19,7 +19,7 @@ import { Filters } from './Filters';
 import { FIRST, Grid, LEFT, STATUS_WIDTH, type CellRange, type Cursor, type GridHandle } from './Grid';
 import { cellPath, columnLabel, gridColumns, layoutOf, layouts, type GridColumn } from './gridColumns';
 import { SelectionBar } from './SelectionBar';
-import { firstRowsQuery, PAGE, totalsQuery, type TableRequest } from './tableQueries';
+import { firstRowsQuery, PAGE, tableKey, totalsQuery, type TableRequest } from './tableQueries';
 import styles from './Tables.module.css';
 import { nextSort, type TableView } from './tableView';
 import { useCellEdits } from './useCellEdits';
@@ -42,11 +42,14 @@ export function RecordsTable({ request, label, onView }: Props) {
   const grid = useRef<GridHandle>(null);
   const [shown, setShown] = useState({ from: 0, to: PAGE / 2 });
   const onRange = useCallback((from: number, to: number) => setShown({ from, to }), []);
-  const rows = useTableRows(request, shown.from, shown.to);
-  const totals = useQuery(totalsQuery(request));
+  // First the rows, then the totals, then the marks.
+  const [isLoaded, setLoaded] = useState(false);
+  const totals = useQuery({ ...totalsQuery(request), enabled: isLoaded });
+  const rows = useTableRows(request, shown.from, shown.to, !totals.isPending);
+  if (!isLoaded && rows.first !== undefined) setLoaded(true);
   const edits = useCellEdits();
   const selection = useSelection(() => queries.fetchQuery(firstRowsQuery(request)));
-  const table = `${request.schemaId} ${request.list ?? ''}`;
+  const table = tableKey(request);
   const layout = layoutOf(usePersisted(layouts), table);
   const width = useWindowWidth();
   const all = rows.first?.columns;
@@ -93,7 +96,7 @@ export function RecordsTable({ request, label, onView }: Props) {
     return null;
   }
 
-  function edit(row: RecordRow, column: GridColumn, text: string): string | null {
+  function edit(row: ReadRow, column: GridColumn, text: string): string | null {
     const parsed = parseCell(text, column.type);
     if ('problem' in parsed) return t(`tables.problems.${parsed.problem}`);
     void edits.write({ row, column, value: parsed.value });
@@ -101,7 +104,7 @@ export function RecordsTable({ request, label, onView }: Props) {
   }
 
   function open(row: RecordRow, column: GridColumn | undefined) {
-    const search = { extraction: row.extraction_id, ...(column !== undefined && { field: row.cells[column.path]?.path ?? cellPath(column.path, row.path) }) };
+    const search = row.extraction_id === null ? {} : { extraction: row.extraction_id, ...(column !== undefined && { field: row.cells[column.path]?.path ?? cellPath(column.path, row.path) }) };
     void navigate({ to: '/documents/$documentId', params: { documentId: row.document_id }, search });
   }
 
@@ -110,7 +113,7 @@ export function RecordsTable({ request, label, onView }: Props) {
     await clipboard.write(range.top, range.left, Array.from({ length: range.bottom - range.top + 1 }, () => cleared.map(() => '')));
   }
 
-  const isFiltered = request.filter !== undefined || request.review === true;
+  const isFiltered = request.filter !== undefined || request.review === true || request.state !== undefined;
   return (
     <>
       <div className={styles.tools}>
@@ -136,7 +139,7 @@ export function RecordsTable({ request, label, onView }: Props) {
       {rows.error !== null && <ErrorNotice error={rows.error} onRetry={rows.retry} />}
       {rows.total === 0 ? (
         <EmptyState title={t(isFiltered ? 'documents.noMatches' : 'tables.empty')}>
-          {isFiltered ? <Button onClick={() => onView(({ filter: _, review: __, ...others }) => others)}>{t('documents.clearFilters')}</Button> : <p>{t('tables.emptyHint')}</p>}
+          {isFiltered ? <Button onClick={() => onView(({ filter: _, review: __, state: ___, ...others }) => others)}>{t('documents.clearFilters')}</Button> : <p>{t('tables.emptyHint')}</p>}
         </EmptyState>
       ) : (
         <Grid
@@ -148,6 +151,7 @@ export function RecordsTable({ request, label, onView }: Props) {
           total={rows.total}
           isPrevious={rows.isPrevious}
           rowAt={rows.rowAt}
+          marksAt={rows.marksAt}
           sort={{ path: request.sort, isDescending: request.descending === true }}
           selection={selection}
           canWrite={canWrite}

@@ -15,6 +15,7 @@ import { Menu, MenuItem } from '../shared/Menu';
 import { errorMessage } from '../shared/Notice';
 import { saveFile } from '../shared/saveFile';
 import { toast } from '../shared/Toasts';
+import { isRead } from './cellStatus';
 import { copiedText } from './cellValue';
 import type { GridColumn } from './gridColumns';
 import styles from './Tables.module.css';
@@ -73,7 +74,7 @@ export function SelectionBar({ selection, columns }: Props) {
           <span role="status">{run.isPending ? t('tables.saving', { done, count: run.variables.rows.length }) : t('tables.selected', { count: selection.size })}</span>
           {canWrite && (
             <>
-              <Button disabled={run.isPending} onClick={() => run.mutate({ rows: once('extraction_id').filter((row) => !row.is_reviewed), act: markReviewed })}>
+              <Button disabled={run.isPending} onClick={() => run.mutate({ rows: once('extraction_id').filter((row) => isRead(row) && !row.is_reviewed), act: markReviewed })}>
                 <Icon name="check" /> {t('tables.markReviewed')}
               </Button>
               {(tags.data?.items.length ?? 0) > 0 && (
@@ -114,7 +115,9 @@ export function SelectionBar({ selection, columns }: Props) {
 }
 
 /** At the version that the row shows: values changed since then have not been seen. */
-async function markReviewed({ extraction_id: id, version }: RecordRow) {
+async function markReviewed(row: RecordRow) {
+  if (!isRead(row)) return;
+  const { extraction_id: id, version } = row;
   const params = { path: { extraction_id: id }, header: { 'if-match': `"${version}"` } };
   await api.POST('/api/extractions/{extraction_id}/complete', { params });
 }

@@ -11,7 +11,7 @@ import { saveFile } from '../shared/saveFile';
 import { toast } from '../shared/Toasts';
 import { exportAddress, type TableRequest } from './tableQueries';
 
-const FORMATS = ['xlsx', 'csv', 'json'] as const;
+const FORMATS = ['xlsx', 'csv', 'json', 'parquet'] as const;
 
 export function TableExport({ request, name }: { request: TableRequest; name: string }) {
   const save = useMutation({

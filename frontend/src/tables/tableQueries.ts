@@ -3,6 +3,7 @@
 import { queryOptions } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
 import type { RecordsPage } from '../api/types';
+import { rowMarks } from './rowMarks';
 import { conditionText, type TableView } from './tableView';
 
 /** Rows in a page. */
@@ -10,8 +11,14 @@ export const PAGE = 100;
 /** The most rows that the API returns at once. */
 export const MAX_ROWS = 500;
 
+/** The table of a schema or of a stack. */
 export interface TableRequest extends TableView {
-  schemaId: string;
+  of: { schema: string } | { stack: string };
+}
+
+/** Identify the table, whatever its filter and order. */
+export function tableKey({ of, list }: TableRequest): string {
+  return 'stack' in of ? `stack ${of.stack}` : `${of.schema} ${list ?? ''}`;
 }
 
 export const tablesQuery = queryOptions({
@@ -21,18 +28,23 @@ export const tablesQuery = queryOptions({
   refetchInterval: 60_000,
 });
 
-function queryOf({ list, filter, review, sort, descending }: TableRequest) {
+function queryOf({ list, filter, review, state, sort, descending }: TableView) {
   return {
     ...(list !== undefined && { list }),
     ...(filter !== undefined && { filter: filter.map(conditionText) }),
+    ...(state !== undefined && { row_status: [state] }),
     ...(review === true && { cell_status: 'needs_review' as const }),
     ...(sort !== undefined && { sort, descending: descending === true }),
   };
 }
 
-function fetchRows(request: TableRequest, more: { limit: number; offset?: number; totals?: boolean }, signal: AbortSignal) {
-  const params = { path: { schema_id: request.schemaId }, query: { ...queryOf(request), ...more } };
-  return dataOf(api.GET('/api/schemas/{schema_id}/records', { params, signal })) as Promise<RecordsPage>;
+async function fetchRows({ of, ...request }: TableRequest, more: { limit: number; offset?: number; totals?: boolean; marks?: boolean }, signal: AbortSignal): Promise<RecordsPage> {
+  const query = { ...queryOf(request), ...more };
+  const page =
+    'stack' in of
+      ? await dataOf(api.GET('/api/stacks/{stack_id}/rows', { params: { path: { stack_id: of.stack }, query }, signal }))
+      : await dataOf(api.GET('/api/schemas/{schema_id}/records', { params: { path: { schema_id: of.schema }, query }, signal }));
+  return page as RecordsPage;
 }
 
 /** `page` counts from 0. */
@@ -41,6 +53,15 @@ export const rowsQuery = (request: TableRequest, page: number) =>
     queryKey: ['records', 'rows', request, page],
     queryFn: ({ signal }) => fetchRows(request, { limit: PAGE, offset: page * PAGE }, signal),
     staleTime: 60_000,
+  });
+
+/** Likely duplicates and outliers among the rows of a page. They take longer than the rows, which are shown before. */
+export const marksQuery = (request: TableRequest, page: number) =>
+  queryOptions({
+    queryKey: ['records', 'marks', request, page],
+    queryFn: async ({ signal }) => rowMarks((await fetchRows(request, { limit: PAGE, offset: page * PAGE, marks: true }, signal)).marks),
+    staleTime: 60_000,
+    retry: false,
   });
 
 /** The first rows, as many as the API returns at once. */
@@ -62,9 +83,8 @@ export const totalsQuery = ({ sort: _, descending: __, ...request }: TableReques
 
 /** Return the address of a table's export. */
 export function exportAddress(request: TableRequest, format: string): string {
-  const { filter = [], ...others } = queryOf(request);
   const params = new URLSearchParams({ format });
-  for (const [name, value] of Object.entries(others)) params.append(name, String(value));
-  for (const condition of filter) params.append('filter', condition);
-  return `/api/schemas/${encodeURIComponent(request.schemaId)}/records/export?${params}`;
+  for (const [name, value] of Object.entries(queryOf(request))) for (const one of [value].flat()) params.append(name, String(one));
+  const table = 'stack' in request.of ? `stacks/${encodeURIComponent(request.of.stack)}/rows` : `schemas/${encodeURIComponent(request.of.schema)}/records`;
+  return `/api/${table}/export?${params}`;
 }

@@ -11,7 +11,7 @@ const cell = (more: Partial<RecordCell>): RecordCell => ({
   path: 'total', status: 'found', value: 5, kind: 'number', currency: 'EUR', state: 'found', confidence: 0.9, is_verified: true, page: 1, quote: '5.00', ...more,
 });
 const row = (id: string, more: Partial<RecordRow> = {}) =>
-  ({ extraction_id: id, document_id: 'd', filename: 'a.pdf', created_at: '', version: 1, is_reviewed: false, path: null, cells: {}, ...more }) as RecordRow;
+  ({ extraction_id: id, document_id: 'd', filename: 'a.pdf', created_at: '', version: 1, is_reviewed: false, path: null, status: 'done', cells: {}, ...more }) as RecordRow;
 
 test('a change updates all rows of its extraction and no others', () => {
   const columns = [
@@ -19,7 +19,7 @@ test('a change updates all rows of its extraction and no others', () => {
     { path: 'items[].price', type: 'number', title: null },
   ] as const;
   const items = [row('a', { path: 'items[0]', cells: { total: cell({}) } }), row('a', { path: 'items[1]' }), row('b', { path: 'items[0]' })];
-  const page = { columns: [...columns], items, lists: ['items'], total: 3, totals: [] } satisfies RecordsPage;
+  const page = { columns: [...columns], items, lists: ['items'], total: 3, totals: [], marks: [] } satisfies RecordsPage;
   const now = {
     id: 'a', version: 2, reviewed_by: null, locks: { 'items[1].price': {} }, confidence_scores: {}, proposals: [],
     extracted_fields: { total: 7, items: [{ price: 1 }, { price: 2 }] }, evidence: { total: { state: 'not_found', page: null, quote: null } },
@@ -37,7 +37,8 @@ test('a row counts the cells that need a look, until it is reviewed', () => {
   const cells = { a: cell({ status: 'unclear' }), b: cell({}), c: cell({ status: 'needs_review' }), d: cell({ status: 'not_in_document', value: null }) };
   expect(rowStatus(row('a', { cells }))).toEqual({ status: 'to_check', count: 2 });
   expect(rowStatus(row('a', { cells, is_reviewed: true })).status).toBe('reviewed');
-  expect(rowStatus(row('a')).status).toBe('extracted');
+  expect(rowStatus(row('a')).status).toBe('done');
+  expect(rowStatus(row('a', { cells, status: 'stale', is_reviewed: true })).status).toBe('stale');
 });
 
 test.each([

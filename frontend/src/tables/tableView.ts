@@ -1,6 +1,7 @@
 /** What a table shows: its rows, filter and order. It is part of the address, so that it can be linked to. */
 
-import type { TableColumn } from '../api/types';
+import type { RecordRow, TableColumn } from '../api/types';
+import { ROW_STATUSES } from './cellStatus';
 
 /** The operators of the API. */
 export const OPERATORS = ['=', '!=', '<', '<=', '>', '>=', 'contains', 'exists', 'missing'] as const;
@@ -19,17 +20,20 @@ export interface TableView {
   filter?: readonly Condition[];
   /** Only rows with a cell that needs review. */
   review?: true;
+  /** Only rows of a stack in this state. */
+  state?: RecordRow['status'];
   sort?: string;
   descending?: true;
 }
 
 /** Parse the search parameters of an address; drop invalid ones. */
-export function parseTableView({ list, filter, review, sort, descending }: Record<string, unknown>): TableView {
+export function parseTableView({ list, filter, review, state, sort, descending }: Record<string, unknown>): TableView {
   const conditions = Array.isArray(filter) ? filter.filter(isCondition) : [];
   return {
     ...(typeof list === 'string' && list !== '' && { list }),
     ...(conditions.length > 0 && { filter: conditions }),
     ...(review === true && { review }),
+    ...(typeof state === 'string' && Object.hasOwn(ROW_STATUSES, state) && { state: state as RecordRow['status'] }),
     ...(typeof sort === 'string' && sort !== '' && { sort, ...(descending === true && { descending }) }),
   };
 }

@@ -2,7 +2,7 @@
 
 import { useQueryClient, type Query } from '@tanstack/react-query';
 import { useCallback, useRef } from 'react';
-import type { Extraction, RecordCell, RecordRow, RecordsPage, TableColumn } from '../api/types';
+import type { Extraction, ReadRow, RecordCell, RecordRow, RecordsPage, TableColumn } from '../api/types';
 import { extractionQuery } from '../document/documentPageQueries';
 import { pathSteps, valueAt } from '../document/fields/paths';
 import { useDecisions, type Seen } from '../review/useDecisions';
@@ -14,7 +14,7 @@ import { cellPath, type GridColumn } from './gridColumns';
 const UNCLEAR_BELOW = 0.5; // as the API counts it
 
 export interface CellEdit {
-  row: RecordRow;
+  row: ReadRow;
   column: GridColumn;
   value: RecordCell['value'];
 }
@@ -49,7 +49,7 @@ export function useCellEdits() {
   const { write, confirm, undo, canUndo } = useDecisions({ seen, mark, changed });
 
   const pathOf = ({ row, column }: Pick<CellEdit, 'row' | 'column'>) => row.cells[column.path]?.path ?? cellPath(column.path, row.path);
-  const look = (row: RecordRow) => {
+  const look = (row: ReadRow) => {
     names.current.set(row.extraction_id, row.filename);
     if ((rowsSeen.current.get(row.extraction_id)?.version ?? -1) >= row.version) return;
     const locked = Object.values(row.cells).filter(({ status }) => status === 'locked');

@@ -13,7 +13,7 @@ import { toast } from '../shared/Toasts';
 import { copiedText, parseCell } from './cellValue';
 import { DOCUMENT, FIRST, type CellRange } from './Grid';
 import type { GridColumn } from './gridColumns';
-import { rowStatus } from './cellStatus';
+import { isRead, rowStatus } from './cellStatus';
 import styles from './Tables.module.css';
 import { formatTsv, parseTsv } from './tsv';
 import type { CellEdit, useCellEdits } from './useCellEdits';
@@ -82,7 +82,7 @@ export function useClipboard({ columns, rows, selection, edits, canWrite }: Opti
       ofRow.forEach((text, right) => {
         const row = targets[down];
         const column = columns[left - FIRST + right];
-        if (row === undefined || column === undefined) {
+        if (row === undefined || column === undefined || !isRead(row)) {
           if (text.trim() !== '') problems.push(t('tables.outside', { text: visibleText(text.slice(0, 100)) }));
           return;
         }

@@ -18,7 +18,7 @@ export interface Selection {
 }
 
 export function rowKey(row: RecordRow): string {
-  return `${row.extraction_id} ${row.path ?? ''}`;
+  return `${row.document_id} ${row.path ?? ''}`;
 }
 
 /** `loadAll` returns the rows of the table, at most MAX_ROWS. */

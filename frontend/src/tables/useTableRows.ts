@@ -3,7 +3,8 @@
 import { useQueries, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useMemo, useRef } from 'react';
 import type { RecordRow, RecordsPage } from '../api/types';
-import { PAGE, rowsQuery, type TableRequest } from './tableQueries';
+import type { RowMarks } from './rowMarks';
+import { marksQuery, PAGE, rowsQuery, tableKey, type TableRequest } from './tableQueries';
 
 export interface TableRows {
   /** undefined: not loaded yet. */
@@ -13,13 +14,14 @@ export interface TableRows {
   /** The rows of an earlier filter or order are shown until those of the new one are there. */
   isPrevious: boolean;
   rowAt: (index: number) => RecordRow | undefined;
+  marksAt: (index: number) => RowMarks | undefined;
   /** Return rows from `from` to `to`, inclusive; load those that are not loaded. */
   load: (from: number, to: number) => Promise<RecordRow[]>;
   retry: () => void;
 }
 
-/** `from` and `to`: the rows on the screen. */
-export function useTableRows(request: TableRequest, from: number, to: number): TableRows {
+/** `from` and `to`: the rows on the screen. `isSettled`: what matters more is loaded. */
+export function useTableRows(request: TableRequest, from: number, to: number, isSettled: boolean): TableRows {
   const queries = useQueryClient();
   const pages = useMemo(() => {
     const last = Math.floor(Math.max(to, 0) / PAGE);
@@ -38,6 +40,9 @@ export function useTableRows(request: TableRequest, from: number, to: number): T
   const latest = useRef(byPage);
   latest.current = byPage;
   const first = byPage.get(0);
+  const marks = useQueries({ queries: pages.map((page) => ({ ...marksQuery(request, page), enabled: byPage.get(page) !== undefined && isSettled })) });
+  const latestMarks = useRef(new Map<number, ReadonlyMap<string, RowMarks> | undefined>());
+  latestMarks.current = new Map(pages.map((page, index) => [page, marks[index]?.data]));
   const load = useCallback(
     async (start: number, end: number) => {
       const rows: RecordRow[] = [];
@@ -56,6 +61,10 @@ export function useTableRows(request: TableRequest, from: number, to: number): T
     error: results.find(({ error }) => error !== null)?.error ?? null,
     isPrevious: results[0]?.isPlaceholderData ?? false,
     rowAt: useCallback((index: number) => latest.current.get(Math.floor(index / PAGE))?.items[index % PAGE], []),
+    marksAt: useCallback((index: number) => {
+      const page = Math.floor(index / PAGE);
+      return latestMarks.current.get(page)?.get(latest.current.get(page)?.items[index % PAGE]?.extraction_id ?? '');
+    }, []),
     load,
     retry: () => {
       for (const result of results) if (result.isError) void result.refetch();
@@ -64,5 +73,5 @@ export function useTableRows(request: TableRequest, from: number, to: number): T
 }
 
 function isSameTable(before: TableRequest, now: TableRequest): boolean {
-  return before.schemaId === now.schemaId && before.list === now.list;
+  return tableKey(before) === tableKey(now);
 }
