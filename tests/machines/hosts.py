@@ -118,7 +118,7 @@ class Hosts:
         url = await process.wait_for_log(r"is running at (http://\S+)")
         token = LocalTokens(self.home).sign(self.user_id)
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
-        http = httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE)
+        http = httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE, verify=False)
         self._clients.append(http)
         return Api(process, http)
 
