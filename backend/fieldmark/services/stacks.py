@@ -11,14 +11,15 @@ from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.column_definitions import ColumnDefinition, definitions_of, list_of_rows, schema_of
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.names import MAX_CHARACTERS
-from fieldmark.errors import NotFound
+from fieldmark.errors import Conflict, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.services import schema_changes
 from fieldmark.services.schema_changes import SchemaChanges, move_to_version
 from fieldmark.stores import extractions, stacks
+from fieldmark.stores import schema_changes as changes_store
 from fieldmark.stores.library import schemas
 from fieldmark.stores.rows import SchemaRow
-from fieldmark.stores.stacks import RowState, StackRow
+from fieldmark.stores.stacks import StackRow
 
 MAX_READ_AT_ONCE: Final = 500
 """Rows that one call starts to read."""
@@ -82,18 +83,27 @@ async def preview_columns(
 
 
 async def start_rows(
-    conn: Connection, scope: Scope, stack_id: UUID, schema: SchemaRow, run_id: UUID, document_id: UUID | None = None
+    conn: Connection,
+    scope: Scope,
+    stack_id: UUID,
+    schema: SchemaRow,
+    run_id: UUID,
+    limit: int,
+    document_id: UUID | None = None,
 ) -> list[RowReading]:
-    """Prepare rows to be read: new extractions, or those under older columns. Return those that need a run, at most
-    MAX_READ_AT_ONCE. `document_id`: only the row of this document, whatever its state. Raise NotFound."""
+    """Prepare at most `limit` rows to be read: new extractions, or those under older columns. Return those that need a
+    run. `document_id`: only the row of this document, whatever its state. Raise NotFound, or Conflict if a
+    run is at work on this row."""
     if document_id is not None:
         found = await stacks.rows(conn, stack_id, limit=1, document_id=document_id)
         if not found:
             raise NotFound("The stack has no such document.")
-        is_new = found[0].extraction_id is None or found[0].state is RowState.FAILED
-        wanted = [stacks.RowToRead(document_id, None if is_new else found[0].extraction_id, found[0].state)]
+        extraction_id = found[0].extraction_id
+        if extraction_id is not None and await changes_store.has_active_run(conn, extraction_id):
+            raise Conflict("A run is at work on the row of this document. Wait until it has ended.")
+        wanted = [stacks.RowToRead(document_id, extraction_id, found[0].state)]
     else:
-        wanted = await stacks.rows_to_read(conn, stack_id, run_id, MAX_READ_AT_ONCE)
+        wanted = await stacks.rows_to_read(conn, stack_id, run_id, limit)
     readings: list[RowReading] = []
     for row in wanted:
         fields: Sequence[str] | None = None

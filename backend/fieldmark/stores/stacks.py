@@ -67,7 +67,8 @@ class StackProgress:
 
 @dataclass(frozen=True, slots=True)
 class StackTableRow:
-    """A document of a stack, with the values of its row."""
+    """A document of a stack, with the values of its row. `extraction_id`: None without a row, also if the extraction
+    failed before it had one."""
 
     document_id: UUID
     filename: str
@@ -234,10 +235,11 @@ async def rows(
         conn,
         _stack_table_row,
         """select r.document_id, d.filename, d.page_count, r.state, r.error, r.error_code, r.duplicate_of,
-             r.extraction_id, r.version, case when %(values)s then r.extracted_fields end as extracted_fields
+             e.id as extraction_id, e.version, case when %(values)s then e.extracted_fields end as extracted_fields
            from public.stack_documents as s
            join public.stack_table_rows as r on r.stack_id = s.stack_id and r.document_id = s.document_id
            join public.documents as d on d.id = s.document_id
+           left join public.extractions as e on e.id = r.extraction_id and e.status <> 'failed'
            where s.stack_id = %(stack)s and (%(states)s::text[] is null or r.state = any (%(states)s))
              and (%(document)s::uuid is null or s.document_id = %(document)s)
            order by s.created_at, d.created_at, s.document_id limit %(limit)s offset %(offset)s""",

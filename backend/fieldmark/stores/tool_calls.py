@@ -233,10 +233,11 @@ async def has_code(conn: Connection, run_id: UUID, tool: str, code: str) -> bool
     return cursor.rowcount > 0
 
 
-async def has_approved_write(conn: Connection, run_id: UUID) -> bool:
-    """Return whether this run has done a call that a user approved."""
-    query = "select from public.tool_calls where run_id = %s and approved_by = 'person' and status = 'done'"
-    return (await conn.execute(query, (run_id,))).rowcount > 0
+async def has_approved_write(conn: Connection, run_id: UUID, tool: str | None = None) -> bool:
+    """Return whether this run has done a call, of this tool if given, that a user approved."""
+    query = """select from public.tool_calls where run_id = %s and approved_by = 'person' and status = 'done'
+                 and (%s::text is null or tool = %s)"""
+    return (await conn.execute(query, (run_id, tool, tool))).rowcount > 0
 
 
 async def last_done(conn: Connection, run_id: UUID, tools: Sequence[str]) -> CallRow | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
 from extraction_case import INVOICE, ExtractionCase, document_with_pages
-from fieldmark.agents.stack.agent import STACK
+from fieldmark.agents.stack.agent import STACK, create_stack_tools
 from fieldmark.domain.column_definitions import parse_definitions
 from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.services import stacks as stack_service
@@ -29,12 +29,13 @@ class StackRunCase:
     case: ExtractionCase
     stack_id: UUID
     context: RunContext
+    max_rows: int = stack_service.MAX_READ_AT_ONCE
 
     async def call(self, name: str, /, **arguments: Any) -> ToolOutcome:
         call_id = f"call-{uuid4()}"
         await self.case.record_call(self.context, name, arguments, call_id)
         return await execute(
-            STACK.create_tools(self.context),
+            create_stack_tools(self.context, self.stack_id, self.max_rows),
             self.context,
             ToolCall(name, call_id, arguments),
             started_by=StartedBy.POLICY,
@@ -72,6 +73,11 @@ async def start(case: ExtractionCase, columns: str | None = None, task: str = "s
         await stacks.add_documents(conn, case.scope, stack_id, [case.document_id])
         if columns is not None:
             await stack_service.define_columns(conn, case.scope, stack_id, parse_definitions(columns))
+    return await start_on(case, stack_id, task, **given)
+
+
+async def start_on(case: ExtractionCase, stack_id: UUID, task: str = "stack", **given: Any) -> StackRunCase:
+    async with case.database.as_user(case.scope) as conn:
         run_id = await runs.add(
             conn,
             case.scope,
@@ -211,3 +217,101 @@ async def test_columns_that_cannot_be_used_are_refused(case, columns):
     assert refused.is_error and refused.code in ("invalid", "invalid_path"), refused
     async with case.database.as_user(case.scope) as conn:
         assert (await stacks.get(conn, run.stack_id)).schema_id is None
+
+
+async def set_by_person(run: StackRunCase, path: tuple[str, ...], value: Any) -> None:
+    extraction = await run.extraction()
+    async with run.case.database.as_user(run.case.scope) as conn:
+        await extractions.update_field(conn, extraction.id, path, value, {}, {})
+
+
+async def test_row_whose_second_reading_failed_is_continued_with_the_values_of_a_person(case):
+    run = await start(case, "number,total:number")
+    document = str(case.document_id)
+    await run.call("extract_row", document_id=document, values={"number": "INV-7", "total": 10})
+    await set_by_person(run, ("number",), "INV-8")
+    await run.call(
+        "define_columns", columns=[{"name": "number"}, {"name": "total", "type": "number", "description": "Net."}]
+    )
+    assert (await run.call("extract_row")).code == "awaiting_runs"
+    (child,) = case.sql("select * from public.runs where parent_run_id = %s", run.context.run_id)
+    await run.end_child(child["parent_call_id"], "failed", error="Too slow.", error_code="deadline")
+    assert await run.states() == [RowState.FAILED]
+    # A new extraction would hide the values of the old one.
+    refused = await run.call("extract_row", document_id=document, values={"total": 11})
+    assert refused.code == "row_exists"
+    assert (await run.call("extract_row", document_id=document)).code == "awaiting_runs"
+    subjects = case.sql("select extraction_id from public.runs where parent_run_id = %s", run.context.run_id)
+    assert {one["extraction_id"] for one in subjects} == {child["extraction_id"]}
+    assert (await run.extraction()).extracted_fields == {"number": "INV-8", "total": 10}
+
+
+async def test_cancelled_child_does_not_keep_a_run_from_ending_and_its_row_is_read_by_the_next_run(case):
+    run = await start(case, "total:number")
+    document = str(case.document_id)
+    assert (await run.call("extract_row")).code == "awaiting_runs"
+    (child,) = case.sql("select * from public.runs where parent_run_id = %s", run.context.run_id)
+    await run.end_child(child["parent_call_id"], "cancelled", error="Cancelled.", error_code="cancelled")
+    assert await run.states() == [RowState.WAITING]
+    assert (await run.call("extract_row")).code == "nothing_to_read"
+    assert (await run.call("complete_table", summary="One is left.")).code == "completed"
+    case.sql("update public.runs set status = 'completed', finished_at = now() where id = %s", run.context.run_id)
+    second = await start_on(case, run.stack_id)
+    assert (await second.call("complete_table", summary="Done.")).code == "rows_missing"
+    # Its extraction failed before it had values, so the agent may save the row itself.
+    saved = await second.call("extract_row", document_id=document, values={"total": 10})
+    assert saved.code == "stored", saved
+    assert await run.states() == [RowState.DONE]
+
+
+async def test_row_at_work_is_neither_moved_to_other_columns_nor_read_twice(case):
+    run = await start(case, "total:number")
+    document = str(case.document_id)
+    await run.call("extract_row", document_id=document, values={"total": 10})
+    extraction = await run.extraction()
+    await replace(case, extraction_id=extraction.id).queue_run()
+    await run.call("define_columns", columns=[{"name": "total", "type": "number", "description": "Net."}])
+    refused = await run.call("extract_row", document_id=document)
+    assert (refused.is_error, refused.code) == (True, "conflict")
+    assert (await run.extraction()).schema_revid == extraction.schema_revid
+    assert (await run.call("complete_table", summary="Done.")).code == "completed"
+
+
+async def test_columns_that_need_no_reading_reach_the_rows_that_a_call_has_left(case):
+    run = replace(await start(case, "number,total:number"), max_rows=1)
+    async with document_with_pages(case.database, case.owner_url, case.scope, [INVOICE]) as other:
+        async with case.database.as_user(case.scope) as conn:
+            await stacks.add_documents(conn, case.scope, run.stack_id, [other.document_id])
+        for document in (case.document_id, other.document_id):
+            await run.call("extract_row", document_id=str(document), values={"number": "INV-7", "total": 10})
+        await run.call("define_columns", columns=[{"name": "total", "type": "number"}])
+        read = await run.call("extract_row")
+        assert (read.code, read.data["read"], read.data["left"]) == ("read", 0, 1)
+        assert (await run.call("extract_row")).code == "nothing_to_read"
+        assert await run.states() == [RowState.DONE, RowState.DONE]
+
+
+@pytest.mark.parametrize("second_person", [False, True])
+async def test_rows_saved_by_the_agent_are_covered_by_approved_columns_unless_a_second_person_is_required(
+    case, second_person
+):
+    run = await start(case, "total:number")
+    tools = STACK.create_tools(run.context)
+    covered = tools.actions["extract_row"].is_covered
+    assert covered is not None
+    saves = tools.check("extract_row", {"document_id": str(case.document_id), "values": {"total": 10}})
+    reads = tools.check("extract_row", {})
+    approve = "update public.tool_calls set approved_by = 'person' where run_id = %s and tool = %s"
+
+    async def is_covered() -> tuple[bool, bool]:
+        async with case.database.as_user(case.scope) as conn:
+            return await covered(conn, saves), await covered(conn, reads)
+
+    await run.call("extract_row", document_id=str(case.document_id), values={"total": 10})
+    await run.call("update_cell", document_id=str(case.document_id), column="total", value=11)
+    case.sql(approve, run.context.run_id, "update_cell")
+    assert await is_covered() == (False, False)  # a person who approves one value approves no other
+    await run.call("define_columns", columns=[{"name": "total", "type": "number"}])
+    case.sql(approve, run.context.run_id, "define_columns")
+    case.sql("update public.organisations set second_person = %s where id = %s", second_person, case.scope.org_id)
+    assert await is_covered() == (not second_person, False)

@@ -167,10 +167,10 @@ _TOOLSET = Toolset(
 )
 
 
-def create_stack_tools(context: RunContext, stack_id: UUID) -> RunTools:
+def create_stack_tools(context: RunContext, stack_id: UUID, max_rows: int = stacks.MAX_READ_AT_ONCE) -> RunTools:
     """Return the tools of one run, bound to its organisation, user and stack. An argument can only name documents of
     the stack."""
-    table = StackTools(context, stack_id)
+    table = StackTools(context, stack_id, max_rows)
     return _TOOLSET.bind(
         list_documents=Action(table.list_documents),
         get_document_text=Action(table.get_document_text),

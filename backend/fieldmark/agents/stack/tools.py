@@ -20,11 +20,11 @@ from fieldmark.domain.statuses import Approval, RunStatus
 from fieldmark.grounding import Claim
 from fieldmark.services import extractions, stacks
 from fieldmark.services.extractions import Author, FieldRemoval, FieldsWrite, FieldWrite, PreparedWrite, Write
-from fieldmark.stores import schema_changes, tool_calls
+from fieldmark.stores import organisations, schema_changes, tool_calls
 from fieldmark.stores import stacks as stored
 from fieldmark.stores.rows import SchemaRow
 from fieldmark.stores.runs import RunRow, Subject
-from fieldmark.stores.stacks import RowState, StackTableRow
+from fieldmark.stores.stacks import RowState, RowToRead, StackTableRow
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.documents import GetDocumentText, read_pages
 from fieldmark.tools.errors import ModelRetry, ToolFailed
@@ -45,7 +45,7 @@ _PAGE_WITH_VALUES: Final = 20
 _MAX_LISTED: Final = 50
 _MAX_BYTES: Final = 34_000
 _RUNS_OF_ESTIMATE: Final = 50
-_MISSING: Final = (RowState.WAITING, RowState.RUNNING, RowState.STALE)
+_MAX_COUNTED: Final = 10_000
 
 Offset = Annotated[int, Field(ge=0, le=1_000_000, description="The number of documents to skip.")]
 
@@ -118,11 +118,13 @@ class _PreparedRow:
 
 
 class StackTools:
-    """The tools of one run, for its stack. No argument can name a document outside of it."""
+    """The tools of one run, for its stack. No argument can name a document outside of it. A call starts to read at most
+    `max_rows` rows."""
 
-    def __init__(self, context: RunContext, stack_id: UUID) -> None:
+    def __init__(self, context: RunContext, stack_id: UUID, max_rows: int) -> None:
         self.context = context
         self.stack_id = stack_id
+        self.max_rows = max_rows
 
     # Reading
 
@@ -241,8 +243,11 @@ class StackTools:
         if row.args.document_id is not None:
             await self._check_document(conn, row.args.document_id)
         readings = await stacks.start_rows(
-            conn, self.context.scope, self.stack_id, schema, self.context.run_id, row.args.document_id
+            conn, self.context.scope, self.stack_id, schema, self.context.run_id, self.max_rows, row.args.document_id
         )
+        if not readings and (left := await self._rows_to_read(conn)):
+            text = f"Rows follow the new columns and need no reading; {len(left)} are left. Call extract_row again."
+            return ToolResult(text, "read", {"read": 0, "left": len(left)}, needs_attention=True)
         if not readings:
             return ToolResult("Every document that can be read has a row.", "nothing_to_read")
         words = self.context.run.input.get("instructions")
@@ -262,15 +267,18 @@ class StackTools:
 
     async def _save_row(self, conn: Connection, prepared: PreparedWrite) -> ToolResult:
         (row,) = await stored.rows(conn, self.stack_id, limit=1, document_id=prepared.row.document_id)
-        if row.extraction_id is not None and row.state is not RowState.FAILED:
+        if row.extraction_id is not None:
             raise ModelRetry("The document has a row: change it with update_cell.", "row_exists")
         written = await extractions.apply_first(conn, self.context.scope, prepared)
         value = written.stored.value
         return write_result(self.context, written, value if isinstance(value, dict) else {})
 
     async def is_sample(self, conn: Connection, args: ExtractRow) -> bool:
-        """Return whether the call saves a row as the agent read it, after a person approved the columns in this run."""
-        return args.values is not None and await tool_calls.has_approved_write(conn, self.context.run_id)
+        """Return whether the call saves a row as the agent read it, after a person approved the columns in this run.
+        Not if the organisation requires a second person for each write."""
+        if args.values is None or (await organisations.get(conn, self.context.scope.org_id)).second_person:
+            return False
+        return await tool_calls.has_approved_write(conn, self.context.run_id, DEFINE_COLUMNS.name)
 
     async def preview_row(self, conn: Connection, args: ExtractRow) -> Preview:
         schema = await self._schema(conn)
@@ -280,7 +288,7 @@ class StackTools:
             changes = [Change("document", None, name, added=True)]
             changes += [Change(path, None, value, added=True) for path, value in (args.values or {}).items()]
             return Preview(changes, str(schema.schema_revid))
-        rows = await stored.rows_to_read(conn, self.stack_id, self.context.run_id, 10_000)
+        rows = await self._rows_to_read(conn)
         cost = await schema_changes.average_cost(conn, schema.id, _RUNS_OF_ESTIMATE)
         changes = [Change("documents to read", None, len(rows), added=True)]
         if cost is not None:
@@ -289,7 +297,7 @@ class StackTools:
 
     async def collect_rows(self, conn: Connection, args: ExtractRow, runs: Sequence[RunRow]) -> ToolResult:
         ended = Counter(run.status is RunStatus.COMPLETED for run in runs)
-        left = await stored.rows_to_read(conn, self.stack_id, self.context.run_id, 10_000)
+        left = await self._rows_to_read(conn)
         failed = [run for run in runs if run.status is not RunStatus.COMPLETED]
         data: dict[str, JsonValue] = {
             "read": ended[True],
@@ -303,6 +311,9 @@ class StackTools:
         if args.document_id is not None and failed:
             raise ToolFailed(f"The document was not read. {failed[0].error or ''}".strip(), "row_failed", data)
         return ToolResult(text, "read", data, needs_attention=bool(failed or left))
+
+    async def _rows_to_read(self, conn: Connection) -> list[RowToRead]:
+        return await stored.rows_to_read(conn, self.stack_id, self.context.run_id, _MAX_COUNTED)
 
     async def prepare_cell(self, args: UpdateCell) -> PreparedWrite:
         async with self.context.database.as_user(self.context.scope) as conn:
@@ -344,9 +355,10 @@ class StackTools:
 
     async def complete_table(self, conn: Connection, args: CompleteTable) -> ToolResult:
         await self._schema(conn)
-        missing = await stored.rows(conn, self.stack_id, limit=_MAX_LISTED, states=_MISSING)
+        # Only rows that this run can still read: others would keep it from ending.
+        missing = [row for row in await self._rows_to_read(conn) if row.state is not RowState.FAILED]
         if missing:
-            data: dict[str, JsonValue] = {"missing": cut([row_json(row) for row in missing], _MAX_BYTES)}
+            data: dict[str, JsonValue] = {"missing": [str(row.document_id) for row in missing[:_MAX_LISTED]]}
             raise ModelRetry(
                 "These documents have no current row yet: call extract_row without arguments.", "rows_missing", data
             )
