@@ -37,18 +37,23 @@ _FLAGS += ["--disable-background-networking", "--disable-component-update", "--d
 
 def make_pdf(pages: Sequence[Sequence[str]]) -> bytes:
     """Return a PDF with these lines (ASCII without brackets) in Courier."""
-    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", b"<< /Type /Font /Subtype /Type1 /BaseFont /Courier >>"]
+    start = f"BT /F1 {_SIZE} Tf {_PITCH} TL {_LEFT} {_HEIGHT - _TOP} Td"
+    texts = [" T* ".join(f"({line}) Tj" for line in lines) for lines in pages]
+    return write_pdf([f"{start} {text} ET".encode("ascii") for text in texts], _WIDTH, _HEIGHT)
+
+
+def write_pdf(streams: Sequence[bytes], width: float, height: float) -> bytes:
+    """Return a PDF with a page for each content stream. The font `/F1` is Courier."""
+    font = b"<< /Type /Font /Subtype /Type1 /BaseFont /Courier /Encoding /WinAnsiEncoding >>"
+    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", font]
     numbers: list[int] = []
-    for lines in pages:
-        text = " T* ".join(f"({line}) Tj" for line in lines)
-        start = f"{_LEFT} {_HEIGHT - _TOP}"
-        stream = f"BT /F1 {_SIZE} Tf {_PITCH} TL {start} Td {text} ET".encode("ascii")
+    for stream in streams:
         objects.append(b"<< /Length %d >> stream\n%s\nendstream" % (len(stream), stream))
         page = f"<< /Type /Page /Parent 2 0 R /Contents {len(objects)} 0 R /Resources << /Font << /F1 3 0 R >> >> >>"
         objects.append(page.encode())
         numbers.append(len(objects))
     kids = " ".join(f"{number} 0 R" for number in numbers)
-    objects[1] = f"<< /Type /Pages /Count {len(pages)} /MediaBox [0 0 {_WIDTH} {_HEIGHT}] /Kids [{kids}] >>".encode()
+    objects[1] = f"<< /Type /Pages /Count {len(streams)} /MediaBox [0 0 {width} {height}] /Kids [{kids}] >>".encode()
     written, at = bytearray(b"%PDF-1.7\n"), list[int]()
     for number, one in enumerate(objects, 1):
         at.append(len(written))
