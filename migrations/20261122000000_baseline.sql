@@ -1509,25 +1509,23 @@ create table public.stack_tables (
 );
 create unique index stack_tables_schema_id on public.stack_tables (schema_id);
 create index stack_tables_org_id on public.stack_tables (org_id);
-select private.protect_table('public.stack_tables', p_members_read => true);
-grant insert (stack_id, org_id, schema_id, row_path), update (row_path, schema_id) on public.stack_tables
-  to authenticated;
+select private.protect_table('public.stack_tables', p_members_read => true, p_service => '{insert,update}');
+grant insert (stack_id, org_id, schema_id, row_path), update (row_path, schema_id) on public.stack_tables to authenticated;
 
 create policy "members create stacks of their own" on public.stacks for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 create policy "members add documents" on public.stack_documents for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
-create policy "members define columns" on public.stack_tables for insert to authenticated
-  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 create policy "members rename their stacks" on public.stacks
   for update to authenticated using (org_id in (select private.my_writable_org_ids()));
-create policy "members change the columns of their stacks" on public.stack_tables
-  for update to authenticated using (org_id in (select private.my_writable_org_ids()));
 
--- Deletes a stack. Its documents, its schema and their extractions stay.
+-- Deletes a stack with its runs. Its documents, its schema and their extractions stay.
 create function public.delete_stack(p_stack_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+  perform private.cancel_run(r.id, 'The stack was deleted.') from public.stacks as s join public.runs as r on r.stack_id = s.id
+  where s.id = p_stack_id and private.may_delete(s.org_id, s.created_by)
+    and r.status not in ('completed', 'failed', 'cancelled');
   delete from public.stacks where id = p_stack_id and private.may_delete(org_id, created_by);
   perform private.check_found(found, 'stack');
 end $$;
@@ -4348,12 +4346,14 @@ return p_value is null or p_value in ('null'::jsonb, '""'::jsonb, '{}'::jsonb, '
 
 -- The rows of stacks: each document with its extraction under the stack's schema.
 
--- A document's newest extraction under any version of a schema, failed ones last.
+-- A document's newest extraction under any version of a schema, failed ones last. A suggested one counts once accepted.
 create function private.extraction_under(p_document_id uuid, p_schema_id uuid) returns setof public.extractions
 language sql stable begin atomic
   select e.* from public.extractions as e
   where e.document_id = p_document_id
     and e.schema_revid in (select v.id from public.schema_versions as v where v.schema_id = p_schema_id)
+    and not exists (
+      select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
   order by e.status = 'failed', e.created_at desc, e.id desc limit 1;
 end;
 
@@ -4363,8 +4363,8 @@ end;
 create view public.stack_table_rows with (security_invoker = true) as
   select s.org_id, s.stack_id, s.document_id, t.schema_id, e.id as extraction_id, e.schema_revid, e.version,
     e.extracted_fields, e.confidence_scores, e.evidence, e.locks, first.document_id as duplicate_of, state.state,
-    case when d.status = 'failed' then d.error when r.status in ('failed', 'cancelled') then r.error end as error,
-    case when d.status = 'failed' then d.error_code when r.status in ('failed', 'cancelled') then r.error_code end
+    case when state in ('failed', 'waiting') then coalesce(d.error, r.error) end as error,
+    case when state in ('failed', 'waiting') then case when d.error is null then r.error_code else d.error_code end end
       as error_code
   from public.stack_documents as s
   join public.documents as d on d.id = s.document_id
@@ -4381,7 +4381,7 @@ create view public.stack_table_rows with (security_invoker = true) as
     select case
       when first.document_id is not null then 'duplicate'
       when d.status = 'failed' and e.id is null then 'failed'
-      when e.id is null or r.status = 'queued' then 'waiting'
+      when e.id is null or e.status <> 'completed' and r.status = 'queued' then 'waiting'
       when r.status in ('running', 'awaiting_approval', 'awaiting_runs') then 'running'
       when e.status <> 'completed' and r.status in ('failed', 'cancelled') then
         case when r.error_code in ('cancelled', 'max_cost', 'out_of_credit') then 'waiting' else 'failed' end

@@ -1,11 +1,13 @@
 -- The rows of stacks: each document with its extraction under the stack's schema.
 
--- A document's newest extraction under any version of a schema, failed ones last.
+-- A document's newest extraction under any version of a schema, failed ones last. A suggested one counts once accepted.
 create function private.extraction_under(p_document_id uuid, p_schema_id uuid) returns setof public.extractions
 language sql stable begin atomic
   select e.* from public.extractions as e
   where e.document_id = p_document_id
     and e.schema_revid in (select v.id from public.schema_versions as v where v.schema_id = p_schema_id)
+    and not exists (
+      select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
   order by e.status = 'failed', e.created_at desc, e.id desc limit 1;
 end;
 
@@ -15,8 +17,8 @@ end;
 create view public.stack_table_rows with (security_invoker = true) as
   select s.org_id, s.stack_id, s.document_id, t.schema_id, e.id as extraction_id, e.schema_revid, e.version,
     e.extracted_fields, e.confidence_scores, e.evidence, e.locks, first.document_id as duplicate_of, state.state,
-    case when d.status = 'failed' then d.error when r.status in ('failed', 'cancelled') then r.error end as error,
-    case when d.status = 'failed' then d.error_code when r.status in ('failed', 'cancelled') then r.error_code end
+    case when state in ('failed', 'waiting') then coalesce(d.error, r.error) end as error,
+    case when state in ('failed', 'waiting') then case when d.error is null then r.error_code else d.error_code end end
       as error_code
   from public.stack_documents as s
   join public.documents as d on d.id = s.document_id
@@ -33,7 +35,7 @@ create view public.stack_table_rows with (security_invoker = true) as
     select case
       when first.document_id is not null then 'duplicate'
       when d.status = 'failed' and e.id is null then 'failed'
-      when e.id is null or r.status = 'queued' then 'waiting'
+      when e.id is null or e.status <> 'completed' and r.status = 'queued' then 'waiting'
       when r.status in ('running', 'awaiting_approval', 'awaiting_runs') then 'running'
       when e.status <> 'completed' and r.status in ('failed', 'cancelled') then
         case when r.error_code in ('cancelled', 'max_cost', 'out_of_credit') then 'waiting' else 'failed' end

@@ -42,25 +42,23 @@ create table public.stack_tables (
 );
 create unique index stack_tables_schema_id on public.stack_tables (schema_id);
 create index stack_tables_org_id on public.stack_tables (org_id);
-select private.protect_table('public.stack_tables', p_members_read => true);
-grant insert (stack_id, org_id, schema_id, row_path), update (row_path, schema_id) on public.stack_tables
-  to authenticated;
+select private.protect_table('public.stack_tables', p_members_read => true, p_service => '{insert,update}');
+grant insert (stack_id, org_id, schema_id, row_path), update (row_path, schema_id) on public.stack_tables to authenticated;
 
 create policy "members create stacks of their own" on public.stacks for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 create policy "members add documents" on public.stack_documents for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
-create policy "members define columns" on public.stack_tables for insert to authenticated
-  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 create policy "members rename their stacks" on public.stacks
   for update to authenticated using (org_id in (select private.my_writable_org_ids()));
-create policy "members change the columns of their stacks" on public.stack_tables
-  for update to authenticated using (org_id in (select private.my_writable_org_ids()));
 
--- Deletes a stack. Its documents, its schema and their extractions stay.
+-- Deletes a stack with its runs. Its documents, its schema and their extractions stay.
 create function public.delete_stack(p_stack_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+  perform private.cancel_run(r.id, 'The stack was deleted.') from public.stacks as s join public.runs as r on r.stack_id = s.id
+  where s.id = p_stack_id and private.may_delete(s.org_id, s.created_by)
+    and r.status not in ('completed', 'failed', 'cancelled');
   delete from public.stacks where id = p_stack_id and private.may_delete(org_id, created_by);
   perform private.check_found(found, 'stack');
 end $$;

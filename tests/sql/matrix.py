@@ -294,11 +294,11 @@ NO_ACTOR | as another user | insert into stack_documents (org_id, stack_id, docu
 NO_ACTOR | another document | update stack_documents set document_id = %(member_document)s where stack_id = %(stack)s
 
 READERS | existing | select from stack_tables where stack_id = %(stack)s
-MEMBERS | of the organisation | insert into stack_tables (org_id, stack_id, schema_id, row_path) values (%(org)s,
+SERVER | of the organisation | insert into stack_tables (org_id, stack_id, schema_id, row_path) values (%(org)s,
     %(member_stack)s, %(member_schema)s, 'items')
 NO_ACTOR | as another user | insert into stack_tables (org_id, stack_id, schema_id, created_by) values (%(org)s,
     %(member_stack)s, %(member_schema)s, %(owner)s)
-MEMBERS | its schema | update stack_tables set schema_id = %(member_schema)s, row_path = null where stack_id = %(stack)s
+SERVER | its schema | update stack_tables set schema_id = %(member_schema)s, row_path = null where stack_id = %(stack)s
 NO_ACTOR | its stack | update stack_tables set stack_id = %(member_stack)s where stack_id = %(stack)s
 
 READERS | existing | select from stack_table_rows where stack_id = %(stack)s

@@ -315,3 +315,61 @@ async def test_rows_saved_by_the_agent_are_covered_by_approved_columns_unless_a_
     case.sql(approve, run.context.run_id, "define_columns")
     case.sql("update public.organisations set second_person = %s where id = %s", second_person, case.scope.org_id)
     assert await is_covered() == (not second_person, False)
+
+
+STATES_OF_ROWS = {
+    "reading": ("in_progress", "running", None, RowState.RUNNING),
+    "queued": ("in_progress", "queued", None, RowState.WAITING),
+    "failed": ("in_progress", "failed", "deadline", RowState.FAILED),
+    "cancelled": ("in_progress", "cancelled", "cancelled", RowState.WAITING),
+    "incomplete": ("in_progress", "completed", None, RowState.INCOMPLETE),
+    "correction queued": ("completed", "queued", None, RowState.DONE),
+    "correction failed": ("completed", "failed", None, RowState.DONE),
+    "suggested": ("completed", "proposed", None, RowState.WAITING),
+}
+
+
+@pytest.mark.parametrize("name", STATES_OF_ROWS)
+async def test_state_of_a_row_follows_its_extraction_and_newest_run(case, name):
+    status, run_status, code, expected = STATES_OF_ROWS[name]
+    run = await start(case, "total:number")
+    (added,) = case.sql(
+        """insert into public.extractions (org_id, document_id, created_by, schema_revid, status)
+           select t.org_id, %s, t.created_by, v.id, %s from public.stack_tables as t
+           join public.schema_versions as v on v.schema_id = t.schema_id where t.stack_id = %s returning id""",
+        case.document_id,
+        status,
+        run.stack_id,
+    )
+    newest = await replace(case, extraction_id=added["id"]).queue_run("correct" if status == "completed" else "extract")
+    if run_status == "proposed":
+        case.sql("update public.runs set status = 'completed' where id = %s", newest)
+        case.sql("update public.extractions set run_id = %s where id = %s", newest, added["id"])
+        case.sql(
+            """insert into public.auto_creations (document_id, org_id, created_by, run_id, status)
+               select document_id, org_id, created_by, id, 'proposed' from public.runs where id = %s""",
+            newest,
+        )
+    elif run_status in ("failed", "cancelled"):
+        case.sql(
+            "update public.runs set status = %s, error = 'Ended.', error_code = %s where id = %s",
+            run_status,
+            code or "internal",
+            newest,
+        )
+    else:
+        case.sql("update public.runs set status = %s where id = %s", run_status, newest)
+    async with case.database.as_user(case.scope) as conn:
+        (row,) = await stacks.rows(conn, run.stack_id, limit=2)
+    assert (row.state, row.error_code) == (expected, code)
+
+
+async def test_deleting_a_stack_cancels_the_runs_that_read_its_rows(case):
+    run = await start(case, "total:number")
+    assert (await run.call("extract_row")).code == "awaiting_runs"
+    (child,) = case.sql("select * from public.runs where parent_run_id = %s", run.context.run_id)
+    async with case.database.as_user(case.scope) as conn:
+        await stacks.remove(conn, run.stack_id)
+    assert case.sql("select from public.runs where id = %s", child["id"]) == []
+    (extraction,) = case.sql("select status from public.extractions where id = %s", child["extraction_id"])
+    assert extraction["status"] == "failed"  # otherwise it would be in progress forever
