@@ -46,6 +46,7 @@ from fieldmark.stores import (
     schema_changes,
     search,
     sessions,
+    stacks,
     threads,
     usage,
 )
@@ -314,8 +315,10 @@ async def named_items(side: Side, round_number: int) -> AsyncGenerator[str]:
             await ask(side, "GET", f"/api/{one}_versions/{version[f'{one}_revid']}")
             yield f"GET /api/{one}_versions/{{{one}_revid}}"
         if kind == "schemas":
-            for path in ("records", "records/export"):
-                await ask(side, "GET", f"{at}/{path}")
+            for path in ("records", "records/export", "view"):
+                await ask(
+                    side, "GET", f"{at}/{path}", params={"totals": True, "marks": True} if path == "records" else {}
+                )
                 yield f"GET {name}/{path}"
             await ask(side, "POST", f"{at}/changes", json={"schema": schema})
             yield f"POST {name}/changes"
@@ -329,19 +332,53 @@ async def named_items(side: Side, round_number: int) -> AsyncGenerator[str]:
         yield f"DELETE {name}"
 
 
+async def stacks_of_documents(side: Side, round_number: int) -> AsyncGenerator[str]:
+    """Create a stack of 50 documents, read, change and delete it, and start its agent's runs."""
+    newest = [str(side.document(n)) for n in side.newest(50)]
+    body = {"name": f"stack {uuid4()}", "columns": [{"name": "field_1"}], "document_ids": newest}
+    stack = await ask(side, "POST", "/api/stacks", json=body)
+    yield "POST /api/stacks"
+    at, name = f"/api/stacks/{stack['id']}", "/api/stacks/{stack_id}"
+    await ask(side, "GET", "/api/stacks")
+    yield "GET /api/stacks"
+    for path in ("", "/rows", "/rows/export", "/changes"):
+        await ask(side, "GET", f"{at}{path}")
+        yield f"GET {name}{path}"
+    await ask(side, "PATCH", at, json={"name": f"other {uuid4()}"})
+    yield f"PATCH {name}"
+    await ask(side, "PUT", f"{at}/columns", json={"columns": [{"name": "field_1"}, {"name": "field_2"}]})
+    yield f"PUT {name}/columns"
+    await ask(side, "DELETE", f"{at}/documents/{newest[0]}")
+    yield f"DELETE {name}/documents/{{document_id}}"
+    await ask(side, "POST", f"{at}/documents", json={"document_ids": newest})
+    yield f"POST {name}/documents"
+    for task, words in (("stack", {}), ("stack_correct", {"message": "drop field_1"})):
+        body = {"stack_id": stack["id"], "approval": "auto", "wait": False, **words}
+        await ask(side, "POST", f"/api/agent/{task}", json=body)
+        yield f"POST /api/agent/{task}"
+    async with side.database.as_user(side.scope) as conn:
+        await stacks.has_document(conn, UUID(stack["id"]), UUID(newest[0]))
+        await stacks.rows(conn, UUID(stack["id"]), limit=50)
+        await stacks.rows_to_read(conn, UUID(stack["id"]), uuid4(), 50)
+        await stacks.replaced_values(conn, UUID(stack["id"]), side.run(1), 50)
+    await ask(side, "DELETE", at)
+    yield f"DELETE {name}"
+
+
 async def query_fields(side: Side, round_number: int) -> AsyncGenerator[str]:
     """Field queries, and what a reviewer opens besides the extraction."""
     n = side.document_number(round_number)
     at, name = f"/api/extractions/{side.extraction(n)}", "/api/extractions/{extraction_id}"
-    for path in ("locations", "readings", "unmapped", "schema"):
+    for path in ("locations", "rule_fixes", "unmapped", "schema"):
         await ask(side, "GET", f"{at}/{path}", params={"path": "field_1"} if path == "locations" else {})
         yield f"GET {name}/{path}"
     await ask(side, "POST", f"{at}/locks", params={"path": "field_3"})
     yield f"POST {name}/locks"
     await ask(side, "DELETE", f"{at}/examples", params={"path": "field_3"})
     yield f"DELETE {name}/examples"
-    await ask(side, "GET", "/api/fields")
-    yield "GET /api/fields"
+    for path in ("fields", "records"):
+        await ask(side, "GET", f"/api/{path}")
+        yield f"GET /api/{path}"
     await ask(side, "GET", "/api/fields/values", params={"path": "field_1"})
     yield "GET /api/fields/values"
     await ask(side, "GET", "/api/documents/count", params={"stage": "needs_review"})
@@ -524,6 +561,7 @@ async def other_store_functions(side: Side, round_number: int) -> AsyncGenerator
     async with side.database.as_user(scope) as conn:
         await extractions.list_corrected(conn, org, 20)
         await extractions.schema_of(conn, side.extraction(n))
+        await extractions.find_shown(conn, document)
         await extractions.lock(conn, side.extraction(n))
         made = await extractions.add(conn, org_id=org, document_id=document, schema=None)
         await extractions.save_fields(conn, made, {"a": 1}, {}, {})
@@ -531,7 +569,7 @@ async def other_store_functions(side: Side, round_number: int) -> AsyncGenerator
         await extractions.update_fields(conn, side.extraction(n), [(["field_1"], "one"), (["field_2"], "two")], {}, {})
         await extractions.get_many(conn, [side.extraction(k) for k in side.newest(25)])
         await documents.filenames_of_identical_documents(conn, [side.document(k) for k in side.newest(25)])
-        await extractions.current(conn, document)
+        await extractions.current_of(conn, document)
         await extractions.reopen(conn, side.extraction(n), -1)
         await runs.get_if_creator_may_write(conn, run)
         await extractions.current_of(conn, document)
@@ -601,6 +639,8 @@ async def organisation_life(side: Side, round_number: int) -> AsyncGenerator[str
     yield f"GET {name}"
     await ask(side, "PATCH", f"{at}/{org}", json={"name": "Acme GmbH"})
     yield f"PATCH {name}"
+    await ask(side, "GET", f"{at}/{org}/settings_journal")
+    yield f"GET {name}/settings_journal"
     unwanted = (await ask(side, "POST", f"{at}/{org}/invitations", json={"role": "viewer"}))["id"]
     wanted = await ask(side, "POST", f"{at}/{org}/invitations", json={"role": "owner"})
     yield f"POST {name}/invitations"
@@ -662,6 +702,7 @@ ALL: dict[Steps, float] = {
     other_store_functions: 1,
     organisation_life: 1,
     named_items: 1,
+    stacks_of_documents: 1,
     query_fields: 1,
     maintenance: 1,
     maintenance_in_the_database: 1,

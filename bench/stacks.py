@@ -27,8 +27,8 @@ from fieldmark.offline_model.server import OfflineModel
 from page_site import make_pdf
 from processes import child, restore_signals, service, time_limit
 
-COLUMNS = [{"name": "invoice_number"}, {"name": "vendor"}, {"name": "date", "type": "date"}]
-COLUMNS += [{"name": "total", "type": "number"}]
+COLUMNS = [{"name": "invoice_number"}, {"name": "vendor"}, {"name": "date", "type": "date"},
+           {"name": "total", "type": "number"}]  # fmt: skip
 UPLOADS_AT_ONCE = 8
 WORKER = ("-c", "from fieldmark.cli import main; main()", "worker")
 
