@@ -1,6 +1,6 @@
 """Fills tables from real documents with known values, and counts right and wrong cells.
 
-    pip install '.[bench]' && python bench/filled_tables.py SAMPLES [--receipts 313] [--systems claude,gpt]
+    pip install '.[bench]' && python bench/table_values.py SAMPLES [--receipts 313] [--systems claude,gpt]
 
 - `SAMPLES/sroie`: `key/NNN.json` has the company, date and total of a receipt, `box/NNN.csv` its text lines with boxes.
   A stack of PDFs with these lines is filled by the offline model, which reads labelled fields with fixed rules.
