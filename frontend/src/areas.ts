@@ -3,6 +3,7 @@
 export const AREAS = [
   { to: '/documents', area: 'documents' },
   { to: '/records', area: 'records' },
+  { to: '/stacks', area: 'stacks' },
   { to: '/review', area: 'review' },
   { to: '/approvals', area: 'approvals' },
   { to: '/ask', area: 'ask' },

@@ -56,6 +56,19 @@ export const recordsTableRoute = createRoute({
   component: lazyRouteComponent(() => import('./tables/RecordsPage'), 'RecordsTablePage'),
 });
 
+const stacksRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/stacks',
+  component: lazyRouteComponent(() => import('./stacks/StacksPage'), 'StacksPage'),
+});
+
+export const stackRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/stacks/$stackId',
+  validateSearch: (search): TableView => parseTableView(search),
+  component: lazyRouteComponent(() => import('./stacks/StackPage'), 'StackPage'),
+});
+
 export const reviewRoute = createRoute({
   getParentRoute: () => root,
   path: '/review',
@@ -103,7 +116,7 @@ const invitationRoute = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([start, documentsRoute, documentRoute, recordsRoute, recordsTableRoute, reviewRoute, byFieldRoute, approvalsRoute, askRoute, searchRoute, settingsRoute, invitationRoute]),
+  routeTree: root.addChildren([start, documentsRoute, documentRoute, recordsRoute, recordsTableRoute, stacksRoute, stackRoute, reviewRoute, byFieldRoute, approvalsRoute, askRoute, searchRoute, settingsRoute, invitationRoute]),
   defaultPreload: 'intent',
   defaultPendingComponent: Loading,
   defaultPendingMs: 150,

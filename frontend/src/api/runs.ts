@@ -53,6 +53,20 @@ export async function startTurn(message: ChatMessage, key: string): Promise<{ th
   return { threadId: (started as { thread_id: string }).thread_id };
 }
 
+/** Start a run that fills the table of a stack. Return its id. */
+export async function startFill(stackId: string, key: string, instructions?: string): Promise<string> {
+  const body = { stack_id: stackId, wait: false, ...(instructions !== undefined && { instructions }) } as components['schemas']['StackRequest'];
+  const started = await dataOf(api.POST('/api/agent/stack', { body, params: { header: { 'idempotency-key': key } } }));
+  return (started as { run_id: string }).run_id;
+}
+
+/** Start a run that changes the table of a stack as described in `message`. Return its id. */
+export async function startStackCorrection(stackId: string, message: string, key: string): Promise<string> {
+  const body = { stack_id: stackId, message, wait: false } as components['schemas']['StackCorrectRequest'];
+  const started = await dataOf(api.POST('/api/agent/stack_correct', { body, params: { header: { 'idempotency-key': key } } }));
+  return (started as { run_id: string }).run_id;
+}
+
 /** Start a run that suggests a schema, a prompt and an extraction for a document. */
 export async function startProposal(documentId: string, key: string, model?: string): Promise<void> {
   const body = { document_id: documentId, wait: false, ...(model !== undefined && { model }) } as components['schemas']['AutoCreateRequest'];

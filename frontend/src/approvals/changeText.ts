@@ -5,12 +5,13 @@ import { pathLabel } from '../document/fields/labels';
 import en from '../locales/en.json';
 import { t } from '../shared/i18n';
 
-const FIELD_TOOLS = new Set(['extract_fields', 'update_field', 'remove_field', 'update_extraction_field']);
+const FIELD_TOOLS = new Set(['extract_fields', 'update_field', 'remove_field', 'update_extraction_field', 'define_columns']);
 
 /** Return the label of a change: of a field, or of a property of a schema, prompt, tag, document or extraction. */
 export function changeLabel(tool: string, path: string): string {
-  const isProperty = Object.hasOwn(en.approvals.paths, path) && (path === 'document_type' || !FIELD_TOOLS.has(tool));
-  return isProperty ? t(`approvals.paths.${path as keyof typeof en.approvals.paths}`) : pathLabel(path);
+  const key = path.replaceAll(' ', '_');
+  const isProperty = Object.hasOwn(en.approvals.paths, key) && (path === 'document_type' || !FIELD_TOOLS.has(tool));
+  return isProperty ? t(`approvals.paths.${key as keyof typeof en.approvals.paths}`) : pathLabel(path);
 }
 
 /** Return a value of a change. `quote`: the value as printed. */

@@ -26,6 +26,8 @@ export interface Upload {
 interface Dropped {
   file: File;
   headers: Record<string, string>;
+  /** The stack that it is added to. */
+  stackId: string | undefined;
   /** Set once uploaded. From then on only the suggestion is retried. */
   document?: Document;
   /** The model and idempotency key of the suggestion's run. */
@@ -71,12 +73,13 @@ export function onUploaded(listener: (document: Document) => void): () => void {
 /** Options of the next uploads. `autoCreate` null: as the organisation's setting. */
 export const uploadOptions: { autoCreate: boolean | null; model: string } = { autoCreate: null, model: '' };
 
-export function upload(chosen: Iterable<File>): void {
+/** `stackId`: add the documents to this stack. Its agent reads them, so no schema is suggested. */
+export function upload(chosen: Iterable<File>, stackId?: string): void {
   const headers = credentials();
   const by = identityKey(session.get());
   const added = [...chosen].map((file): Upload => {
     const id = nextId++;
-    files.set(id, { file, headers });
+    files.set(id, { file, headers, stackId });
     return { id, name: file.name, size: file.size, sent: 0, status: 'waiting', by };
   });
   publish([...uploads, ...added]);
@@ -109,11 +112,12 @@ async function send({ id, by }: Upload) {
   try {
     await session.refresh();
     const headers = by === identityKey(session.get()) ? credentials() : found.headers; // a fresh token, where there is one
-    const { autoCreate, model } = uploadOptions;
+    const { stackId } = found;
+    const { autoCreate, model } = stackId === undefined ? uploadOptions : { autoCreate: false, model: '' };
     // With a chosen model, the suggestion is a separate run. It waits until the document is read.
     const separate = autoCreate === true && (model !== '' || found.document !== undefined);
     if (found.document === undefined) {
-      found.document = await put(found.file, headers, separate ? false : autoCreate, (sent) => change(id, { sent }));
+      found.document = await put(found.file, headers, { auto_create: separate ? false : autoCreate, stack_id: stackId }, (sent) => change(id, { sent }));
     }
     change(id, { sent: 1, document: found.document });
     if (separate) {
@@ -133,10 +137,11 @@ async function send({ id, by }: Upload) {
 }
 
 /** XMLHttpRequest, since fetch reports no upload progress. */
-function put(file: File, headers: Record<string, string>, autoCreate: boolean | null, progress: (sent: number) => void): Promise<Document> {
+function put(file: File, headers: Record<string, string>, options: { auto_create: boolean | null; stack_id: string | undefined }, progress: (sent: number) => void): Promise<Document> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    request.open('POST', autoCreate === null ? '/api/documents' : `/api/documents?auto_create=${autoCreate}`);
+    const given = Object.entries(options).filter(([, value]) => value != null);
+    request.open('POST', `/api/documents?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`);
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
     request.upload.onprogress = ({ loaded, total }) => progress(total > 0 ? loaded / total : 0);
     request.onload = () => {

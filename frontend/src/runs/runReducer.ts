@@ -59,6 +59,8 @@ export interface RunState {
   /** The location that the agent wants to show, and how often it has asked. */
   opened: { location: Citation; times: number } | null;
   costUsd: number | null;
+  /** Documents of a stack that its run has read. */
+  progress: { done: number; failed: number; left: number } | null;
   error: { code: string; message: string } | null;
   /** The connection was lost; reconnecting. */
   lost: boolean;
@@ -79,6 +81,7 @@ export const INITIAL_STATE: RunState = {
   citations: [],
   opened: null,
   costUsd: null,
+  progress: null,
   error: null,
   lost: false,
 };
@@ -149,6 +152,8 @@ function applyEvent(before: RunState, { id, event }: NumberedEvent<RunEvent>, at
       return { ...state, opened: { location: event.open, times: (state.opened?.times ?? 0) + 1 } };
     case 'retry':
       return { ...working(state), steps: [...state.steps, { kind: 'retry', key, text: event.retry, code: event.code, params: event.params }] };
+    case 'progress':
+      return { ...working(state), progress: { done: event.done, failed: event.failed, left: event.left } };
     case 'child':
       return withChild(state, id, event, at);
     case 'complete':

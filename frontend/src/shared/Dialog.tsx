@@ -11,15 +11,16 @@ interface Props {
   title: string;
   open: boolean;
   onClose: () => void;
+  isWide?: boolean;
   children: ReactNode;
 }
 
-export function Dialog({ title, open, onClose, children }: Props) {
+export function Dialog({ title, open, onClose, isWide = false, children }: Props) {
   return (
     <Base.Root open={open} onOpenChange={(next) => !next && onClose()}>
       <Base.Portal>
         <Base.Backdrop className={styles.behind} />
-        <Base.Popup className={styles.popup}>
+        <Base.Popup className={`${styles.popup} ${isWide ? styles.wide : ''}`}>
           <div className={styles.head}>
             <Base.Title className={styles.title}>{title}</Base.Title>
             <Base.Close

@@ -10,7 +10,7 @@ import { Icon, type IconName } from '../shared/Icon';
 import { codeText } from '../shared/codeText';
 import type { RowMarks } from './rowMarks';
 import { CellInput } from './CellInput';
-import { CELL_STATUSES, cellStatus, ROW_STATUSES, rowStatus } from './cellStatus';
+import { CELL_STATUSES, cellStatus, isRead, ROW_STATUSES, rowStatus } from './cellStatus';
 import { displayCell } from './cellValue';
 import { FIRST, DOCUMENT } from './Grid';
 import styles from './Grid.module.css';
@@ -117,7 +117,7 @@ function Row({ index, top, record, columns, shown, isSelected, activeColumn, ran
               <CellInput column={column} cell={cell} text={editing.text} onFinish={onFinish} />
             ) : record === undefined ? (
               <span className={styles.placeholder} />
-            ) : (
+            ) : isRead(record) && (
               <CellContent cell={cell} column={column} withCurrency={mixed.has(column.path)} outlier={cell === undefined ? undefined : marks?.outliers.get(cell.path)} />
             )}
           </div>

@@ -2,7 +2,7 @@
 
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { useCallback, useMemo, useRef, useState, useSyncExternalStore } from 'react';
+import { useCallback, useMemo, useRef, useState, useSyncExternalStore, type ReactNode } from 'react';
 import type { ReadRow, RecordRow, RecordsPage } from '../api/types';
 import { useCanWrite } from '../session/role';
 import { t } from '../shared/i18n';
@@ -33,9 +33,11 @@ interface Props {
   request: TableRequest;
   label: string;
   onView: (change: (view: TableView) => TableView) => void;
+  /** Shown if the table has no rows. */
+  empty?: ReactNode;
 }
 
-export function RecordsTable({ request, label, onView }: Props) {
+export function RecordsTable({ request, label, onView, empty }: Props) {
   const queries = useQueryClient();
   const navigate = useNavigate();
   const canWrite = useCanWrite();
@@ -121,7 +123,7 @@ export function RecordsTable({ request, label, onView }: Props) {
         <Button aria-pressed={request.review === true} onClick={() => onView(({ review, ...others }) => (review === true ? others : { ...others, review: true }))}>
           <Icon name="warning" /> {t('tables.needsReview')}
         </Button>
-        {rows.first.lists.length > 0 && (
+        {rows.first.lists.length > 0 && !('stack' in request.of) && (
           <div className={styles.segments} role="group" aria-label={t('tables.rows')}>
             {[undefined, ...rows.first.lists].map((list) => (
               <button key={list ?? ''} type="button" aria-pressed={list === request.list} onClick={() => onView(() => (list === undefined ? {} : { list }))}>
@@ -137,7 +139,9 @@ export function RecordsTable({ request, label, onView }: Props) {
         <ColumnsMenu table={table} columns={rows.first.columns} list={request.list} hidden={layout.hidden} />
       </div>
       {rows.error !== null && <ErrorNotice error={rows.error} onRetry={rows.retry} />}
-      {rows.total === 0 ? (
+      {rows.total === 0 && !isFiltered && empty !== undefined ? (
+        empty
+      ) : rows.total === 0 ? (
         <EmptyState title={t(isFiltered ? 'documents.noMatches' : 'tables.empty')}>
           {isFiltered ? <Button onClick={() => onView(({ filter: _, review: __, state: ___, ...others }) => others)}>{t('documents.clearFilters')}</Button> : <p>{t('tables.emptyHint')}</p>}
         </EmptyState>
@@ -170,7 +174,7 @@ export function RecordsTable({ request, label, onView }: Props) {
         />
       )}
       {clipboard.dialogs}
-      <SelectionBar selection={selection} columns={columns} />
+      <SelectionBar selection={selection} columns={columns} stackId={'stack' in request.of ? request.of.stack : undefined} />
     </>
   );
 }

@@ -27,9 +27,11 @@ const AT_ONCE = 4;
 interface Props {
   selection: Selection;
   columns: readonly GridColumn[];
+  /** The stack that the rows are in. */
+  stackId: string | undefined;
 }
 
-export function SelectionBar({ selection, columns }: Props) {
+export function SelectionBar({ selection, columns, stackId }: Props) {
   const queries = useQueryClient();
   const canWrite = useCanWrite();
   const tags = useQuery({ ...tagsQuery, enabled: selection.size > 0 });
@@ -54,7 +56,7 @@ export function SelectionBar({ selection, columns }: Props) {
     onSuccess: (failed, { rows }) => {
       setFailures(failed);
       if (failed.length < rows.length) toast(t('tables.changedRows', { count: rows.length - failed.length }));
-      for (const queryKey of [['records'], ['documents'], ['extractions'], ['extraction']]) void queries.invalidateQueries({ queryKey });
+      for (const queryKey of [['records'], ['stacks'], ['documents'], ['extractions'], ['extraction']]) void queries.invalidateQueries({ queryKey });
       selection.clear();
     },
   });
@@ -95,6 +97,11 @@ export function SelectionBar({ selection, columns }: Props) {
               )}
             </>
           )}
+          {canWrite && stackId !== undefined && (
+            <Button disabled={run.isPending} onClick={() => run.mutate({ rows: once('document_id'), act: (row) => removeFromStack(stackId, row.document_id) })}>
+              <Icon name="minus" /> {t('stacks.remove')}
+            </Button>
+          )}
           <Button onClick={save}>
             <Icon name="download" /> {t('tables.exportCsv')}
           </Button>
@@ -126,4 +133,8 @@ async function addTag(id: string, tagId: string) {
   const params = { path: { document_id: id } };
   const { tags } = await dataOf(api.GET('/api/documents/{document_id}', { params }));
   if (!tags.some((tag) => tag.id === tagId)) await api.PATCH('/api/documents/{document_id}', { params, body: { tags: [...tags.map((tag) => tag.id), tagId] } });
+}
+
+async function removeFromStack(stackId: string, documentId: string) {
+  await api.DELETE('/api/stacks/{stack_id}/documents/{document_id}', { params: { path: { stack_id: stackId, document_id: documentId } } });
 }

@@ -1,0 +1,70 @@
+/** Adds documents to a stack: uploads, or documents of the organisation. */
+
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useRef, useState } from 'react';
+import { dataOf, api } from '../api/client';
+import { upload } from '../documents/uploads';
+import { Button } from '../shared/Button';
+import confirmStyles from '../shared/Confirm.module.css';
+import { Dialog } from '../shared/Dialog';
+import { t } from '../shared/i18n';
+import { Icon } from '../shared/Icon';
+import { Menu, MenuItem } from '../shared/Menu';
+import { ErrorNotice } from '../shared/Notice';
+import { toast } from '../shared/Toasts';
+import { DocumentPicker } from './DocumentPicker';
+
+export function AddDocuments({ stackId }: { stackId: string }) {
+  const queries = useQueryClient();
+  const chooser = useRef<HTMLInputElement>(null);
+  const [chosen, setChosen] = useState<ReadonlySet<string> | null>(null);
+  const add = useMutation({
+    mutationFn: (ids: readonly string[]) => dataOf(api.POST('/api/stacks/{stack_id}/documents', { params: { path: { stack_id: stackId } }, body: { document_ids: [...ids] } })),
+    onSuccess: ({ added }) => {
+      setChosen(null);
+      toast(t('stacks.added', { count: added }));
+      for (const queryKey of [['stacks'], ['records']]) void queries.invalidateQueries({ queryKey });
+    },
+  });
+  return (
+    <>
+      <Menu
+        trigger={
+          <Button>
+            <Icon name="plus" /> {t('stacks.addDocuments')}
+          </Button>
+        }
+      >
+        <MenuItem onChoose={() => chooser.current?.click()}>
+          <Icon name="upload" /> {t('stacks.uploadFiles')}
+        </MenuItem>
+        <MenuItem onChoose={() => setChosen(new Set())}>
+          <Icon name="page" /> {t('stacks.chooseDocuments')}
+        </MenuItem>
+      </Menu>
+      <input
+        ref={chooser}
+        type="file"
+        multiple
+        hidden
+        aria-label={t('documents.files')}
+        onChange={({ target }) => {
+          upload(target.files ?? [], stackId);
+          target.value = '';
+        }}
+      />
+      {chosen !== null && (
+        <Dialog title={t('stacks.chooseDocuments')} open onClose={() => setChosen(null)}>
+          <DocumentPicker chosen={chosen} onChoose={setChosen} />
+          {add.isError && <ErrorNotice error={add.error} />}
+          <div className={confirmStyles.buttons}>
+            <Button onClick={() => setChosen(null)}>{t('common.cancel')}</Button>
+            <Button kind="main" disabled={chosen.size === 0 || add.isPending} onClick={() => add.mutate([...chosen])}>
+              {t('stacks.addChosen', { count: chosen.size })}
+            </Button>
+          </div>
+        </Dialog>
+      )}
+    </>
+  );
+}

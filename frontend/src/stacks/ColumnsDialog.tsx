@@ -1,0 +1,68 @@
+/** Changes the columns of a stack: first shows what a change means for the rows, then applies it. */
+
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { dataOf, api } from '../api/client';
+import type { ColumnsChanged, Stack } from '../api/types';
+import { Button } from '../shared/Button';
+import confirmStyles from '../shared/Confirm.module.css';
+import { Dialog } from '../shared/Dialog';
+import { formatDollars } from '../shared/format';
+import { t } from '../shared/i18n';
+import { ErrorNotice, Notice } from '../shared/Notice';
+import { ColumnsEditor, EMPTY_COLUMN, namedColumns } from './ColumnsEditor';
+
+export function ColumnsDialog({ stack, onClose }: { stack: Stack; onClose: () => void }) {
+  const queries = useQueryClient();
+  const [columns, setColumns] = useState(() => (stack.columns.length > 0 ? stack.columns : [EMPTY_COLUMN]));
+  const [preview, setPreview] = useState<ColumnsChanged | null>(null);
+  const send = async (isPreview: boolean) => {
+    const body = { columns: namedColumns(columns), preview: isPreview };
+    return (await dataOf(api.PUT('/api/stacks/{stack_id}/columns', { params: { path: { stack_id: stack.id } }, body }))) as ColumnsChanged;
+  };
+  /** Preview first. Without rows that follow older columns there is nothing to show: apply at once. */
+  const set = useMutation({
+    mutationFn: async (): Promise<ColumnsChanged | null> => {
+      const shown = preview ?? (await send(true));
+      if (preview === null && (shown.changes?.extractions ?? 0) > 0) return shown;
+      await send(false);
+      return null;
+    },
+    onSuccess: (shown) => {
+      if (shown !== null) return setPreview(shown);
+      for (const queryKey of [['stacks'], ['records']]) void queries.invalidateQueries({ queryKey });
+      return onClose();
+    },
+  });
+  const changes = preview?.changes ?? null;
+  return (
+    <Dialog title={t('tables.columns')} open onClose={onClose} isWide>
+      <ColumnsEditor
+        columns={columns}
+        onChange={(next) => {
+          setColumns(next);
+          setPreview(null);
+        }}
+      />
+      {set.isError && <ErrorNotice error={set.error} />}
+      {changes !== null && (
+        <Notice kind="unsure">
+          <p>{t('stacks.rowsOutdated', { count: changes.extractions })}</p>
+          <p>
+            {changes.read_again === 0
+              ? t('stacks.nothingReadAgain')
+              : changes.estimated_cost_usd === null
+                ? t('stacks.readAgain', { count: changes.read_again })
+                : t('stacks.readAgainCost', { count: changes.read_again, cost: formatDollars(changes.estimated_cost_usd) })}
+          </p>
+        </Notice>
+      )}
+      <div className={confirmStyles.buttons}>
+        <Button onClick={onClose}>{t('common.cancel')}</Button>
+        <Button kind="main" disabled={set.isPending || namedColumns(columns).length === 0} onClick={() => set.mutate()}>
+          {preview === null ? t('stacks.saveColumns') : t('stacks.applyColumns')}
+        </Button>
+      </div>
+    </Dialog>
+  );
+}

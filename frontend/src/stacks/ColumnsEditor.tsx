@@ -1,0 +1,56 @@
+/** Edits the columns of a stack. */
+
+import type { StackColumn } from '../api/types';
+import { Button } from '../shared/Button';
+import { t } from '../shared/i18n';
+import { Icon } from '../shared/Icon';
+import styles from './Stacks.module.css';
+
+const TYPES = ['text', 'number', 'date', 'boolean', 'currency'] as const;
+const MAX_COLUMNS = 200; // of the API
+
+export const EMPTY_COLUMN: StackColumn = { name: '', type: 'text', description: null };
+
+interface Props {
+  columns: readonly StackColumn[];
+  onChange: (columns: StackColumn[]) => void;
+}
+
+export function ColumnsEditor({ columns, onChange }: Props) {
+  const change = (index: number, to: Partial<StackColumn>) => onChange(columns.map((one, at) => (at === index ? { ...one, ...to } : one)));
+  return (
+    <div className={styles.columns}>
+      <p className="muted">{t('stacks.columnsHint')}</p>
+      {columns.map((column, index) => (
+        <div key={index} className={styles.column} role="group" aria-label={t('stacks.columnNumber', { number: index + 1 })}>
+          <input aria-label={t('stacks.columnName')} placeholder={t('stacks.columnNameHint')} maxLength={200} value={column.name} onChange={({ target }) => change(index, { name: target.value })} />
+          <select aria-label={t('stacks.columnType')} value={column.type} onChange={({ target }) => change(index, { type: target.value as StackColumn['type'] })}>
+            {TYPES.map((type) => (
+              <option key={type} value={type}>
+                {t(`stacks.types.${type}`)}
+              </option>
+            ))}
+          </select>
+          <input
+            aria-label={t('stacks.columnDescription')}
+            placeholder={t('stacks.columnDescriptionHint')}
+            maxLength={2000}
+            value={column.description ?? ''}
+            onChange={({ target }) => change(index, { description: target.value === '' ? null : target.value })}
+          />
+          <Button kind="quiet" label={t('stacks.removeColumn', { name: column.name })} onClick={() => onChange(columns.filter((_, at) => at !== index))}>
+            <Icon name="cross" />
+          </Button>
+        </div>
+      ))}
+      <Button disabled={columns.length >= MAX_COLUMNS} onClick={() => onChange([...columns, EMPTY_COLUMN])}>
+        <Icon name="plus" /> {t('stacks.addColumn')}
+      </Button>
+    </div>
+  );
+}
+
+/** Return the columns that have a name, trimmed. */
+export function namedColumns(columns: readonly StackColumn[]): StackColumn[] {
+  return columns.map((one) => ({ ...one, name: one.name.trim() })).filter(({ name }) => name !== '');
+}

@@ -1,0 +1,87 @@
+/** Creates a stack: its name, its columns or a suggestion by the agent, and its first documents. */
+
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { useRef, useState } from 'react';
+import { dataOf, api } from '../api/client';
+import { upload } from '../documents/uploads';
+import { Button } from '../shared/Button';
+import confirmStyles from '../shared/Confirm.module.css';
+import { Dialog } from '../shared/Dialog';
+import { t } from '../shared/i18n';
+import { Icon } from '../shared/Icon';
+import { ErrorNotice } from '../shared/Notice';
+import { ColumnsEditor, EMPTY_COLUMN, namedColumns } from './ColumnsEditor';
+import { DocumentPicker } from './DocumentPicker';
+import styles from './Stacks.module.css';
+
+export function NewStackDialog({ onClose }: { onClose: () => void }) {
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  const [name, setName] = useState('');
+  const [isSuggested, setSuggested] = useState(true);
+  const [columns, setColumns] = useState([EMPTY_COLUMN]);
+  const [files, setFiles] = useState<readonly File[]>([]);
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const [isPicking, setPicking] = useState(false);
+  const chooser = useRef<HTMLInputElement>(null);
+  const create = useMutation({
+    mutationFn: () => {
+      const named = namedColumns(columns);
+      const body = { name: name.trim(), document_ids: [...chosen], ...(!isSuggested && named.length > 0 && { columns: named }) };
+      return dataOf(api.POST('/api/stacks', { body }));
+    },
+    onSuccess: ({ id }) => {
+      upload(files, id);
+      void queries.invalidateQueries({ queryKey: ['stacks'] });
+      void navigate({ to: '/stacks/$stackId', params: { stackId: id } });
+    },
+  });
+  return (
+    <Dialog title={t('stacks.new')} open onClose={onClose} isWide>
+      <form
+        className={styles.form}
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (name.trim() !== '' && !create.isPending) create.mutate();
+        }}
+      >
+        <label>
+          <span>{t('stacks.name')}</span>
+          <input value={name} maxLength={200} autoFocus required placeholder={t('stacks.nameHint')} onChange={({ target }) => setName(target.value)} />
+        </label>
+        <fieldset>
+          <legend>{t('tables.columns')}</legend>
+          <label>
+            <input type="radio" name="columns" checked={isSuggested} onChange={() => setSuggested(true)} /> {t('stacks.suggestColumns')}
+          </label>
+          <label>
+            <input type="radio" name="columns" checked={!isSuggested} onChange={() => setSuggested(false)} /> {t('stacks.defineColumns')}
+          </label>
+          {!isSuggested && <ColumnsEditor columns={columns} onChange={setColumns} />}
+        </fieldset>
+        <fieldset>
+          <legend>{t('areas.documents')}</legend>
+          <div className={styles.sources}>
+            <Button onClick={() => chooser.current?.click()}>
+              <Icon name="upload" /> {t('stacks.uploadFiles')}
+            </Button>
+            <Button aria-expanded={isPicking} onClick={() => setPicking(!isPicking)}>
+              <Icon name="page" /> {t('stacks.chooseDocuments')}
+            </Button>
+            {files.length + chosen.size > 0 && <span className="muted">{t('common.documents', { count: files.length + chosen.size })}</span>}
+          </div>
+          <input ref={chooser} type="file" multiple hidden aria-label={t('documents.files')} onChange={({ target }) => setFiles([...(target.files ?? [])])} />
+          {isPicking && <DocumentPicker chosen={chosen} onChoose={setChosen} />}
+        </fieldset>
+        {create.isError && <ErrorNotice error={create.error} />}
+        <div className={confirmStyles.buttons}>
+          <Button onClick={onClose}>{t('common.cancel')}</Button>
+          <Button kind="main" type="submit" disabled={create.isPending || name.trim() === ''}>
+            {t('stacks.create')}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,37 @@
+/** How far the table of a stack is filled. */
+
+import type { Stack } from '../api/types';
+import { t } from '../shared/i18n';
+import styles from './Stacks.module.css';
+
+type Progress = Stack['progress'];
+
+export function ProgressBar({ progress }: { progress: Progress }) {
+  const { failed, running } = progress;
+  const rows = rowCount(progress);
+  const parts = [
+    ['good', readCount(progress)],
+    ['unsure', progress.stale],
+    ['bad', failed],
+    ['busy', running],
+  ] as const;
+  return (
+    <div className={styles.progress} role="progressbar" aria-label={t('stacks.progress')} aria-valuemin={0} aria-valuemax={Math.max(1, rows)} aria-valuenow={readCount(progress)} aria-valuetext={progressText(progress)}>
+      {rows > 0 && parts.map(([tone, count]) => count > 0 && <span key={tone} className={styles[tone]} style={{ width: `${(100 * count) / rows}%` }} />)}
+    </div>
+  );
+}
+
+/** Return "12 of 40 documents read". */
+export function progressText(progress: Progress): string {
+  return t('stacks.read', { read: readCount(progress), count: rowCount(progress) });
+}
+
+/** A duplicate gets no row. */
+function rowCount({ documents, duplicates }: Progress): number {
+  return documents - duplicates;
+}
+
+function readCount({ done, incomplete }: Progress): number {
+  return done + incomplete;
+}

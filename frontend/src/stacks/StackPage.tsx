@@ -1,0 +1,198 @@
+/** One stack: its table, the run that fills it, and a box to change it in words. */
+
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link, useNavigate } from '@tanstack/react-router';
+import { useEffect, useMemo, useRef, useState } from 'react';
+import { api } from '../api/client';
+import { startFill, startStackCorrection } from '../api/runs';
+import type { RecordRow, Stack } from '../api/types';
+import { onUploaded } from '../documents/uploads';
+import { Uploads } from '../documents/Uploads';
+import { stackRoute } from '../router';
+import { isRunning } from '../runs/runReducer';
+import { RunPanel } from '../runs/RunPanel';
+import { useRun } from '../runs/useRun';
+import { useCanWrite } from '../session/role';
+import { Button } from '../shared/Button';
+import { Confirm } from '../shared/Confirm';
+import { formatDollars, formatNumber, visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
+import { Icon } from '../shared/Icon';
+import { Loading } from '../shared/Loading';
+import { EmptyState, ErrorNotice, errorMessage } from '../shared/Notice';
+import { toast } from '../shared/Toasts';
+import { useUpdateSearch } from '../shared/useUpdateSearch';
+import { RecordsTable } from '../tables/RecordsTable';
+import { TableExport } from '../tables/TableExport';
+import tableStyles from '../tables/Tables.module.css';
+import type { TableRequest } from '../tables/tableQueries';
+import type { TableView } from '../tables/tableView';
+import { AddDocuments } from './AddDocuments';
+import { ColumnsDialog } from './ColumnsDialog';
+import { ProgressBar, progressText } from './ProgressBar';
+import { isBusy, stackQuery } from './stackQueries';
+import styles from './Stacks.module.css';
+
+/** Rows are loaded again at most this often while the table is being filled. */
+const RELOAD_MS = 1500;
+
+export function StackPage() {
+  const { stackId } = stackRoute.useParams();
+  const view = stackRoute.useSearch();
+  const stack = useQuery(stackQuery(stackId));
+  if (stack.isError) return <ErrorNotice error={stack.error} onRetry={() => void stack.refetch()} />;
+  if (stack.data === undefined) return <Loading />;
+  return <StackView key={stackId} stack={stack.data} view={view} />;
+}
+
+function StackView({ stack, view }: { stack: Stack; view: TableView }) {
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  const canWrite = useCanWrite();
+  const updateSearch = useUpdateSearch<TableView>();
+  const [isEditing, setEditing] = useState(false);
+  const { id, progress } = stack;
+  const runId = stack.run?.run_id ?? null;
+  const { state, resume } = useRun(runId);
+  const key = JSON.stringify(view);
+  // eslint-disable-next-line react-hooks/exhaustive-deps
+  const request = useMemo((): TableRequest => ({ of: { stack: id }, ...view }), [id, key]);
+
+  useEffect(() => {
+    document.title = t('common.pageTitle', { title: visibleText(stack.name) });
+  }, [stack.name]);
+  useEffect(() => onUploaded(() => reload()));
+  const reload = () => {
+    for (const queryKey of [['stacks'], ['records', 'rows'], ['records', 'totals'], ['runs']]) void queries.invalidateQueries({ queryKey });
+  };
+  // Show rows as they are read.
+  const { progress: read, phase } = state;
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  useEffect(() => {
+    timer.current ??= setTimeout(() => {
+      timer.current = undefined;
+      reload();
+    }, RELOAD_MS);
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [read, phase, state.steps.length]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+
+  const idempotency = useRef(crypto.randomUUID());
+  const start = useMutation({
+    mutationFn: (message: string) => {
+      if (message === '') return startFill(id, idempotency.current);
+      // Before anything is read, a message is about how to read.
+      return isUnread ? startFill(id, idempotency.current, message) : startStackCorrection(id, message, idempotency.current);
+    },
+    onSuccess: async () => {
+      idempotency.current = crypto.randomUUID();
+      await queries.invalidateQueries({ queryKey: ['stacks'] });
+    },
+    onError: (error) => toast(errorMessage(error), { urgent: true }),
+  });
+  const remove = useMutation({
+    mutationFn: () => api.DELETE('/api/stacks/{stack_id}', { params: { path: { stack_id: id } } }),
+    onSuccess: () => {
+      void queries.invalidateQueries({ queryKey: ['stacks', 'list'] });
+      void navigate({ to: '/stacks' });
+    },
+    onError: (error) => toast(errorMessage(error), { urgent: true }),
+  });
+  const isUnread = progress.done + progress.incomplete + progress.stale === 0;
+  const running = runId !== null && (isRunning(state) || state.phase === 'approval') && (isBusy(stack) || state.phase !== 'starting');
+  const toRead = progress.waiting + progress.stale;
+  const cost = Math.max(progress.cost_usd ?? 0, state.costUsd ?? 0);
+  return (
+    <div className={styles.page}>
+      <div className={tableStyles.bar}>
+        <h1 className="truncate">
+          <Link to="/stacks" className={styles.back}>
+            {t('areas.stacks')}
+          </Link>
+          {' / '}
+          {visibleText(stack.name)}
+        </h1>
+        <div className={styles.actions}>
+          {canWrite && (
+            <>
+              <Confirm label={t('common.delete')} question={t('stacks.deleteQuestion', { name: visibleText(stack.name) })} onConfirm={() => remove.mutate()} />
+              <AddDocuments stackId={id} />
+              <Button disabled={running} onClick={() => setEditing(true)}>
+                <Icon name="pencil" /> {t('stacks.columns')}
+              </Button>
+            </>
+          )}
+          <TableExport request={request} name={visibleText(stack.name)} />
+          {canWrite && (
+            <Button kind="main" disabled={running || start.isPending || toRead + progress.failed === 0} onClick={() => start.mutate('')}>
+              <Icon name="spark" /> {toRead === 0 && progress.failed > 0 ? t('stacks.retry', { count: progress.failed }) : t('stacks.fill')}
+            </Button>
+          )}
+        </div>
+      </div>
+      <div className={styles.status}>
+        <div className={styles.facts}>
+          <ProgressBar progress={progress} />
+          <span>{progressText(progress)}</span>
+          <StateFilters progress={progress} chosen={view.state} onChoose={(to) => updateSearch(({ state: _, ...others }) => (to === undefined ? others : { ...others, state: to }))} />
+          {cost > 0 && <span title={t('runs.cost')}>{formatDollars(cost)}</span>}
+        </div>
+        <Uploads />
+        {runId !== null && (running || state.phase === 'failed') && <RunPanel runId={runId} state={state} canWrite={canWrite} onResume={resume} />}
+      </div>
+      <RecordsTable
+        request={request}
+        label={visibleText(stack.name)}
+        onView={updateSearch}
+        empty={
+          <EmptyState title={t('stacks.empty')}>
+            <p>{t('stacks.emptyHint')}</p>
+            {canWrite && <AddDocuments stackId={id} />}
+          </EmptyState>
+        }
+      />
+      {canWrite && progress.documents > 0 && <StackMessage isUnread={isUnread} isBlocked={running || start.isPending} onSend={(message) => start.mutateAsync(message)} />}
+      {isEditing && <ColumnsDialog stack={stack} onClose={() => setEditing(false)} />}
+    </div>
+  );
+}
+
+const FILTERED = ['failed', 'stale', 'incomplete', 'waiting', 'running', 'duplicate'] as const;
+
+/** The states of rows other than done, as filters. */
+function StateFilters({ progress, chosen, onChoose }: { progress: Stack['progress']; chosen: RecordRow['status'] | undefined; onChoose: (state: RecordRow['status'] | undefined) => void }) {
+  return FILTERED.map((state) => {
+    const count = state === 'duplicate' ? progress.duplicates : progress[state];
+    if (count === 0 && chosen !== state) return null;
+    return (
+      <button key={state} type="button" className={styles.filter} data-tone={state} aria-pressed={chosen === state} onClick={() => onChoose(chosen === state ? undefined : state)}>
+        {formatNumber(count)} {t(`tables.rowStatuses.${state}`)}
+      </button>
+    );
+  });
+}
+
+function StackMessage({ isUnread, isBlocked, onSend }: { isUnread: boolean; isBlocked: boolean; onSend: (message: string) => Promise<unknown> }) {
+  const [message, setMessage] = useState('');
+  return (
+    <form
+      className={styles.message}
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (message.trim() !== '' && !isBlocked) void onSend(message.trim()).then(() => setMessage(''), () => undefined);
+      }}
+    >
+      <Icon name="spark" />
+      <input
+        aria-label={t(isUnread ? 'stacks.instructions' : 'stacks.correction')}
+        placeholder={t(isUnread ? 'stacks.instructionsHint' : 'stacks.correctionHint')}
+        maxLength={8000}
+        value={message}
+        onChange={({ target }) => setMessage(target.value)}
+      />
+      <Button type="submit" disabled={isBlocked || message.trim() === ''}>
+        {t(isUnread ? 'stacks.fill' : 'document.correct')}
+      </Button>
+    </form>
+  );
+}

@@ -1,0 +1,29 @@
+/** Queries for stacks. */
+
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
+import { dataOf, api } from '../api/client';
+import type { Stack } from '../api/types';
+
+const PAGE = 50;
+
+export const stacksQuery = infiniteQueryOptions({
+  queryKey: ['stacks', 'list'],
+  initialPageParam: null as string | null,
+  queryFn: ({ pageParam, signal }) =>
+    dataOf(api.GET('/api/stacks', { params: { query: { limit: PAGE, ...(pageParam !== null && { before: pageParam }) } }, signal })),
+  getNextPageParam: (last) => last.next,
+  refetchInterval: 10_000,
+});
+
+export const stackQuery = (stackId: string) =>
+  queryOptions({
+    queryKey: ['stacks', 'one', stackId],
+    queryFn: async ({ signal }) => (await dataOf(api.GET('/api/stacks/{stack_id}', { params: { path: { stack_id: stackId } }, signal }))) as Stack,
+    // While files are being read, rows change without a run.
+    refetchInterval: ({ state }) => (state.data !== undefined && isBusy(state.data) ? 3000 : 15_000),
+  });
+
+/** Whether the agent is filling the table, or waits for a decision. */
+export function isBusy({ run }: Pick<Stack, 'run'>): boolean {
+  return run !== null && !['completed', 'failed', 'cancelled'].includes(run.status);
+}

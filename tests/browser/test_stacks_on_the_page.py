@@ -1,0 +1,74 @@
+"""A stack: created, its columns suggested, approved and changed, its table filled, and a failed row shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from browser.window import label
+from extraction_case import until
+from fieldmark.agents.registry import answer_offline
+
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
+
+
+def invoice(number: int) -> bytes:
+    return f"Invoice number: R-{number}\nVendor: Firm {number} GmbH\nTotal: {number}0.50 EUR\n".encode()
+
+
+async def test_stack_is_created_filled_and_changed(serve, browsing):
+    async with serve(answer_offline) as server, browsing(server) as window:
+        page = window.page
+        await server.upload_text(invoice(1).decode(), "1.txt")
+        await window.open("/stacks")
+        await page.get_by_role("button", name=label("stacks.new")).click()
+        await page.get_by_label(label("stacks.name"), exact=True).fill("Invoices")
+        await page.get_by_role("button", name=label("stacks.chooseDocuments")).click()
+        await page.get_by_role("checkbox", name="1.txt").check()
+        await page.get_by_label(label("documents.files")).set_input_files(
+            [
+                {"name": "2.txt", "mimeType": "text/plain", "buffer": invoice(2)},
+                {"name": "broken.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-1.7 broken"},
+            ]
+        )
+        await page.get_by_role("button", name=label("stacks.create")).click()
+        grid = page.get_by_role("grid", name="Invoices")
+        failed = label("tables.rowStatuses.failed")
+        await grid.get_by_role("row", name="broken.pdf").get_by_text(failed).wait_for()
+        await grid.get_by_role("row", name="2.txt").get_by_text(label("tables.rowStatuses.waiting")).wait_for()
+        stack = (await server.get("stacks"))["items"][0]
+        assert stack["progress"]["documents"] == 3
+
+        # The run asks for the columns, then for reading the rest.
+        await page.get_by_role("button", name=label("stacks.fill")).first.click()
+        for tool in ("define_columns", "extract_row"):
+            card = page.get_by_role("region", name=label("approvals.card")).filter(has_text=label(f"tools.{tool}"))
+            await card.get_by_role("button", name=label("approvals.approve"), exact=True).click()
+        await grid.get_by_role("row", name="2.txt").get_by_text("20.5", exact=False).wait_for()
+        await page.get_by_text(label("stacks.read", count=3, read=2)).wait_for()
+
+        # A row in a state is found by it.
+        await page.get_by_role("button", name=f"1 {failed}", exact=True).click()
+        await until(lambda: names_are(grid, ["broken.pdf"]))
+        await page.get_by_role("button", name=f"1 {failed}", exact=True).click()
+        await until(lambda: names_are(grid, ["broken.pdf", "1.txt", "2.txt"]))
+
+        # A change of the columns shows what it means before it is made.
+        await page.get_by_role("button", name=label("stacks.columns")).click()
+        await page.get_by_role("button", name=label("stacks.addColumn")).click()
+        await page.get_by_label(label("stacks.columnName")).last.fill("iban")
+        await page.get_by_role("button", name=label("stacks.saveColumns")).click()
+        await page.get_by_text(label("stacks.rowsOutdated", count=2)).wait_for()
+        assert not [one for one in await columns(server, stack["id"]) if one == "iban"]
+        await page.get_by_role("button", name=label("stacks.applyColumns")).click()
+        await page.get_by_role("button", name=f"2 {label('tables.rowStatuses.stale')}").wait_for()
+        assert "iban" in await columns(server, stack["id"])
+        await grid.get_by_role("columnheader", name="IBAN").wait_for()
+
+
+async def names_are(grid, expected: list[str]) -> bool:
+    shown = await grid.locator("[role=gridcell][aria-colindex='2'] a").all_inner_texts()
+    return sorted(shown) == sorted(expected)
+
+
+async def columns(server, stack_id: str) -> list[str]:
+    return [one["name"] for one in (await server.get(f"stacks/{stack_id}"))["columns"]]
