@@ -29,6 +29,7 @@ from psycopg import sql
 import hang_detector
 from cli_stand_in import stand_in_cli
 from extraction_case import case as case  # a fixture
+from extraction_case import close_connection
 from fieldmark.agents.extraction.offline import answer as answer_by_rules
 from fieldmark.agents.registry import agent_rows
 from fieldmark.api.app import create_app
@@ -217,6 +218,7 @@ def clone(
     )
     _undropped_clones.append(identifier)
     yield Clone(owner_url=_with_database(postgres.owner_url, name), app_url=_with_database(postgres.app_url, name))
+    close_connection()
 
 
 @pytest.fixture

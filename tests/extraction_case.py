@@ -188,11 +188,25 @@ class ExtractionCase:
         return Runner(self.database, pool, model="claude-sonnet-5", max_turns=max_turns, seconds=seconds)
 
 
+_connections: dict[str, psycopg.Connection[dict[str, Any]]] = {}
+
+
 def sql(url: str, query: str, *parameters: Any) -> list[dict[str, Any]]:
-    """Run one statement in its own transaction and return its rows."""
-    with psycopg.connect(url, row_factory=dict_row, autocommit=True) as conn:
-        cursor = conn.execute(query, parameters or None)
-        return cursor.fetchall() if cursor.description else []
+    """Run one statement in its own transaction and return its rows. All statements of a test share a connection."""
+    conn = _connections.get(url)
+    if conn is None or conn.closed:
+        close_connection()
+        # Nothing is prepared: a test may change a table between two equal statements.
+        conn = psycopg.connect(url, row_factory=dict_row, autocommit=True, prepare_threshold=None)
+        _connections[url] = conn
+    cursor = conn.execute(query, parameters or None)
+    return cursor.fetchall() if cursor.description else []
+
+
+def close_connection() -> None:
+    """Close the connection of `sql`."""
+    while _connections:
+        _connections.popitem()[1].close()
 
 
 def events(url: str, run_id: UUID | str) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ async def decide(case, run_id, approved: bool) -> None:
 
 def waiting_runner(case, model, *, max_active: int = 1, seconds: int = 300) -> Runner:
     """Return a worker whose CLIs wait for a decision. No other job waits for their slots."""
-    case.sql("set search_path = queue; update procrastinate_jobs set status = 'doing'")
+    case.sql("set local search_path = queue; update procrastinate_jobs set status = 'doing'")
     service = ModelService(model.base_url, "test-key", None)
     pool = CliPool(service, seconds=300, max_active=max_active)
     limits = {"max_turns": 50, "seconds": seconds, "approval_wait_seconds": 300}
