@@ -44,6 +44,37 @@ def test_column_defined_as_before_keeps_its_subschema():
     assert dropped.removed == ["tax", "note"] and not dropped.needs_reading
 
 
+def test_other_keywords_of_the_current_schema_are_kept():
+    line = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
+    known = {
+        "type": "object",
+        "title": "Receipt",
+        "required": ["total", "tax"],
+        "properties": {
+            "total": {"type": "number", "minimum": 0},
+            "tax": {"type": "number"},
+            "items": {"type": "array", "minItems": 1, "items": line},
+        },
+    }
+    defined = definitions_of(known)
+    assert not compare_schemas(known, schema_of(defined, known)).needs_reading
+    assert not compare_schemas(
+        known, schema_of([one.model_copy(update={"description": " "}) for one in defined], known)
+    ).needs_reading
+    schema = schema_of([*(one for one in defined if one.name != "tax"), *columns("items[].price")], known)
+    check_schema(schema)
+    assert (schema["required"], schema["title"]) == (["total"], "Receipt")
+    assert schema["properties"]["items"]["minItems"] == 1
+    assert schema["properties"]["items"]["items"]["required"] == ["name"]
+
+
+def test_columns_with_too_long_descriptions_are_refused():
+    long = [ColumnDefinition(name=f"c{number}", description="d" * 2_000) for number in range(11)]
+    assert schema_of(long[:9])
+    with pytest.raises(Invalid):
+        schema_of(long)
+
+
 @pytest.mark.parametrize(
     "names",
     [

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from fieldmark.domain import paths
 from fieldmark.domain.columns import MAX_COLUMNS, MAX_DEPTH, column_type, schema_fields
 from fieldmark.domain.folding import alphanumeric, fold
-from fieldmark.domain.json_values import JsonObject, as_object
+from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.domain.paths import EACH, Pattern
 from fieldmark.domain.rules import KEYWORD
 from fieldmark.errors import Invalid
@@ -18,6 +18,7 @@ from fieldmark.errors import Invalid
 DefinedType: TypeAlias = Literal["text", "number", "date", "boolean", "currency"]
 MAX_NAME: Final = 200
 _MAX_DESCRIPTION: Final = 2_000
+_MAX_CHARACTERS: Final = 20_000
 
 _SCHEMAS: Final[dict[DefinedType, JsonObject]] = {
     "text": {"type": "string"},
@@ -88,30 +89,52 @@ def list_of_rows(definitions: Sequence[ColumnDefinition]) -> str | None:
 
 
 def schema_of(definitions: Sequence[ColumnDefinition], current: JsonObject | None = None) -> JsonObject:
-    """Return the JSON Schema of columns. A column that is defined as in the `current` schema keeps its subschema. Raise
-    Invalid if columns clash, or are in more than one list."""
+    """Return the JSON Schema of columns. A column that is defined as in the `current` schema keeps its subschema, and
+    the `current` schema its other keywords. Raise Invalid if columns clash, or are in more than one list."""
     if not 1 <= len(definitions) <= MAX_COLUMNS:
         raise Invalid(f"A table has 1 to {MAX_COLUMNS} columns, not {len(definitions)}.")
     known = {} if current is None else {paths.name(pattern): field for pattern, field in schema_fields(current)}
     before = {} if current is None else {one.name: one for one in definitions_of(current)}
     patterns = [_pattern(one) for one in definitions]
     _check_clashes(patterns)
+    if (characters := sum(len(one.name) + len(one.description or "") for one in definitions)) > _MAX_CHARACTERS:
+        raise Invalid(
+            f"The names and descriptions of the columns have {characters:,} characters; the limit is "
+            f"{_MAX_CHARACTERS:,}. Shorten the descriptions."
+        )
     # The database does not keep the order of properties.
     order: list[JsonValue] = [paths.name(pattern) for pattern in patterns]
-    root: JsonObject = {"type": "object", "properties": {}}
-    root[KEYWORD] = {**as_object((current or {}).get(KEYWORD)), "columns": order}
+    root: JsonObject = {**_without_fields(current or {}), "type": "object", "properties": {}}
+    root[KEYWORD] = {**as_object(root.get(KEYWORD)), "columns": order}
     for definition, pattern in zip(definitions, patterns, strict=True):
         field: JsonObject = dict(_SCHEMAS[definition.type])
-        if definition.description and definition.description.strip():
-            field["description"] = definition.description.strip()
-        canonical = definition.model_copy(update={"name": paths.name(pattern)})
+        description = (definition.description or "").strip() or None
+        if description is not None:
+            field["description"] = description
+        canonical = definition.model_copy(update={"name": paths.name(pattern), "description": description})
         if before.get(canonical.name) == canonical:
             field = known[canonical.name]
-        _insert(root, pattern, field)
+        _insert(root, pattern, field, current or {})
+    _keep_required(root, current or {})
     return root
 
 
-def _insert(root: JsonObject, pattern: Pattern, field: JsonObject) -> None:
+def _without_fields(node: JsonObject) -> JsonObject:
+    return {key: value for key, value in node.items() if key not in ("properties", "items", "required")}
+
+
+def _keep_required(node: JsonObject, current: JsonObject) -> None:
+    """Require the fields that the current schema requires, as far as they are left."""
+    properties, known = as_object(node.get("properties")), as_object(current.get("properties"))
+    if kept := [key for key in as_list(current.get("required")) if key in properties]:
+        node["required"] = kept
+    for key in properties.keys() & known.keys():
+        _keep_required(as_object(properties[key]), as_object(known[key]))
+    if "items" in node:
+        _keep_required(as_object(node["items"]), as_object(current.get("items")))
+
+
+def _insert(root: JsonObject, pattern: Pattern, field: JsonObject, current: JsonObject) -> None:
     node = root
     for step, following in zip(pattern, (*pattern[1:], None), strict=True):
         if isinstance(step, str):
@@ -120,11 +143,18 @@ def _insert(root: JsonObject, pattern: Pattern, field: JsonObject) -> None:
             if following is None:
                 properties[step] = field
                 return
+            current = as_object(as_object(current.get("properties")).get(step))
             new: JsonObject = {"type": "array"} if following is EACH else {"type": "object", "properties": {}}
-            node = properties.setdefault(step, new)
+            node = properties.setdefault(step, {**_container(current, following is EACH), **new})
         else:
-            node = node.setdefault("items", {"type": "object", "properties": {}})
+            current = as_object(current.get("items"))
+            node = node.setdefault("items", {**_container(current), "type": "object", "properties": {}})
         assert isinstance(node, dict)
+
+
+def _container(current: JsonObject, is_list: bool = False) -> JsonObject:
+    """Return the keywords of an object or a list in the current schema, without its fields."""
+    return _without_fields(current) if ("items" if is_list else "properties") in current else {}
 
 
 def _pattern(definition: ColumnDefinition) -> Pattern:

@@ -15,6 +15,7 @@ from fieldmark.errors import Conflict, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.services import schema_changes
 from fieldmark.services.schema_changes import SchemaChanges, move_to_version
+from fieldmark.services.schemas import check
 from fieldmark.stores import extractions, stacks
 from fieldmark.stores import schema_changes as changes_store
 from fieldmark.stores.library import schemas
@@ -53,6 +54,7 @@ async def define_columns(
     stack = await stacks.get(conn, stack_id)
     current = await current_schema(conn, stack)
     schema = schema_of(definitions, None if current is None else current.schema)
+    await check(schema)
     if current is None:
         row = await _create_schema(conn, scope, stack.name, schema)
     else:
@@ -79,6 +81,7 @@ async def preview_columns(
     async with database.as_user(scope) as conn:
         current = await current_schema(conn, await stacks.get(conn, stack_id))
     schema = schema_of(definitions, None if current is None else current.schema)
+    await check(schema)
     return None if current is None else await schema_changes.preview(database, scope, current.id, schema=schema)
 
 

@@ -4,7 +4,7 @@ stack that the caller cannot see."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -16,9 +16,11 @@ from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection, savepoint
 from fieldmark.domain import paths
+from fieldmark.domain.columns import list_names
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Invalid, NameTaken, NotFound
 from fieldmark.identity.scope import Scope
+from fieldmark.stores.library import schemas
 from fieldmark.stores.paging import PageRequest, RowPage
 from fieldmark.stores.rows import Fields, fetch_all, fetch_one, large_rows, value_of
 
@@ -128,7 +130,17 @@ async def remove(conn: Connection, stack_id: UUID) -> None:
 
 
 async def find(conn: Connection, stack_id: UUID) -> StackRow | None:
-    return await fetch_one(conn, StackRow, f"select {_COLUMNS} from {_FROM} where s.id = %s", (stack_id,))
+    row = await fetch_one(conn, StackRow, f"select {_COLUMNS} from {_FROM} where s.id = %s", (stack_id,))
+    return None if row is None else await _with_existing_list(conn, row)
+
+
+async def _with_existing_list(conn: Connection, row: StackRow) -> StackRow:
+    """Return the stack without its `row_path` if its schema was deleted or has no such list any more."""
+    if row.schema_id is None or row.row_path is None:
+        return row
+    schema = await schemas.find(conn, row.schema_id)
+    has_list = schema is not None and not schema.is_deleted and row.row_path in list_names(schema.schema or {})
+    return row if has_list else replace(row, row_path=None)
 
 
 async def get(conn: Connection, stack_id: UUID) -> StackRow:
@@ -148,9 +160,8 @@ async def list_page(
         where.append("lower(s.name) = lower(%(name)s)")
     query: LiteralString = f"""select {_COLUMNS} from {_FROM} where {" and ".join(where)}
         order by s.created_at desc, s.id desc limit %(limit)s"""
-    return request.page(
-        await fetch_all(conn, StackRow, query, {"org": scope.org_id, "name": name, **request.parameters()})
-    )
+    rows = await fetch_all(conn, StackRow, query, {"org": scope.org_id, "name": name, **request.parameters()})
+    return request.page([await _with_existing_list(conn, row) for row in rows])
 
 
 async def add_documents(conn: Connection, scope: Scope, stack_id: UUID, document_ids: Sequence[UUID]) -> int:

@@ -156,10 +156,10 @@ class StackTools:
         progress = (await stored.progress(conn, [self.stack_id]))[self.stack_id]
         failed = await stored.rows(conn, self.stack_id, limit=_MAX_LISTED, states=[RowState.FAILED])
         data: dict[str, JsonValue] = {
-            "columns": [one.model_dump(exclude_none=True) for one in columns],
+            "columns": cut([one.model_dump(exclude_none=True) for one in columns], 24_000),
             "rows_are": stack.row_path or "documents",
             "states": {str(state): number for state, number in progress.counts.items()},
-            "failed": cut([row_json(row) for row in failed], 6_000),
+            "failed": cut([row_json(row) for row in failed], 4_000),
         }
         if args.with_values or args.document_id is not None:
             rows = await stored.rows(

@@ -1,0 +1,67 @@
+"""/api/stacks: columns that cannot be used, schemas edited by hand, and API keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from answers import assert_problem
+
+pytestmark = pytest.mark.anyio
+
+COLUMNS = [{"name": "items[].price", "type": "number"}, {"name": "vendor"}]
+
+
+async def create_stack(server, **body: Any) -> dict[str, Any]:
+    answer = await server.http.post("/api/stacks", json={"name": "Receipts", **body})
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+async def test_columns_that_cannot_be_used_are_refused_and_change_nothing(serve):
+    async with serve() as server:
+        stack = await create_stack(server)
+        for column in (
+            {"name": "a", "description": "x\0y"},
+            {"name": "a", "description": "x\u200by"},
+            {"name": '[""]'},
+            {"name": "a\0"},
+        ):
+            for preview in (True, False):
+                body = {"columns": [column], "preview": preview}
+                answer = await server.http.put(f"/api/stacks/{stack['id']}/columns", json=body)
+                assert answer.status_code == 422, (column, answer.text)
+            body = {"name": "Other", "columns": [column]}
+            assert (await server.http.post("/api/stacks", json=body)).status_code == 422, column
+        (found,) = (await server.get("stacks"))["items"]
+        assert (found["name"], found["columns"]) == ("Receipts", [])
+
+
+async def test_table_is_readable_when_its_schema_lost_the_list_of_its_rows_or_was_deleted(serve):
+    async with serve() as server:
+        document = await server.upload_text()
+        stack = await create_stack(server, document_ids=[str(document)], columns=COLUMNS)
+        assert stack["rows"] == "items"
+        schema = {"type": "object", "properties": {"vendor": {"type": "string"}}}
+        answer = await server.http.patch(f"/api/schemas/{stack['schema_id']}", json={"schema": schema})
+        assert answer.status_code == 200, answer.text
+        for columns in (["vendor"], []):
+            found = await server.get(f"stacks/{stack['id']}")
+            assert (found["rows"], [one["name"] for one in found["columns"]]) == (None, columns)
+            rows = await server.get(f"stacks/{stack['id']}/rows")
+            assert [one["document_id"] for one in rows["items"]] == [str(document)]
+            await server.http.delete(f"/api/schemas/{stack['schema_id']}")
+        again = await server.http.put(f"/api/stacks/{stack['id']}/columns", json={"columns": COLUMNS})
+        assert again.status_code == 200, again.text
+        assert (await server.get(f"stacks/{stack['id']}"))["rows"] == "items"
+
+
+async def test_key_that_may_not_write_schemas_cannot_define_columns_by_starting_a_run(serve):
+    async with serve() as server:
+        document = await server.upload_text()
+        stack = await create_stack(server, document_ids=[str(document)])
+        made = await server.http.post("/api/keys", json={"name": "robot", "scopes": ["runs:read", "runs:write"]})
+        async with server.client_with_token(made.json()["key"]) as robot:
+            body = {"stack_id": stack["id"], "wait": False, "columns": COLUMNS}
+            assert_problem(await robot.post("/api/agent/stack", json=body), 403, "scope_missing")
+            assert (await server.get(f"stacks/{stack['id']}"))["columns"] == []
