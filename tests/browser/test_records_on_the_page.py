@@ -110,24 +110,28 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         row = grid.get_by_role("row", name="Gamma.pdf")
         await row.get_by_text(label("tables.cellStatuses.locked")).wait_for(state="attached")
 
-        # Pasted cells are written one by one. What cannot be written is listed.
+        # Pasted cells are written one by one. What cannot be written is listed: a value that someone else has changed
+        # meanwhile, and a text outside of the table. A change of another field does not matter.
+        for number, change in ((2, {"path": "currency", "value": "EUR"}), (1, {"path": "total", "value": 99})):
+            path = f"/api/extractions/{documents[number].extraction_id}/fields"
+            assert (await server.http.patch(path, json=change)).status_code == 200
         await page.evaluate("() => navigator.clipboard.writeText('21\\n31\\nabove')")
         await page.keyboard.press("Control+v")
-        refused = page.get_by_role("dialog", name=label("tables.cannotWrite", count=1))
+        refused = page.get_by_role("dialog", name=label("tables.cannotWrite", count=2))
         await refused.wait_for()
-        await is_stored({"Acme": (1100.5, False), "Beta": (31, False), "Gamma": (21, False)})
+        await is_stored({"Acme": (1100.5, False), "Beta": (99, False), "Gamma": (21, False)})
         await page.keyboard.press("Escape")
         await refused.wait_for(state="detached")
         await page.keyboard.press("Shift+ArrowDown")
         await page.keyboard.press("Control+c")
-        assert await page.evaluate("() => navigator.clipboard.readText()") == "21\r\n31"
+        assert await page.evaluate("() => navigator.clipboard.readText()") == "21\r\n99"
 
         # Selected rows are marked as reviewed.
         boxes = grid.get_by_role("checkbox")
         await boxes.nth(2).click()
         await boxes.nth(3).click(modifiers=["Shift"])
         await page.get_by_role("button", name=label("tables.markReviewed")).click()
-        await is_stored({"Acme": (1100.5, False), "Beta": (31, True), "Gamma": (21, True)})
+        await is_stored({"Acme": (1100.5, False), "Beta": (99, True), "Gamma": (21, True)})
 
         # Line items are rows; a double click opens the document at the field.
         await page.get_by_role("button", name="Items", exact=True).click()

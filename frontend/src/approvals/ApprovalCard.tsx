@@ -4,7 +4,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Fragment, useMemo, useState } from 'react';
 import { ApiError } from '../api/client';
 import { decideCall } from '../api/runs';
-import type { Box, Evidence } from '../api/types';
+import type { Box, Evidence, StackColumn } from '../api/types';
 import { displayValue, editedText, parseEdited } from '../document/fields/fieldValue';
 import { pathLabel, typeLabel } from '../document/fields/labels';
 import { valueAt } from '../document/fields/paths';
@@ -18,6 +18,7 @@ import { Menu, MenuItem } from '../shared/Menu';
 import { ErrorNotice, Notice } from '../shared/Notice';
 import { Icon } from '../shared/Icon';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
+import { ColumnsEditor } from '../stacks/ColumnsEditor';
 import { proposedFieldsQuery, waitingRunQuery } from './approvalQueries';
 import styles from './Approvals.module.css';
 import { changeLabel, changeValue } from './changeText';
@@ -59,7 +60,7 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
   const isAllNew = changes.every((change) => change.added === true);
   const editable = changes.filter((change) => change.removed !== true && inputPathOf(call.input, change.path) !== null);
   const edit = () => {
-    if (editable.length === 0 || schema.fields.size > 0) setMode({ kind: 'edit all', text: JSON.stringify(call.input, null, 2) });
+    if (call.tool === 'define_columns' || editable.length === 0 || schema.fields.size > 0) setMode({ kind: 'edit all', text: JSON.stringify(call.input, null, 2) });
     else setMode({ kind: 'edit', texts: Object.fromEntries(editable.map((change) => [change.path, editedText(proposedValue(call, change))])) });
   };
   const edited = inputOf(mode, call, editable);
@@ -107,7 +108,13 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
       </dl>
       {schema.fields.size > 0 && <SchemaTable schema={call.input.schema} marks={schema.fields} />}
       {call.tool === 'update_schema' && <SchemaEffect runId={runId} call={call} />}
-      {mode.kind === 'edit all' && (
+      {mode.kind === 'edit all' && call.tool === 'define_columns' && (
+        <ColumnsEditor
+          columns={(JSON.parse(mode.text) as { columns: StackColumn[] }).columns}
+          onChange={(columns) => setMode({ kind: 'edit all', text: JSON.stringify({ ...call.input, columns }) })}
+        />
+      )}
+      {mode.kind === 'edit all' && call.tool !== 'define_columns' && (
         <textarea
           className={styles.all}
           aria-label={t('approvals.editAsJson')}

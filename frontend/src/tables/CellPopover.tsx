@@ -25,6 +25,8 @@ interface Props {
   row: ReadRow;
   column: GridColumn;
   cell: RecordCell | undefined;
+  /** Why the value is unusual. */
+  outlier: string | undefined;
   canWrite: boolean;
   onClose: () => void;
   onEdit: () => void;
@@ -32,7 +34,7 @@ interface Props {
   onOpen: () => void;
 }
 
-export function CellPopover({ anchor, grid, row, column, cell, canWrite, onClose, onEdit, onConfirm, onOpen }: Props) {
+export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite, onClose, onEdit, onConfirm, onOpen }: Props) {
   const extraction = useQuery(extractionQuery(row.extraction_id));
   const evidence = cell === undefined ? undefined : (extraction.data?.evidence[cell.path] as Evidence | undefined);
   const box = evidence?.boxes?.[0] as Box | undefined;
@@ -69,6 +71,11 @@ export function CellPopover({ anchor, grid, row, column, cell, canWrite, onClose
               <p className={styles.value}>{text === '' ? t('tables.cellStatuses.not_in_document') : text}</p>
             )}
             {cell?.quote != null && cell.quote !== String(cell.value) && <p className="muted">{t('tables.printed', { quote: cell.quote })}</p>}
+            {outlier !== undefined && (
+              <p className={styles.outlier}>
+                <Icon name="outlier" size={13} /> {outlier}
+              </p>
+            )}
             <div className={styles.buttons}>
               {canWrite && text !== '' && (
                 <Button kind="main" onClick={onConfirm} title={t('tables.confirmHint')}>

@@ -403,6 +403,7 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
           row={row}
           column={column}
           cell={cell}
+          outlier={cell === undefined ? undefined : marksAt(active.row)?.outliers.get(cell.path)}
           canWrite={canWrite}
           onClose={() => {
             setPeeking(false);

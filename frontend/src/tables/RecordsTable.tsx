@@ -9,10 +9,9 @@ import { t } from '../shared/i18n';
 import { toast } from '../shared/Toasts';
 import { Loading } from '../shared/Loading';
 import { Button } from '../shared/Button';
-import { Icon } from '../shared/Icon';
 import { EmptyState, ErrorNotice } from '../shared/Notice';
 import { usePersisted } from '../shared/persisted';
-import { needsLook } from './cellStatus';
+import { needsLook, type CellStatus } from './cellStatus';
 import { displayCell, formatAmount, parseCell } from './cellValue';
 import { ColumnsMenu } from './ColumnsMenu';
 import { Filters } from './Filters';
@@ -28,6 +27,8 @@ import { useSelection } from './useSelection';
 import { useTableRows } from './useTableRows';
 
 const MAX_PAGES_SEARCHED = 20;
+/** As a filter, in order of urgency. */
+const STATUSES = ['needs_review', 'unclear', 'stale', 'not_in_document', 'locked', 'found'] as const satisfies readonly CellStatus[];
 
 interface Props {
   request: TableRequest;
@@ -115,14 +116,25 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
     await clipboard.write(range.top, range.left, Array.from({ length: range.bottom - range.top + 1 }, () => cleared.map(() => '')));
   }
 
-  const isFiltered = request.filter !== undefined || request.review === true || request.state !== undefined;
+  const isFiltered = request.filter !== undefined || request.cells !== undefined || request.state !== undefined;
   return (
     <>
       <div className={styles.tools}>
         <Filters columns={rows.first.columns} list={request.list} filter={request.filter ?? []} onFilter={(filter) => onView(({ filter: _, ...others }) => (filter.length > 0 ? { ...others, filter } : others))} />
-        <Button aria-pressed={request.review === true} onClick={() => onView(({ review, ...others }) => (review === true ? others : { ...others, review: true }))}>
-          <Icon name="warning" /> {t('tables.needsReview')}
-        </Button>
+        <select
+          className={styles.select}
+          aria-label={t('tables.cells')}
+          data-active={request.cells !== undefined}
+          value={request.cells ?? ''}
+          onChange={({ target }) => onView(({ cells: _, ...others }) => (target.value === '' ? others : { ...others, cells: target.value as CellStatus }))}
+        >
+          <option value="">{t('tables.allCells')}</option>
+          {STATUSES.map((status) => (
+            <option key={status} value={status}>
+              {t(`tables.cellStatuses.${status}`)}
+            </option>
+          ))}
+        </select>
         {rows.first.lists.length > 0 && !('stack' in request.of) && (
           <div className={styles.segments} role="group" aria-label={t('tables.rows')}>
             {[undefined, ...rows.first.lists].map((list) => (
@@ -143,7 +155,7 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
         empty
       ) : rows.total === 0 ? (
         <EmptyState title={t(isFiltered ? 'documents.noMatches' : 'tables.empty')}>
-          {isFiltered ? <Button onClick={() => onView(({ filter: _, review: __, state: ___, ...others }) => others)}>{t('documents.clearFilters')}</Button> : <p>{t('tables.emptyHint')}</p>}
+          {isFiltered ? <Button onClick={() => onView(({ filter: _, cells: __, state: ___, ...others }) => others)}>{t('documents.clearFilters')}</Button> : <p>{t('tables.emptyHint')}</p>}
         </EmptyState>
       ) : (
         <Grid

@@ -66,7 +66,7 @@ export function SelectionBar({ selection, columns, stackId }: Props) {
   const save = () => {
     const header = [t('tables.document'), ...columns.map(({ label }) => label)];
     const rows = selection.rows.map((row) => [row.filename, ...columns.map(({ path }) => copiedText(row.cells[path]?.value))]);
-    saveFile(new Blob([formatCsv([header, ...rows])]), `${t('areas.records')}.csv`);
+    saveFile(new Blob(['\ufeff', formatCsv([header, ...rows])]), `${t('areas.records')}.csv`);
   };
 
   return (

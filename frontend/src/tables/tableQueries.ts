@@ -28,12 +28,12 @@ export const tablesQuery = queryOptions({
   refetchInterval: 60_000,
 });
 
-function queryOf({ list, filter, review, state, sort, descending }: TableView) {
+function queryOf({ list, filter, cells, state, sort, descending }: TableView) {
   return {
     ...(list !== undefined && { list }),
     ...(filter !== undefined && { filter: filter.map(conditionText) }),
     ...(state !== undefined && { row_status: [state] }),
-    ...(review === true && { cell_status: 'needs_review' as const }),
+    ...(cells !== undefined && { cell_status: cells }),
     ...(sort !== undefined && { sort, descending: descending === true }),
   };
 }

@@ -61,8 +61,8 @@ test('text columns fill the space; resized columns keep their width', () => {
 
 test('a view is read from the address, without what is not valid', () => {
   const filter = [{ path: 'total', op: '>', value: '5' }, { path: 'x', op: 'like', value: '1' }, { path: 'x', op: 'exists', value: '1' }, { path: 'y', op: 'missing' }, { op: '=' }];
-  const view = parseTableView({ filter, sort: 'total', descending: true, list: '' });
-  expect(view).toEqual({ filter: [filter[0], filter[3]], sort: 'total', descending: true });
+  const view = parseTableView({ filter, sort: 'total', descending: true, list: '', cells: 'locked', state: 'other' });
+  expect(view).toEqual({ filter: [filter[0], filter[3]], cells: 'locked', sort: 'total', descending: true });
   expect(view.filter!.map(conditionText)).toEqual(['total > 5', 'y missing']);
   expect(nextSort({}, 'a')).toEqual({ sort: 'a' });
   expect(nextSort({ sort: 'a' }, 'a')).toEqual({ sort: 'a', descending: true });

@@ -1,7 +1,7 @@
 /** What a table shows: its rows, filter and order. It is part of the address, so that it can be linked to. */
 
 import type { RecordRow, TableColumn } from '../api/types';
-import { ROW_STATUSES } from './cellStatus';
+import { CELL_STATUSES, ROW_STATUSES, type CellStatus } from './cellStatus';
 
 /** The operators of the API. */
 export const OPERATORS = ['=', '!=', '<', '<=', '>', '>=', 'contains', 'exists', 'missing'] as const;
@@ -18,8 +18,8 @@ export interface TableView {
   /** A list of the schema: its items are the rows. */
   list?: string;
   filter?: readonly Condition[];
-  /** Only rows with a cell that needs review. */
-  review?: true;
+  /** Only rows with a cell of this status. */
+  cells?: CellStatus;
   /** Only rows of a stack in this state. */
   state?: RecordRow['status'];
   sort?: string;
@@ -27,12 +27,12 @@ export interface TableView {
 }
 
 /** Parse the search parameters of an address; drop invalid ones. */
-export function parseTableView({ list, filter, review, state, sort, descending }: Record<string, unknown>): TableView {
+export function parseTableView({ list, filter, cells, state, sort, descending }: Record<string, unknown>): TableView {
   const conditions = Array.isArray(filter) ? filter.filter(isCondition) : [];
   return {
     ...(typeof list === 'string' && list !== '' && { list }),
     ...(conditions.length > 0 && { filter: conditions }),
-    ...(review === true && { review }),
+    ...(typeof cells === 'string' && Object.hasOwn(CELL_STATUSES, cells) && { cells: cells as CellStatus }),
     ...(typeof state === 'string' && Object.hasOwn(ROW_STATUSES, state) && { state: state as RecordRow['status'] }),
     ...(typeof sort === 'string' && sort !== '' && { sort, ...(descending === true && { descending }) }),
   };
