@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -19,13 +20,15 @@ from fieldmark.cli.records import FORMATS
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, plain, show_step, steps
 from fieldmark.domain.column_definitions import ColumnDefinition, parse_definitions
-from fieldmark.domain.statuses import DocumentStatus
-from fieldmark.errors import Invalid
+from fieldmark.domain.statuses import DocumentStatus, RunStatus
+from fieldmark.errors import Invalid, NameTaken
 
 _PAGE: Final = 500
 _IDS_AT_ONCE: Final = 50
 _POLL_SECONDS: Final = 1
 _MAX_LISTED: Final = 50
+_REFUSED_FILE: Final = (400, 413, 415, 422)
+"""Statuses of an upload with which the service refuses the file itself."""
 
 
 @command()
@@ -45,12 +48,15 @@ def stack(
     correct: Annotated[
         str | None, typer.Option(metavar="MESSAGE", help="Correct the table in words, instead of filling it.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the table to this file: .csv, .xlsx or .json.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the table to this file: .csv, .xlsx, .json or .parquet.")
+    ] = None,
     max_cost: Annotated[float | None, typer.Option(help="Stop when the run has cost this much, in US dollars.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Approve all that the agent proposes.")] = False,
 ) -> None:
     """Fill a table from the files in a folder, a row for each. Run it again to continue, to read new files, and to
-    repeat failed ones. Ctrl-C stops; finished rows stay. Exit code 1 if a row failed."""
+    repeat failed ones. Ctrl-C stops; finished rows stay. Hidden files are left out. Exit code 1 if a file was not
+    uploaded, or a row failed or is left."""
     if not folder.is_dir():
         exit_with(f"Folder not found: {folder}", MISUSED)
     if out is not None and out.suffix.lower() not in FORMATS:
@@ -60,13 +66,14 @@ def stack(
         definitions = None if columns is None else parse_definitions(columns)
     except Invalid as error:
         exit_with(f"Invalid --columns: {error}", MISUSED)
-    files = sorted(file for file in folder.rglob("*") if file.is_file() and not _is_hidden(file, folder))
+    files, not_uploaded = _find_files(folder, out)
     stack_name = name or folder.resolve().name or "stack"
 
     async def work(client: Client) -> tuple[RunState | None, dict[str, Any], bytes | None]:
         async with running(client) as runs:
             found = await _find_or_create(client, stack_name, definitions)
-            await _upload_new(client, runs, found["id"], files)
+            not_uploaded.extend(await _upload_new(client, runs, found["id"], files))
+            await _wait_until_read(client, runs, found["id"])
             if correct is not None:
                 task, body = "stack_correct", {"stack_id": found["id"], "message": correct}
             else:
@@ -84,7 +91,7 @@ def stack(
             content = None
             if out is not None:
                 content = await client.file(f"{path}/rows/export", format=FORMATS[out.suffix.lower()])
-            return state, await _report(client, path), content
+            return state, {**await _report(client, path), "not_uploaded": not_uploaded}, content
 
     state, report, content = run_with_client(target, work)
     if out is not None and content is not None:
@@ -93,8 +100,35 @@ def stack(
         _show(report, out)
     if state is not None and state.waits:
         raise typer.Exit(WAITS)
-    if report["progress"]["failed"] or (state is not None and state.run["status"] != "completed"):
+    is_complete = not (not_uploaded or report["progress"]["failed"] or _count_left(report["progress"]))
+    if not is_complete or (state is not None and state.run["status"] != RunStatus.COMPLETED):
         raise typer.Exit(FAILED)
+
+
+def _find_files(folder: Path, out: Path | None) -> tuple[list[Path], list[dict[str, str]]]:
+    """Return the files below a folder, and what cannot be read there: {file, error}. Hidden files and the result file
+    are left out. Links are not followed: a downloaded folder may link to any file of this computer."""
+    files: list[Path] = []
+    problems: list[dict[str, str]] = []
+
+    def report(error: OSError) -> None:
+        problems.append(_problem(Path(os.fsdecode(error.filename)), error.strerror or "Cannot be read."))
+
+    for parent, folders, names in os.walk(folder, onerror=report):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for path in (Path(parent, name) for name in (*folders, *names) if not name.startswith(".")):
+            if path.is_symlink():
+                problems.append(_problem(path, "Symbolic links are not followed."))
+            elif path.is_file() and (out is None or path.resolve() != out.resolve()):
+                files.append(path)
+    return sorted(files), problems
+
+
+def _problem(file: Path, error: str) -> dict[str, str]:
+    """Print why a file is not uploaded, and return it for the report."""
+    name = os.fsencode(file).decode(errors="replace")
+    err.print(f"[red]✗[/red] {plain(name)}: {plain(error)}")
+    return {"file": name, "error": error}
 
 
 async def _find_or_create(client: Client, name: str, definitions: list[ColumnDefinition] | None) -> dict[str, Any]:
@@ -102,10 +136,17 @@ async def _find_or_create(client: Client, name: str, definitions: list[ColumnDef
     columns = None if definitions is None else [one.model_dump(exclude_none=True) for one in definitions]
     listed = await client.get("/api/stacks", name=name)
     if not listed["items"]:
-        return await client.send("POST", "/api/stacks", {"name": name, "columns": columns})
+        try:
+            return await client.send("POST", "/api/stacks", {"name": name, "columns": columns})
+        except ErrorResponse as refused:
+            if refused.reason != NameTaken.code:
+                raise
+            listed = await client.get("/api/stacks", name=name)  # another command has just created it
     (found,) = listed["items"]
-    known = [{key: value for key, value in one.items() if key != "description"} for one in found["columns"]]
-    if columns is not None and columns != known:
+    described = {(one["name"], one["type"]): one["description"] for one in found["columns"]}
+    if columns is not None and [(one["name"], one["type"]) for one in columns] != [*described]:
+        # A column that stays keeps its description. Otherwise all rows would be read again.
+        columns = [{**one, "description": described.get((one["name"], one["type"]))} for one in columns]
         changed = await client.send("PUT", f"/api/stacks/{found['id']}/columns", {"columns": columns})
         if (changes := changed["changes"]) is not None and changes["read_again"]:
             steps().print(f"  [yellow]![/yellow] The columns changed: {changes['read_again']} rows are read again.")
@@ -113,40 +154,47 @@ async def _find_or_create(client: Client, name: str, definitions: list[ColumnDef
     return found
 
 
-async def _upload_new(client: Client, runs: Runs, stack_id: str, files: list[Path]) -> None:
-    """Upload the files that are not in the stack yet, and wait until all are read."""
+async def _upload_new(client: Client, runs: Runs, stack_id: str, files: list[Path]) -> list[dict[str, str]]:
+    """Upload the files that are not in the stack yet. Return those that cannot be read or are refused."""
     known = await _known_files(client, stack_id)
+    problems: list[dict[str, str]] = []
     for file in files:
-        key = (file.name, _sha256(file))
-        if known[key]:
-            known[key] -= 1
-            continue
         try:
+            content_sha256 = await asyncio.to_thread(_sha256, file)
+            if known[content_sha256]:
+                known[content_sha256] -= 1
+                continue
             await runs.upload(file, stack_id=stack_id, auto_create=False)
-        except ErrorResponse as refused:
-            err.print(f"[red]✗[/red] {plain(file.name)}: {plain(error_text(refused))}")
+        except BrokenPipeError:
             raise
-    shown = 0
-    while reading := await _count_reading(client, stack_id):
-        if reading != shown:
-            show_step(runs.status, f"Reading documents: {reading} to go…")
-        shown = reading
-        await asyncio.sleep(_POLL_SECONDS)
+        except OSError as error:
+            problems.append(_problem(file, error.strerror or "Cannot be read."))
+        except ErrorResponse as refused:
+            if refused.answered not in _REFUSED_FILE:
+                raise
+            problems.append(_problem(file, error_text(refused)))
+    return problems
 
 
-async def _known_files(client: Client, stack_id: str) -> Counter[tuple[str, str | None]]:
-    """Return how often each file, by name and hash, is in the stack."""
+async def _wait_until_read(client: Client, runs: Runs, stack_id: str) -> None:
+    """Wait until no document of the stack is being read."""
+    ids = [row["document_id"] for row in await _rows(client, stack_id, row_status=["waiting"])]
+    if ids:
+        show_step(runs.status, "Reading documents…")
+    while ids:
+        first = ids[:_IDS_AT_ONCE]
+        listed = await _documents(client, first)
+        reading = [one["id"] for one in listed if one["status"] == DocumentStatus.READING]
+        ids = reading + ids[_IDS_AT_ONCE:]
+        if len(reading) == len(first):
+            runs.status.update(f"Reading documents: {len(ids)} to go…")
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _known_files(client: Client, stack_id: str) -> Counter[str | None]:
+    """Return how often each file is in the stack, by its hash. (The service may change a name.)"""
     ids = [row["document_id"] for row in await _rows(client, stack_id)]
-    found: Counter[tuple[str, str | None]] = Counter()
-    for one in await _documents(client, ids):
-        found[one["filename"], one["content_sha256"]] += 1
-    return found
-
-
-async def _count_reading(client: Client, stack_id: str) -> int:
-    waiting = await _rows(client, stack_id, row_status=["waiting"])
-    ids = [row["document_id"] for row in waiting]
-    return sum(one["status"] == DocumentStatus.READING for one in await _documents(client, ids))
+    return Counter(one["content_sha256"] for one in await _documents(client, ids))
 
 
 async def _documents(client: Client, ids: list[str]) -> list[dict[str, Any]]:
@@ -196,14 +244,15 @@ def _show(report: dict[str, Any], out: Path | None) -> None:
     for row in report["duplicates"][:_MAX_LISTED]:
         err.print(f"[yellow]=[/yellow] {plain(row['filename'])}: a copy of another document of the stack.")
     counts = [(progress["done"] + progress["incomplete"], "rows"), (progress["failed"], "failed")]
-    counts += [(progress["duplicates"], "duplicates"), (progress["waiting"] + progress["stale"], "left")]
+    counts += [(progress["duplicates"], "duplicates"), (_count_left(progress), "left")]
+    counts += [(len(report["not_uploaded"]), "not uploaded")]
     said = ", ".join(f"{number} {what}" for number, what in counts if number or what == "rows")
     cost = f", ${progress['cost_usd']:.2f}" if progress["cost_usd"] else ""
     steps().print(f"{plain(report['name'])}: {said}{cost}." + (f" Written to {plain(str(out))}." if out else ""))
 
 
-def _is_hidden(file: Path, folder: Path) -> bool:
-    return any(part.startswith(".") for part in file.relative_to(folder).parts)
+def _count_left(progress: dict[str, Any]) -> int:
+    return progress["waiting"] + progress["stale"] + progress["running"]
 
 
 def _sha256(file: Path) -> str:

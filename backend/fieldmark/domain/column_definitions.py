@@ -126,8 +126,9 @@ def _without_fields(node: JsonObject) -> JsonObject:
 def _keep_required(node: JsonObject, current: JsonObject) -> None:
     """Require the fields that the current schema requires, as far as they are left."""
     properties, known = as_object(node.get("properties")), as_object(current.get("properties"))
-    if kept := [key for key in as_list(current.get("required")) if key in properties]:
-        node["required"] = kept
+    required: list[JsonValue] = [key for key in as_list(current.get("required")) if key in properties]
+    if required:
+        node["required"] = required
     for key in properties.keys() & known.keys():
         _keep_required(as_object(properties[key]), as_object(known[key]))
     if "items" in node:
