@@ -40,6 +40,7 @@ export type RunEvent = Schemas['RunEvent'];
 export type RunStatus = Schemas['RunStatus'];
 export type Stack = Schemas['Stack'];
 export type StackColumn = Schemas['ColumnDefinition'];
+export type ReplacedValue = Schemas['ReplacedValue'];
 export type ColumnsChanged = Schemas['ColumnsChanged'];
 export type Source = Schemas['Source'];
 export type ShownChange = Schemas['ShownChange'];

@@ -28,6 +28,7 @@ import tableStyles from '../tables/Tables.module.css';
 import type { TableRequest } from '../tables/tableQueries';
 import type { TableView } from '../tables/tableView';
 import { AddDocuments } from './AddDocuments';
+import { ChangesDialog } from './ChangesDialog';
 import { ColumnsDialog } from './ColumnsDialog';
 import { ProgressBar, progressText } from './ProgressBar';
 import { isBusy, stackQuery } from './stackQueries';
@@ -51,6 +52,7 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
   const canWrite = useCanWrite();
   const updateSearch = useUpdateSearch<TableView>();
   const [isEditing, setEditing] = useState(false);
+  const [showsChanges, setShowsChanges] = useState(false);
   const { id, progress } = stack;
   const runId = stack.run?.run_id ?? null;
   const { state, resume } = useRun(runId);
@@ -122,6 +124,11 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
               </Button>
             </>
           )}
+          {runId !== null && !running && (
+            <Button onClick={() => setShowsChanges(true)}>
+              <Icon name="clock" /> {t('stacks.changes')}
+            </Button>
+          )}
           <TableExport request={request} name={visibleText(stack.name)} />
           {canWrite && (
             <Button kind="main" disabled={running || start.isPending || toRead + progress.failed === 0} onClick={() => start.mutate('')}>
@@ -152,6 +159,7 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
         }
       />
       {canWrite && progress.documents > 0 && <StackMessage isUnread={isUnread} isBlocked={running || start.isPending} onSend={(message) => start.mutateAsync(message)} />}
+      {showsChanges && <ChangesDialog stackId={id} canWrite={canWrite} onClose={() => setShowsChanges(false)} />}
       {isEditing && <ColumnsDialog stack={stack} onClose={() => setEditing(false)} />}
     </div>
   );

@@ -23,6 +23,13 @@ export const stackQuery = (stackId: string) =>
     refetchInterval: ({ state }) => (state.data !== undefined && isBusy(state.data) ? 3000 : 15_000),
   });
 
+/** The values that the newest run on a stack replaced. */
+export const replacedQuery = (stackId: string) =>
+  queryOptions({
+    queryKey: ['stacks', 'changes', stackId],
+    queryFn: ({ signal }) => dataOf(api.GET('/api/stacks/{stack_id}/changes', { params: { path: { stack_id: stackId } }, signal })),
+  });
+
 /** Whether the agent is filling the table, or waits for a decision. */
 export function isBusy({ run }: Pick<Stack, 'run'>): boolean {
   return run !== null && !['completed', 'failed', 'cancelled'].includes(run.status);

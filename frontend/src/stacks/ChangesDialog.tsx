@@ -1,0 +1,95 @@
+/** The values that the newest run replaced: old and new side by side, each to be confirmed or restored. */
+
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { api, dataOf } from '../api/client';
+import type { ReplacedValue } from '../api/types';
+import { Button } from '../shared/Button';
+import { Dialog } from '../shared/Dialog';
+import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
+import { Loading } from '../shared/Loading';
+import { ErrorNotice, errorMessage } from '../shared/Notice';
+import { toast } from '../shared/Toasts';
+import { replacedQuery } from './stackQueries';
+import styles from './Stacks.module.css';
+
+export function ChangesDialog({ stackId, canWrite, onClose }: { stackId: string; canWrite: boolean; onClose: () => void }) {
+  const replaced = useQuery(replacedQuery(stackId));
+  return (
+    <Dialog title={t('stacks.changes')} open onClose={onClose} isWide>
+      {replaced.isError ? (
+        <ErrorNotice error={replaced.error} onRetry={() => void replaced.refetch()} />
+      ) : replaced.data === undefined ? (
+        <Loading />
+      ) : replaced.data.items.length === 0 ? (
+        <p>{t('stacks.noChanges')}</p>
+      ) : (
+        <table className={styles.changes}>
+          <thead>
+            <tr>
+              <th>{t('tables.document')}</th>
+              <th>{t('stacks.field')}</th>
+              <th>{t('stacks.oldValue')}</th>
+              <th>{t('stacks.newValue')}</th>
+              <th />
+            </tr>
+          </thead>
+          <tbody>
+            {replaced.data.items.map((one) => (
+              <ChangeRow key={`${one.extraction_id} ${one.path}`} one={one} canWrite={canWrite} />
+            ))}
+          </tbody>
+        </table>
+      )}
+    </Dialog>
+  );
+}
+
+function ChangeRow({ one, canWrite }: { one: ReplacedValue; canWrite: boolean }) {
+  const queries = useQueryClient();
+  const params = { path: { extraction_id: one.extraction_id }, header: { 'if-match': `"${one.version}"` } };
+  const decide = useMutation({
+    mutationFn: (isRestored: boolean): Promise<unknown> =>
+      isRestored
+        ? dataOf(api.PATCH('/api/extractions/{extraction_id}/fields', { params, body: { path: one.path, value: one.old } }))
+        : dataOf(api.POST('/api/extractions/{extraction_id}/locks', { params: { ...params, query: { path: one.path } } })),
+    onSuccess: () => {
+      for (const queryKey of [['stacks'], ['records']]) void queries.invalidateQueries({ queryKey });
+    },
+    onError: (error) => toast(errorMessage(error), { urgent: true }),
+  });
+  return (
+    <tr>
+      <td className="truncate">
+        <Link to="/documents/$documentId" params={{ documentId: one.document_id }}>
+          {visibleText(one.filename)}
+        </Link>
+      </td>
+      <td>{visibleText(one.path)}</td>
+      <td>
+        <del>{valueText(one.old)}</del>
+      </td>
+      <td>{valueText(one.new)}</td>
+      <td className={styles.decide}>
+        {canWrite && one.is_current && (
+          <>
+            {one.new !== null && (
+              <Button disabled={decide.isPending} onClick={() => decide.mutate(false)}>
+                {t('stacks.keepNew')}
+              </Button>
+            )}
+            <Button disabled={decide.isPending} onClick={() => decide.mutate(true)}>
+              {t('stacks.restoreOld')}
+            </Button>
+          </>
+        )}
+        {!one.is_current && t('stacks.changedSince')}
+      </td>
+    </tr>
+  );
+}
+
+function valueText(value: unknown): string {
+  return value === null || value === undefined ? '–' : visibleText(typeof value === 'string' ? value : JSON.stringify(value));
+}
