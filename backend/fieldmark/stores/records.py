@@ -208,10 +208,10 @@ async def load_records(
            -- (Decompressed once, instead of twice for each value.)
            cross join lateral (select jsonb_path_query_first(e.evidence, '$') as whole offset 0) as evidence
            cross join lateral (
-             select jsonb_object_agg(c.name, jsonb_build_object(
+             select json_object_agg(c.name, json_build_object(
                'path', v.path, 'status', {status},
-               'value', case when {as_text} then to_jsonb(v.text) when v.kind = 'number' then to_jsonb(v.number)
-                 when v.kind = 'boolean' then to_jsonb(v.text::boolean) else to_jsonb(v.text) end,
+               'value', case when {as_text} then to_json(v.text) when v.kind = 'number' then to_json(v.number)
+                 when v.kind = 'boolean' then to_json(v.text::boolean) else to_json(v.text) end,
                'kind', v.kind, 'currency', v.currency, 'state', v.state, 'confidence', v.confidence,
                'is_verified', coalesce(v.is_verified, false),
                'page', substring(evidence.whole -> v.path ->> 'page' from '^[1-9][0-9]{{0,8}}$')::integer,

@@ -89,7 +89,8 @@ async def large_rows(
     """Return the rows of a statement, like `fetch_all`, but parse JSON of several megabytes in a worker thread.
     `row_class` may be any function that takes the columns by name."""
     async with conn.cursor(row_factory=tuple_row) as cursor:
-        cursor.adapters.register_loader("jsonb", _RawJsonLoader)
+        for kind in ("json", "jsonb"):
+            cursor.adapters.register_loader(kind, _RawJsonLoader)
         await cursor.execute(query, parameters)
         names = [column.name for column in cursor.description or ()]
         rows = await cursor.fetchall()
