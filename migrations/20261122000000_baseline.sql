@@ -59,8 +59,7 @@ exception when insufficient_privilege then
 end $$;
 
 -- Returns a new id, ordered by time to the millisecond (UUID version 7), so that new rows are adjacent in every index.
-create function private.new_id() returns uuid
-language sql volatile set search_path = pg_catalog, pg_temp as $$
+create function private.new_id() returns uuid language sql volatile set search_path = pg_catalog, pg_temp as $$
   select encode(
     substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3)
       || set_bit(set_bit(substring(uuid_send(gen_random_uuid()) from 7), 4, 1), 5, 1),
@@ -68,20 +67,17 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
 $$;
 
 -- Whether this is a connection of the service, not of PostgREST: `set role` does not change session_user.
-create function private.is_service() returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
+create function private.is_service() returns boolean language sql stable set search_path = pg_catalog, pg_temp
 as $$ select pg_has_role(session_user, 'fieldmark_app', 'member') $$;
 
 -- Whether this transaction is an agent's call. Otherwise a user writes.
-create function private.is_agent() returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
+create function private.is_agent() returns boolean language sql stable set search_path = pg_catalog, pg_temp
 as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null and private.is_service() $$;
 
 -- Raises an error unless the condition is true: a message, the HTTP status in PostgREST's form, and a code for programs.
 create function private.require(
   p_holds boolean, p_refusal text, p_status text default 'PT422', p_code text default null
-) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+) returns void language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   if p_holds then
     return;
@@ -96,12 +92,10 @@ language sql immutable set search_path = pg_catalog, pg_temp
 as $$ select private.require(p_found, format('There is no such %s.', p_what), 'PT404') $$;
 
 -- The run and the call of this transaction; null if a user writes.
-create function private.this_run() returns uuid
-language sql stable set search_path = pg_catalog, pg_temp
+create function private.this_run() returns uuid language sql stable set search_path = pg_catalog, pg_temp
 as $$ select case when private.is_agent() then nullif(current_setting('fieldmark.run_id', true), '')::uuid end $$;
 
-create function private.this_call() returns text
-language sql stable set search_path = pg_catalog, pg_temp
+create function private.this_call() returns text language sql stable set search_path = pg_catalog, pg_temp
 as $$ select case when private.is_agent() then nullif(current_setting('fieldmark.call_id', true), '') end $$;
 
 -- Protects a tenant table: row security also applies to its owner, and all privileges on it and its sequences, which
@@ -110,8 +104,7 @@ as $$ select case when private.is_agent() then nullif(current_setting('fieldmark
 -- update): the service may do these for members who can write.
 create function private.protect_table(
   p_table regclass, p_members_read boolean default false, p_service text[] default '{}'
-) returns void
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_sequence regclass;
   v_verb text;
@@ -433,8 +426,7 @@ end $$;
 -- Creates a key and returns {"id", "key"}. Only users create keys. An organisation has at most 200 active keys.
 create function public.create_api_key(
   p_org_id uuid, p_name text, p_scopes text[], p_expires_at timestamptz default null
-) returns jsonb
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+) returns jsonb language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_scopes text[] := array(select distinct scope from unnest(p_scopes) as scope order by scope);
   v_unknown text;
@@ -489,8 +481,7 @@ end $$;
 create function private.use_api_key(p_hash bytea)
 returns table (
   id uuid, org_id uuid, name text, prefix text, scopes text[], role text, expires_at timestamptz, refusal text,
-  needs_recording boolean)
-language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+  needs_recording boolean) language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select k.id, k.org_id, k.name, k.prefix, k.scopes, a.role, k.expires_at,
     case when a.role is null then 'key_revoked' when k.expires_at <= now() then 'key_expired' end,
     coalesce(k.last_used_at < now() - interval '1 minute', true)
@@ -536,8 +527,7 @@ create policy "owners see the invitations of their organisations" on public.invi
 
 -- Creates an invitation and returns {"id", "token"}. An organisation has at most 1,000 pending invitations.
 create function public.invite(p_org_id uuid, p_role text, p_email text default null, p_days integer default 7)
-returns jsonb
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns jsonb language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_token text := 'fmi_' || encode(
     sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'hex');
@@ -612,8 +602,7 @@ begin
     'The sender of this invitation is no longer an owner. Ask for a new one.', 'PT410', 'invitation_revoked');
   perform private.resolve_organisation();
   insert into public.memberships (org_id, user_id, role, created_by)
-  values (v_row.org_id, v_user, v_row.role, v_row.created_by)
-  on conflict do nothing;
+  values (v_row.org_id, v_user, v_row.role, v_row.created_by) on conflict do nothing;
   perform private.require(found, 'You are already a member of this organisation.', 'PT409', 'already_member');
   update public.invitations set accepted_at = now(), accepted_by = v_user where id = v_row.id;
   return jsonb_build_object('org_id', v_row.org_id, 'role', v_row.role);
@@ -791,8 +780,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   insert into private.files_to_delete (storage_path, org_id)
   select path, org_id from gone cross join lateral (values (storage_path), (unlocked_path)) as files (path)
-  where path is not null
-  on conflict (storage_path) do update set due_at = excluded.due_at;
+  where path is not null on conflict (storage_path) do update set due_at = excluded.due_at;
   return null;
 end $$;
 create trigger queue_files after delete on public.documents
@@ -957,8 +945,7 @@ end $$;
 -- Adds a version if anything changes and returns the latest version's id. `p_revid`: the version that must be the latest.
 create function public.update_schema(
   p_schema_id uuid, p_name text default null, p_schema jsonb default null, p_revid uuid default null
-) returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+) returns uuid language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_head public.schemas;
   v_latest public.schema_versions;
@@ -1140,8 +1127,7 @@ begin
 end $$;
 
 create function public.tag_document(p_document_id uuid, p_add uuid[] default '{}', p_remove uuid[] default '{}')
-returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_org uuid;
   v_created_at timestamptz;
@@ -1221,8 +1207,7 @@ select private.protect_table('public.prompt_versions', p_members_read => true);
 
 create function private.check_prompt(
   p_org_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[]
-) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+) returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.check_name(p_name);
   perform private.require(
@@ -1242,8 +1227,7 @@ end $$;
 create function public.create_prompt(
   p_org_id uuid, p_name text, p_content text, p_schema_id uuid default null, p_model text default null,
   p_tag_ids uuid[] default '{}'
-) returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+) returns uuid language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_prompt_id uuid;
   v_revid uuid;
@@ -1269,8 +1253,7 @@ end $$;
 create function public.update_prompt(
   p_prompt_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[],
   p_revid uuid default null
-) returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+) returns uuid language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_head public.prompts;
   v_latest public.prompt_versions;
@@ -1991,8 +1974,7 @@ create function private.record_call(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_org_id uuid, p_tool text, p_arguments jsonb,
   p_arguments_hash text, p_status text, p_reason text, p_changes jsonb default null, p_target_hash text default null,
   p_target_version bigint default null
-) returns void
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   -- No lock here: the hook must not wait for writers of events. The tool's transaction holds the fence.
   perform private.require(
@@ -2027,8 +2009,7 @@ end $$;
 create function private.finish_call(
   p_run_id uuid, p_call_id text, p_result text, p_failed boolean, p_code text default null, p_data jsonb default null,
   p_events json default null
-) returns void
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   update public.tool_calls set
     status = case when p_failed then 'failed' else 'done' end, result = p_result, code = p_code, data = p_data,
@@ -2286,8 +2267,7 @@ create function private.charge(
   p_run_id uuid, p_org_id uuid, p_agent text, p_message_id text, p_model text, p_input_tokens bigint,
   p_output_tokens bigint, p_cache_write_5m_tokens bigint, p_cache_write_1h_tokens bigint, p_cache_read_tokens bigint,
   p_cost_usd numeric
-) returns text
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns text language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_run public.runs;
 begin
@@ -2296,8 +2276,7 @@ begin
     cache_read_tokens, cost_usd)
   values (
     p_run_id, p_message_id, p_org_id, p_agent, p_model, p_input_tokens, p_output_tokens, p_cache_write_5m_tokens,
-    p_cache_write_1h_tokens, p_cache_read_tokens, p_cost_usd)
-  on conflict (run_id, message_id) do nothing;
+    p_cache_write_1h_tokens, p_cache_read_tokens, p_cost_usd) on conflict (run_id, message_id) do nothing;
   select * into v_run from public.runs where id = p_run_id and status = 'running';
   return case
     when not found then null  -- the run was ended elsewhere
@@ -2325,8 +2304,7 @@ create constraint trigger queue_held_run_when_limits_change after update or dele
 -- `p_attached`: the worker keeps the CLI process alive for a while.
 create function private.await_approval(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_attached boolean, p_event json
-) returns void
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.fence(p_run_id, p_fencing_token);
   perform from public.tool_calls where run_id = p_run_id and id = p_call_id and status = 'pending';
@@ -2341,8 +2319,7 @@ end $$;
 -- Shows a waiting call again, because its target has changed since it was shown.
 create function private.show_updated_call(
   p_run_id uuid, p_call_id text, p_changes jsonb, p_target_hash text, p_target_version bigint, p_event json
-) returns void
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform from public.runs
   where id = p_run_id and status = 'awaiting_approval' and waiting_call = p_call_id for no key update;
@@ -2395,15 +2372,13 @@ $$;
 create function private.start_decision(
   p_run_id uuid, p_call_id text, p_hash text, p_approved boolean, p_reason text, p_arguments jsonb,
   p_arguments_hash text
-) returns text
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns text language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_status text := case when p_approved then 'approved' else 'refused' end;
   v_run public.runs;
 begin
   select * into v_run from public.runs
-  where id = p_run_id and status = 'awaiting_approval' and waiting_call = p_call_id
-  for no key update;
+  where id = p_run_id and status = 'awaiting_approval' and waiting_call = p_call_id for no key update;
   if not found or private.approval_refusal_reason(v_run) <> '' then
     return null;
   end if;
@@ -3015,8 +2990,7 @@ begin
     if v_key ~ '^[0-9]+$' and v_key <> '0' then
       raise exception
         'Path %: there is no value at % yet. A list starts with [0]; for an object with the key % write % as a whole.',
-        p_name || '[' || v_key || ']', p_name, v_key, p_name
-        using errcode = 'PT422';
+        p_name || '[' || v_key || ']', p_name, v_key, p_name using errcode = 'PT422';
     end if;
     p_doc := case when v_key = '0' then '[]'::jsonb else '{}'::jsonb end;
   end if;
@@ -3039,8 +3013,7 @@ begin
       return jsonb_set(p_doc, array[v_key], private.set_at_path(p_doc -> v_index, v_rest, p_value, v_name), true);
     else
       raise exception 'Path %: % already contains the value %, so there can be no value below it.',
-        private.child_name(p_name, v_key), p_name, left(p_doc::text, 80)
-        using errcode = 'PT422';
+        private.child_name(p_name, v_key), p_name, left(p_doc::text, 80) using errcode = 'PT422';
   end case;
 end $$;
 
@@ -3440,8 +3413,7 @@ select private.protect_table('public.extraction_proposals', p_members_read => tr
 -- Stores a blocked change, unless the same proposal is pending or was rejected for the current value.
 create function private.propose(
   p_extraction public.extractions, p_path text[], p_name text, p_old jsonb, p_new jsonb, p_scores jsonb, p_evidence jsonb
-) returns void
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   if exists (
     select from public.extraction_proposals
@@ -3462,8 +3434,7 @@ end $$;
 
 -- After a change, proposals move with their list items. Those whose value or row may have changed are superseded.
 create function private.keep_proposals(p_now public.extractions, p_was jsonb, p_removed text[], p_decided text[])
-returns void
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_step integer := cardinality(p_removed);
 begin
@@ -3515,8 +3486,7 @@ end $$;
 create function private.write_fields(
   p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
   p_removed text[] default null, p_set jsonb default null, p_decided text[] default null
-) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns jsonb language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_now public.extractions;
   v_changed jsonb;
@@ -3553,8 +3523,7 @@ end $$;
 
 create function public.save_extraction_fields(
   p_extraction_id uuid, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
-) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns jsonb language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
 begin
@@ -3567,8 +3536,7 @@ end $$;
 create function public.update_extraction_field(
   p_extraction_id uuid, p_field_path text[], p_value jsonb, p_confidence numeric default null,
   p_confidences jsonb default '{}', p_evidence jsonb default '{}'
-) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns jsonb language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
   v_path text[] := private.checked_path(p_field_path);
@@ -3598,8 +3566,7 @@ end $$;
 -- Sets several values in order, all or none: `p_changes` is [{"path": […], "value": …}, …].
 create function public.update_extraction_fields(
   p_extraction_id uuid, p_changes jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
-) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns jsonb language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
   v_wanted jsonb := v_was.extracted_fields;
@@ -3668,8 +3635,7 @@ end $$;
 
 create function public.restore_extraction(
   p_extraction_id uuid, p_version integer, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
-) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns jsonb language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
 begin
@@ -3700,8 +3666,7 @@ end $$;
 -- Decides proposals, each once, all or none. Accepted values are written as the user's, in one version; each item
 -- removed from a list adds a version. Security definer: proposals have no write privileges.
 create function public.decide_extraction_proposals(p_extraction_id uuid, p_accepted uuid[], p_rejected uuid[] default '{}')
-returns jsonb
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns jsonb language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions;
   v_one public.extraction_proposals;
@@ -4156,8 +4121,7 @@ begin
     return null;
   end if;
   insert into public.auto_creations as a (document_id, org_id, created_by, run_id)
-  values (new.document_id, new.org_id, new.created_by, new.id)
-  on conflict (document_id) do update set
+  values (new.document_id, new.org_id, new.created_by, new.id) on conflict (document_id) do update set
     run_id = excluded.run_id, created_by = excluded.created_by, created_at = now(), status = 'running', error = null,
     decided_by = null, decided_at = null, kind = null, labels = '{}', matched = null, schema_revid = null,
     prompt_revid = null, extraction_id = null
@@ -4811,8 +4775,7 @@ create table private.embedding_queue (
 create index embedding_queue_next on private.embedding_queue (org_id, tries, change);
 select private.protect_table('private.embedding_queue');
 
-create function private.has_vectors() returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
+create function private.has_vectors() returns boolean language sql stable set search_path = pg_catalog, pg_temp
 as $$ select exists (select from pg_extension where extname = 'vector') $$;
 
 -- Sets the embedder. If it changed, every document is queued.
@@ -4898,8 +4861,7 @@ begin
   from jsonb_to_recordset(p_vectors) as v (number integer, embedding real[])
   join private.search_chunks as p
     on p.document_id = p_document_id and p.number = v.number and p.org_number = v_number
-  where p_embedder like '%/' || cardinality(v.embedding)
-  on conflict (org_number, document_id, number) do update
+  where p_embedder like '%/' || cardinality(v.embedding) on conflict (org_number, document_id, number) do update
     set embedder = excluded.embedder, embedding = excluded.embedding;
   update private.embedding_queue set tries = 0, taken_until = null
   where org_id = p_org_id and document_id = p_document_id;

@@ -3,8 +3,7 @@
 -- Creates a key and returns {"id", "key"}. Only users create keys. An organisation has at most 200 active keys.
 create function public.create_api_key(
   p_org_id uuid, p_name text, p_scopes text[], p_expires_at timestamptz default null
-) returns jsonb
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+) returns jsonb language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_scopes text[] := array(select distinct scope from unnest(p_scopes) as scope order by scope);
   v_unknown text;
@@ -59,8 +58,7 @@ end $$;
 create function private.use_api_key(p_hash bytea)
 returns table (
   id uuid, org_id uuid, name text, prefix text, scopes text[], role text, expires_at timestamptz, refusal text,
-  needs_recording boolean)
-language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+  needs_recording boolean) language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select k.id, k.org_id, k.name, k.prefix, k.scopes, a.role, k.expires_at,
     case when a.role is null then 'key_revoked' when k.expires_at <= now() then 'key_expired' end,
     coalesce(k.last_used_at < now() - interval '1 minute', true)

@@ -78,8 +78,7 @@ begin
     return null;
   end if;
   insert into public.auto_creations as a (document_id, org_id, created_by, run_id)
-  values (new.document_id, new.org_id, new.created_by, new.id)
-  on conflict (document_id) do update set
+  values (new.document_id, new.org_id, new.created_by, new.id) on conflict (document_id) do update set
     run_id = excluded.run_id, created_by = excluded.created_by, created_at = now(), status = 'running', error = null,
     decided_by = null, decided_at = null, kind = null, labels = '{}', matched = null, schema_revid = null,
     prompt_revid = null, extraction_id = null

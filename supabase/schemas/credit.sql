@@ -116,8 +116,7 @@ create function private.charge(
   p_run_id uuid, p_org_id uuid, p_agent text, p_message_id text, p_model text, p_input_tokens bigint,
   p_output_tokens bigint, p_cache_write_5m_tokens bigint, p_cache_write_1h_tokens bigint, p_cache_read_tokens bigint,
   p_cost_usd numeric
-) returns text
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns text language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_run public.runs;
 begin
@@ -126,8 +125,7 @@ begin
     cache_read_tokens, cost_usd)
   values (
     p_run_id, p_message_id, p_org_id, p_agent, p_model, p_input_tokens, p_output_tokens, p_cache_write_5m_tokens,
-    p_cache_write_1h_tokens, p_cache_read_tokens, p_cost_usd)
-  on conflict (run_id, message_id) do nothing;
+    p_cache_write_1h_tokens, p_cache_read_tokens, p_cost_usd) on conflict (run_id, message_id) do nothing;
   select * into v_run from public.runs where id = p_run_id and status = 'running';
   return case
     when not found then null  -- the run was ended elsewhere

@@ -3,8 +3,7 @@
 -- `p_attached`: the worker keeps the CLI process alive for a while.
 create function private.await_approval(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_attached boolean, p_event json
-) returns void
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.fence(p_run_id, p_fencing_token);
   perform from public.tool_calls where run_id = p_run_id and id = p_call_id and status = 'pending';
@@ -19,8 +18,7 @@ end $$;
 -- Shows a waiting call again, because its target has changed since it was shown.
 create function private.show_updated_call(
   p_run_id uuid, p_call_id text, p_changes jsonb, p_target_hash text, p_target_version bigint, p_event json
-) returns void
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform from public.runs
   where id = p_run_id and status = 'awaiting_approval' and waiting_call = p_call_id for no key update;
@@ -73,15 +71,13 @@ $$;
 create function private.start_decision(
   p_run_id uuid, p_call_id text, p_hash text, p_approved boolean, p_reason text, p_arguments jsonb,
   p_arguments_hash text
-) returns text
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns text language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_status text := case when p_approved then 'approved' else 'refused' end;
   v_run public.runs;
 begin
   select * into v_run from public.runs
-  where id = p_run_id and status = 'awaiting_approval' and waiting_call = p_call_id
-  for no key update;
+  where id = p_run_id and status = 'awaiting_approval' and waiting_call = p_call_id for no key update;
   if not found or private.approval_refusal_reason(v_run) <> '' then
     return null;
   end if;

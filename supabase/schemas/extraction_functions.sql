@@ -15,8 +15,7 @@ end $$;
 create function private.write_fields(
   p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
   p_removed text[] default null, p_set jsonb default null, p_decided text[] default null
-) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns jsonb language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_now public.extractions;
   v_changed jsonb;
@@ -53,8 +52,7 @@ end $$;
 
 create function public.save_extraction_fields(
   p_extraction_id uuid, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
-) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns jsonb language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
 begin
@@ -67,8 +65,7 @@ end $$;
 create function public.update_extraction_field(
   p_extraction_id uuid, p_field_path text[], p_value jsonb, p_confidence numeric default null,
   p_confidences jsonb default '{}', p_evidence jsonb default '{}'
-) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns jsonb language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
   v_path text[] := private.checked_path(p_field_path);
@@ -98,8 +95,7 @@ end $$;
 -- Sets several values in order, all or none: `p_changes` is [{"path": […], "value": …}, …].
 create function public.update_extraction_fields(
   p_extraction_id uuid, p_changes jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
-) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns jsonb language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
   v_wanted jsonb := v_was.extracted_fields;
@@ -168,8 +164,7 @@ end $$;
 
 create function public.restore_extraction(
   p_extraction_id uuid, p_version integer, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
-) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns jsonb language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
 begin
@@ -200,8 +195,7 @@ end $$;
 -- Decides proposals, each once, all or none. Accepted values are written as the user's, in one version; each item
 -- removed from a list adds a version. Security definer: proposals have no write privileges.
 create function public.decide_extraction_proposals(p_extraction_id uuid, p_accepted uuid[], p_rejected uuid[] default '{}')
-returns jsonb
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns jsonb language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions;
   v_one public.extraction_proposals;

@@ -30,8 +30,7 @@ select private.protect_table('public.extraction_proposals', p_members_read => tr
 -- Stores a blocked change, unless the same proposal is pending or was rejected for the current value.
 create function private.propose(
   p_extraction public.extractions, p_path text[], p_name text, p_old jsonb, p_new jsonb, p_scores jsonb, p_evidence jsonb
-) returns void
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   if exists (
     select from public.extraction_proposals
@@ -52,8 +51,7 @@ end $$;
 
 -- After a change, proposals move with their list items. Those whose value or row may have changed are superseded.
 create function private.keep_proposals(p_now public.extractions, p_was jsonb, p_removed text[], p_decided text[])
-returns void
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_step integer := cardinality(p_removed);
 begin

@@ -15,8 +15,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   insert into private.files_to_delete (storage_path, org_id)
   select path, org_id from gone cross join lateral (values (storage_path), (unlocked_path)) as files (path)
-  where path is not null
-  on conflict (storage_path) do update set due_at = excluded.due_at;
+  where path is not null on conflict (storage_path) do update set due_at = excluded.due_at;
   return null;
 end $$;
 create trigger queue_files after delete on public.documents

@@ -27,8 +27,7 @@ create policy "owners see the invitations of their organisations" on public.invi
 
 -- Creates an invitation and returns {"id", "token"}. An organisation has at most 1,000 pending invitations.
 create function public.invite(p_org_id uuid, p_role text, p_email text default null, p_days integer default 7)
-returns jsonb
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns jsonb language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_token text := 'fmi_' || encode(
     sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'hex');
@@ -103,8 +102,7 @@ begin
     'The sender of this invitation is no longer an owner. Ask for a new one.', 'PT410', 'invitation_revoked');
   perform private.resolve_organisation();
   insert into public.memberships (org_id, user_id, role, created_by)
-  values (v_row.org_id, v_user, v_row.role, v_row.created_by)
-  on conflict do nothing;
+  values (v_row.org_id, v_user, v_row.role, v_row.created_by) on conflict do nothing;
   perform private.require(found, 'You are already a member of this organisation.', 'PT409', 'already_member');
   update public.invitations set accepted_at = now(), accepted_by = v_user where id = v_row.id;
   return jsonb_build_object('org_id', v_row.org_id, 'role', v_row.role);

@@ -110,8 +110,7 @@ begin
     if v_key ~ '^[0-9]+$' and v_key <> '0' then
       raise exception
         'Path %: there is no value at % yet. A list starts with [0]; for an object with the key % write % as a whole.',
-        p_name || '[' || v_key || ']', p_name, v_key, p_name
-        using errcode = 'PT422';
+        p_name || '[' || v_key || ']', p_name, v_key, p_name using errcode = 'PT422';
     end if;
     p_doc := case when v_key = '0' then '[]'::jsonb else '{}'::jsonb end;
   end if;
@@ -134,8 +133,7 @@ begin
       return jsonb_set(p_doc, array[v_key], private.set_at_path(p_doc -> v_index, v_rest, p_value, v_name), true);
     else
       raise exception 'Path %: % already contains the value %, so there can be no value below it.',
-        private.child_name(p_name, v_key), p_name, left(p_doc::text, 80)
-        using errcode = 'PT422';
+        private.child_name(p_name, v_key), p_name, left(p_doc::text, 80) using errcode = 'PT422';
   end case;
 end $$;
 

@@ -43,8 +43,7 @@ select private.protect_table('public.prompt_versions', p_members_read => true);
 
 create function private.check_prompt(
   p_org_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[]
-) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+) returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.check_name(p_name);
   perform private.require(
@@ -64,8 +63,7 @@ end $$;
 create function public.create_prompt(
   p_org_id uuid, p_name text, p_content text, p_schema_id uuid default null, p_model text default null,
   p_tag_ids uuid[] default '{}'
-) returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+) returns uuid language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_prompt_id uuid;
   v_revid uuid;
@@ -91,8 +89,7 @@ end $$;
 create function public.update_prompt(
   p_prompt_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[],
   p_revid uuid default null
-) returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+) returns uuid language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_head public.prompts;
   v_latest public.prompt_versions;

@@ -51,8 +51,7 @@ exception when insufficient_privilege then
 end $$;
 
 -- Returns a new id, ordered by time to the millisecond (UUID version 7), so that new rows are adjacent in every index.
-create function private.new_id() returns uuid
-language sql volatile set search_path = pg_catalog, pg_temp as $$
+create function private.new_id() returns uuid language sql volatile set search_path = pg_catalog, pg_temp as $$
   select encode(
     substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3)
       || set_bit(set_bit(substring(uuid_send(gen_random_uuid()) from 7), 4, 1), 5, 1),
@@ -60,20 +59,17 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
 $$;
 
 -- Whether this is a connection of the service, not of PostgREST: `set role` does not change session_user.
-create function private.is_service() returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
+create function private.is_service() returns boolean language sql stable set search_path = pg_catalog, pg_temp
 as $$ select pg_has_role(session_user, 'fieldmark_app', 'member') $$;
 
 -- Whether this transaction is an agent's call. Otherwise a user writes.
-create function private.is_agent() returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
+create function private.is_agent() returns boolean language sql stable set search_path = pg_catalog, pg_temp
 as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null and private.is_service() $$;
 
 -- Raises an error unless the condition is true: a message, the HTTP status in PostgREST's form, and a code for programs.
 create function private.require(
   p_holds boolean, p_refusal text, p_status text default 'PT422', p_code text default null
-) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+) returns void language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   if p_holds then
     return;
@@ -88,12 +84,10 @@ language sql immutable set search_path = pg_catalog, pg_temp
 as $$ select private.require(p_found, format('There is no such %s.', p_what), 'PT404') $$;
 
 -- The run and the call of this transaction; null if a user writes.
-create function private.this_run() returns uuid
-language sql stable set search_path = pg_catalog, pg_temp
+create function private.this_run() returns uuid language sql stable set search_path = pg_catalog, pg_temp
 as $$ select case when private.is_agent() then nullif(current_setting('fieldmark.run_id', true), '')::uuid end $$;
 
-create function private.this_call() returns text
-language sql stable set search_path = pg_catalog, pg_temp
+create function private.this_call() returns text language sql stable set search_path = pg_catalog, pg_temp
 as $$ select case when private.is_agent() then nullif(current_setting('fieldmark.call_id', true), '') end $$;
 
 -- Protects a tenant table: row security also applies to its owner, and all privileges on it and its sequences, which
@@ -102,8 +96,7 @@ as $$ select case when private.is_agent() then nullif(current_setting('fieldmark
 -- update): the service may do these for members who can write.
 create function private.protect_table(
   p_table regclass, p_members_read boolean default false, p_service text[] default '{}'
-) returns void
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_sequence regclass;
   v_verb text;

@@ -96,8 +96,7 @@ end $$;
 -- Adds a version if anything changes and returns the latest version's id. `p_revid`: the version that must be the latest.
 create function public.update_schema(
   p_schema_id uuid, p_name text default null, p_schema jsonb default null, p_revid uuid default null
-) returns uuid
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+) returns uuid language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_head public.schemas;
   v_latest public.schema_versions;

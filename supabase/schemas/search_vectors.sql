@@ -36,8 +36,7 @@ create table private.embedding_queue (
 create index embedding_queue_next on private.embedding_queue (org_id, tries, change);
 select private.protect_table('private.embedding_queue');
 
-create function private.has_vectors() returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
+create function private.has_vectors() returns boolean language sql stable set search_path = pg_catalog, pg_temp
 as $$ select exists (select from pg_extension where extname = 'vector') $$;
 
 -- Sets the embedder. If it changed, every document is queued.
@@ -123,8 +122,7 @@ begin
   from jsonb_to_recordset(p_vectors) as v (number integer, embedding real[])
   join private.search_chunks as p
     on p.document_id = p_document_id and p.number = v.number and p.org_number = v_number
-  where p_embedder like '%/' || cardinality(v.embedding)
-  on conflict (org_number, document_id, number) do update
+  where p_embedder like '%/' || cardinality(v.embedding) on conflict (org_number, document_id, number) do update
     set embedder = excluded.embedder, embedding = excluded.embedding;
   update private.embedding_queue set tries = 0, taken_until = null
   where org_id = p_org_id and document_id = p_document_id;

@@ -84,8 +84,7 @@ begin
 end $$;
 
 create function public.tag_document(p_document_id uuid, p_add uuid[] default '{}', p_remove uuid[] default '{}')
-returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_org uuid;
   v_created_at timestamptz;

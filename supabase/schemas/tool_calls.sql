@@ -52,8 +52,7 @@ create function private.record_call(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_org_id uuid, p_tool text, p_arguments jsonb,
   p_arguments_hash text, p_status text, p_reason text, p_changes jsonb default null, p_target_hash text default null,
   p_target_version bigint default null
-) returns void
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   -- No lock here: the hook must not wait for writers of events. The tool's transaction holds the fence.
   perform private.require(
@@ -88,8 +87,7 @@ end $$;
 create function private.finish_call(
   p_run_id uuid, p_call_id text, p_result text, p_failed boolean, p_code text default null, p_data jsonb default null,
   p_events json default null
-) returns void
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+) returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   update public.tool_calls set
     status = case when p_failed then 'failed' else 'done' end, result = p_result, code = p_code, data = p_data,
