@@ -84,6 +84,7 @@ async def test_each_document_with_an_extraction_under_the_schema_is_a_row(serve,
             ("1.pdf", None),
         ]
         assert table["total"] == 3
+        assert {row["status"] for row in table["items"]} == {"done"}  # only the title of the schema has changed
         cells = table["items"][1]["cells"]
         assert {name for name, cell in cells.items() if cell["value"] is not None} == {
             *("total", "vendor.name", "date", "paid")
@@ -180,6 +181,9 @@ async def test_cells_have_a_status_by_which_rows_are_filtered(serve, clone):
             row["filename"]: {name: cell["status"] for name, cell in row["cells"].items() if cell["status"] != "found"}
             for row in rows
         } == STATUSES
+        assert {row["filename"]: row["status"] for row in rows} == {
+            name: "stale" if "stale" in cells.values() else "done" for name, cells in STATUSES.items()
+        }
         for column in ("", "total", "date", "paid", "vendor.name"):
             for status in ("found", "unclear", "needs_review", "stale", "locked", "not_in_document"):
                 query = {"cell_status": status, "sort": "total"} | ({"column": column} if column else {})

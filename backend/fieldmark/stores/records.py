@@ -190,7 +190,7 @@ async def load_records(
     statement = SQL(
         """select e.id as extraction_id, d.id as document_id, d.filename, d.created_at, e.version,
              e.reviewed_by is not null as is_reviewed, r.path, r.indexes, coalesce(cells.cells, '{{}}') as cells,
-             coalesce(s.state, case when e.schema_revid = latest.id then 'done' else 'stale' end) as status,
+             coalesce(s.state, case when {stale} -> e.schema_revid::text = '[]' then 'done' else 'stale' end) as status,
              s.error, s.error_code, s.duplicate_of
            from (
              select ordinality, document_id, id, indexes::integer[], list_path as path
@@ -202,9 +202,6 @@ async def load_records(
            join public.documents as d on d.id = r.document_id
            left join public.extractions as e on e.id = r.id
            left join public.stack_table_rows as s on s.stack_id = {stack} and s.document_id = r.document_id
-           left join lateral (
-             select id from public.schema_versions where schema_id = {schema} order by number desc limit 1
-           ) as latest on true
            -- (Decompressed once, instead of twice for each value.)
            cross join lateral (select jsonb_path_query_first(e.evidence, '$') as whole offset 0) as evidence
            cross join lateral (
@@ -222,7 +219,7 @@ async def load_records(
     ).format(
         documents=parameters.add([key.document_id for key in keys], "uuid[]"),
         stack=parameters.add(query.stack_id, "uuid"),
-        schema=parameters.add(query.schema_id, "uuid"),
+        stale=parameters.add(_stale(query), "jsonb"),
         ids=parameters.add([key.extraction_id for key in keys], "uuid[]"),
         indexes=parameters.add([f"{{{','.join(map(str, key.indexes))}}}" for key in keys], "text[]"),
         row=parameters.add(f"{query.rows}[]", "text"),
@@ -313,13 +310,16 @@ def _has_cell(query: RecordsQuery, status: CellStatus, parameters: Parameters) -
 
 
 def _cells(query: RecordsQuery, columns: Sequence[str], indexes: LiteralString, parameters: Parameters) -> Composed:
-    stale = {str(revid): list(names) for revid, names in query.stale.items()}
     return SQL(_CELLS).format(
-        stale=parameters.add(Jsonb(stale), "jsonb"),
+        stale=parameters.add(_stale(query), "jsonb"),
         all=parameters.add(Jsonb(list(query.columns)), "jsonb"),
         columns=parameters.add(list(columns), "text[]"),
         indexes=SQL(indexes),
     )
+
+
+def _stale(query: RecordsQuery) -> Jsonb:
+    return Jsonb({str(revid): list(names) for revid, names in query.stale.items()})
 
 
 def _shared_levels(row: Pattern, other: Pattern) -> int:
