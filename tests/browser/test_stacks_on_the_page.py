@@ -45,6 +45,7 @@ async def test_stack_is_created_filled_and_changed(serve, browsing):
             await card.get_by_role("button", name=label("approvals.approve"), exact=True).click()
         await grid.get_by_role("row", name="2.txt").get_by_text("20.5", exact=False).wait_for()
         await page.get_by_text(label("stacks.read", count=3, read=2)).wait_for()
+        await grid.get_by_role("row", name="broken.pdf").get_by_text(label("readingErrors.damaged")).wait_for()
 
         # A row in a state is found by it.
         await page.get_by_role("button", name=f"1 {failed}", exact=True).click()

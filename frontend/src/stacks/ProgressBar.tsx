@@ -10,7 +10,7 @@ export function ProgressBar({ progress }: { progress: Progress }) {
   const { failed, running } = progress;
   const rows = rowCount(progress);
   const parts = [
-    ['good', readCount(progress)],
+    ['good', readCount(progress) - progress.stale],
     ['unsure', progress.stale],
     ['bad', failed],
     ['busy', running],
@@ -32,6 +32,6 @@ function rowCount({ documents, duplicates }: Progress): number {
   return documents - duplicates;
 }
 
-function readCount({ done, incomplete }: Progress): number {
-  return done + incomplete;
+function readCount({ done, incomplete, stale }: Progress): number {
+  return done + incomplete + stale;
 }

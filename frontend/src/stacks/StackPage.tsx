@@ -67,7 +67,8 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
   const reload = () => {
     for (const queryKey of [['stacks'], ['records', 'rows'], ['records', 'totals'], ['runs']]) void queries.invalidateQueries({ queryKey });
   };
-  // Show rows as they are read.
+  // Show rows as they are read: by the run, or first by the service.
+  const counts = JSON.stringify(progress);
   const { progress: read, phase } = state;
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   useEffect(() => {
@@ -76,7 +77,7 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
       reload();
     }, RELOAD_MS);
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [read, phase, state.steps.length]);
+  }, [read, phase, state.steps.length, counts]);
   useEffect(() => () => clearTimeout(timer.current), []);
 
   const idempotency = useRef(crypto.randomUUID());

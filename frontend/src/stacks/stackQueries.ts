@@ -19,8 +19,8 @@ export const stackQuery = (stackId: string) =>
   queryOptions({
     queryKey: ['stacks', 'one', stackId],
     queryFn: async ({ signal }) => (await dataOf(api.GET('/api/stacks/{stack_id}', { params: { path: { stack_id: stackId } }, signal }))) as Stack,
-    // While files are being read, rows change without a run.
-    refetchInterval: ({ state }) => (state.data !== undefined && isBusy(state.data) ? 3000 : 15_000),
+    // Files that are being read change their rows without a run.
+    refetchInterval: ({ state }) => (state.data !== undefined && (isBusy(state.data) || state.data.progress.waiting > 0) ? 3000 : 15_000),
   });
 
 /** The values that the newest run on a stack replaced. */

@@ -117,7 +117,10 @@ function Row({ index, top, record, columns, shown, isSelected, activeColumn, ran
               <CellInput column={column} cell={cell} text={editing.text} onFinish={onFinish} />
             ) : record === undefined ? (
               <span className={styles.placeholder} />
-            ) : isRead(record) && (
+            ) : !isRead(record) ? (
+              // Why it was not read, across the row.
+              at === shown[0]?.index && <span className={styles.why}>{failureText(record)}</span>
+            ) : (
               <CellContent cell={cell} column={column} withCurrency={mixed.has(column.path)} outlier={cell === undefined ? undefined : marks?.outliers.get(cell.path)} />
             )}
           </div>
@@ -164,10 +167,15 @@ function Sign({ icon, label }: { icon: IconName; label: string }) {
   );
 }
 
+/** Return why a row failed. */
+function failureText(row: RecordRow): string | undefined {
+  return row.error === null ? undefined : codeText('runErrors', row.error_code, codeText('readingErrors', row.error_code, row.error));
+}
+
 function RowBadge({ row, duplicates }: { row: RecordRow; duplicates: string | undefined }) {
   const { status, count } = rowStatus(row);
   const { tone, icon } = ROW_STATUSES[status];
-  const why = row.error === null ? undefined : codeText('runErrors', row.error_code, codeText('readingErrors', row.error_code, row.error));
+  const why = failureText(row);
   return (
     <span className={styles.badges} title={why ?? (duplicates === undefined ? undefined : t('tables.duplicateOf', { name: duplicates }))}>
       {duplicates !== undefined && (
@@ -176,7 +184,6 @@ function RowBadge({ row, duplicates }: { row: RecordRow; duplicates: string | un
           <span className="sr-only">{t('tables.duplicateOf', { name: duplicates })}</span>
         </span>
       )}
-      {why !== undefined && <span className="sr-only">{why}</span>}
       <Badge tone={tone} icon={icon}>
         {status === 'to_check' ? t('tables.toCheck', { count }) : t(`tables.rowStatuses.${status}`)}
       </Badge>
