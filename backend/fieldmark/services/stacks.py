@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from fieldmark.db.pool import Connection, Database
+from fieldmark.db.pool import Connection, Database, savepoint
 from fieldmark.domain.column_definitions import ColumnDefinition, definitions_of, list_of_rows, schema_of
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.names import MAX_CHARACTERS
@@ -95,8 +95,8 @@ async def start_rows(
     document_id: UUID | None = None,
 ) -> list[RowReading]:
     """Prepare at most `limit` rows to be read: new extractions, or those under older columns. Return those that need a
-    run. `document_id`: only the row of this document, whatever its state. Raise NotFound, or Conflict if a
-    run is at work on this row."""
+    run. `document_id`: only the row of this document, whatever its state. Raise NotFound, or Conflict if a run is at
+    work on it."""
     if document_id is not None:
         found = await stacks.rows(conn, stack_id, limit=1, document_id=document_id)
         if not found:
@@ -109,18 +109,26 @@ async def start_rows(
         wanted = await stacks.rows_to_read(conn, stack_id, run_id, limit)
     readings: list[RowReading] = []
     for row in wanted:
-        fields: Sequence[str] | None = None
-        extraction_id = row.extraction_id
-        if extraction_id is None:
-            extraction_id = await extractions.add(
+        try:
+            reading = await _start_row(conn, scope, schema, row)
+        except NotFound:  # deleted in the meantime
+            if document_id is not None:
+                raise
+            continue
+        readings += [reading] if reading is not None else []
+    return readings
+
+
+async def _start_row(conn: Connection, scope: Scope, schema: SchemaRow, row: stacks.RowToRead) -> RowReading | None:
+    """Prepare a row to be read. Return None if it only moves to the new columns. Raise NotFound."""
+    if row.extraction_id is None:
+        async with savepoint(conn):
+            added = await extractions.add(
                 conn, org_id=scope.org_id, document_id=row.document_id, schema_revid=schema.schema_revid
             )
-        else:
-            extraction = await extractions.get(conn, extraction_id, lock=True)
-            if extraction.schema_revid != schema.schema_revid:
-                difference = await move_to_version(conn, extraction, schema)
-                if not difference.needs_reading:
-                    continue
-                fields = difference.fields
-        readings.append(RowReading(row.document_id, extraction_id, fields))
-    return readings
+        return RowReading(row.document_id, added, None)
+    extraction = await extractions.get(conn, row.extraction_id, lock=True)
+    if extraction.schema_revid == schema.schema_revid:
+        return RowReading(row.document_id, row.extraction_id, None)
+    difference = await move_to_version(conn, extraction, schema)
+    return RowReading(row.document_id, row.extraction_id, difference.fields) if difference.needs_reading else None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 
 from extraction_case import INVOICE, ExtractionCase, document_with_pages
@@ -289,6 +291,23 @@ async def test_columns_that_need_no_reading_reach_the_rows_that_a_call_has_left(
         assert (read.code, read.data["read"], read.data["left"]) == ("read", 0, 1)
         assert (await run.call("extract_row")).code == "nothing_to_read"
         assert await run.states() == [RowState.DONE, RowState.DONE]
+
+
+async def test_document_deleted_while_a_call_starts_keeps_no_other_row_from_being_read(case):
+    run = await start(case, "total:number")
+    other = document_with_pages(case.database, case.owner_url, case.scope, [INVOICE])
+    async with other as deleted, await psycopg.AsyncConnection.connect(case.owner_url) as conn:
+        async with case.database.as_user(case.scope) as own:
+            await stacks.add_documents(own, case.scope, run.stack_id, [deleted.document_id])
+        await conn.execute("delete from public.documents where id = %s", (deleted.document_id,))
+        call = asyncio.create_task(run.call("extract_row"))
+        blocked = "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+        while not call.done() and not case.sql(blocked):
+            await asyncio.sleep(0.02)
+        await conn.commit()
+        assert (await call).code == "awaiting_runs"
+    (child,) = case.sql("select document_id from public.runs where parent_run_id = %s", run.context.run_id)
+    assert child["document_id"] == case.document_id
 
 
 @pytest.mark.parametrize("second_person", [False, True])
