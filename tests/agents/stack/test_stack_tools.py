@@ -310,6 +310,21 @@ async def test_document_deleted_while_a_call_starts_keeps_no_other_row_from_bein
     assert child["document_id"] == case.document_id
 
 
+async def test_copy_of_a_document_gets_no_row(case):
+    run = await start(case, "total:number")
+    async with document_with_pages(case.database, case.owner_url, case.scope, [INVOICE]) as copy:
+        async with case.database.as_user(case.scope) as conn:
+            await stacks.add_documents(conn, case.scope, run.stack_id, [copy.document_id])
+        case.sql("update public.documents set content_sha256 = %s", "0" * 64)
+        assert await run.states() == [RowState.WAITING, RowState.DUPLICATE]
+        for values in ({}, {"values": {"total": 10}}):
+            assert (await run.call("extract_row", document_id=str(copy.document_id), **values)).code == "row_exists"
+        assert case.sql("select id from public.extractions where document_id = %s", copy.document_id) in (
+            [],
+            [{"id": copy.extraction_id}],
+        )
+
+
 @pytest.mark.parametrize("second_person", [False, True])
 async def test_rows_saved_by_the_agent_are_covered_by_approved_columns_unless_a_second_person_is_required(
     case, second_person

@@ -17,6 +17,7 @@ from fieldmark.domain.changes import Change, Preview
 from fieldmark.domain.column_definitions import ColumnDefinition, Definitions, definitions_of, schema_of
 from fieldmark.domain.paths import EACH
 from fieldmark.domain.statuses import Approval, RunStatus
+from fieldmark.errors import NotFound
 from fieldmark.grounding import Claim
 from fieldmark.services import extractions, stacks
 from fieldmark.services.extractions import Author, FieldRemoval, FieldsWrite, FieldWrite, PreparedWrite, Write
@@ -242,6 +243,7 @@ class StackTools:
         schema = await self._schema(conn)
         if row.args.document_id is not None:
             await self._check_document(conn, row.args.document_id)
+            await self._refuse_duplicate(conn, row.args.document_id)
         readings = await stacks.start_rows(
             conn, self.context.scope, self.stack_id, schema, self.context.run_id, self.max_rows, row.args.document_id
         )
@@ -266,12 +268,21 @@ class StackTools:
         ]
 
     async def _save_row(self, conn: Connection, prepared: PreparedWrite) -> ToolResult:
-        (row,) = await stored.rows(conn, self.stack_id, limit=1, document_id=prepared.row.document_id)
+        row = await self._refuse_duplicate(conn, prepared.row.document_id)
         if row.extraction_id is not None:
             raise ModelRetry("The document has a row: change it with update_cell.", "row_exists")
         written = await extractions.apply_first(conn, self.context.scope, prepared)
         value = written.stored.value
         return write_result(self.context, written, value if isinstance(value, dict) else {})
+
+    async def _refuse_duplicate(self, conn: Connection, document_id: UUID) -> StackTableRow:
+        """Return the row of a document. Raise ModelRetry if the table shows only an older copy of the document."""
+        found = await stored.rows(conn, self.stack_id, limit=1, document_id=document_id)
+        if not found:
+            raise NotFound("The document was removed from the stack.")
+        if found[0].duplicate_of is not None:
+            raise ModelRetry(f"This is a copy of document {found[0].duplicate_of}, which has the row.", "row_exists")
+        return found[0]
 
     async def is_sample(self, conn: Connection, args: ExtractRow) -> bool:
         """Return whether the call saves a row as the agent read it, after a person approved the columns in this run.
