@@ -1,9 +1,8 @@
 /** One stack: its table, the run that fills it, and a box to change it in words. */
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { Link, useNavigate } from '@tanstack/react-router';
+import { Link } from '@tanstack/react-router';
 import { useEffect, useMemo, useRef, useState } from 'react';
-import { api } from '../api/client';
 import { startFill, startStackCorrection } from '../api/runs';
 import type { RecordRow, Stack } from '../api/types';
 import { onUploaded } from '../documents/uploads';
@@ -14,7 +13,6 @@ import { RunPanel } from '../runs/RunPanel';
 import { useRun } from '../runs/useRun';
 import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
-import { Confirm } from '../shared/Confirm';
 import { formatDollars, formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
@@ -30,6 +28,7 @@ import type { TableView } from '../tables/tableView';
 import { AddDocuments } from './AddDocuments';
 import { ChangesDialog } from './ChangesDialog';
 import { ColumnsDialog } from './ColumnsDialog';
+import { StackMenu } from './StackMenu';
 import { ProgressBar, progressText } from './ProgressBar';
 import { isBusy, stackQuery } from './stackQueries';
 import styles from './Stacks.module.css';
@@ -48,7 +47,6 @@ export function StackPage() {
 
 function StackView({ stack, view }: { stack: Stack; view: TableView }) {
   const queries = useQueryClient();
-  const navigate = useNavigate();
   const canWrite = useCanWrite();
   const updateSearch = useUpdateSearch<TableView>();
   const [isEditing, setEditing] = useState(false);
@@ -93,14 +91,6 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
-  const remove = useMutation({
-    mutationFn: () => api.DELETE('/api/stacks/{stack_id}', { params: { path: { stack_id: id } } }),
-    onSuccess: () => {
-      void queries.invalidateQueries({ queryKey: ['stacks', 'list'] });
-      void navigate({ to: '/stacks' });
-    },
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
-  });
   const isUnread = progress.done + progress.incomplete + progress.stale === 0;
   const running = runId !== null && (isRunning(state) || state.phase === 'approval') && (isBusy(stack) || state.phase !== 'starting');
   const toRead = progress.waiting + progress.stale;
@@ -118,7 +108,7 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
         <div className={styles.actions}>
           {canWrite && (
             <>
-              <Confirm label={t('common.delete')} question={t('stacks.deleteQuestion', { name: visibleText(stack.name) })} onConfirm={() => remove.mutate()} />
+              <StackMenu stack={stack} />
               <AddDocuments stackId={id} />
               <Button disabled={running} onClick={() => setEditing(true)}>
                 <Icon name="pencil" /> {t('stacks.columns')}

@@ -6,7 +6,6 @@
 import { useVirtualizer, defaultRangeExtractor, type Range } from '@tanstack/react-virtual';
 import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState, type KeyboardEvent, type PointerEvent, type ReactNode, type Ref } from 'react';
 import type { ReadRow, RecordCell, RecordRow } from '../api/types';
-import { formatNumber } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
 import { CellPopover } from './CellPopover';
@@ -384,7 +383,7 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
           <div className={styles.foot} role="row" aria-rowindex={total + 2} style={{ width }}>
             <div className={styles.check} role="gridcell" aria-colindex={1} />
             <div className={styles.document} role="gridcell" aria-colindex={2}>
-              {t('tables.totals', { count: total, number: formatNumber(total) })}
+              {t('tables.totals')}
             </div>
             {shownColumns.map(({ index, start, size }) => (
               <div key={index} className={`${styles.header} ${styles.number}`} role="gridcell" aria-colindex={index + FIRST + 1} style={{ left: start, width: size }}>

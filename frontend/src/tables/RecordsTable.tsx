@@ -2,7 +2,7 @@
 
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { useCallback, useMemo, useRef, useState, useSyncExternalStore, type ReactNode } from 'react';
+import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore, type ReactNode } from 'react';
 import type { ReadRow, RecordRow, RecordsPage } from '../api/types';
 import { useCanWrite } from '../session/role';
 import { t } from '../shared/i18n';
@@ -53,6 +53,10 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
   const edits = useCellEdits();
   const selection = useSelection(() => queries.fetchQuery(firstRowsQuery(request)));
   const table = tableKey(request);
+  const view = JSON.stringify(request);
+  const { clear: clearSelection } = selection;
+  // Rows that are no longer shown must not be changed.
+  useEffect(() => clearSelection(), [view, clearSelection]);
   const layout = layoutOf(usePersisted(layouts), table);
   const width = useWindowWidth();
   const all = rows.first?.columns;
@@ -161,7 +165,7 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
         <Grid
           ref={grid}
           table={table}
-          view={JSON.stringify(request)}
+          view={view}
           label={label}
           columns={columns}
           total={rows.total}

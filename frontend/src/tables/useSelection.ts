@@ -49,6 +49,6 @@ export function useSelection(loadAll: () => Promise<readonly RecordRow[]>): Sele
       if (selected.size > 0) setSelected(new Map());
       else void loadAll().then(add, () => undefined);
     },
-    clear: () => setSelected(new Map()),
+    clear: useCallback(() => setSelected(new Map()), []),
   };
 }
