@@ -18,8 +18,7 @@ create view public.stack_table_rows with (security_invoker = true) as
   select s.org_id, s.stack_id, s.document_id, t.schema_id, e.id as extraction_id, e.schema_revid, e.version,
     e.extracted_fields, e.confidence_scores, e.evidence, e.locks, first.document_id as duplicate_of, state.state,
     case when state in ('failed', 'waiting') then coalesce(d.error, r.error) end as error,
-    case when state in ('failed', 'waiting') then case when d.error is null then r.error_code else d.error_code end end
-      as error_code
+    case when state in ('failed', 'waiting') then coalesce(d.error_code, r.error_code) end as error_code
   from public.stack_documents as s
   join public.documents as d on d.id = s.document_id
   left join public.stack_tables as t on t.stack_id = s.stack_id

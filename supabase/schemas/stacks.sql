@@ -67,7 +67,6 @@ create function public.remove_stack_document(p_stack_id uuid, p_document_id uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   delete from public.stack_documents
-  where stack_id = p_stack_id and document_id = p_document_id
-    and org_id in (select private.my_writable_org_ids());
+  where stack_id = p_stack_id and document_id = p_document_id and org_id in (select private.my_writable_org_ids());
   perform private.check_found(found, 'document in this stack');
 end $$;
