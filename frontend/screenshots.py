@@ -22,6 +22,14 @@ from page_site import Site, chromium, run_site
 
 SAMPLES = Path(__file__).parents[1] / "docs" / "samples"
 FILES = ["zf_mustang_20221026.pdf", "i2d_AzureInterior.pdf", "sm_lidl_02032020_02_00716.jpg"]
+COLUMNS = [
+    {"name": "invoice_number"},
+    {"name": "invoice_date", "type": "date"},
+    {"name": "subtotal", "type": "number"},
+    {"name": "tax", "type": "number"},
+    {"name": "total", "type": "number"},
+    {"name": "currency", "type": "currency"},
+]
 MAX_BYTES = 150_000
 DEADLINE_SECONDS = 600
 
@@ -31,6 +39,13 @@ async def extract_sample(at: Site, name: str) -> str:
     answer = await at.http.post("/api/agent/extract", json={"document_id": document})
     answer.raise_for_status()
     return document
+
+
+async def fill_stack(at: Site, name: str, documents: list[str]) -> str:
+    stack = {"name": name, "document_ids": documents, "columns": COLUMNS}
+    stack_id = (await at.http.post("/api/stacks", json=stack)).raise_for_status().json()["id"]
+    (await at.http.post("/api/agent/stack", json={"stack_id": stack_id, "approval": "auto"})).raise_for_status()
+    return stack_id
 
 
 async def open_page(at: Site, browser: Any, address: str, colours: str) -> Any:
@@ -56,7 +71,8 @@ async def save_screenshot(page: Any, folder: Path, name: str) -> None:
 async def take_screenshots(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     async with run_site(DEADLINE_SECONDS, offline=True) as at, chromium() as browser:
-        _, invoice, _ = [await extract_sample(at, name) for name in FILES]
+        documents = [await extract_sample(at, name) for name in FILES]
+        invoice = documents[1]
 
         page = await open_page(at, browser, f"/documents/{invoice}?field=total", "light")
         await page.locator("rect[class*=chosen]").first.wait_for(state="attached")
@@ -71,6 +87,12 @@ async def take_screenshots(folder: Path) -> None:
         page = await open_page(at, browser, "/review/by-field?path=total", "light")
         await page.get_by_role("textbox").first.wait_for()
         await save_screenshot(page, folder, "by-field")
+
+        stack = await fill_stack(at, "Invoices", documents)
+        page = await open_page(at, browser, f"/stacks/{stack}", "light")
+        await page.get_by_role("row", name=FILES[1]).get_by_text("279.84").click()
+        await page.get_by_role("dialog").locator("img").wait_for()
+        await save_screenshot(page, folder, "stack")
 
         page = await open_page(at, browser, "/ask", "dark")
         await page.get_by_label("Your question").fill("How many invoices are over 100?")
