@@ -69,8 +69,8 @@ def test_other_keywords_of_the_current_schema_are_kept():
 
 
 def test_columns_with_too_long_descriptions_are_refused():
-    long = [ColumnDefinition(name=f"c{number}", description="d" * 2_000) for number in range(11)]
-    assert schema_of(long[:9])
+    long = [ColumnDefinition(name=f"c{number}", description="d" * 2_000) for number in range(12)]
+    assert schema_of(long[:11])
     with pytest.raises(Invalid):
         schema_of(long)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -18,7 +19,8 @@ from fieldmark.errors import Invalid
 DefinedType: TypeAlias = Literal["text", "number", "date", "boolean", "currency"]
 MAX_NAME: Final = 200
 _MAX_DESCRIPTION: Final = 2_000
-_MAX_CHARACTERS: Final = 20_000
+MAX_BYTES: Final = 24_000
+"""Of the definitions of a table as JSON: the agent must see all of them."""
 
 _SCHEMAS: Final[dict[DefinedType, JsonObject]] = {
     "text": {"type": "string"},
@@ -97,10 +99,10 @@ def schema_of(definitions: Sequence[ColumnDefinition], current: JsonObject | Non
     before = {} if current is None else {one.name: one for one in definitions_of(current)}
     patterns = [_pattern(one) for one in definitions]
     _check_clashes(patterns)
-    if (characters := sum(len(one.name) + len(one.description or "") for one in definitions)) > _MAX_CHARACTERS:
+    size = sum(len(json.dumps(one.model_dump(exclude_none=True))) + 1 for one in definitions)
+    if size > MAX_BYTES:
         raise Invalid(
-            f"The names and descriptions of the columns have {characters:,} characters; the limit is "
-            f"{_MAX_CHARACTERS:,}. Shorten the descriptions."
+            f"The columns take {size:,} bytes as JSON; the limit is {MAX_BYTES:,}. Shorten their descriptions."
         )
     # The database does not keep the order of properties.
     order: list[JsonValue] = [paths.name(pattern) for pattern in patterns]

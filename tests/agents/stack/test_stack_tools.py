@@ -16,10 +16,12 @@ from fieldmark.domain.column_definitions import parse_definitions
 from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.services import stacks as stack_service
 from fieldmark.stores import extractions, runs, stacks, tool_calls
+from fieldmark.stores.library import schemas
 from fieldmark.stores.runs import RunOptions, Subject
 from fieldmark.stores.stacks import RowState
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import StartedBy, ToolCall, ToolOutcome, collect, execute
+from fieldmark.tools.toolset import MAX_RESULT_BYTES
 
 pytestmark = pytest.mark.anyio
 
@@ -323,6 +325,22 @@ async def test_copy_of_a_document_gets_no_row(case):
             [],
             [{"id": copy.extraction_id}],
         )
+
+
+async def test_state_of_a_table_with_long_columns_fits_into_a_result_with_all_columns(case):
+    run = await start(case)
+    columns = [{"name": f"c{number}", "description": "ä" * 350} for number in range(11)]
+    assert (await run.call("define_columns", columns=columns)).code == "defined"
+    state = await run.call("get_table_state", with_values=True)
+    assert [one["name"] for one in state.data["columns"]] == [one["name"] for one in columns]
+    # A person may edit the schema beyond the limit of define_columns.
+    fields = {f"c{number}": {"type": "string", "description": "d" * 1_500} for number in range(100)}
+    async with case.database.as_user(case.scope) as conn:
+        stack = await stacks.get(conn, run.stack_id)
+        assert stack.schema_id is not None
+        await schemas.update(conn, stack.schema_id, schema={"type": "object", "properties": fields})
+    state = await run.call("get_table_state", with_values=True)
+    assert len(state.data["columns"]) == 100 and len(state.text.encode()) <= MAX_RESULT_BYTES
 
 
 @pytest.mark.parametrize("second_person", [False, True])

@@ -20,6 +20,7 @@ from fieldmark.agents.stack.tools import (
     LIST_DOCUMENTS,
     UPDATE_CELL,
     StackTools,
+    columns_json,
     row_json,
 )
 from fieldmark.db.pool import Connection
@@ -38,7 +39,6 @@ from fieldmark.tools.toolset import Action, RunTools, Toolset
 
 _SHOWN: Final = 50
 _SHOWN_BYTES: Final = 12_000
-_SHOWN_COLUMN_BYTES: Final = 40_000
 
 
 class StackRequest(BaseModel):
@@ -125,7 +125,7 @@ async def _table_text(conn: Connection, context: RunContext, *foreign: str) -> s
     progress = (await stored.progress(conn, [stack.id]))[stack.id]
     rows = await stored.rows(conn, stack.id, limit=_SHOWN)
     shown = {
-        "columns": cut([one.model_dump(exclude_none=True) for one in columns], _SHOWN_COLUMN_BYTES),
+        "columns": columns_json(columns),
         "rows_are": stack.row_path or "documents",
         "states": {str(state): number for state, number in progress.counts.items()},
         "documents": cut([row_json(row) for row in rows], _SHOWN_BYTES),

@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Change, Preview
-from fieldmark.domain.column_definitions import ColumnDefinition, Definitions, definitions_of, schema_of
+from fieldmark.domain.column_definitions import MAX_BYTES, ColumnDefinition, Definitions, definitions_of, schema_of
 from fieldmark.domain.paths import EACH
 from fieldmark.domain.statuses import Approval, RunStatus
 from fieldmark.errors import NotFound
@@ -157,7 +157,7 @@ class StackTools:
         progress = (await stored.progress(conn, [self.stack_id]))[self.stack_id]
         failed = await stored.rows(conn, self.stack_id, limit=_MAX_LISTED, states=[RowState.FAILED])
         data: dict[str, JsonValue] = {
-            "columns": cut([one.model_dump(exclude_none=True) for one in columns], 24_000),
+            "columns": columns_json(columns),
             "rows_are": stack.row_path or "documents",
             "states": {str(state): number for state, number in progress.counts.items()},
             "failed": cut([row_json(row) for row in failed], 4_000),
@@ -389,6 +389,17 @@ class StackTools:
 
     def _author(self) -> Author:
         return Author(is_person=False, message=self.context.message)
+
+
+def columns_json(columns: Sequence[ColumnDefinition]) -> list[JsonValue]:
+    """Return the columns of a table for the model. Those of an edited schema may be too long: then without their
+    descriptions."""
+    shown = cut([one.model_dump(exclude_none=True) for one in columns], MAX_BYTES)
+    return (
+        shown
+        if len(shown) == len(columns)
+        else cut([{"name": one.name, "type": one.type} for one in columns], MAX_BYTES)
+    )
 
 
 def row_json(row: StackTableRow) -> dict[str, JsonValue]:
