@@ -50,7 +50,7 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
   const totals = useQuery({ ...totalsQuery(request), enabled: isLoaded });
   const rows = useTableRows(request, shown.from, shown.to, !totals.isPending);
   if (!isLoaded && rows.first !== undefined) setLoaded(true);
-  const edits = useCellEdits();
+  const edits = useCellEdits('schema' in request.of);
   const selection = useSelection(() => queries.fetchQuery(firstRowsQuery(request)));
   const table = tableKey(request);
   const view = JSON.stringify(request);

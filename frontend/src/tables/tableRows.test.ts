@@ -21,12 +21,13 @@ test('a change updates all rows of its extraction and no others', () => {
   const items = [row('a', { path: 'items[0]', cells: { total: cell({}) } }), row('a', { path: 'items[1]' }), row('b', { path: 'items[0]' })];
   const page = { columns: [...columns], items, lists: ['items'], total: 3, totals: [], marks: [] } satisfies RecordsPage;
   const now = {
-    id: 'a', version: 2, reviewed_by: null, locks: { 'items[1].price': {} }, confidence_scores: {}, proposals: [],
+    id: 'a', version: 2, status: 'in_progress', reviewed_by: null, locks: { 'items[1].price': {} }, confidence_scores: {}, proposals: [],
     extracted_fields: { total: 7, items: [{ price: 1 }, { price: 2 }] }, evidence: { total: { state: 'not_found', page: null, quote: null } },
   } as unknown as Extraction;
   const changed = pageWith(page, now).items;
   expect(changed.map(({ version }) => version)).toEqual([2, 2, 1]);
   expect(changed[2]).toBe(items[2]);
+  expect(changed.map(({ status }) => status)).toEqual(['incomplete', 'incomplete', 'done']);
   expect(changed[1]!.cells['items[].price']).toMatchObject({ path: 'items[1].price', value: 2 });
   expect(changed.map(({ cells }) => cellStatus(cells.total))).toEqual(['needs_review', 'needs_review', 'not_in_document']);
   expect(cellStatus(changed[1]!.cells['items[].price'])).toBe('locked');

@@ -19,7 +19,8 @@ export interface CellEdit {
   value: RecordCell['value'];
 }
 
-export function useCellEdits() {
+/** `leaves`: a row that no longer follows its schema leaves the table; in a stack it stays. */
+export function useCellEdits(leaves: boolean) {
   const queries = useQueryClient();
   /** The newest known version of each extraction that was changed here, and its locked fields. */
   const rowsSeen = useRef(new Map<string, Pick<Seen, 'version' | 'locks'>>());
@@ -29,14 +30,14 @@ export function useCellEdits() {
   const changed = useCallback(
     (now: Extraction) => {
       rowsSeen.current.set(now.id, now);
-      if (now.status !== 'completed') toast(t('tables.reopened', { name: visibleText(names.current.get(now.id) ?? '') }), { seconds: 12, urgent: true });
+      if (leaves && now.status !== 'completed') toast(t('tables.reopened', { name: visibleText(names.current.get(now.id) ?? '') }), { seconds: 12, urgent: true });
       queries.setQueriesData<RecordsPage>({ queryKey: ['records', 'rows'] }, (page) => page && pageWith(page, now));
       // A response to a request from before the change would overwrite it.
       const isUpdating = ({ state }: Query) => state.fetchStatus === 'fetching' && state.data !== undefined;
       void queries.invalidateQueries({ queryKey: ['records', 'rows'], predicate: isUpdating });
       void queries.invalidateQueries({ queryKey: ['records', 'totals'] });
     },
-    [queries],
+    [leaves, queries],
   );
   const seen = useCallback((id: string): Promise<Seen> => Promise.resolve({ proposals: [], ...rowsSeen.current.get(id)! }), []);
   const mark = useCallback(
@@ -79,7 +80,9 @@ function rowWith(row: RecordRow, columns: readonly TableColumn[], now: Extractio
   // The currency is that of the document, unless its lists have their own.
   const currency = Object.values(row.cells).find((cell) => cell.currency !== null)?.currency ?? null;
   const cells = columns.map(({ path, type }) => [path, cellWith(row.cells[path], cellPath(path, row.path), type, now, currency)] as const);
-  return { ...row, version: now.version, is_reviewed: now.reviewed_by !== null, cells: Object.fromEntries(cells) };
+  const isDone = row.status === 'done' || row.status === 'incomplete';
+  const status = !isDone ? row.status : now.status === 'completed' ? 'done' : 'incomplete';
+  return { ...row, status, version: now.version, is_reviewed: now.reviewed_by !== null, cells: Object.fromEntries(cells) };
 }
 
 function cellWith(before: RecordCell | undefined, path: string, type: TableColumn['type'], now: Extraction, currency: string | null): RecordCell {
