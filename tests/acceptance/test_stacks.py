@@ -116,7 +116,8 @@ async def test_table_is_proposed_approved_filled_corrected_and_exported(serve, c
         stack = await server.get(f"stacks/{stack_id}")
         assert [one["name"] for one in stack["columns"]] == ["total", "vendor"]
         assert stack["progress"] | {"cost_usd": 0} == {
-            "documents": 5, "done": 3, "incomplete": 0, "failed": 1, "waiting": 0, "running": 0, "stale": 0,
+            "documents": 5, "done": 3, "incomplete": 0, "failed": 1, "unreadable": 1, "waiting": 0, "running": 0,
+            "stale": 0,
             "duplicates": 1, "cost_usd": 0,
         }  # fmt: skip
         answer = await server.http.get(f"/api/stacks/{stack_id}/rows/export", params={"row_status": "done"})

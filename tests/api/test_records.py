@@ -272,12 +272,16 @@ async def test_records_are_exported_in_each_format(serve, clone):
         ]
         assert [line[1] for line in lines[1:]] == ["3.pdf", "1.pdf", "2.pdf"]
         assert lines[3][5:] == ["'=Beta", "100", "2026-01-02", "true", ""]
+        answer = await server.http.get(path, params={"format": "xlsx", "sort": "total", "descending": True})
+        sheet = openpyxl.load_workbook(io.BytesIO(answer.content))["Invoice"]
+        assert sheet.cell(2, lines[0].index("date") + 1).value == datetime(2026, 1, 2)
         answer = await server.http.get(path, params={"format": "xlsx", "list": "items"})
         book = openpyxl.load_workbook(io.BytesIO(answer.content))
         values, locations = book["Invoice"], book["Locations"]
         names = [cell.value for cell in values[1]]
         assert [cell.value for cell in values[4]][names.index("items[].name") :] == ["=B", 7]
         assert values.cell(4, names.index("items[].name") + 1).data_type == "s"
+        assert values.auto_filter.ref == f"A1:{values.cell(1, len(names)).column_letter}{values.max_row}"
         link = locations.cell(2, names.index("total") + 1).value
         assert link == "needs_review"  # and on no page
         link = locations.cell(3, names.index("total") + 1).value

@@ -100,6 +100,7 @@ class Progress(BaseModel):
     done: int
     incomplete: int = Field(description="The agent ended without completing the row.")
     failed: int
+    unreadable: int = Field(description="Of the failed ones: files that could not be read. Another run does not help.")
     waiting: int
     running: int
     stale: int = Field(description="Read under older columns.")
@@ -325,6 +326,7 @@ def _to_progress(progress: StackProgress) -> Progress:
         done=counts[RowState.DONE],
         incomplete=counts[RowState.INCOMPLETE],
         failed=counts[RowState.FAILED],
+        unreadable=progress.unreadable,
         waiting=counts[RowState.WAITING],
         running=counts[RowState.RUNNING],
         stale=counts[RowState.STALE],

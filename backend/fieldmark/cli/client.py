@@ -167,8 +167,11 @@ async def open_client(target: Target, settings: Settings) -> AsyncGenerator[Clie
 
         async with open_in_process(settings, target.user or LOCAL_USER) as own:
             headers["Authorization"] = f"Bearer {own.token}"
+            # The address of `fieldmark serve`: exported files have links to it.
+            host = f"[{settings.host}]" if ":" in settings.host else settings.host
+            base_url = f"http://{host}:{settings.port}"
             async with httpx.AsyncClient(
-                transport=own.transport, base_url="http://in-process", headers=headers, timeout=_TIMEOUT
+                transport=own.transport, base_url=base_url, headers=headers, timeout=_TIMEOUT
             ) as http:
                 yield Client(http, lambda: working(own.runtime), settings, _options(org=target.org, user=target.user))
         return

@@ -78,10 +78,8 @@ def stack(
                 task, body = "stack_correct", {"stack_id": found["id"], "message": correct}
             else:
                 task, body = "stack", {"stack_id": found["id"], "instructions": instructions}
-            # A user who names or corrects the columns has decided; otherwise the agent's proposal is shown.
-            approval = "auto" if yes or columns is not None or correct is not None else "ask"
-            if found["columns"] and correct is None:
-                approval = "auto"
+            # Filling a table whose columns are known was asked for by the command itself.
+            approval = "auto" if yes or (found["columns"] and correct is None) else "ask"
             options = {"approval": approval, "max_cost_usd": max_cost}
             state = await runs.follow_to_end(
                 await runs.start(task, {**body, **options}),

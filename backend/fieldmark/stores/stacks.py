@@ -60,9 +60,11 @@ class StackRun:
 
 @dataclass(frozen=True, slots=True)
 class StackProgress:
-    """How many rows of a stack are in each state, what its runs cost (None: not known), and its newest run."""
+    """How many rows of a stack are in each state, what its runs cost (None: not known), and its newest run.
+    `unreadable`: failed rows whose file could not be read."""
 
     counts: Mapping[RowState, int]
+    unreadable: int
     cost_usd: Decimal | None
     run: StackRun | None
 
@@ -205,12 +207,15 @@ async def set_table(conn: Connection, scope: Scope, stack_id: UUID, schema_id: U
 async def progress(conn: Connection, stack_ids: Sequence[UUID]) -> dict[UUID, StackProgress]:
     """Return the progress of each of these stacks."""
     cursor = await conn.execute(
-        """select s.id, r.counts, used.cost_usd, run.id as run_id, run.task, run.status
+        """select s.id, r.counts, coalesce(r.unreadable, 0) as unreadable, used.cost_usd, run.id as run_id,
+             run.task, run.status
            from unnest(%s::uuid[]) as s (id)
            cross join lateral (
-             select coalesce(jsonb_object_agg(state, rows), '{}') as counts
+             select coalesce(jsonb_object_agg(state, rows), '{}') as counts, sum(unreadable)::integer as unreadable
              from (
-               select state, count(*) as rows from public.stack_table_rows where stack_id = s.id group by state) as c
+               select state, count(*) as rows,
+                 count(*) filter (where state = 'failed' and extraction_id is null) as unreadable
+               from public.stack_table_rows where stack_id = s.id group by state) as c
            ) as r
            cross join lateral (
              select case when count(*) = count(cost) then coalesce(sum(cost), 0) end as cost_usd
@@ -226,7 +231,7 @@ async def progress(conn: Connection, stack_ids: Sequence[UUID]) -> dict[UUID, St
     for row in await cursor.fetchall():
         run = None if row["run_id"] is None else StackRun(row["run_id"], row["task"], RunStatus(row["status"]))
         counts = {RowState(state): rows for state, rows in row["counts"].items()}
-        found[row["id"]] = StackProgress(counts, row["cost_usd"], run)
+        found[row["id"]] = StackProgress(counts, row["unreadable"], row["cost_usd"], run)
     return found
 
 

@@ -18,7 +18,7 @@ from fieldmark.domain.columns import Column, ColumnType
 from fieldmark.errors import NotInstalled
 from fieldmark.identity.scope import Scope
 from fieldmark.services.exports.export import MEDIA_TYPES, ExportedFile
-from fieldmark.services.exports.table import plain_text, sheet_title, xlsx_cell
+from fieldmark.services.exports.table import plain_text, sheet_title, xlsx_cell, xlsx_day
 from fieldmark.services.records import RecordsRequest, read_table
 from fieldmark.stores.record_views import column_names
 from fieldmark.stores.records import RecordRow
@@ -26,7 +26,8 @@ from fieldmark.stores.records import RecordRow
 RecordsFormat = Literal["json", "csv", "xlsx", "parquet"]
 _MEDIA_TYPES: Final = {**MEDIA_TYPES, "parquet": "application/vnd.apache.parquet"}
 _ABOUT: Final = ("document_id", "filename", "row", "status", "reviewed")
-"""The columns before the fields. `row` is the path of a list item, such as `items[2]`."""
+"""The columns before the fields. `row` is the path of a list item, such as `items[2]`. `status` says why a row of a
+stack failed, or which document it duplicates."""
 
 _MAX_LITERAL = 250  # characters; Excel accepts 255 in a text literal of a formula
 
@@ -85,6 +86,7 @@ class _XlsxWriter:
 
         self._columns, self._service_url = columns, service_url.rstrip("/")
         self._book = Workbook(write_only=True)
+        self._rows = 1
         titles: set[str] = set()
         self._values, self._locations = (
             self._book.create_sheet(sheet_title(title, titles)) for title in (schema_name, "Locations")
@@ -97,12 +99,24 @@ class _XlsxWriter:
     def add(self, rows: Sequence[RecordRow]) -> None:
         for row in rows:
             values = _values(row, self._columns)
-            self._values.append([xlsx_cell(self._values, value) for value in values])
-            about: list[Any] = [xlsx_cell(self._locations, value) for value in values[: len(_ABOUT)]]
             cells = [row.cells.get(column.path) for column in self._columns]
+            kinds: list[Any] = [*([None] * len(_ABOUT)), *(cell and cell["kind"] for cell in cells)]
+            self._values.append(
+                [
+                    xlsx_day(self._values, value) if kind == "day" else xlsx_cell(self._values, value)
+                    for kind, value in zip(kinds, values, strict=True)
+                ]
+            )
+            self._rows += 1
+            about: list[Any] = [xlsx_cell(self._locations, value) for value in values[: len(_ABOUT)]]
             self._locations.append([*about, *(cell and self._location(row.document_id, cell) for cell in cells)])
 
     def finish(self) -> bytes:
+        from openpyxl.utils import get_column_letter
+
+        last = get_column_letter(len(_ABOUT) + len(self._columns))
+        for sheet in (self._values, self._locations):
+            sheet.auto_filter.ref = f"A1:{last}{self._rows}"
         out = io.BytesIO()
         self._book.save(out)
         return out.getvalue()
@@ -184,7 +198,9 @@ _WRITERS: Final = {"json": _JsonWriter, "csv": _CsvWriter, "xlsx": _XlsxWriter, 
 
 def _values(row: RecordRow, columns: Sequence[Column]) -> list[JsonValue]:
     cells = [row.cells.get(column.path) for column in columns]
-    about: list[JsonValue] = [str(row.document_id), row.filename, row.path, row.status, row.is_reviewed]
+    reason = row.error or (row.duplicate_of and str(row.duplicate_of))
+    status = row.status if reason is None else f"{row.status}: {reason}"
+    about: list[JsonValue] = [str(row.document_id), row.filename, row.path, status, row.is_reviewed]
     return [*about, *(cell and cell["value"] for cell in cells)]
 
 

@@ -8,6 +8,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime, time
 from typing import Any
 
 from pydantic import JsonValue
@@ -149,6 +150,21 @@ def xlsx_cell(sheet: Any, value: JsonValue) -> Any:
         cell.quotePrefix = True
     if "\n" in text:
         cell.alignment = Alignment(wrap_text=True, vertical="top")
+    return cell
+
+
+def xlsx_day(sheet: Any, value: JsonValue) -> Any:
+    """Return a cell with a date for a text that is one, YYYY-MM-DD; for any other value the same as `xlsx_cell`."""
+    from openpyxl.cell import WriteOnlyCell
+
+    try:
+        day = datetime.combine(date.fromisoformat(str(value)), time())
+    except ValueError:
+        return xlsx_cell(sheet, value)
+    if day.year < 1900:  # Excel has no earlier dates
+        return xlsx_cell(sheet, value)
+    cell: Any = WriteOnlyCell(sheet, day)
+    cell.number_format = "yyyy-mm-dd"
     return cell
 
 
