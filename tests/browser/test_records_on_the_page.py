@@ -126,12 +126,27 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         await page.keyboard.press("Control+c")
         assert await page.evaluate("() => navigator.clipboard.readText()") == "21\r\n99"
 
+        # Another tab saves the field while its editor is open here: this is told, and nothing is overwritten.
+        await page.keyboard.press("Control+Home")
+        for _ in range(at - 1):
+            await page.keyboard.press("ArrowRight")
+        await page.keyboard.type("5")
+        for number, change in ((0, {"path": "total", "value": 7}), (2, {"path": "vendor", "value": "Delta"})):
+            path = f"/api/extractions/{documents[number].extraction_id}/fields"
+            assert (await server.http.patch(path, json=change)).status_code == 200
+        await page.evaluate("() => new BroadcastChannel('fieldmark').postMessage('changed')")
+        await grid.get_by_text("Delta", exact=True).wait_for(timeout=8000)
+        await editor.press("Enter")
+        await page.get_by_text(label("errors.conflict")).first.wait_for(timeout=8000)
+        await grid.get_by_text("7", exact=True).wait_for(timeout=8000)
+        assert (await stored())["Acme"] == (7, False)
+
         # Selected rows are marked as reviewed.
         boxes = grid.get_by_role("checkbox")
         await boxes.nth(2).click()
         await boxes.nth(3).click(modifiers=["Shift"])
         await page.get_by_role("button", name=label("tables.markReviewed")).click()
-        await is_stored({"Acme": (1100.5, False), "Beta": (99, True), "Gamma": (21, True)})
+        await is_stored({"Acme": (7, False), "Beta": (99, True), "Delta": (21, True)})
 
         # Line items are rows; a double click opens the document at the field.
         await page.get_by_role("button", name="Items", exact=True).click()

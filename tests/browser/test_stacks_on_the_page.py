@@ -38,6 +38,21 @@ async def test_stack_is_created_filled_and_changed(serve, browsing):
         stack = (await server.get("stacks"))["items"][0]
         assert stack["progress"]["documents"] == 3
 
+        await page.get_by_text(label("stacks.noColumnsHint")).wait_for()
+
+        # Why a row failed is in the row, and complete at its status, by keys too.
+        why = label("readingErrors.damaged")
+        await grid.get_by_role("row", name="broken.pdf").get_by_text(why).wait_for()
+        await grid.get_by_role("row", name="broken.pdf").get_by_text(failed).click()
+        popover = page.get_by_role("dialog", name=label("tables.whyFailed"))
+        await popover.get_by_text(why).wait_for()
+        await page.keyboard.press("Enter")
+        await popover.wait_for(state="detached")
+        await page.keyboard.press("Enter")
+        await popover.get_by_text(why).wait_for()
+        await page.keyboard.press("Escape")
+        await popover.wait_for(state="detached")
+
         # The run asks for the columns, then for reading the rest.
         await page.get_by_role("button", name=label("stacks.fill")).first.click()
         for tool in ("define_columns", "extract_row"):
@@ -56,8 +71,17 @@ async def test_stack_is_created_filled_and_changed(serve, browsing):
         # A change of the columns shows what it means before it is made.
         await page.get_by_role("button", name=label("stacks.columns")).click()
         await page.get_by_role("button", name=label("stacks.addColumn")).click()
-        await page.get_by_label(label("stacks.columnName")).last.fill("iban")
-        await page.get_by_role("button", name=label("stacks.saveColumns")).click()
+        names = page.get_by_label(label("stacks.columnName"))
+        first = await names.first.input_value()
+        await names.last.fill(f"{first.upper()}.")
+        save = page.get_by_role("button", name=label("stacks.saveColumns"))
+        await page.get_by_text(label("stacks.sameColumns", one=first, other=f"{first.upper()}.")).wait_for()
+        invalid = [await one.get_attribute("aria-invalid") for one in await names.all()]
+        assert (invalid[0], invalid[-1], invalid.count("true")) == ("true", "true", 2)
+        assert await save.is_disabled()
+        await names.last.fill("iban")
+        await page.locator("[aria-invalid=true]").wait_for(state="detached")
+        await save.click()
         await page.get_by_text(label("stacks.rowsOutdated", count=2)).wait_for()
         assert not [one for one in await columns(server, stack["id"]) if one == "iban"]
         await page.get_by_role("button", name=label("stacks.applyColumns")).click()

@@ -18,6 +18,7 @@ import { Menu, MenuItem } from '../shared/Menu';
 import { ErrorNotice, Notice } from '../shared/Notice';
 import { Icon } from '../shared/Icon';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
+import { columnConflict } from '../stacks/columnConflict';
 import { ColumnsEditor } from '../stacks/ColumnsEditor';
 import { proposedFieldsQuery, waitingRunQuery } from './approvalQueries';
 import styles from './Approvals.module.css';
@@ -64,6 +65,7 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
     else setMode({ kind: 'edit', texts: Object.fromEntries(editable.map((change) => [change.path, editedText(proposedValue(call, change))])) });
   };
   const edited = inputOf(mode, call, editable);
+  const columns = mode.kind === 'edit all' && call.tool === 'define_columns' ? (JSON.parse(mode.text) as { columns: StackColumn[] }).columns : null;
   const approve = (rest?: 'tool' | 'all') => {
     if (edited === 'wrong') return;
     decide.mutate({ approved: true, ...(edited !== null && { input: edited }), ...(rest !== undefined && { approve_rest: rest }) });
@@ -108,12 +110,7 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
       </dl>
       {schema.fields.size > 0 && <SchemaTable schema={call.input.schema} marks={schema.fields} />}
       {call.tool === 'update_schema' && <SchemaEffect runId={runId} call={call} />}
-      {mode.kind === 'edit all' && call.tool === 'define_columns' && (
-        <ColumnsEditor
-          columns={(JSON.parse(mode.text) as { columns: StackColumn[] }).columns}
-          onChange={(columns) => setMode({ kind: 'edit all', text: JSON.stringify({ ...call.input, columns }) })}
-        />
-      )}
+      {columns !== null && <ColumnsEditor columns={columns} onChange={(next) => setMode({ kind: 'edit all', text: JSON.stringify({ ...call.input, columns: next }) })} />}
       {mode.kind === 'edit all' && call.tool !== 'define_columns' && (
         <textarea
           className={styles.all}
@@ -149,7 +146,7 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
           </Button>
         ) : (
           <>
-            <Button kind="main" disabled={isOff || edited === 'wrong'} onClick={() => approve()}>
+            <Button kind="main" disabled={isOff || edited === 'wrong' || (columns !== null && columnConflict(columns) !== null)} onClick={() => approve()}>
               {edited === null ? t('approvals.approve') : t('approvals.approveWithEdits')}
             </Button>
             {mode.kind === 'look' && (

@@ -10,6 +10,7 @@ import { Dialog } from '../shared/Dialog';
 import { formatDollars } from '../shared/format';
 import { t } from '../shared/i18n';
 import { ErrorNotice, Notice } from '../shared/Notice';
+import { columnConflict } from './columnConflict';
 import { ColumnsEditor, EMPTY_COLUMN, namedColumns } from './ColumnsEditor';
 
 export function ColumnsDialog({ stack, onClose }: { stack: Stack; onClose: () => void }) {
@@ -59,7 +60,7 @@ export function ColumnsDialog({ stack, onClose }: { stack: Stack; onClose: () =>
       )}
       <div className={confirmStyles.buttons}>
         <Button onClick={onClose}>{t('common.cancel')}</Button>
-        <Button kind="main" disabled={set.isPending || namedColumns(columns).length === 0} onClick={() => set.mutate()}>
+        <Button kind="main" disabled={set.isPending || namedColumns(columns).length === 0 || columnConflict(columns) !== null} onClick={() => set.mutate()}>
           {preview === null ? t('stacks.saveColumns') : t('stacks.applyColumns')}
         </Button>
       </div>

@@ -1,9 +1,12 @@
 /** Edits the columns of a stack. */
 
+import { useId } from 'react';
 import type { StackColumn } from '../api/types';
 import { Button } from '../shared/Button';
+import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
+import { columnConflict } from './columnConflict';
 import styles from './Stacks.module.css';
 
 const TYPES = ['text', 'number', 'date', 'boolean', 'currency'] as const;
@@ -18,12 +21,22 @@ interface Props {
 
 export function ColumnsEditor({ columns, onChange }: Props) {
   const change = (index: number, to: Partial<StackColumn>) => onChange(columns.map((one, at) => (at === index ? { ...one, ...to } : one)));
+  const conflict = columnConflict(columns);
+  const message = useId();
   return (
     <div className={styles.columns}>
       <p className="muted">{t('stacks.columnsHint')}</p>
       {columns.map((column, index) => (
         <div key={index} className={styles.column} role="group" aria-label={t('stacks.columnNumber', { number: index + 1 })}>
-          <input aria-label={t('stacks.columnName')} placeholder={t('stacks.columnNameHint')} maxLength={200} value={column.name} onChange={({ target }) => change(index, { name: target.value })} />
+          <input
+            aria-label={t('stacks.columnName')}
+            aria-invalid={conflict?.includes(index) === true}
+            aria-describedby={conflict?.includes(index) === true ? message : undefined}
+            placeholder={t('stacks.columnNameHint')}
+            maxLength={200}
+            value={column.name}
+            onChange={({ target }) => change(index, { name: target.value })}
+          />
           <select aria-label={t('stacks.columnType')} value={column.type} onChange={({ target }) => change(index, { type: target.value as StackColumn['type'] })}>
             {TYPES.map((type) => (
               <option key={type} value={type}>
@@ -43,6 +56,11 @@ export function ColumnsEditor({ columns, onChange }: Props) {
           </Button>
         </div>
       ))}
+      {conflict !== null && (
+        <p id={message} className={styles.conflict} role="alert">
+          {t('stacks.sameColumns', { one: visibleText(columns[conflict[0]]!.name), other: visibleText(columns[conflict[1]]!.name) })}
+        </p>
+      )}
       <Button disabled={columns.length >= MAX_COLUMNS} onClick={() => onChange([...columns, EMPTY_COLUMN])}>
         <Icon name="plus" /> {t('stacks.addColumn')}
       </Button>

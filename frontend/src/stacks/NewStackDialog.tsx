@@ -11,6 +11,7 @@ import { Dialog } from '../shared/Dialog';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
 import { ErrorNotice } from '../shared/Notice';
+import { columnConflict } from './columnConflict';
 import { ColumnsEditor, EMPTY_COLUMN, namedColumns } from './ColumnsEditor';
 import { DocumentPicker } from './DocumentPicker';
 import styles from './Stacks.module.css';
@@ -37,13 +38,14 @@ export function NewStackDialog({ onClose }: { onClose: () => void }) {
       void navigate({ to: '/stacks/$stackId', params: { stackId: id } });
     },
   });
+  const canCreate = name.trim() !== '' && !create.isPending && (isSuggested || columnConflict(columns) === null);
   return (
     <Dialog title={t('stacks.new')} open onClose={onClose} isWide>
       <form
         className={styles.form}
         onSubmit={(event) => {
           event.preventDefault();
-          if (name.trim() !== '' && !create.isPending) create.mutate();
+          if (canCreate) create.mutate();
         }}
       >
         <label>
@@ -77,7 +79,7 @@ export function NewStackDialog({ onClose }: { onClose: () => void }) {
         {create.isError && <ErrorNotice error={create.error} />}
         <div className={confirmStyles.buttons}>
           <Button onClick={onClose}>{t('common.cancel')}</Button>
-          <Button kind="main" type="submit" disabled={create.isPending || name.trim() === ''}>
+          <Button kind="main" type="submit" disabled={!canCreate}>
             {t('stacks.create')}
           </Button>
         </div>

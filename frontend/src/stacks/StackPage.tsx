@@ -94,6 +94,8 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
   const isUnread = progress.done + progress.incomplete + progress.stale === 0;
   const running = runId !== null && (isRunning(state) || state.phase === 'approval') && (isBusy(stack) || state.phase !== 'starting');
   const toRead = progress.waiting + progress.stale;
+  // Files that could not be read fail again.
+  const toRetry = progress.failed - ((progress as { unreadable?: number }).unreadable ?? 0);
   const cost = Math.max(progress.cost_usd ?? 0, state.costUsd ?? 0);
   return (
     <div className={styles.page}>
@@ -122,8 +124,8 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
           )}
           <TableExport request={request} name={visibleText(stack.name)} />
           {canWrite && (
-            <Button kind="main" disabled={running || start.isPending || toRead + progress.failed === 0} onClick={() => start.mutate('')}>
-              <Icon name="spark" /> {toRead === 0 && progress.failed > 0 ? t('stacks.retry', { count: progress.failed }) : t('stacks.fill')}
+            <Button kind="main" disabled={running || start.isPending || toRead + toRetry === 0} onClick={() => start.mutate('')}>
+              <Icon name="spark" /> {toRead === 0 && toRetry > 0 ? t('stacks.retry', { count: toRetry }) : t('stacks.fill')}
             </Button>
           )}
         </div>
@@ -135,6 +137,7 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
           <StateFilters progress={progress} chosen={view.state} onChoose={(to) => updateSearch(({ state: _, ...others }) => (to === undefined ? others : { ...others, state: to }))} />
           {cost > 0 && <span title={t('runs.cost')}>{formatDollars(cost)}</span>}
         </div>
+        {canWrite && stack.columns.length === 0 && !running && <p className="muted">{t('stacks.noColumnsHint')}</p>}
         <Uploads />
         {runId !== null && (running || state.phase === 'failed') && <RunPanel runId={runId} state={state} canWrite={canWrite} onResume={resume} />}
       </div>

@@ -1,9 +1,9 @@
-/** The source of a cell: an excerpt of the page, the confidence, and what can be done with the value. The grid keeps the
- * focus: its keys do the same. */
+/** The source of a cell: an excerpt of the page, the confidence, and what can be done with the value. Or why a row failed.
+ * The grid keeps the focus: its keys do the same. */
 
 import { Popover } from '@base-ui/react/popover';
 import { useQuery } from '@tanstack/react-query';
-import type { RefObject } from 'react';
+import type { ReactNode, RefObject } from 'react';
 import type { Box, Evidence, ReadRow, RecordCell } from '../api/types';
 import { extractionQuery } from '../document/documentPageQueries';
 import { Crop } from '../review/Crop';
@@ -19,16 +19,19 @@ import type { GridColumn } from './gridColumns';
 
 const CROP_WIDTH = 640; // pixels: sharp on high-density screens
 
-interface Props {
+interface FrameProps {
   anchor: () => Element | null;
   grid: RefObject<HTMLElement | null>;
+  onClose: () => void;
+}
+
+interface Props extends FrameProps {
   row: ReadRow;
   column: GridColumn;
   cell: RecordCell | undefined;
   /** Why the value is unusual. */
   outlier: string | undefined;
   canWrite: boolean;
-  onClose: () => void;
   onEdit: () => void;
   onConfirm: () => void;
   onOpen: () => void;
@@ -46,6 +49,58 @@ export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite
   ].filter(Boolean);
   const text = displayCell(cell, column.type);
   return (
+    <Frame anchor={anchor} grid={grid} label={t('tables.sourceOf', { field: column.label })} onClose={onClose}>
+      <div className={styles.head}>
+        <b className="truncate">{column.label}</b>
+        <span className="muted">{facts.join(' · ')}</span>
+        <Badge tone={tone} icon={icon ?? (status === 'found' ? 'check' : undefined)}>
+          {t(`tables.cellStatuses.${status}`)}
+        </Badge>
+      </div>
+      {evidence?.page != null && box !== undefined ? (
+        <div className={styles.crop}>
+          <Crop documentId={row.document_id} page={evidence.page} box={box} width={CROP_WIDTH} />
+        </div>
+      ) : (
+        <p className={styles.value}>{text === '' ? t('tables.cellStatuses.not_in_document') : text}</p>
+      )}
+      {cell?.quote != null && cell.quote !== String(cell.value) && <p className="muted">{t('tables.printed', { quote: cell.quote })}</p>}
+      {outlier !== undefined && (
+        <p className={styles.outlier}>
+          <Icon name="outlier" size={13} /> {outlier}
+        </p>
+      )}
+      <div className={styles.buttons}>
+        {canWrite && text !== '' && (
+          <Button kind="main" onClick={onConfirm} title={t('tables.confirmHint')}>
+            <Icon name="check" /> {t('common.confirm')}
+          </Button>
+        )}
+        {canWrite && <Button onClick={onEdit}>{t('common.edit')}</Button>}
+        <Button kind="quiet" onClick={onOpen}>
+          {t('tables.openDocument')}
+        </Button>
+      </div>
+    </Frame>
+  );
+}
+
+/** Why a row failed. */
+export function FailurePopover({ text, onOpen, ...frame }: FrameProps & { text: string; onOpen: () => void }) {
+  return (
+    <Frame {...frame} label={t('tables.whyFailed')}>
+      <p className={styles.failure}>{text}</p>
+      <div className={styles.buttons}>
+        <Button kind="quiet" onClick={onOpen}>
+          {t('tables.openDocument')}
+        </Button>
+      </div>
+    </Frame>
+  );
+}
+
+function Frame({ anchor, grid, label, onClose, children }: FrameProps & { label: string; children: ReactNode }) {
+  return (
     <Popover.Root
       open
       onOpenChange={(_, { event }) => {
@@ -55,38 +110,8 @@ export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite
     >
       <Popover.Portal>
         <Popover.Positioner className={styles.place} anchor={anchor} side="bottom" align="start" sideOffset={6} collisionPadding={8}>
-          <Popover.Popup className={styles.popup} initialFocus={false} finalFocus={false} aria-label={t('tables.sourceOf', { field: column.label })}>
-            <div className={styles.head}>
-              <b className="truncate">{column.label}</b>
-              <span className="muted">{facts.join(' · ')}</span>
-              <Badge tone={tone} icon={icon ?? (status === 'found' ? 'check' : undefined)}>
-                {t(`tables.cellStatuses.${status}`)}
-              </Badge>
-            </div>
-            {evidence?.page != null && box !== undefined ? (
-              <div className={styles.crop}>
-                <Crop documentId={row.document_id} page={evidence.page} box={box} width={CROP_WIDTH} />
-              </div>
-            ) : (
-              <p className={styles.value}>{text === '' ? t('tables.cellStatuses.not_in_document') : text}</p>
-            )}
-            {cell?.quote != null && cell.quote !== String(cell.value) && <p className="muted">{t('tables.printed', { quote: cell.quote })}</p>}
-            {outlier !== undefined && (
-              <p className={styles.outlier}>
-                <Icon name="outlier" size={13} /> {outlier}
-              </p>
-            )}
-            <div className={styles.buttons}>
-              {canWrite && text !== '' && (
-                <Button kind="main" onClick={onConfirm} title={t('tables.confirmHint')}>
-                  <Icon name="check" /> {t('common.confirm')}
-                </Button>
-              )}
-              {canWrite && <Button onClick={onEdit}>{t('common.edit')}</Button>}
-              <Button kind="quiet" onClick={onOpen}>
-                {t('tables.openDocument')}
-              </Button>
-            </div>
+          <Popover.Popup className={styles.popup} initialFocus={false} finalFocus={false} aria-label={label}>
+            {children}
           </Popover.Popup>
         </Popover.Positioner>
       </Popover.Portal>

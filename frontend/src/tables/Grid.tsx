@@ -8,11 +8,12 @@ import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState, type
 import type { ReadRow, RecordCell, RecordRow } from '../api/types';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
-import { CellPopover } from './CellPopover';
+import { toast } from '../shared/Toasts';
+import { CellPopover, FailurePopover } from './CellPopover';
 import { isRead } from './cellStatus';
 import { MAX_WIDTH, MIN_WIDTH, resizeColumn, type GridColumn } from './gridColumns';
 import styles from './Grid.module.css';
-import { cellId, GridRow } from './GridRow';
+import { cellId, failureText, GridRow } from './GridRow';
 import { gridPosition } from './gridPosition';
 import type { RowMarks } from './rowMarks';
 import { rowKey, type Selection } from './useSelection';
@@ -21,7 +22,7 @@ export const ROW = 40; // pixels
 const HEAD = 34;
 export const CHECK_WIDTH = 36;
 export const DOCUMENT_WIDTH = 236;
-export const STATUS_WIDTH = 132;
+export const STATUS_WIDTH = 156;
 export const LEFT = CHECK_WIDTH + DOCUMENT_WIDTH;
 export const DOCUMENT = 1;
 export const FIRST = 2;
@@ -29,6 +30,13 @@ export const FIRST = 2;
 export interface Cursor {
   row: number;
   column: number;
+}
+
+/** An open editor: of the row as it was shown when the editor was opened. `text`: what was typed to open it. */
+interface Editing {
+  row: ReadRow;
+  column: GridColumn;
+  text?: string;
 }
 
 /** A rectangle of cells, edges inclusive. */
@@ -84,7 +92,7 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
   const position = gridPosition(table, view);
   const [cursor, setCursor] = useState<Cursor>(position.cursor);
   const [anchor, setAnchor] = useState<Cursor | null>(null);
-  const [editing, setEditing] = useState<{ text?: string } | null>(null);
+  const [opened, setEditing] = useState<Editing | null>(null);
   const [isPeeking, setPeeking] = useState(false);
   const isDragging = useRef(false);
   const lastColumn = columns.length + FIRST;
@@ -160,7 +168,16 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
   const row = shownRow !== undefined && isRead(shownRow) ? shownRow : undefined;
   const column = columns[active.column - FIRST];
   const cell = column === undefined ? undefined : row?.cells[column.path];
+  // Its row may have moved, or its column may be gone.
+  const editing = opened !== null && row !== undefined && rowKey(row) === rowKey(opened.row) && column?.path === opened.column.path ? opened : null;
+  const isGone = opened !== null && editing === null;
+  useEffect(() => {
+    if (!isGone) return;
+    setEditing(null);
+    toast(t('errors.version_changed'), { urgent: true });
+  }, [isGone]);
   const canEdit = canWrite && row !== undefined && column !== undefined;
+  const failure = shownRow === undefined || active.column !== lastColumn ? undefined : failureText(shownRow);
   const pageRows = Math.max(1, Math.floor(((scroller.current?.clientHeight ?? 0) - 2 * HEAD) / ROW) - 1);
 
   /** Return whether the key was handled. */
@@ -202,7 +219,7 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
         enter(mod, extend);
         return true;
       case 'F2':
-        if (canEdit) startEditing({});
+        if (canEdit) startEditing(row, column);
         return canEdit;
       case 'Delete':
       case 'Backspace':
@@ -211,13 +228,13 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
       case ' ':
         if (active.row < 0) selection.toggleAll();
         else if (extend || active.column === 0) selection.toggle(active.row, rowAt);
-        else if (column !== undefined) setPeeking(!isPeeking);
+        else if (column !== undefined || failure !== undefined) setPeeking(!isPeeking);
         return true;
       default:
     }
     if (mod && key.toLowerCase() === 'a') selection.toggleAll();
     else if (mod && key.toLowerCase() === 'z') onUndo();
-    else if (!mod && canEdit && PRINTABLE.test(key) && column.type !== 'boolean') startEditing({ text: key });
+    else if (!mod && canEdit && PRINTABLE.test(key) && column.type !== 'boolean') startEditing(row, column, key);
     else return false;
     return true;
   }
@@ -228,10 +245,11 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
       else if (active.column === 0) selection.toggleAll();
     } else if (shownRow === undefined) return;
     else if (active.column === 0) selection.toggle(active.row, rowAt);
+    else if (failure !== undefined && !shift) setPeeking(!isPeeking);
     else if (column === undefined || shift || row === undefined) onOpen(shownRow, cell, column);
     else if (!canWrite) setPeeking(!isPeeking);
     else if (mod) confirm(row, column);
-    else startEditing({});
+    else startEditing(row, column);
   }
 
   function focus() {
@@ -244,18 +262,18 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
     onNext(active);
   }
 
-  function startEditing(how: { text?: string }) {
+  function startEditing(of: ReadRow, at: GridColumn, text?: string) {
     setAnchor(null);
     setPeeking(false);
-    setEditing(how);
+    setEditing({ row: of, column: at, ...(text !== undefined && { text }) });
   }
 
   /** Save the editor's text; return why it is not valid. `by`: where to go then. */
   function finish(text: string | null, by: { row: number; column: number } | 'next' | null): string | null {
-    if (text !== null && row !== undefined && column !== undefined) {
-      const problem = onEdit(row, column, text);
+    if (editing !== null && text !== null) {
+      const problem = onEdit(editing.row, editing.column, text);
       if (problem !== null) return problem;
-    } else if (by === 'next' && row !== undefined && column !== undefined) onConfirm(row, column);
+    } else if (editing !== null && by === 'next') onConfirm(editing.row, editing.column);
     setEditing(null);
     if (by !== null) focus();
     if (by === 'next') onNext(active);
@@ -408,9 +426,22 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
             setPeeking(false);
             focus();
           }}
-          onEdit={() => startEditing({})}
+          onEdit={() => startEditing(row, column)}
           onConfirm={() => confirm(row, column)}
           onOpen={() => onOpen(row, cell, column)}
+        />
+      )}
+      {isPeeking && shownRow !== undefined && failure !== undefined && (
+        <FailurePopover
+          key={active.row}
+          anchor={() => document.getElementById(cellId(active.row, active.column))}
+          grid={scroller}
+          text={failure}
+          onClose={() => {
+            setPeeking(false);
+            focus();
+          }}
+          onOpen={() => onOpen(shownRow, undefined, undefined)}
         />
       )}
     </div>

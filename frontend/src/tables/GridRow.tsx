@@ -56,6 +56,9 @@ function Row({ index, top, record, columns, shown, isSelected, activeColumn, ran
   const names = (column: number, ...more: (string | false | undefined)[]) =>
     [...more, activeColumn === column && styles.active, column >= rangeLeft && column <= rangeRight && styles.inRange].filter(Boolean).join(' ');
   const common = (column: number) => ({ id: cellId(index, column), role: 'gridcell', 'aria-colindex': column + 1, 'data-cell': `${index} ${column}` });
+  const failure = record === undefined ? undefined : failureText(record);
+  // Across the row, in place of its values.
+  const why = record !== undefined && Object.values(record.cells).every(({ value }) => value === null) ? failure : undefined;
   return (
     <div
       className={`${styles.row} ${isSelected ? styles.selected : ''}`}
@@ -95,6 +98,7 @@ function Row({ index, top, record, columns, shown, isSelected, activeColumn, ran
             >
               {visibleText(record.filename)}
             </a>
+            {why !== undefined && <span className={styles.why}>{why}</span>}
           </>
         )}
       </div>
@@ -117,16 +121,18 @@ function Row({ index, top, record, columns, shown, isSelected, activeColumn, ran
               <CellInput column={column} cell={cell} text={editing.text} onFinish={onFinish} />
             ) : record === undefined ? (
               <span className={styles.placeholder} />
-            ) : !isRead(record) ? (
-              // Why it was not read, across the row.
-              at === shown[0]?.index && <span className={styles.why}>{failureText(record)}</span>
-            ) : (
+            ) : !isRead(record) || why !== undefined ? null : (
               <CellContent cell={cell} column={column} withCurrency={mixed.has(column.path)} outlier={cell === undefined ? undefined : marks?.outliers.get(cell.path)} />
             )}
           </div>
         );
       })}
-      <div className={names(lastColumn, styles.status)} {...common(lastColumn)}>
+      <div
+        className={names(lastColumn, styles.status)}
+        {...common(lastColumn)}
+        aria-haspopup={failure === undefined ? undefined : 'dialog'}
+        onClick={(event) => failure !== undefined && !event.shiftKey && onPeek()}
+      >
         {record !== undefined && <RowBadge row={record} duplicates={marks?.duplicate} />}
       </div>
     </div>
@@ -168,7 +174,7 @@ function Sign({ icon, label }: { icon: IconName; label: string }) {
 }
 
 /** Return why a row failed. */
-function failureText(row: RecordRow): string | undefined {
+export function failureText(row: RecordRow): string | undefined {
   return row.error === null ? undefined : codeText('runErrors', row.error_code, codeText('readingErrors', row.error_code, row.error));
 }
 
