@@ -95,7 +95,7 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
   const running = runId !== null && (isRunning(state) || state.phase === 'approval') && (isBusy(stack) || state.phase !== 'starting');
   const toRead = progress.waiting + progress.stale;
   // Files that could not be read fail again.
-  const toRetry = progress.failed - ((progress as { unreadable?: number }).unreadable ?? 0);
+  const toRetry = progress.failed - progress.unreadable;
   const cost = Math.max(progress.cost_usd ?? 0, state.costUsd ?? 0);
   return (
     <div className={styles.page}>
