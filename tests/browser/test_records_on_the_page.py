@@ -126,7 +126,7 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         await page.keyboard.press("Control+c")
         assert await page.evaluate("() => navigator.clipboard.readText()") == "21\r\n99"
 
-        # Another tab saves the field while its editor is open here: this is told, and nothing is overwritten.
+        # Another tab saves the field while its editor is open here: the conflict is shown, and nothing is overwritten.
         await page.keyboard.press("Control+Home")
         for _ in range(at - 1):
             await page.keyboard.press("ArrowRight")

@@ -1,4 +1,4 @@
-/** Two columns of a stack whose names are too alike to tell apart. */
+/** Two columns of a stack whose names are too alike to be different columns. */
 
 import type { StackColumn } from '../api/types';
 
