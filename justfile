@@ -57,6 +57,7 @@ bench name="" *args:
     page         the web UI in a browser: clicks, loads, scrolling                       10 min
     reading      pages a second of PDFs with text, beside pdfplumber                      1 min
     search       ranking and speed of search (needs questions, or --chunks)               5 min; --chunks 1000000: 20 min
+    stacks       a table filled from documents, while workers are killed                   --documents 1000: 8 min
     table_values tables filled from documents with known values (needs a folder)          20 min; --systems claude: 8 min
     tables       the table of a schema of 10,000 documents, alone and among many           10 min
     warm         an organisation's first word, and nothing mixed up between runs          1 min; --canaries 1000: 15 min
