@@ -185,7 +185,7 @@ def create_stack_tools(context: RunContext, stack_id: UUID, max_rows: int = stac
         ),
         update_cell=Action(table.update_cell, prepare=table.prepare_cell, preview=table.preview_cell),
         get_table_state=Action(table.get_table_state),
-        complete_table=Action(table.complete_table, is_covered=table.is_all_read),
+        complete_table=Action(table.complete_table, is_covered=table.needs_no_approval),
     )
 
 

@@ -58,8 +58,8 @@ class ListDocuments(ToolInput):
 
 
 class GetStackDocumentText(GetDocumentText):
-    """Read the text of a document of the stack, like a page range of it. A long document is returned in parts; the last
-    line says how to continue. [warning: …] marks what could not be read reliably on a page."""
+    """Read the text of a document of the stack, from its first page or the given `pages`. A long document is returned in
+    parts; the last line says how to continue. [warning: …] marks what could not be read reliably on a page."""
 
     document_id: UUID
 
@@ -377,7 +377,7 @@ class StackTools:
         states: dict[str, JsonValue] = {str(state): number for state, number in counts.items()}
         return ToolResult("The table is complete.", "completed", {"states": states})
 
-    async def is_all_read(self, conn: Connection, args: CompleteTable) -> bool:
+    async def needs_no_approval(self, conn: Connection, args: CompleteTable) -> bool:
         """Completing a table changes nothing, so no person is asked."""
         return True
 
