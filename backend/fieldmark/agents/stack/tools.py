@@ -58,8 +58,8 @@ class ListDocuments(ToolInput):
 
 
 class GetStackDocumentText(GetDocumentText):
-    """Read the text of a document of the stack, from its first page or the given `pages`. A long document is returned in
-    parts; the last line says how to continue. [warning: …] marks what could not be read reliably on a page."""
+    """Read the text of a document of the stack, from its first page or the given `pages`. A long document is returned
+    in parts; the last line says how to continue. [warning: …] marks what could not be read reliably on a page."""
 
     document_id: UUID
 
