@@ -118,12 +118,13 @@ async def add(
     auto_create: bool | None = None,
 ) -> DocumentRow | None:
     """Insert a document and return it; a trigger queues its reading. Return None if the id is taken."""
+    # Without a conflict target: of two inserts at once, the later may meet `unique (id, org_id)` before the key.
     return await fetch_one(
         conn,
         DocumentRow,
         f"""insert into public.documents (id, org_id, filename, storage_path, byte_size, unlocked_path, content_sha256,
               auto_create)
-            values (%s, %s, %s, %s, %s, %s, %s, %s) on conflict (id) do nothing returning {_COLUMNS}""",
+            values (%s, %s, %s, %s, %s, %s, %s, %s) on conflict do nothing returning {_COLUMNS}""",
         (document_id, org_id, filename, storage_path, byte_size, unlocked_path, content_sha256, auto_create),
     )
 
