@@ -1326,7 +1326,11 @@ create table public.extractions (
   evidence jsonb not null default '{}' check (jsonb_typeof(evidence) = 'object'),
   -- Leaves that a user set, by path name: {"by": user, "at": time}. Agents may not change them.
   locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
-  -- Whether a value that no user has set has a score below 0.5. Maintained by extraction_check.
+  -- Path names at which a user's change of the completed extraction broke its schema or a rule, until it is fixed or
+  -- completed again. Set by the service.
+  broken_paths text[] not null default '{}',
+  -- Whether a value that no user has set has a score below 0.5, or there are broken paths. Maintained by
+  -- extraction_check.
   is_unsure boolean not null default false,
   -- Incremented with each change of extracted_fields.
   version integer not null default 0,
@@ -1356,7 +1360,8 @@ create index extractions_corrected on public.extractions (org_id, created_at des
   where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions', p_members_read => true);
 grant insert (id, org_id, document_id, schema, schema_revid, prompt_revid),
-  update (document_type, status, extracted_fields, confidence_scores, evidence, locks) on public.extractions to authenticated;
+  update (document_type, status, extracted_fields, confidence_scores, evidence, locks, broken_paths) on public.extractions
+  to authenticated;
 
 create policy "members begin extractions of their own" on public.extractions for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
@@ -3761,6 +3766,7 @@ begin
     v_old.confidence_scores := '{}';
     v_old.evidence := '{}';
     v_old.locks := '{}';
+    v_old.broken_paths := '{}';
     perform private.check_json(new.schema, 'A schema');
   end if;
   perform private.require(new.version = v_old.version, 'The version of an extraction is set by the database. Leave it out.');
@@ -3873,7 +3879,12 @@ begin
       new.confidence_scores, v_old.confidence_scores, v_old.extracted_fields, v_removed);
     new.evidence := private.shift_entries_after_removal(new.evidence, v_old.evidence, v_old.extracted_fields, v_removed);
   end if;
-  new.is_unsure := exists (
+  new.broken_paths := case
+    when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change ? 'completed') then '{}'
+    else array(
+      select unnest(case when private.is_service() then new.broken_paths else v_old.broken_paths end)
+      except select unnest(v_stale)) end;
+  new.is_unsure := new.broken_paths <> '{}' or exists (
     select from jsonb_each(new.confidence_scores) as score
     where jsonb_typeof(score.value) = 'number' and score.value < '0.5' and not new.locks ? score.key);
   new.reviewed_by := case

@@ -40,6 +40,7 @@ begin
     v_old.confidence_scores := '{}';
     v_old.evidence := '{}';
     v_old.locks := '{}';
+    v_old.broken_paths := '{}';
     perform private.check_json(new.schema, 'A schema');
   end if;
   perform private.require(new.version = v_old.version, 'The version of an extraction is set by the database. Leave it out.');
@@ -152,7 +153,12 @@ begin
       new.confidence_scores, v_old.confidence_scores, v_old.extracted_fields, v_removed);
     new.evidence := private.shift_entries_after_removal(new.evidence, v_old.evidence, v_old.extracted_fields, v_removed);
   end if;
-  new.is_unsure := exists (
+  new.broken_paths := case
+    when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change ? 'completed') then '{}'
+    else array(
+      select unnest(case when private.is_service() then new.broken_paths else v_old.broken_paths end)
+      except select unnest(v_stale)) end;
+  new.is_unsure := new.broken_paths <> '{}' or exists (
     select from jsonb_each(new.confidence_scores) as score
     where jsonb_typeof(score.value) = 'number' and score.value < '0.5' and not new.locks ? score.key);
   new.reviewed_by := case

@@ -25,7 +25,11 @@ create table public.extractions (
   evidence jsonb not null default '{}' check (jsonb_typeof(evidence) = 'object'),
   -- Leaves that a user set, by path name: {"by": user, "at": time}. Agents may not change them.
   locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
-  -- Whether a value that no user has set has a score below 0.5. Maintained by extraction_check.
+  -- Path names at which a user's change of the completed extraction broke its schema or a rule, until it is fixed or
+  -- completed again. Set by the service.
+  broken_paths text[] not null default '{}',
+  -- Whether a value that no user has set has a score below 0.5, or there are broken paths. Maintained by
+  -- extraction_check.
   is_unsure boolean not null default false,
   -- Incremented with each change of extracted_fields.
   version integer not null default 0,
@@ -55,7 +59,8 @@ create index extractions_corrected on public.extractions (org_id, created_at des
   where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions', p_members_read => true);
 grant insert (id, org_id, document_id, schema, schema_revid, prompt_revid),
-  update (document_type, status, extracted_fields, confidence_scores, evidence, locks) on public.extractions to authenticated;
+  update (document_type, status, extracted_fields, confidence_scores, evidence, locks, broken_paths) on public.extractions
+  to authenticated;
 
 create policy "members begin extractions of their own" on public.extractions for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));

@@ -11,12 +11,14 @@ from importlib.util import find_spec
 from typing import Any
 from uuid import UUID, uuid4
 
+import httpx
 import openpyxl
 import psycopg
 import pytest
 from answers import assert_problem
 from psycopg.sql import SQL, Identifier
 
+from fieldmark.stores import extractions
 from library_rows import LibraryDocument, insert_documents
 
 pytestmark = pytest.mark.anyio
@@ -207,6 +209,101 @@ async def test_cells_have_a_status_by_which_rows_are_filtered(serve, clone):
         }
         answer = await server.http.get(f"{path}/export", params={"format": "json", "cell_status": "unclear"})
         assert [one["cells"]["vendor.name"]["status"] for one in answer.json()] == ["unclear"]
+
+
+BREAKABLE = {
+    "type": "object",
+    "required": ["vendor"],
+    "properties": {
+        "vendor": {"type": "string"},
+        "buyer": {"type": "object", "properties": {"name": {"type": "string"}}},
+        "total": {"type": "number", "minimum": 0},
+        "paid": {"type": "number"},
+        "items": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["price"],
+                "properties": {"n": {"type": "number"}, "price": {"type": "number"}},
+            },
+        },
+    },
+    "x-fieldmark": {"rules": [{"equals": ["total", "paid"]}]},
+}
+UNBROKEN = {
+    "vendor": "Acme",
+    "buyer": {"name": "B"},
+    "total": 7,
+    "paid": 7,
+    "items": [{"n": 1, "price": 1}, {"n": 2, "price": 2}],
+}
+BREAKING_CHANGES: list[tuple[str, Any, set[str]]] = [
+    # a person's change (None: the value is removed), and the cells that need review after it
+    ("total", "seven", {"total", "paid"}),
+    ("total", -7, {"total", "paid"}),
+    ("total", 8, {"total", "paid"}),
+    ("vendor", None, {"vendor"}),
+    ("buyer", "B", {"buyer.name"}),
+    ("items[1].price", None, {"items[].price"}),
+]
+
+
+async def test_change_that_breaks_the_schema_keeps_the_row_and_marks_its_cells(serve, clone):
+    async with serve(with_worker=False) as server:
+        made = (await server.http.post("/api/schemas", json={"name": "Invoice", "schema": BREAKABLE})).json()
+        one = document(1, {}, None)
+        insert_documents(clone.owner_url, server.scope, [one])
+        async with server.runtime.database.as_user(server.scope) as conn:
+            revid = UUID(made["schema_revid"])
+            extraction = await extractions.add(conn, org_id=server.scope.org_id, document_id=one.id, schema_revid=revid)
+        url, path = f"/api/extractions/{extraction}", f"/api/schemas/{made['id']}/records"
+        unbroken = [{"path": name, "value": value} for name, value in UNBROKEN.items()]
+        assert (await server.http.patch(f"{url}/fields", json=unbroken)).json()["valid"] is True
+        await server.http.post(f"{url}/complete")
+
+        async def marked_cells() -> set[str]:
+            """Return the cells that need review, which also select their row."""
+            found: set[str] = set()
+            for query in ({}, {"list": "items"}):
+                table = (await server.http.get(path, params=query)).json()
+                assert len(table["items"]) == (2 if query else 1)
+                marked = {
+                    row["path"]: {name for name, cell in row["cells"].items() if cell["status"] == "needs_review"}
+                    for row in table["items"]
+                }
+                selected = (await server.http.get(path, params=query | {"cell_status": "needs_review"})).json()["items"]
+                assert {row["path"] for row in selected} == {row for row, cells in marked.items() if cells}
+                found |= set[str]().union(*marked.values())
+            return found
+
+        async def stage() -> str:
+            return (await server.get(f"documents/{one.id}"))["stage"]
+
+        async def change(name: str, value: Any) -> httpx.Response:
+            if value is None:
+                return await server.http.delete(f"{url}/fields", params={"path": name})
+            return await server.http.patch(f"{url}/fields", json=[{"path": name, "value": value}])
+
+        for name, value, marked in BREAKING_CHANGES:
+            answer = await change(name, value)
+            assert (answer.json()["valid"], answer.json()["status"]) == (False, "completed"), (name, answer.text)
+            assert (name, value, await marked_cells(), await stage()) == (name, value, marked, "needs_review")
+            (exported,) = (await server.http.get(f"{path}/export", params={"format": "json"})).json()
+            assert exported["values"]["total"] == (value if name == "total" else 7)
+            listed = await server.http.get("/api/extractions", params={"to_check": True})
+            assert [item["id"] for item in listed.json()["items"]] == [str(extraction)]
+            # Figures count the document, and its value as far as it is a number.
+            asked = {"aggregates": [{"op": "sum", "path": "total"}]}
+            figures = (await server.http.post("/api/fields/query", json=asked)).json()
+            assert figures["coverage"]["needs_review"] == 0, figures["coverage"]
+            # A correction ends the review; so does completing the extraction as it is.
+            await server.http.patch(f"{url}/fields", json=unbroken)
+            assert (name, await marked_cells(), await stage()) == (name, set(), "reviewed")
+            await change(name, value)
+            await server.http.post(f"{url}/complete")
+            await server.http.post(f"{url}/locks", params={"path": "paid"})
+            assert (name, await marked_cells(), await stage()) == (name, set(), "reviewed")
+            await server.http.patch(f"{url}/fields", json=unbroken)
 
 
 SELECTIONS: list[tuple[dict[str, Any], str]] = [

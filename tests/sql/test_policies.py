@@ -242,7 +242,7 @@ PRIVILEGES = {
     "extractions": {
         "select": True,
         "insert": "id org_id document_id schema schema_revid prompt_revid",
-        "update": "document_type status extracted_fields confidence_scores evidence locks",
+        "update": "document_type status extracted_fields confidence_scores evidence locks broken_paths",
     },
     "current_extractions": {"select": True},
     "stacks": {"select": True, "insert": "id org_id name", "update": "name"},

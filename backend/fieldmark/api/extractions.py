@@ -280,6 +280,7 @@ class ExtractionSummary(BaseModel):
 
 
 # Only for clients. `paths.parse` checks paths and says which character is wrong.
+_MAX_BROKEN_PATHS = 1000
 _PATH_SCHEMA: dict[str, Any] = {"pattern": paths.PATTERN}
 
 
@@ -381,12 +382,13 @@ class ExtractionChange:
             await act(conn)
             row = await stored.get(conn, self.id)
         found = await extractions.problems(self.scope.org_id, row)
-        if found and row.version != before and row.status is ExtractionStatus.COMPLETED:
+        if row.status is ExtractionStatus.COMPLETED:
             # A completed extraction that now breaks its schema must be reviewed again. Checked after the transaction
             # because the check may take long.
+            broken = sorted(extractions.broken_paths(row, found))[:_MAX_BROKEN_PATHS]
+            changed = row.version != before
             async with self.database.as_user(self.scope) as conn:
-                await stored.reopen(conn, row.id, row.version)
-                row = await stored.get(conn, self.id)
+                await stored.set_broken_paths(conn, row.id, row.version, broken, is_changed=changed)
         return await json_response(ChangedExtraction.with_problems, row, found)
 
     async def make_prepared(
@@ -426,8 +428,8 @@ async def list_extractions(
     to_check: Annotated[
         bool | None,
         Query(
-            description="true: only extractions with a pending proposal, or with a value below confidence 0.5 that no "
-            "person has set. false: only the others."
+            description="true: only extractions with a pending proposal, with a value below confidence 0.5 that no "
+            "person has set, or that break their schema since a person changed them. false: only the others."
         ),
     ] = None,
     schema_id: Annotated[UUID | None, Query(description="Only with a version of this schema.")] = None,

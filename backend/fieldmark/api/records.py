@@ -53,9 +53,9 @@ class RecordCell(ResponseModel):
 
     path: str = Field(description="The field's path in the extraction, such as `items[2].price`.")
     status: CellStatus = Field(
-        description="unclear: found with a confidence below 0.5; needs_review: not found, or an agent proposes another "
-        "value; stale: read with an older version of the schema, in which the field differs; locked: set by a person; "
-        "not_in_document: no value."
+        description="unclear: found with a confidence below 0.5; needs_review: not found, an agent proposes another "
+        "value, or a person's change made it break the schema; stale: read with an older version of the schema, in "
+        "which the field differs; locked: set by a person; not_in_document: no value."
     )
     value: float | int | bool | str | None
     kind: str | None = Field(description="number, day, text or boolean. null without a value.")

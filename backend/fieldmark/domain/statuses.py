@@ -64,7 +64,8 @@ class DocumentStage(StrEnum):
     EXTRACTING         a run is extracting its fields
     AWAITING_APPROVAL  a run on it waits for a person's decision
     PROPOSED           an agent suggests a schema and an extraction, to be accepted or rejected
-    NEEDS_REVIEW       its shown extraction is incomplete, or has uncertain values or pending proposals
+    NEEDS_REVIEW       its shown extraction is incomplete, or has uncertain values, pending proposals, or values that
+                       break the schema since a person changed it
     EXTRACTED          an agent has completed its shown extraction, and nothing needs review
     REVIEWED           as EXTRACTED, and a person has reviewed it
     """
@@ -85,7 +86,7 @@ class CellStatus(StrEnum):
 
     FOUND            is on a page, or in a person's message
     UNCLEAR          was found with a confidence below 0.5
-    NEEDS_REVIEW     was not found, or an agent proposes another value
+    NEEDS_REVIEW     was not found, an agent proposes another value, or a person's change made it break the schema
     STALE            was read with an older version of the schema, in which this field differs
     LOCKED           was set or confirmed by a person
     NOT_IN_DOCUMENT  has no value

@@ -245,15 +245,20 @@ async def _check_all(org_id: UUID, rows: Sequence[ExtractionRow]) -> dict[UUID, 
 
 
 def _broken_paths(rows: Sequence[ExtractionRow]) -> list[frozenset[str]]:
-    # A broken rule counts for the values that it compares and no person has set.
     return [
-        frozenset(
-            paths.name(path)
-            for one in violations_for_display(row.schema, row.extracted_fields, row.evidence, row.locks)
-            for path in [about for about in one.about if paths.name(about) not in row.locks] or [one.path]
-        )
+        broken_paths(row, violations_for_display(row.schema, row.extracted_fields, row.evidence, row.locks))
         for row in rows
     ]
+
+
+def broken_paths(row: ExtractionRow, found: Iterable[Violation]) -> frozenset[str]:
+    """Return the path names of violations. A broken rule counts for the values that it compares and no person has set;
+    if there are none, for all that it compares."""
+    return frozenset(
+        paths.name(path)
+        for one in found
+        for path in [about for about in one.about if paths.name(about) not in row.locks] or one.about or [one.path]
+    )
 
 
 # Writing --------------------------------------------------------------------------------------------------------------

@@ -199,9 +199,9 @@ async def lock(conn: Connection, extraction_id: UUID) -> LockedRow:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionFilter:
-    """Filters of a list of extractions; None matches all. `to_check`: the extraction has a pending proposal or a value
-    with a confidence score below 0.5. `name` is part of the filename, ignoring case. Extractions were created from
-    `since` (inclusive) to `until` (exclusive)."""
+    """Filters of a list of extractions; None matches all. `to_check`: the extraction has a pending proposal, a value
+    with a confidence score below 0.5, or broken paths. `name` is part of the filename, ignoring case. Extractions were
+    created from `since` (inclusive) to `until` (exclusive)."""
 
     document_id: UUID | None = None
     status: ExtractionStatus | None = None
@@ -457,12 +457,16 @@ async def complete(conn: Connection, extraction_id: UUID) -> WriteResult:
     return await _write(conn, "select public.complete_extraction(%s) as result", (extraction_id,))
 
 
-async def reopen(conn: Connection, extraction_id: UUID, version: int) -> None:
-    """Set a completed extraction to in progress, unless its fields changed since `version`."""
+async def set_broken_paths(
+    conn: Connection, extraction_id: UUID, version: int, names: Sequence[str], *, is_changed: bool
+) -> None:
+    """Store the paths at which a completed extraction breaks its schema, unless its fields changed since `version`.
+    Without `is_changed` only if there were such paths: a person may have completed the extraction as it is."""
     await conn.execute(
-        """update public.extractions set status = 'in_progress'
-           where id = %s and version = %s and status = 'completed'""",
-        (extraction_id, version),
+        """update public.extractions set broken_paths = %(names)s
+           where id = %(id)s and version = %(version)s and status = 'completed' and broken_paths <> %(names)s
+             and (%(changed)s or broken_paths <> '{}')""",
+        {"id": extraction_id, "version": version, "names": list(names), "changed": is_changed},
     )
 
 

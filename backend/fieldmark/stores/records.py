@@ -47,7 +47,7 @@ _STATES: Final[LiteralString] = """
 # The cells of extraction `e` in the row with `indexes`: a column `c.name`, its value `v` (null if there is none), and
 # what the status depends on.
 _CELLS: Final[LiteralString] = """
-  (select locks, coalesce({stale} -> schema_revid::text, {all}) as stale, array(
+  (select locks, broken_paths, {indexes} as indexes, coalesce({stale} -> schema_revid::text, {all}) as stale, array(
      select name from public.extraction_proposals where extraction_id = e.id and status = 'pending') as proposed
    from public.extractions where id = e.id offset 0) as x
   cross join unnest({columns}) as c (name)
@@ -59,6 +59,10 @@ _CELL_STATUS: Final[LiteralString] = """case
   when x.proposed <> '{}' and exists (
     select from unnest(x.proposed) as p (name)
     where v.path = name or starts_with(v.path, name || '.') or starts_with(v.path, name || '[')) then 'needs_review'
+  when x.broken_paths <> '{}' and exists (
+    select from unnest(x.broken_paths) as b (name),
+      coalesce(v.path, replace(c.name, '[]', '[' || coalesce(x.indexes[1], 0) || ']')) as path
+    where path = name or v.path is null and starts_with(path, name || '.')) then 'needs_review'
   when x.locks ? v.path then 'locked'
   when x.stale ? c.name then 'stale'
   when v.path is null then 'not_in_document'
