@@ -49,15 +49,18 @@ async def test_values_are_shown_while_written_and_after_a_reload(serve, browsing
 
 async def test_reasoning_is_collapsed_with_a_timer_and_child_run_is_shown(serve, browsing):
     is_open, may_continue, extracts_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    is_child_followed = asyncio.Event()
 
     async def pause_writing(written: str) -> None:
         if "12.5" in written:
             await extracts_on.wait()
 
+    async def saves_slowly(_body):
+        await is_child_followed.wait()
+        return stream_in_steps(pause_writing, SAVED)
+
     reasons = pause_midway(may_continue.wait, thinking("It has no fields yet, so I have it read."), extraction_call())
-    talk_model = chat_script(
-        reasons, [text("Done.")], extracts=Script([[IDENTIFY], stream_in_steps(pause_writing, SAVED), [COMPLETE]])
-    )
+    talk_model = chat_script(reasons, [text("Done.")], extracts=Script([[IDENTIFY], saves_slowly, [COMPLETE]]))
 
     async def model(body):
         await is_open.wait()  # a client that connects later gets no events of a started block
@@ -93,10 +96,12 @@ async def test_reasoning_is_collapsed_with_a_timer_and_child_run_is_shown(serve,
             await call_of_the_run.first.locator("summary").first.click()
             await steps.get_by_role("group", name=label("runs.subtask")).wait_for()
             await page.get_by_role("tab", name="Fields").click()
+            await page.locator("[data-phase=working]").wait_for()  # the page follows the child run as well
+            is_child_followed.set()
             number = page.locator('[role=treeitem][data-path="number"]')
             await number.get_by_text("Writing…").first.wait_for(state="attached")
         finally:
-            for event in (is_open, may_continue, extracts_on):
+            for event in (is_open, may_continue, is_child_followed, extracts_on):
                 event.set()
         await page.locator("[data-phase=complete]").wait_for()
         await page.locator('[role=treeitem][data-path="total"]').get_by_text("12.5").wait_for()
