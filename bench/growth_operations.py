@@ -374,8 +374,6 @@ async def query_fields(side: Side, round_number: int) -> AsyncGenerator[str]:
         yield f"GET {name}/{path}"
     await ask(side, "POST", f"{at}/locks", params={"path": "field_3"})
     yield f"POST {name}/locks"
-    await ask(side, "DELETE", f"{at}/examples", params={"path": "field_3"})
-    yield f"DELETE {name}/examples"
     for path in ("fields", "records"):
         await ask(side, "GET", f"/api/{path}")
         yield f"GET /api/{path}"

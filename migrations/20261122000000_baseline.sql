@@ -1575,9 +1575,7 @@ create table public.runs (
   -- The run's conversation, and the call that the run waits for or was resumed for.
   session_id uuid,
   waiting_call text,
-  -- Whether the agent is shown corrections as examples; null: the organisation's setting. And the ones it was shown:
-  -- [{extraction_id, path}].
-  with_examples boolean,
+  -- The corrections that the agent was shown as examples: [{extraction_id, path}].
   examples jsonb check (jsonb_typeof(examples) = 'array' and pg_column_size(examples) <= 20000),
   -- While the run waits for a decision or for child runs: whether a worker still keeps its CLI.
   attached boolean not null default false,
@@ -1626,7 +1624,7 @@ create index runs_lock_key on public.runs (lock_key)
 select private.protect_table('public.runs', p_service => '{update}');
 grant select, insert (
   id, org_id, agent, task, input, thread_id, document_id, extraction_id, stack_id, parent_run_id, parent_call_id,
-  approval, auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns, with_examples
+  approval, auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns
 ) on public.runs to authenticated;
 grant update (
   status, fencing_token, consecutive_failures, session_id, waiting_call, attached,
@@ -1641,7 +1639,7 @@ create policy "members read their runs" on public.runs for select to authenticat
 create policy "members start runs of their own, and the service their parts" on public.runs for insert to authenticated
   with check (
     org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
-    and ((parent_run_id is null and with_examples is null) or (select private.is_service()))
+    and (parent_run_id is null or (select private.is_service()))
   );
 
 -- Fills in a new run's columns and rejects a run that matches no task.
@@ -4028,23 +4026,6 @@ create trigger write_field_values_of_update after update on public.extractions f
 -- examples.sql
 
 -- Examples: corrections by people in documents of the same schema, which the agent is shown.
-
--- Corrections that a user excluded, by extraction and path name. They are never shown again.
-create table public.withdrawn_examples (
-  org_id uuid not null,
-  extraction_id uuid not null,
-  name text not null check (char_length(name) between 1 and 2000),
-  created_by uuid default auth.uid(),
-  created_at timestamptz not null default now(),
-  primary key (extraction_id, name),
-  foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete cascade
-);
-create index withdrawn_examples_org_id on public.withdrawn_examples (org_id);
-select private.protect_table('public.withdrawn_examples', p_members_read => true);
-grant insert (org_id, extraction_id, name) on public.withdrawn_examples to authenticated;
-
-create policy "members take examples out" on public.withdrawn_examples for insert to authenticated
-  with check (org_id in (select private.my_writable_org_ids()) and not (select private.is_agent()));
 
 create index extractions_of_schema on public.extractions (org_id, md5(schema::text), updated_at desc)
   where schema is not null and locks <> '{}';

@@ -45,9 +45,7 @@ create table public.runs (
   -- The run's conversation, and the call that the run waits for or was resumed for.
   session_id uuid,
   waiting_call text,
-  -- Whether the agent is shown corrections as examples; null: the organisation's setting. And the ones it was shown:
-  -- [{extraction_id, path}].
-  with_examples boolean,
+  -- The corrections that the agent was shown as examples: [{extraction_id, path}].
   examples jsonb check (jsonb_typeof(examples) = 'array' and pg_column_size(examples) <= 20000),
   -- While the run waits for a decision or for child runs: whether a worker still keeps its CLI.
   attached boolean not null default false,
@@ -96,7 +94,7 @@ create index runs_lock_key on public.runs (lock_key)
 select private.protect_table('public.runs', p_service => '{update}');
 grant select, insert (
   id, org_id, agent, task, input, thread_id, document_id, extraction_id, stack_id, parent_run_id, parent_call_id,
-  approval, auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns, with_examples
+  approval, auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns
 ) on public.runs to authenticated;
 grant update (
   status, fencing_token, consecutive_failures, session_id, waiting_call, attached,
@@ -111,7 +109,7 @@ create policy "members read their runs" on public.runs for select to authenticat
 create policy "members start runs of their own, and the service their parts" on public.runs for insert to authenticated
   with check (
     org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
-    and ((parent_run_id is null and with_examples is null) or (select private.is_service()))
+    and (parent_run_id is null or (select private.is_service()))
   );
 
 -- Fills in a new run's columns and rejects a run that matches no task.

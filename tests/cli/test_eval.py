@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from commands import INVOICE, Commands
+from commands import INVOICE
 from psycopg.types.json import Jsonb
 
 from fieldmark.cli.process import LOCAL_USER
-from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -79,58 +77,3 @@ async def test_corrections_serve_as_expected_values(local_commands):
         before = fieldmark.sql(count_query)
         refused = await fieldmark.run("eval", "--corrections")
         assert refused.code == 1 and "second_person_needed" in refused.err and fieldmark.sql(count_query) == before
-
-
-async def test_examples_that_lower_the_score_are_dropped(local_commands, memory_path):
-    folder, schema = memory_path / "cases", {"type": "object", "properties": {"number": {"type": "string"}}}
-    write_case(folder, "one", {"number": "1"})
-    (folder / "one.txt").write_text("Number: 1\n")
-    (memory_path / "schema.json").write_text(json.dumps(schema))
-
-    async def misled_by_examples(body):
-        examples_shown = " examples begins]" in json.dumps(body["messages"])
-        fields = {"fields": {"number": "7" if examples_shown else "1"}, "confidences": {"number": 0.9}}
-        return [call("extract_fields", fields), call("complete_extraction", {"summary": "Done."})]
-
-    async with local_commands(misled_by_examples) as fieldmark:
-        command = ("eval", "cases", "--schema", "schema.json", "--examples", "--json")
-        assert (await fieldmark.run("organisation", "--examples")).code == 0
-        # A correction of another document, and examples enabled for the organisation.
-        (org,) = fieldmark.sql("select id from public.organisations")
-        create_corrected_document(fieldmark, org["id"], schema)
-        worse = await fieldmark.run(*command)
-        assert worse.code == 1 and "no more" in worse.err
-        examples = json.loads(worse.out)["examples"]
-        assert examples["dropped"] and examples["worse"] and examples["total"]["exact"] == 1
-        assert fieldmark.sql("select examples from public.organisations") == [{"examples": False}]
-        # A member who may not disable examples still gets the report, since the scoring was paid for.
-        (team,) = fieldmark.sql("insert into public.organisations (name, examples) values ('T', true) returning id")
-        joining = "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'member') returning role"
-        fieldmark.sql(joining, team["id"], LOCAL_USER)
-        create_corrected_document(fieldmark, team["id"], schema)
-        team_result = await fieldmark.run(*command, "--org", str(team["id"]))
-        assert team_result.code == 1, team_result.err
-        examples = json.loads(team_result.out)["examples"]
-        assert examples["worse"] and not examples["dropped"]
-
-
-def create_corrected_document(fieldmark: Commands, org: UUID, schema: dict) -> None:
-    """Create a document in which a user corrected a value of the agent."""
-    with psycopg.connect(fieldmark.owner_url) as conn:
-        document, extraction = uuid4(), uuid4()
-        conn.execute(
-            "insert into public.documents (id, org_id, filename, storage_path) values (%s, %s, 'a', %s)",
-            (document, org, f"{org}/{document}/a"),
-        )
-        conn.execute("set local session_replication_role = replica")
-        conn.execute(
-            """insert into public.extractions (id, org_id, document_id, schema, extracted_fields, locks, version)
-               values (%s, %s, %s, %s, '{"number": "7"}', '{"number": {}}', 2)""",
-            (extraction, org, document, Jsonb(schema)),
-        )
-        conn.execute(
-            """insert into public.extraction_journal (org_id, extraction_id, version, path, steps, old, new, actor)
-               values (%(org)s, %(id)s, 1, '{number}', 'k', null, '"l"', 'agent'),
-                 (%(org)s, %(id)s, 2, '{number}', 'k', '"l"', '"7"', 'user')""",
-            {"org": org, "id": extraction},
-        )

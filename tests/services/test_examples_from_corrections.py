@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 
 from extraction_case import ExtractionCase, document_with_pages
 from fieldmark.services import examples
-from fieldmark.stores import runs
+from fieldmark.stores import extractions, runs
 
 pytestmark = pytest.mark.anyio
 
@@ -104,7 +104,7 @@ async def test_examples_of_other_organisations_are_excluded(case, make_user):
         assert len(await choose_for_new_run(stranger)) == 1
 
 
-async def test_withdrawn_example_is_excluded_from_running_runs_too(case):
+async def test_unlocked_example_is_excluded_from_running_runs_too(case):
     set_schema(case, SCHEMA)
     enable_examples(case)
     async with corrected_document(case, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}) as other:
@@ -113,8 +113,7 @@ async def test_withdrawn_example_is_excluded_from_running_runs_too(case):
         before = [await choose_for_run(case, context.run_id) for _ in range(2)]
         assert before == [[reference(other, "vendor")]] * 2
         async with case.database.as_user(case.scope) as conn:
-            for _ in range(2):
-                await examples.withdraw(conn, case.scope, other.extraction_id, ("vendor",))
+            await extractions.unlock(conn, other.extraction_id, ("vendor",))
         assert await choose_for_run(case, context.run_id) == []
         assert await choose_for_new_run(await case.another_extraction()) == []
 

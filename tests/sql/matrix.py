@@ -231,14 +231,6 @@ NO_ACTOR | a forged row | insert into extraction_proposals (org_id, extraction_i
     confidence_scores, evidence) values (%(org)s, %(extraction)s, '{total}', 'total', '12', '99', '{}', '{}')
 NO_ACTOR | directly | update extraction_proposals set status = 'accepted', new = '99' where id = %(proposal)s
 
-READERS | existing | select from withdrawn_examples where extraction_id = %(extraction)s
-MEMBERS | existing | insert into withdrawn_examples (org_id, extraction_id, name) values (%(org)s,
-    %(extraction)s, 'vendor.name')
-NO_ACTOR | back | update withdrawn_examples set name = 'other'
-
-SERVER | with examples | insert into runs (org_id, agent, task, document_id, extraction_id, with_examples) values
-    (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, true)
-
 READERS | existing | select from schemas where id = %(schema)s
 NO_ACTOR | directly | insert into schemas (org_id, name) values (%(org)s, 'X')
 NO_ACTOR | directly | update schemas set name = 'X', created_by = %(me)s, deleted_at = now(), run_id = null
@@ -396,7 +388,7 @@ NO_ACTOR | existing | delete from storage.objects
 # Tables whose rows no role may delete with a statement.
 _KEPT = """
 api_keys invitations documents document_pages extractions extraction_journal field_values extraction_proposals
-withdrawn_examples schemas prompts tags schema_versions prompt_versions document_tags auto_creations threads runs
+schemas prompts tags schema_versions prompt_versions document_tags auto_creations threads runs
 run_events tool_calls agent_sessions usage usage_by_day credit_limits queue_limits settings_journal stacks
 stack_documents stack_tables
 """

@@ -182,8 +182,6 @@ select set_config('request.jwt.claims', '', true);
 insert into extraction_proposals
   (id, org_id, extraction_id, path, name, old, new, confidence_scores, evidence, run_id, created_by) values
   (%(proposal)s, %(org)s, %(extraction)s, '{total}', 'total', '12', '13', '{}', '{}', %(run)s, %(user)s);
-insert into withdrawn_examples (org_id, extraction_id, name, created_by) values
-  (%(org)s, %(extraction)s, 'total', %(user)s);
 insert into runs (id, org_id, created_by, agent, task, document_id, extraction_id) values
   (%(run)s, %(org)s, %(user)s, 'extraction', 'extract', %(document)s, %(extraction)s);
 insert into run_events (run_id, number, org_id, body, created_by) values (%(run)s, 1, %(org)s, '{}', %(user)s);

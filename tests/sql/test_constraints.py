@@ -62,7 +62,6 @@ public.document_pages | number = 0 | width = 'NaN' | height = 'Infinity' | words
 public.extraction_journal | steps = 'x' | actor = $ODD
 public.field_values | kind = $ODD, number = null | number = null | kind = 'day', number = null
 public.extraction_proposals | status = $ODD
-public.withdrawn_examples | name = ''
 public.schemas | name = ''
 public.schema_versions | number = 0 | schema = '[]'
 public.prompts | name = 'a' || chr(10) || 'b'
@@ -133,7 +132,6 @@ public.document_pages | document_id org_id
 public.extraction_journal | extraction_id org_id
 public.field_values | extraction_id document_id org_id
 public.extraction_proposals | extraction_id org_id
-public.withdrawn_examples | extraction_id org_id
 public.extractions | document_id org_id | schema_revid org_id | prompt_revid org_id
 public.schemas | org_id
 public.schema_versions | schema_id org_id

@@ -34,7 +34,7 @@ from fieldmark.domain.retry import retry_while_stale
 from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid
-from fieldmark.services import examples, extractions
+from fieldmark.services import extractions
 from fieldmark.services.evidence import INDEXES, unmapped
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
 from fieldmark.stores import extractions as stored
@@ -607,16 +607,10 @@ async def confirm_field(path: FieldPath, change: TheChange) -> Response:
 
 @router.delete("/{extraction_id}/locks", response_model=ChangedExtraction)
 async def unlock_field(path: FieldPath, change: TheChange) -> Response:
-    """Unlock the values at a path and below it, so that agents can change them. Any member can."""
+    """Unlock the values at a path and below it, so that agents can change them. Any member can. An unlocked correction
+    is no longer an example for other extractions."""
     steps = paths.parse(path)
     return await change.make(lambda conn: stored.unlock(conn, change.id, steps))
-
-
-@router.delete("/{extraction_id}/examples", status_code=204)
-async def remove_example(extraction_id: UUID, path: FieldPath, scope: TheScope, conn: Conn) -> None:
-    """Exclude the correction at a path from the examples that are sent to agents (see `examples` of a run). The field
-    itself does not change."""
-    await examples.withdraw(conn, scope, extraction_id, paths.parse(path))
 
 
 @router.post("/{extraction_id}/proposals", response_model=ChangedExtraction)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,14 +47,6 @@ def evaluate(
         Path | None, typer.Option(help="A report to compare with. Exit code 1 if the score is lower.")
     ] = None,
     tolerance: Annotated[float, typer.Option(min=0, max=1, help="Allowed decrease of a score: 0.02 is 2 %.")] = 0,
-    examples: Annotated[
-        bool,
-        typer.Option(
-            "--examples",
-            help="Read without examples and with them. Where these make it worse the exit code is 1, and the "
-            "organisation has them no more.",
-        ),
-    ] = False,
     save: Annotated[Path | None, typer.Option(help="Write the report as JSON to this file.")] = None,
 ) -> None:
     """Extract documents again and score the values: exact, equivalent, and found on the page."""
@@ -75,20 +66,15 @@ def evaluate(
             str(error) if isinstance(error, Invalid) else f"{baseline} cannot be read: {error.strerror}.", MISUSED
         )
     settings = read_settings("warning")
-    report = run(_evaluate(settings, cases, wanted, instructions, target, tolerance if examples else None))
+    report = run(_evaluate(settings, cases, wanted, instructions, target))
     if save is not None:
         write(to_json_bytes(report, indented=True), save)
     if not print_json(target, report):
         _show(report)
-    compared: dict[str, Any] = report.get("examples", {})
-    for sentence in compared.get("worse", []):
-        err.print(f"[red]Worse with examples: {plain(sentence)}[/red]")
-    if compared.get("dropped"):
-        err.print("[red]The organisation has examples no more.[/red]")
     worse = [] if before is None else regressions(before, report, tolerance)
     for sentence in worse:
         err.print(f"[red]Worse than the baseline: {plain(sentence)}[/red]")
-    if worse or compared.get("worse") or report["failed"]:
+    if worse or report["failed"]:
         raise typer.Exit(FAILED)
 
 
@@ -98,7 +84,6 @@ async def _evaluate(
     schema: dict[str, Any] | None,
     instructions: str | None,
     target: Target,
-    examples_tolerance: float | None,
 ) -> dict[str, Any]:
     import fieldmark.evaluation.evaluate as evaluation
     from fieldmark.worker.jobs import working
@@ -112,11 +97,8 @@ async def _evaluate(
                 exit_with(str(fault), FAILED)
             print_offline_notice(settings)
             async with working(runtime):
-                score = evaluation.evaluate
-                if examples_tolerance is not None:
-                    score = partial(evaluation.compare_examples, tolerance=examples_tolerance)
                 try:
-                    return await score(
+                    return await evaluation.evaluate(
                         runtime,
                         scope,
                         found,
@@ -128,34 +110,19 @@ async def _evaluate(
                     exit_with(f"{refused} [{refused.code}]", FAILED)
 
 
-def _print_table(title: str, first: str, rows: dict[str, tuple[dict[str, int], dict[str, str]]]) -> None:
-    """Print a table: a row per name with percentages and further columns."""
+def _show(report: dict[str, Any]) -> None:
     from fieldmark.domain.scoring import MEASURES, Tally
 
-    further = next(iter(rows.values()))[1]
+    title = f"{report['documents']} documents · {plain(report['model'])} · prompt {report['prompt']}"
     table = Table(title=title, title_justify="left")
-    table.add_column(first, style="bold", overflow="fold")
-    for name in ("gold", *MEASURES, "extra", *further):
+    table.add_column("field", style="bold", overflow="fold")
+    for name in ("gold", *MEASURES, "extra"):
         table.add_column(name, justify="right")
-    for name, (tally, cells) in rows.items():
+    for name, tally in {**report["fields"], "in all": report["total"]}.items():
         rates = [Tally(**tally).rate(measure) for measure in MEASURES]
         shares = ["" if rate is None else f"{rate:.1%}" for rate in rates]
-        table.add_row(plain(name), str(tally["gold"]), *shares, str(tally["extra"] or ""), *cells.values())
+        table.add_row(plain(name), str(tally["gold"]), *shares, str(tally["extra"] or ""))
     out.print(table)
-
-
-def _show(report: dict[str, Any]) -> None:
-    title = f"{report['documents']} documents · {plain(report['model'])} · prompt {report['prompt']}"
-    tallies = {**report["fields"], "in all": report["total"]}
-    _print_table(title, "field", {name: (tally, {}) for name, tally in tallies.items()})
-    if "examples" in report:
-        ways = {"without": report["examples"], "with": report}
-        costs = {name: "" if way["cost_usd"] is None else f"{way['cost_usd']:.4f}" for name, way in ways.items()}
-        rows = {
-            name: (way["total"], {"failed": str(len(way["failed"]) or ""), "US dollars": costs[name]})
-            for name, way in ways.items()
-        }
-        _print_table("Without and with examples", "read", rows)
     for fault in report["faults"][:50]:
         wanted, got = (json.dumps(fault[key], ensure_ascii=False) if key in fault else "–" for key in ("gold", "got"))
         err.print(

@@ -23,7 +23,6 @@ from fieldmark.errors import (
     Invalid,
     Misconfigured,
     NotFound,
-    OwnerNeeded,
     SecondPersonNeeded,
     Unavailable,
 )
@@ -109,10 +108,9 @@ async def evaluate(
     schema: dict[str, Any] | None,
     instructions: str | None,
     progress: Callable[[str], None],
-    with_examples: bool | None = None,
 ) -> dict[str, Any]:
-    """Extract every case again, score it and return the report (see `report`). Only the usage is kept. `with_examples`
-    overrides the organisation's setting. Raise SecondPersonNeeded if the organisation requires a second approver."""
+    """Extract every case again, score it and return the report (see `report`). Only the usage is kept. Raise
+    SecondPersonNeeded if the organisation requires a second approver."""
     async with runtime.database.as_user(scope) as conn:
         if (await organisations.get(conn, scope.org_id)).second_person:
             raise SecondPersonNeeded(_SECOND_APPROVER)
@@ -134,7 +132,7 @@ async def evaluate(
                     TASK,
                     launch.parse_request(TASK, inputs),
                     prices=runtime.prices,
-                    options=RunOptions(approval="auto", background=True, with_examples=with_examples),
+                    options=RunOptions(approval="auto", background=True),
                 )
             except (Unavailable, Misconfigured):
                 raise
@@ -162,47 +160,6 @@ async def evaluate(
     settings = runtime.settings
     named = "offline rules" if settings.offline else settings.model
     return report(scored, cost=cost, model=named, schema=schema, instructions=instructions)
-
-
-async def compare_examples(
-    runtime: Runtime,
-    scope: Scope,
-    cases: Sequence[Case],
-    *,
-    schema: dict[str, Any] | None,
-    instructions: str | None,
-    progress: Callable[[str], None],
-    tolerance: float = 0,
-) -> dict[str, Any]:
-    """Evaluate without and with examples, and return the report with examples. Its `examples` contains the result
-    without them, the measures in which examples are `worse`, and whether they were therefore switched off for the
-    organisation (`dropped`). Only an owner's evaluation switches them off."""
-
-    async def evaluate_once(with_examples: bool) -> dict[str, Any]:
-        return await evaluate(
-            runtime,
-            scope,
-            cases,
-            schema=schema,
-            instructions=instructions,
-            progress=progress,
-            with_examples=with_examples,
-        )
-
-    without, shown = await evaluate_once(False), await evaluate_once(True)
-    worse = regressions(without, shown, tolerance)
-    dropped = False
-    if worse:
-        async with runtime.database.as_user(scope) as conn:
-            if (await organisations.get(conn, scope.org_id)).examples:
-                with suppress(OwnerNeeded):  # a member still gets the report
-                    await organisations.update(conn, scope.org_id, {"examples": False})
-                    dropped = True
-    return {**shown, "examples": {**_summary(without), "worse": worse, "dropped": dropped}}
-
-
-def _summary(report_data: dict[str, Any]) -> dict[str, Any]:
-    return {key: report_data[key] for key in ("cost_usd", "total", "failed")}
 
 
 def report(

@@ -19,7 +19,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.values import invisible_problem, value_problem
 from fieldmark.identity.scope import Scope
-from fieldmark.stores import examples, extractions, runs
+from fieldmark.stores import examples, runs
 from fieldmark.stores.examples import CorrectionRow
 from fieldmark.stores.runs import RunRow
 
@@ -46,10 +46,9 @@ async def choose(
     conn: Connection, scope: Scope, run: RunRow, document_id: UUID, schema: JsonObject | None
 ) -> list[Example]:
     """Return the examples for a run, among the corrections that its user can see, and record them in the run. A
-    restarted run gets the same examples, without those withdrawn since. Empty if the organisation turned examples off.
+    restarted run gets the same examples, without those unlocked since. Empty if the organisation turned examples off.
     """
-    is_enabled = await examples.are_enabled(conn, scope.org_id) if run.with_examples is None else run.with_examples
-    if schema is None or not is_enabled:
+    if schema is None or not await examples.are_enabled(conn, scope.org_id):
         return []
     found = _usable(await examples.corrections(conn, scope.org_id, schema, document_id))
     if run.examples is None:
@@ -67,19 +66,14 @@ def as_text(shown: Sequence[Example]) -> str:
     return "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
 
 
-async def withdraw(conn: Connection, scope: Scope, extraction_id: UUID, path: paths.Path) -> None:
-    """Exclude the correction at a path from all future examples. Raise NotFound."""
-    await extractions.get(conn, extraction_id)
-    await examples.withdraw(conn, scope.org_id, extraction_id, paths.name(path))
-
-
 def _usable(rows: Sequence[CorrectionRow]) -> list[Example]:
     found: list[Example] = []
     for row in rows:
-        name = paths.name(paths.from_sql(row.path, row.steps))
+        path = paths.from_sql(row.path, row.steps)
+        name = paths.name(path)
         parts: list[JsonValue] = [name, row.old, row.new]
         if (
-            name not in row.withdrawn
+            any(paths.name(path[:end]) in row.locked for end in range(1, len(path) + 1))
             and all(len(json.dumps(one, ensure_ascii=False)) <= MAX_EXAMPLE_CHARACTERS for one in parts)
             and value_problem(parts) is None
             and invisible_problem(parts) is None

@@ -21,15 +21,15 @@ MAX_JOURNAL_ENTRIES: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class CorrectionRow:
-    """A value of an agent (`old`) that a user replaced (`new`). `withdrawn` has the names of the paths of this
-    extraction that are excluded from the examples."""
+    """A value of an agent (`old`) that a user replaced (`new`). `locked` has the names of the locked paths of this
+    extraction."""
 
     extraction_id: UUID
     path: list[str]
     steps: str
     old: JsonValue
     new: JsonValue
-    withdrawn: list[str]
+    locked: list[str]
 
 
 async def are_enabled(conn: Connection, org_id: UUID) -> bool:
@@ -48,7 +48,7 @@ async def corrections(
         conn,
         CorrectionRow,
         """select e.id as extraction_id, j.path, j.steps, j.old, j.new,
-               array(select w.name from public.withdrawn_examples as w where w.extraction_id = e.id) as withdrawn
+               array(select jsonb_object_keys(e.locks)) as locked
            from (
              select * from public.extractions
              where org_id = %(org)s and md5(schema::text) = md5(%(schema)s::jsonb::text) and schema = %(schema)s
@@ -80,13 +80,4 @@ async def corrections(
             "of_one": MAX_PER_EXTRACTION,
             "entries": MAX_JOURNAL_ENTRIES,
         },
-    )
-
-
-async def withdraw(conn: Connection, org_id: UUID, extraction_id: UUID, name: str) -> None:
-    """Exclude a path of an extraction from the examples. Excluding it twice is not an error."""
-    await conn.execute(
-        """insert into public.withdrawn_examples (org_id, extraction_id, name) values (%s, %s, %s)
-           on conflict do nothing""",
-        (org_id, extraction_id, name),
     )

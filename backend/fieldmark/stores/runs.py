@@ -45,7 +45,6 @@ class RunOptions:
     max_turns: int | None = None
     auto_approved_tools: tuple[str, ...] = ()
     background: bool = False
-    with_examples: bool | None = None
     idempotency_key: str | None = None
 
 
@@ -85,8 +84,7 @@ class RunRow:
     session_id: UUID | None
     # The call that the run waits for or resumed from.
     waiting_call: str | None
-    # Whether the agent sees corrections as examples (None: the organisation's setting), and the ones it saw.
-    with_examples: bool | None
+    # The corrections that the agent saw as examples.
     examples: list[dict[str, str]] | None
     created_at: datetime
     started_at: datetime | None

@@ -134,7 +134,6 @@ async def start_child(
             approval=child.approval or context.run.approval,
             model=child.model or context.run.model,
             background=child.background or context.run.background,
-            with_examples=context.run.with_examples,
         ),
         parent=(context.run_id, context.call_id),
     )

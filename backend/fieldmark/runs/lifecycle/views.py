@@ -20,7 +20,7 @@ from fieldmark.stores.threads import TurnRow
 
 
 class ShownExample(BaseModel):
-    """A correction that the agent got as an example. `DELETE /api/extractions/{id}/examples?path=…` withdraws it."""
+    """A correction that the agent got as an example. It is one no more once its value is unlocked."""
 
     extraction_id: UUID
     path: str
