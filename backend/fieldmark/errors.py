@@ -168,7 +168,7 @@ class InvalidPath(Invalid):
 
 
 class InvalidSchema(Invalid):
-    """`details` may contain `errors` (path, code, message) and `suggestion`, the corrected schema."""
+    """`details` may contain `errors` (path, code, message)."""
 
     code, title = "invalid_schema", "The schema cannot be used"
 

@@ -36,7 +36,7 @@ def assert_problem(answer: httpx.Response, status: int, code: str | None = None)
     assert answer.status_code == status, f"{answer.status_code} {answer.text[:500]}"
     assert answer.headers["content-type"] == "application/problem+json"
     body: dict[str, Any] = answer.json()
-    assert body.keys() - {"errors", "suggestion"} == {"type", "title", "status", "detail", "code"}
+    assert body.keys() - {"errors"} == {"type", "title", "status", "detail", "code"}
     for error in body.get("errors", []):
         assert error.keys() == {"path", "code", "message"} and error["code"] and error["message"]
     assert body["status"] == status

@@ -42,9 +42,6 @@ class Problem(BaseModel):
     errors: list[FieldError] | None = Field(
         default=None, description="Only with `invalid` and `invalid_schema`: the first errors."
     )
-    suggestion: dict[str, Any] | None = Field(
-        default=None, description="Only with `invalid_schema`: a corrected JSON Schema, if one was found."
-    )
     changes: list[dict[str, Any]] | None = Field(
         default=None,
         description="Only with `target_changed`: for each path the current value (`old`), the value when the call was "

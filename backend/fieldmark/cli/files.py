@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fieldmark.cli.process import FAILED, MISUSED, exit_with
 from fieldmark.cli.target import Target
-from fieldmark.errors import FieldmarkError, Invalid, InvalidSchema
+from fieldmark.errors import FieldmarkError, Invalid
 
 
 def read_schema(file: Path | None) -> dict[str, Any] | None:
@@ -31,8 +31,6 @@ def read_schema(file: Path | None) -> dict[str, Any] | None:
         check_schema(schema)
     except (OSError, FieldmarkError) as error:
         said = f"{error.strerror}." if isinstance(error, OSError) else str(error)
-        if isinstance(error, InvalidSchema) and (suggestion := error.details.get("suggestion")) is not None:
-            said += f"\nDid you mean this? {json.dumps(suggestion, ensure_ascii=False)}"
         exit_with(f"Invalid schema {file}: {said}", MISUSED)
     return schema
 

@@ -24,7 +24,7 @@ from fieldmark.domain.formatting import short_json
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.paths import Path
 from fieldmark.domain.rules import KEYWORD, check_rules, rule_violations
-from fieldmark.domain.schema_hints import TYPES, misplaced_names, with_names_as_properties
+from fieldmark.domain.schema_hints import TYPES, misplaced_names
 from fieldmark.domain.validation import follow_references, grounded, validate, validate_partial
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import InvalidSchema
@@ -32,7 +32,6 @@ from fieldmark.errors import InvalidSchema
 MAX_VIOLATIONS = 20
 MAX_DISPLAYED = 200
 MAX_PATTERN_CHARACTERS = 500
-MAX_SUGGESTION_CHARACTERS = 20_000
 MAX_CACHED_SCHEMAS = 1000
 
 _usable_schemas: Final = OrderedDict[bytes, None]()
@@ -42,8 +41,6 @@ _usable_schemas: Final = OrderedDict[bytes, None]()
 def check_schema(schema: JsonObject) -> None:
     """Raise InvalidSchema, with the path of the first error, if `schema` is not a usable JSON Schema for an object.
 
-    If it lists fields instead of keywords, `suggestion` in the error's details is the schema with them as properties.
-
     References may only point inside the schema: nothing is fetched. Patterns are bounded in length and time.
     """
     try:
@@ -51,28 +48,11 @@ def check_schema(schema: JsonObject) -> None:
         if digest in _usable_schemas:
             return
         _check_form(schema)
-    except InvalidSchema as error:
-        suggestion = _suggestion(schema)
-        if suggestion is None:
-            raise
-        raise InvalidSchema(str(error), {**error.details, "suggestion": suggestion}) from None
     except RecursionError:  # also raised for a pattern of many open brackets
         raise InvalidSchema("The schema, or a pattern in it, is nested too deeply.") from None
     _usable_schemas[digest] = None
     if len(_usable_schemas) > MAX_CACHED_SCHEMAS:
         _usable_schemas.popitem(last=False)
-
-
-def _suggestion(schema: JsonObject) -> JsonObject | None:
-    if len(json.dumps(schema)) > MAX_SUGGESTION_CHARACTERS:
-        return None
-    try:
-        suggestion = with_names_as_properties(schema)
-        if suggestion is not None:
-            _check_form(suggestion)
-    except (InvalidSchema, RecursionError):
-        return None
-    return suggestion
 
 
 def _check_form(schema: JsonObject) -> None:

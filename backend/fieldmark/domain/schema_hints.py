@@ -1,4 +1,4 @@
-"""Find field names that were written instead of JSON Schema keywords, and suggest a corrected schema.
+"""Find field names that were written instead of JSON Schema keywords.
 
 People who write a schema by hand often write the fields themselves: `{"total": "number"}`. JSON Schema ignores unknown
 keywords, so that schema would accept every document, and nothing would be extracted.
@@ -15,14 +15,9 @@ from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.paths import Path
 
 TYPES: Final = ("string", "number", "integer", "boolean", "object", "array", "null")
-_TYPE_NAMES: Final = {
-    **{name: name for name in TYPES},
-    **dict.fromkeys(("str", "text", "date"), "string"),
-    **dict.fromkeys(("float", "decimal", "amount"), "number"),
-    "int": "integer",
-    "bool": "boolean",
-    "list": "array",
-}
+_TYPE_NAMES: Final = frozenset(
+    (*TYPES, "str", "text", "date", "float", "decimal", "amount", "int", "bool", "list"),
+)
 _SCHEMAS_BY_NAME: Final = ("properties", "$defs", "definitions", "dependentSchemas", "patternProperties")
 """Keywords with schemas under names."""
 _SINGLE_SCHEMAS: Final = (
@@ -55,44 +50,18 @@ def misplaced_names(schema: JsonValue, at: Path = ()) -> Iterator[Path]:
         fieldless = schema.get("type", "object") == "object" and not schema.keys() & _DESCRIBES_FIELDS
         for word in unknown:
             is_odd = fieldless and word not in _OTHER_DIALECTS
-            if is_odd or len(unknown) == len(schema) or _type_of(schema[word]):
+            if is_odd or len(unknown) == len(schema) or _is_type_name(schema[word]):
                 yield (*at, word)
         for path, below in _subschemas(schema):
             yield from misplaced_names(below, (*at, *path))
-
-
-def with_names_as_properties(schema: JsonObject) -> JsonObject | None:
-    """Return the schema with its misplaced names moved under "properties", or None if it is not a list of fields."""
-    unknown = _unknown(schema)
-    if not unknown or "properties" in schema or any(word.lower().startswith("propert") for word in unknown):
-        return None
-    kept = {word: value for word, value in schema.items() if word not in unknown}
-    return {"type": "object", **kept, "properties": {word: _as_schema(schema[word]) for word in unknown}}
-
-
-def _as_schema(value: JsonValue) -> JsonValue:
-    match value:
-        case "date":
-            return {"type": "string", "format": "date"}
-        case str():
-            kind = _type_of(value)
-            return {"type": kind} if kind else {"type": "string", "description": value}
-        case bool() | None:
-            return {}
-        case int() | float():
-            return {"type": "number"}
-        case list():
-            return {"type": "array", "items": _as_schema(value[0])} if value else {"type": "array"}
-        case _:
-            return with_names_as_properties(value) or value
 
 
 def _unknown(schema: JsonObject) -> list[str]:
     return [word for word in schema if word not in _KEYWORDS and not word.startswith(("x-", "$"))]
 
 
-def _type_of(value: JsonValue) -> str | None:
-    return _TYPE_NAMES.get(value.strip().lower()) if isinstance(value, str) else None
+def _is_type_name(value: JsonValue) -> bool:
+    return isinstance(value, str) and value.strip().lower() in _TYPE_NAMES
 
 
 def _subschemas(schema: JsonObject) -> Iterator[tuple[Path, JsonValue]]:

@@ -72,8 +72,7 @@ class ListItems(ToolInput):
 
 class CreateSchema(ToolInput):
     """Create a named schema: a JSON Schema (Draft 2020-12) for an object. Read help_schemas first. An unusable schema
-    is refused, with the location of each error and, if possible, a correction. The conversation then uses the new
-    schema."""
+    is refused, with the location of each error. The conversation then uses the new schema."""
 
     name: Name
     json_schema: dict[str, JsonValue] = Field(alias="schema")
@@ -418,15 +417,9 @@ async def _check(schema: JsonObject) -> None:
     try:
         await check(schema)
     except InvalidSchema as error:
-        raise ModelRetry(str(error), error.code, _suggested_fixes(error)) from None
-
-
-def _suggested_fixes(error: InvalidSchema) -> JsonValue:
-    data: dict[str, JsonValue] = {}
-    for name in ("errors", "suggestion"):
-        if name in error.details:
-            data[name] = error.details[name]
-    return data if data and json_size_bytes(data) <= MAX_JSON_BYTES else None
+        data: JsonObject = dict(error.details)
+        fits = json_size_bytes(data) <= MAX_JSON_BYTES
+        raise ModelRetry(str(error), error.code, data if data and fits else None) from None
 
 
 class PromptTools(_VersionedTools[PromptRow]):
