@@ -47,7 +47,6 @@ bench name="" *args:
     #!/usr/bin/env bash
     if [ -n "{{ name }}" ]; then exec python "bench/{{ name }}.py" {{ args }}; fi
     cat << 'LIST'
-    covered_by   which tests run which lines, for mutants                                30 min
     extraction   an extraction's tokens, pace, batch cost and latency, beside others     10 min; one part: 2 to 10 min
     fairness     what one organisation's flood costs another                              5 min
     grounding    values found where they are printed (needs a folder of samples)          2 min

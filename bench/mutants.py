@@ -1,14 +1,11 @@
-"""Mutation testing: removes guards one by one and checks that a test fails.
+"""Mutation testing: removes guards of the template database that the tests clone, one by one, and checks that a test
+fails.
 
     sql         each policy dropped or made always true; each privilege revoked, and privileges granted that no role
                 has; each constraint and trigger dropped; row security disabled; each rejection removed from a function.
-                Runs in the template database that the tests clone.
-    conditions  each condition in an SQL function: true where it selects rows, false where it decides. Runs there, too.
-    python      random changes of comparisons, conditions, constants, raises, returns and calls in the code that runs,
-                decides and authorises. Runs in a copy of the source tree.
+    conditions  each condition in an SQL function: true where it selects rows, false where it decides.
 
-    pip install '.[test,bench]' && python bench/covered_by.py --into covered.json
-    python bench/mutants.py sql python --number 300 --seed 1 --covered covered.json --into mutants.json
+    pip install '.[test,bench]' && python bench/mutants.py sql conditions --number 300 --seed 1 --into mutants.json
 
 A mutant without a failing test has survived. bench/survivors.toml lists survivors that change nothing, with the reason.
 A failing test must fail again when run alone: on a busy machine tests may fail without a mutant. A mutant is undecided
@@ -19,11 +16,9 @@ Exits with 1 if an unlisted mutant survived, or a mutant is undecided.
 from __future__ import annotations
 
 import argparse
-import ast
 import asyncio
 import collections
 import contextlib
-import difflib
 import functools
 import itertools
 import json
@@ -31,7 +26,6 @@ import os
 import queue
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -39,8 +33,8 @@ import tempfile
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -54,7 +48,6 @@ from fieldmark.db.migrate import migrate
 
 ROOT = Path(__file__).parents[1]
 SURVIVORS_FILE = Path(__file__).with_name("survivors.toml")
-COPIED = ("backend", "tests", "bench", "supabase", "migrations", "docs", "pyproject.toml", "README.md", ".env.example")
 MIGRATED, TEMPLATE = "fieldmark_pristine", "fieldmark_template"
 # The tests for each part, most likely failures first. (tests/sql/test_schemas.py is excluded: it compares the database
 # with the files, so it would always fail.)
@@ -68,9 +61,6 @@ TESTS_OF_SQL = (
     "tests/sql/test_policies.py", "tests/sql", "tests/tools", "tests/agents/extraction", "tests/db", "tests/services",
     "tests/api/test_api_keys.py", "tests/api/test_organisations.py",
 )  # fmt: skip
-MOST_SECONDS = 60
-"""Of the tests of one mutant that are chosen by what they run."""
-DRAWN_FROM = ("identity", "tools", "services", "runs", "api")
 
 
 @dataclass(frozen=True)
@@ -79,12 +69,8 @@ class Mutant:
 
     kind: str
     name: str
-    tests: tuple[str | tuple[str, ...], ...]  # run one after the other; tuples run together
-    statement: str = ""  # sql
-    texts: tuple[tuple[str, str], ...] = ()  # python: files and their changed text
-    diff: str = ""
-    file: str = ""
-    lines: tuple[int, ...] = ()  # lines of the file that run the changed code
+    tests: tuple[str, ...]  # run one after the other
+    statement: str
 
 
 # SQL -----------------------------------------------------------------------------------------------------------------
@@ -247,136 +233,14 @@ def _test_files() -> dict[str, str]:
     return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in files}
 
 
-# Python --------------------------------------------------------------------------------------------------------------
-
-_SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
-    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
-}  # fmt: skip
-
-
-def python_mutants() -> list[Mutant]:
-    files = [path for folder in DRAWN_FROM for path in sorted((ROOT / "backend/fieldmark" / folder).rglob("*.py"))]
-    return [mutant for path in files for mutant in _mutants_of_file(path)]
-
-
-def _mutants_of_file(path: Path) -> Iterator[Mutant]:
-    source = path.read_text("utf-8")
-    file = str(path.relative_to(ROOT))
-    relative_path = path.relative_to(ROOT / "backend/fieldmark").as_posix()
-    folder = Path("tests", relative_path).parent
-    near = [f"{folder}/test_{path.stem}.py", *map(str, (folder, *folder.parents[:-2])), "tests/api", "tests/acceptance"]
-    tests = tuple(dict.fromkeys(one for one in near if (ROOT / one).exists()))
-    lines = source.encode().splitlines(keepends=True)
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line))
-    seen: collections.Counter[str] = collections.Counter()
-    tree = ast.parse(source)
-    for node, new in _replacements(tree):
-        assert node.end_lineno is not None and node.end_col_offset is not None
-        begin, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
-        text = (source.encode()[:begin] + new.encode() + source.encode()[end:]).decode()
-        diff = [
-            line
-            for line in difflib.unified_diff(source.splitlines(), text.splitlines(), lineterm="", n=0)
-            if line[0] in "+-" and line[:3] not in ("+++", "---")
-        ]
-        key = " ".join(" ".join(line.split()) for line in diff)
-        seen[key] += 1
-        name = f"{file} {key}" + (f" ({seen[key]})" if seen[key] > 1 else "")
-        lines_ = (*range(node.lineno, node.end_lineno + 1), _statement_of(tree, node))
-        shown_diff = f"{file}:{node.lineno}\n" + "\n".join(diff)
-        yield Mutant("python", name, tests, texts=((file, text),), diff=shown_diff, file=file, lines=lines_)
-
-
-def _statement_of(tree: ast.Module, node: ast.AST) -> int:
-    around = (
-        one.lineno
-        for one in ast.walk(tree)
-        if isinstance(one, ast.stmt) and any(node is part for part in ast.walk(one))
-    )
-    return max(around)
-
-
-def with_covering_tests(mutant: Mutant, covered: dict[str, Any], most_seconds: float) -> Mutant:
-    """Return the mutant with the tests that run its lines, as recorded by bench/covered_by.py: its own tests first,
-    fastest first, at most five that differ only in parameters, up to a total time. Without recorded tests it keeps its
-    own."""
-    ran, seconds = covered["ran"].get(mutant.file, {}), covered["seconds"]
-    tests = {test for line in mutant.lines for test in ran.get(str(line), ())}
-    of_place = tuple(str(one).partition("::")[0] for one in mutant.tests)
-    in_order = sorted(tests, key=lambda test: (not test.startswith(of_place), seconds[test], test))
-    chosen: list[str] = []
-    spent = 0.0
-    alike: collections.Counter[str] = collections.Counter()
-    for test in in_order:
-        alike[test.partition("[")[0]] += 1
-        if alike[test.partition("[")[0]] <= 5 and spent + seconds[test] <= most_seconds:
-            chosen.append(test)
-            spent += seconds[test]
-    return replace(mutant, tests=(tuple(chosen),)) if chosen else mutant
-
-
-def _replacements(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
-    """Yield (node, replacement) for each deciding expression or statement."""
-    annotation_nodes = {
-        id(below) for node in ast.walk(tree) if isinstance(node, ast.AnnAssign) for below in ast.walk(node.annotation)
-    }
-    for node in ast.walk(tree):
-        if id(node) in annotation_nodes:
-            continue
-        match node:
-            case ast.Compare(ops=[op]) if type(op) in _SWAPPED:
-                yield node, f"({ast.unparse(ast.Compare(node.left, [_SWAPPED[type(op)]()], node.comparators))})"
-            case ast.BoolOp(op=op, values=values):
-                other = ast.And() if isinstance(op, ast.Or) else ast.Or()
-                yield node, f"({ast.unparse(ast.BoolOp(other, values))})"
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                yield node, f"({ast.unparse(operand)})"
-            case ast.Constant(value=bool() as value):
-                yield node, str(not value)
-            case ast.Constant(value=int() as value):
-                yield node, str(value + 1)
-            case ast.Raise():
-                yield node, "pass"
-            case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
-                yield node, "return None"
-            case ast.If(test=test) if not isinstance(test, (ast.Compare, ast.UnaryOp, ast.BoolOp)):
-                yield test, f"(not ({ast.unparse(test)}))"
-            case ast.Expr(value=ast.Await() | ast.Call()):
-                yield node, "pass"
-            case _:
-                pass
-
-
 # Running -------------------------------------------------------------------------------------------------------------
 
-
-def _copy_tree(into: Path) -> Path:
-    """Return a compiled copy of the source tree. Compiled files are checked by content, since a mutation may keep time
-    and size."""
-    for name in COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, into / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
-        elif source.exists():
-            shutil.copy(source, into / name)
-    compiling = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "backend", "tests"]
-    subprocess.run(compiling, cwd=into, check=True)
-    return into
-
-
-# A process that has imported all unchanged modules. Each test run is forked from it, which avoids the imports.
+# A process that has imported all modules. Each test run is forked from it, which avoids the imports.
 _TEST_SERVER_CODE = """
-import gc, importlib, json, os, sys
-import pytest
-with open(os.devnull, "w") as nowhere:
-    for name in json.loads(sys.argv[1]):
-        try:
-            importlib.import_module(name)
-        except Exception:
-            pass
+import gc, json, os, sys
+import fieldmark.api.app, fieldmark.cli, fieldmark.agents.extraction.offline
+import httpx, hypothesis.strategies, pytest, uvicorn, xdist.plugin
+import _pytest.pytester, anyio.pytest_plugin, anyio._backends._asyncio, pytest_timeout
 gc.freeze()
 for line in sys.stdin:
     arguments, output = json.loads(line)
@@ -393,87 +257,66 @@ for line in sys.stdin:
     print(pid, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
-# The imported modules outside the source tree.
-_IMPORTED_MODULES_CODE = """
-import sys
-import fieldmark.api.app, fieldmark.cli, httpx, hypothesis.strategies, pytest, uvicorn, xdist.plugin
-import _pytest.pytester, anyio.pytest_plugin, anyio._backends._asyncio, pytest_timeout
-print(*(name for name in sys.modules if name.split(".")[0] not in ("fieldmark", "__main__")))
-"""
-_OWN_MODULES = ("fieldmark.api.app", "fieldmark.cli", "fieldmark.agents.extraction.offline")
 
 
 class MutantRunner:
-    """A Postgres and a copy of the source tree, in which mutants are tested one after the other."""
+    """A Postgres in which mutants are tested one after the other."""
 
-    def __init__(self, folder: Path, server: EmbeddedServer, tree: Path) -> None:
-        self._tree = folder / "tree"
+    def __init__(self, folder: Path, server: EmbeddedServer) -> None:
         self._home = folder / "home"
         self._output_file = folder / "output"
         self._server = server
-        self._test_servers: dict[str, subprocess.Popen[str]] = {}
-        shutil.copytree(tree, self._tree)
-        path = os.pathsep.join([f"{self._tree}/backend", f"{self._tree}/tests", os.environ.get("PYTHONPATH", "")])
-        self._environment = {**os.environ, "PYTHONPATH": path}
+        path = os.pathsep.join([f"{ROOT}/backend", f"{ROOT}/tests", os.environ.get("PYTHONPATH", "")])
+        self._test_server = subprocess.Popen(
+            [sys.executable, "-c", _TEST_SERVER_CODE],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": path},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
 
     def close(self) -> None:
-        for process in self._test_servers.values():
-            with process:
-                process.kill()
+        with self._test_server as process:
+            process.kill()
 
     def test_mutant(self, mutant: Mutant, seconds: float) -> tuple[str, str]:
         """Return (killed, survived, undecided or impossible; the failing test or the reason)."""
-        statement = mutant.statement
         try:
-            self._create_template(statement)
+            self._create_template(mutant.statement)
         except psycopg.Error as error:  # other objects depend on it
             return "impossible", str(error).strip().splitlines()[0]
-        before = {file: (self._tree / file).read_text("utf-8") for file, _ in mutant.texts}
         until = time.monotonic() + seconds
-        try:
-            for file, text in mutant.texts:
-                (self._tree / file).write_text(text, "utf-8")
-            passed: list[str] = []
-            for test in mutant.tests:
-                group = (test,) if isinstance(test, str) else test
-                group = tuple(one for one in group if (self._tree / one.partition("::")[0]).exists())
-                if not group:
-                    continue
-                verdict, failing_test = self._run_tests(
-                    mutant.kind, [*group, *(f"--deselect={one}" for one in passed)], until
-                )
-                if verdict == "failed" and test in TESTS_OF_RIGHTS:
-                    verdict = "killed"  # reads only the catalog, so it never fails without a mutant
-                elif verdict == "failed" and "::" in failing_test:
-                    # Without parameters, which pytest may truncate in its output.
-                    verdict, _ = self._run_tests(mutant.kind, [failing_test.partition("[")[0]], until)
-                    verdict = "killed" if verdict == "failed" else "undecided"
-                elif verdict == "failed":
-                    verdict = "killed" if mutant.texts else "undecided"  # fails at import
-                if verdict != "passed":
-                    return verdict, failing_test
-                passed += group
-            return "survived", ""
-        finally:
-            for file, text in before.items():
-                (self._tree / file).write_text(text, "utf-8")
+        for number, test in enumerate(mutant.tests):
+            passed = (f"--deselect={one}" for one in mutant.tests[:number])
+            verdict, failing_test = self._run_tests([test, *passed], until)
+            if verdict == "failed" and test in TESTS_OF_RIGHTS:
+                verdict = "killed"  # reads only the catalog, so it never fails without a mutant
+            elif verdict == "failed" and "::" in failing_test:
+                # Without parameters, which pytest may truncate in its output.
+                verdict, _ = self._run_tests([failing_test.partition("[")[0]], until)
+                verdict = "killed" if verdict == "failed" else "undecided"
+            elif verdict == "failed":
+                verdict = "undecided"  # fails at import
+            if verdict != "passed":
+                return verdict, failing_test
+        return "survived", ""
 
     def _create_template(self, statement: str) -> None:
         with psycopg.connect(self._server.owner_url, autocommit=True) as conn:
             conn.execute(f"drop database if exists {TEMPLATE} with (force)")
             conn.execute(f"create database {TEMPLATE} template {MIGRATED} strategy wal_log")
-        if statement:
-            with psycopg.connect(_with_database(self._server.owner_url, TEMPLATE), autocommit=True) as conn:
-                conn.execute(statement.encode())
+        with psycopg.connect(_with_database(self._server.owner_url, TEMPLATE), autocommit=True) as conn:
+            conn.execute(statement.encode())
 
-    def _run_tests(self, kind: str, tests: list[str], until: float) -> tuple[str, str]:
+    def _run_tests(self, tests: list[str], until: float) -> tuple[str, str]:
         """Run tests. Return (passed, failed or undecided; the failing test or the reason)."""
         arguments = [
             "-x", "-n0", "--no-header", "--tb=no", "--timeout=60", f"--home={self._home}",
             "--deselect=tests/sql/test_schemas.py", "-p", "no:cacheprovider",
             "-W", "ignore::pytest.PytestAssertRewriteWarning", *tests,
         ]  # fmt: skip
-        process = self._test_server(kind)
+        process = self._test_server
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps([arguments, str(self._output_file)]) + "\n")
@@ -500,46 +343,19 @@ class MutantRunner:
         is_test_failure = code in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
         return ("failed" if is_test_failure and "from pytest-timeout" not in output else "undecided"), failing_test
 
-    def _test_server(self, kind: str) -> subprocess.Popen[str]:
-        if kind not in self._test_servers:
-            imported = subprocess.run(
-                [sys.executable, "-c", _IMPORTED_MODULES_CODE],
-                env=self._environment,
-                stdout=subprocess.PIPE,
-                text=True,
-                check=True,
-            ).stdout.split()
-            names = json.dumps([*imported, *(_OWN_MODULES if kind in ("sql", "conditions") else ())])
-            self._test_servers[kind] = subprocess.Popen(
-                [sys.executable, "-c", _TEST_SERVER_CODE, names],
-                cwd=self._tree,
-                env=self._environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-        return self._test_servers[kind]
-
 
 def _with_database(url: str, database: str) -> str:
     return urlsplit(url)._replace(path=f"/{database}").geturl()
 
 
-def select_mutants(options: argparse.Namespace, server: EmbeddedServer, covered: dict[str, Any] | None) -> list[Mutant]:
+def select_mutants(options: argparse.Namespace, server: EmbeddedServer) -> list[Mutant]:
     """Return the requested number of mutants of each kind, in an order determined by the seed."""
     found: list[list[Mutant]] = []
-    sources: dict[str, Callable[[], list[Mutant]]] = {
-        "sql": lambda: sql_mutants(server),
-        "conditions": lambda: condition_mutants(server),
-        "python": python_mutants,
-    }
     for kind in options.kinds:
-        of_kind = [mutant for mutant in sources[kind]() if re.search(options.only, mutant.name)]
+        mutants = sql_mutants(server) if kind == "sql" else condition_mutants(server)
+        of_kind = [mutant for mutant in mutants if re.search(options.only, mutant.name)]
         random.Random(f"{options.seed} {kind}").shuffle(of_kind)
-        of_kind = of_kind[: options.number]
-        if kind == "python" and covered is not None:
-            of_kind = [with_covering_tests(mutant, covered, MOST_SECONDS) for mutant in of_kind]
-        found.append(of_kind)
+        found.append(of_kind[: options.number])
     # Alternating, so that each kind gets its share of the time.
     return [mutant for turn in itertools.zip_longest(*found) for mutant in turn if mutant is not None]
 
@@ -564,13 +380,8 @@ def run(options: argparse.Namespace) -> int:
             began = time.monotonic()
             verdict, failing_test = runner.test_mutant(mutant, min(options.each, max(1, until - began)))
             with writing:
-                result = {
-                    "kind": mutant.kind,
-                    "verdict": verdict,
-                    "by": failing_test,
-                    "seconds": round(time.monotonic() - began, 1),
-                }
-                results[mutant.name] = result | ({"diff": mutant.diff} if mutant.diff else {})
+                result = {"verdict": verdict, "by": failing_test, "seconds": round(time.monotonic() - began, 1)}
+                results[mutant.name] = result
                 into.write_text(json.dumps(results, indent=1, ensure_ascii=False), "utf-8")
                 print(f"{verdict:10} {result['seconds']:6.1f} s  {mutant.name[:150]}  {failing_test[:100]}", flush=True)
 
@@ -596,15 +407,13 @@ def run(options: argparse.Namespace) -> int:
                         agents=agent_rows(),
                     )
                 )
-            tests = json.loads(options.covered.read_text("utf-8")) if options.covered else None
-            mutants = select_mutants(options, running_servers[0], tests)
+            mutants = select_mutants(options, running_servers[0])
             # Mutants that exceeded the time before come last.
             for remaining in ("not tried", "undecided"):
                 for mutant in mutants:
                     if results.get(mutant.name, {"verdict": "not tried"})["verdict"] == remaining:
                         waiting.put(mutant)
-            tree = _copy_tree(directory_path / "tree")
-            runners = [MutantRunner(directory_path / str(n), server, tree) for n, server in enumerate(running_servers)]
+            runners = [MutantRunner(directory_path / str(n), server) for n, server in enumerate(running_servers)]
             threads = [threading.Thread(target=work, args=[runner]) for runner in runners]
             for thread in threads:
                 thread.start()
@@ -624,14 +433,13 @@ def _print_results(results: dict[str, Any], names: list[str]) -> int:
     remaining = [name for name in names if results.get(name, {}).get("verdict") == "survived"]
     for name in remaining:
         print(f"survived: {name}\n    {expected.get(name, 'UNEXPECTED')}")
-        print("".join(f"    {line}\n" for line in results[name].get("diff", "").splitlines()), end="")
     print(" ".join(f"{verdict} {n}" for verdict, n in sorted(counted.items())))
     return 1 if set(remaining) - expected.keys() or counted.keys() & {"undecided", "not tried"} else 0
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kinds", nargs="+", choices=["sql", "conditions", "python"])
+    parser.add_argument("kinds", nargs="+", choices=["sql", "conditions"])
     parser.add_argument("--number", type=int, default=100_000, help="maximum of each kind")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="regular expression that mutant names must match")
@@ -640,13 +448,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3600, help="time limit; untested mutants are reported")
     parser.add_argument("--each", type=float, default=900, help="time limit of one mutant")
     parser.add_argument("--postgres", type=int, default=18)
-    parser.add_argument("--covered", type=Path, help="python: output of bench/covered_by.py")
-    parser.add_argument("--list", action="store_true", help="only list the mutants")
-    options = parser.parse_args()
-    if options.list:
-        print(*(mutant.name for mutant in python_mutants()), sep="\n")
-        return
-    sys.exit(run(options))
+    sys.exit(run(parser.parse_args()))
 
 
 if __name__ == "__main__":
