@@ -1,10 +1,9 @@
-"""Measures how many values grounding locates correctly, and how fast: on receipts, PDFs and scans.
+"""Measures how many values grounding locates correctly on receipts, and how fast.
 
     pip install '.[bench]' && python bench/grounding.py ../shared/samples [--misses] [--repeat 3]
 
-Needs no model. The samples folder contains `sroie/key/NNN.json` (four values per receipt), `sroie/box/NNN.csv` (text
-lines with boxes), PDFs with `*.truth.json`, and scans with `*.textract.json` (words from OCR). It is not in the
-repository.
+Needs no model. The samples folder contains `sroie/key/NNN.json` (four values per receipt) and `sroie/box/NNN.csv` (text
+lines with boxes). It is not in the repository.
 
 A location on a receipt is correct if the characters in its boxes, assumed equally wide within a word, equal the value
 ignoring case, spaces and punctuation. For LONG or more characters, 90 % similarity suffices. Dates and amounts may be
@@ -15,7 +14,6 @@ including building the index.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import re
 import sys
@@ -29,7 +27,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "backend"))
 
-from fieldmark.domain.fields import leaves
 from fieldmark.grounding import DocumentIndex, Location, PageWords
 
 LONG = 10
@@ -234,10 +231,7 @@ def printed_forms(value: Any) -> list[str]:
 
 
 def is_printed(value: Any, text: str) -> bool:
-    """Return whether a page's text contains a printing of the value as whole tokens; for a value of several lines, of
-    each line."""
-    if isinstance(value, str) and "\n" in value:
-        return all(is_printed(line, text) for line in value.splitlines())
+    """Return whether a text contains a printing of the value as whole tokens."""
     return any(
         re.search(
             ("" if printing == "€" else r"(?<![\w.,/-])")
@@ -248,141 +242,6 @@ def is_printed(value: Any, text: str) -> bool:
         )
         for printing in printed_forms(value)
         if printing.strip()
-    )
-
-
-def check_pdfs(folder: Path, misses: bool) -> None:
-    """Check every truth value that pdfplumber finds in a page's text: located on such a page, on the same characters as
-    in pdfplumber, with edges within 2 points."""
-    import pdfplumber
-
-    from fieldmark.documents.reading.pages import Limits
-    from fieldmark.documents.reading.pdf import Pdf
-
-    printed = right = placed = absent = invented = 0
-    worst = 0.0
-    complaints: list[str] = []
-    for path in sorted(folder.glob("*.pdf")):
-        truth, table = folder / f"{path.stem}.truth.json", folder / f"{path.stem}.truth.csv"
-        if table.exists():  # from the first page
-            rows = list(csv.reader(table.read_text().splitlines(keepends=True)))
-            fields: Any = {"rows": [[cell for cell in row if cell.strip()] for row in rows]}
-        elif truth.exists():
-            fields = json.loads(truth.read_text())
-        else:
-            continue
-        if isinstance(fields, list) and "cells" in fields[0]:  # texts of table cells, on their page
-            fields = {"cells": [cell["text"] for table in fields for cell in table["cells"] if cell["text"].strip()]}
-        elif isinstance(fields, list):
-            fields = fields[0]
-        pdf = Pdf(path.read_bytes(), Limits())
-        read = [pdf.read_page(number) for number in range(1, pdf.page_count + 1)]
-        pages = {page.number: page for page in read if page is not None}  # other pages need OCR
-        index = DocumentIndex(
-            PageWords(page.number, [[w.text, w.x0, w.y0, w.x1, w.y1] for w in page.words]) for page in pages.values()
-        )
-        findings = index.ground(fields, {})
-        with pdfplumber.open(path) as other:
-            texts = [page.extract_text() for page in other.pages]
-            for name, value in leaves(fields):
-                if value in ("", None) or isinstance(value, bool):
-                    continue
-                place = findings[name].location
-                on = [number for number, text in enumerate(texts, 1) if is_printed(value, text)]
-                if not on:
-                    absent += 1
-                    invented += place is not None
-                    if place is not None:
-                        complaints.append(f"    {path.stem} {name}: {value!r} is said to be at {place.quote!r}")
-                    continue
-                printed += 1
-                if place is None or place.page not in on:
-                    complaints.append(f"    {path.stem} {name}: {value!r} -> {place and (place.page, place.quote)}")
-                    continue
-                right += 1
-                away = box_distance(place, value, other.pages[place.page - 1], pages[place.page])
-                placed += away <= 2
-                worst = max(worst, away)
-                if away > 2:
-                    complaints.append(f"    {path.stem} {name}: {value!r} is {away:.1f} points off {place.quote!r}")
-    print(
-        f"PDFs: of {printed} truth values that are printed {right} found on the right page, {placed} within 2 points "
-        f"(at most {worst:.2f}); of {absent} that are not, {invented} found"
-    )
-    if misses:
-        print("\n".join(complaints))
-
-
-def box_distance(place: Location, value: Any, other: Any, page: Any) -> float:
-    """Return the distance in points between the boxes and pdfplumber's characters; infinite if the characters differ
-    from the value."""
-    scale_x, scale_y = float(other.width), float(other.height)
-    under: list[Any] = []
-    away = 0.0
-    for x0, y0, x1, y1 in place.boxes:
-        box = (x0 * scale_x, y0 * scale_y, x1 * scale_x, y1 * scale_y)
-        within = [
-            c
-            for c in other.chars
-            if box[0] <= (c["x0"] + c["x1"]) / 2 <= box[2]
-            and box[1] <= (c["top"] + c["bottom"]) / 2 <= box[3]
-            and c["text"].strip()
-        ]
-        if not within:
-            return float("inf")
-        under += within
-        away = max(
-            away,
-            abs(min(c["x0"] for c in within) - box[0]),
-            abs(max(c["x1"] for c in within) - box[2]),
-            max(0.0, box[1] - max(c["top"] for c in within) - 1e-6, min(c["bottom"] for c in within) - box[3]),
-        )
-    under.sort(key=lambda c: (round(c["top"]), c["x0"]))
-    text = normalized("".join(c["text"] for c in under))
-    return away if any(text == normalized(printing) for printing in printed_forms(value)) else float("inf")
-
-
-def check_scans(folder: Path, misses: bool) -> None:
-    """Check the truth values, and each line of the OCR as a value that must be located on that line."""
-    values = found = lines = there = 0
-    complaints: list[str] = []
-    for path in sorted(folder.glob("*.textract.json")):
-        blocks = json.loads(path.read_text())
-        blocks = blocks if isinstance(blocks, list) else blocks["Blocks"]
-        index = DocumentIndex([PageWords(1, [ocr_word(b) for b in blocks if b["BlockType"] == "WORD"])])
-        text = "\n".join(block["Text"] for block in blocks if block["BlockType"] == "LINE")
-        truth = json.loads((folder / path.name.replace("textract", "truth")).read_text())
-        for name, value in truth.items():
-            if is_printed(value, text):
-                values += 1
-                place = index.find(value, label=(name,))
-                found += place is not None
-                complaints += [] if place else [f"    {path.name} {name}: {value!r}"]
-        for block in blocks:
-            if block["BlockType"] == "LINE" and normalized(block["Text"]):
-                lines += 1
-                _, x0, y0, x1, y1, _ = ocr_word(block)
-                place = index.find(block["Text"])
-                ok = place is not None and (place.location_count > 1 or is_inside(place, (x0, y0, x1, y1)))
-                there += ok
-                complaints += [] if ok else [f"    {path.name}: {block['Text']!r} -> {place}"]
-    print(
-        f"scans: of {values} truth values that are printed {found} found; of {lines} lines {there} found where they are"
-    )
-    if misses:
-        print("\n".join(complaints))
-
-
-def ocr_word(block: dict[str, Any]) -> list[Any]:
-    box = block["Geometry"]["BoundingBox"]
-    left, top = box["Left"], box["Top"]
-    return [block["Text"], left, top, left + box["Width"], top + box["Height"], block["Confidence"] / 100]
-
-
-def is_inside(place: Location, line: tuple[float, float, float, float]) -> bool:
-    return all(
-        line[0] - 0.01 <= x0 and x1 <= line[2] + 0.01 and line[1] - 0.01 <= y0 and y1 <= line[3] + 0.01
-        for x0, y0, x1, y1 in place.boxes
     )
 
 
@@ -459,8 +318,6 @@ def main() -> None:
     options = parser.parse_args()
     check_receipts(options.samples / "sroie", options.misses, options.repeat)
     check_absent_values(options.samples / "sroie", options.misses)
-    check_pdfs(options.samples, options.misses)
-    check_scans(options.samples, options.misses)
     measure_long_document(options.samples / "sroie", options.repeat)
 
 

@@ -98,40 +98,6 @@ def print_table(title: str, small: Side, large: Side, taken: dict[str, tuple[lis
     return slower
 
 
-async def wal_kb_per_run(side: Side, count: int) -> float:
-    """Return the KB of WAL per run with the offline model, from upload to completion."""
-    with psycopg.connect(side.owner_url, autocommit=True) as owner:
-        # The WAL is shared by the whole server, so other writers are disabled.
-        owner.execute("alter system set autovacuum = off")
-        owner.execute("select pg_reload_conf()")
-        owner.execute("checkpoint")
-        while owner.execute("select from pg_stat_activity where backend_type = 'autovacuum worker'").rowcount:
-            await asyncio.sleep(1)
-
-        def wal_position() -> int:
-            row = owner.execute("select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')").fetchone()
-            assert row is not None
-            return int(row[0])
-
-        async def extract_one(n: int) -> None:
-            text = f"Invoice {n}\nVendor: Acme GmbH\nDate: 2026-11-01\nTotal: {n}.00 EUR\n".encode()
-            stored = await side.http.post("/api/documents", files={"file": (f"{n}.txt", text, "text/plain")})
-            assert stored.is_success, stored.text
-            answer = await side.http.post("/api/agent/extract", json={"document_id": stored.json()["id"]})
-            assert answer.is_success and answer.json()["status"] == "completed", answer.text[:500]
-
-        # The first writes after a checkpoint log whole pages, later ones only changes.
-        for n in range(count // 2):
-            await extract_one(n)
-        before = wal_position()
-        for n in range(count):
-            await extract_one(n)
-        kilobytes = (wal_position() - before) / count / 1024
-        owner.execute("alter system reset autovacuum")
-        owner.execute("select pg_reload_conf()")
-        return kilobytes
-
-
 async def measure(server: EmbeddedServer, sides: dict[str, int], home: Path, times: int) -> list[str]:
     stores = StoreTimes()
     urls = {
@@ -145,10 +111,7 @@ async def measure(server: EmbeddedServer, sides: dict[str, int], home: Path, tim
             side_home.mkdir(exist_ok=True)
             sides_list.append(await stack.enter_async_context(open_side(*urls[name], count, side_home)))
         small, large = sides_list
-        slower = await compare(small, large, times, stores)
-        for side in sides_list:
-            print(f"WAL of a run among {side.count:,}: {await wal_kb_per_run(side, 10):,.0f} KB", flush=True)
-    return slower
+        return await compare(small, large, times, stores)
 
 
 def create_databases(server: EmbeddedServer, scale: float) -> dict[str, int]:

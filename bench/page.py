@@ -4,7 +4,7 @@ The service, its Postgres and a scripted model run as in production. Times are m
 timestamp to the end of the frame that shows the result. Commit times come from Postgres (track_commit_timestamp).
 Scrolling is compared with a blank page with as many plain rows.
 
-    pip install '.[bench,browser]' && python bench/page.py [--parts clicks,review,commits,stream,loads,scroll]
+    pip install '.[bench,browser]' && python bench/page.py [--parts clicks,review,commits,loads,scroll]
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fieldmark.offline_model.messages import call
-from fieldmark.testing.script import Script, stream_in_steps
+from fieldmark.testing.script import Script
 from page_site import (
     LINES,
     Site,
@@ -33,7 +33,7 @@ from processes import restore_signals
 DEADLINE_SECONDS = 1200
 FIELDS, PAGES, DOCUMENTS = 2_000, 500, 10_000
 CLICKS, REVIEWED, LOADS = 60, 25, 10
-STREAMED, WRITES = 200, 20
+WRITES = 20
 SCROLLED_SECONDS = 5
 SECONDS_BETWEEN_DECISIONS = 0.6  # seconds between two decisions
 
@@ -216,44 +216,6 @@ async def measure_commit_to_paint(browser: Any, site: Site) -> None:
     print_percentiles("commit of a field → its row", waited)
 
 
-async def measure_stream(browser: Any, site: Site) -> None:
-    texts = [[f"Item {page * LINES + n:04d}  {page * LINES + n}.50 EUR" for n in range(LINES)] for page in range(4)]
-    fields = {f"item {n:04d}": n + 0.5 for n in range(STREAMED)}
-    names = list(fields)
-    parts = [names[at : at + 50] for at in range(0, STREAMED, 50)]
-
-    async def pause_writing(_: str) -> None:
-        await asyncio.sleep(1 / 400)  # five times as fast as a real model
-
-    each = [
-        stream_in_steps(
-            pause_writing,
-            call(
-                "extract_fields",
-                {"fields": {one: fields[one] for one in part}, "confidences": dict.fromkeys(part, 0.9)},
-            ),
-        )
-        for part in parts
-    ]
-    document = await site.upload("streamed.pdf", make_pdf(texts))
-    page = await open_signed_in(browser, site, f"/documents/{document}")
-    await page.get_by_role("button", name="Extract").wait_for()
-    await page.wait_for_timeout(1000)
-    await page.evaluate("seen.tasks.length = 0; seen.cls = 0; 0")
-    site.says[:] = [Script([[IDENTIFIED], *each, [COMPLETE]])]
-    await page.get_by_role("button", name="Extract").click()
-    await page.get_by_role("menuitem", name="Extract all fields").click()
-    await page.locator("[data-phase=complete]").wait_for(timeout=120_000)
-    seen = await page.evaluate("seen")
-    tasks = sorted(seen["tasks"])
-    print(
-        f"{STREAMED} fields stream in: {len(tasks)} tasks over 50 ms, {sum(one > 100 for one in tasks)} over 100 ms, "
-        f"the longest {tasks[-1] if tasks else 0:.0f} ms; CLS {seen['cls']:.4f}",
-        flush=True,
-    )
-    await page.context.close()
-
-
 async def measure_loads(browser: Any, site: Site, document: str) -> None:
     await create_uncertain_document(site, REVIEWED)
     for what, address, running_site in (
@@ -329,8 +291,6 @@ async def main(parts: Sequence[str]) -> None:
             await measure_clicks(browser, running_site, large)
         if "commits" in parts:
             await measure_commit_to_paint(browser, running_site)
-        if "stream" in parts:
-            await measure_stream(browser, running_site)
         if "review" in parts:
             await measure_review(browser, running_site)
         if "scroll" in parts:
@@ -341,7 +301,7 @@ async def main(parts: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", default="clicks,commits,stream,review,scroll,loads")
+    parser.add_argument("--parts", default="clicks,commits,review,scroll,loads")
     options = parser.parse_args()
     restore_signals()
     asyncio.run(main(options.parts.split(",")))
