@@ -8,10 +8,10 @@ Speed: chunks of made-up words with frequencies of a natural language (Zipf), in
 30 % of the chunks. Questions are generated the same way, so most have frequent words. The chunks are inserted without
 the service; one document is then written by the service's function, which must change nothing.
 
-With `--embedder URL`, the questions are also searched by meaning (see FIELDMARK_EMBEDDER).
+With `--vectors`, the questions are also searched by meaning, with the model of an installed package.
 
     pip install '.[bench]' && python bench/search.py --folder <folder>
-    python bench/search.py --folder <folder> --embedder http://127.0.0.1:8080/v1
+    pip install '.[bench,vectors]' && python bench/search.py --folder <folder> --vectors
     python bench/search.py --chunks 1000000 --organisations 1000
 
 Exits with 1 if a goal is missed.
@@ -44,7 +44,7 @@ from fieldmark.db.pool import Database
 from fieldmark.domain import search_terms
 from fieldmark.domain.ids import new_id
 from fieldmark.embedding import Embedder
-from fieldmark.embedding.endpoint import EndpointEmbedder
+from fieldmark.embedding.package import PackagedEmbedder
 from fieldmark.files import stored_path
 from fieldmark.identity.scope import Scope
 from fieldmark.services import search
@@ -354,12 +354,12 @@ def _check_index_size(owner_url: str, text: int) -> bool:
 
 
 async def main(
-    home: Path, folder: Path | None, chunk_count: int, organisations: int, questions: int, *, embedder_url: str | None
+    home: Path, folder: Path | None, chunk_count: int, organisations: int, questions: int, *, by_meaning: bool
 ) -> int:
     with embedded_postgres(home, 18) as server:
         await migrate(server.owner_url, app_password=server.app_password, agents=agent_rows())
         reached = True
-        embedder = EndpointEmbedder(embedder_url, "embedder", None) if embedder_url else None
+        embedder = PackagedEmbedder() if by_meaning else None
         async with Database(server.app_url, size=5) as database:
             if folder is not None:
                 sets = {"cranfield": cranfield(folder)} if (folder / "cran.xml").exists() else {}
@@ -383,7 +383,7 @@ if __name__ == "__main__":
     parser.add_argument("--chunks", type=int, default=0)
     parser.add_argument("--organisations", type=int, default=1000)
     parser.add_argument("--questions", type=int, default=300)
-    parser.add_argument("--embedder")
+    parser.add_argument("--vectors", action="store_true")
     chosen = parser.parse_args()
     restore_signals()
     assert search_terms.MAX_CHUNK_TERMS >= TERMS_PER_CHUNK
@@ -399,7 +399,7 @@ if __name__ == "__main__":
                     chosen.chunks,
                     chosen.organisations,
                     chosen.questions,
-                    embedder_url=chosen.embedder,
+                    by_meaning=chosen.vectors,
                 )
             )
         )

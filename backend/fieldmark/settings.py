@@ -125,8 +125,9 @@ class Settings(BaseSettings):
     # Used if the model is overloaded or fails repeatedly.
     fallback_model: Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/\[\]-]*$")] | None = None
 
-    # Semantic search: off, or the URL of an endpoint compatible with OpenAI's embeddings API, with its model and key.
-    embedder: Annotated[str, Field(pattern=r"^(off|https?://[^/]+.*)$")] = "off"
+    # Semantic search: off, package (the model in an installed package), or the URL of an endpoint compatible with
+    # OpenAI's embeddings API, with its model and key.
+    embedder: Annotated[str, Field(pattern=r"^(off|package|https?://[^/]+.*)$")] = "off"
     embedder_model: Annotated[str, Field(min_length=1, max_length=100)] = "text-embedding-3-small"
     embedder_key: SecretStr | None = None
 

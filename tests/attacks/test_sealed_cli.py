@@ -100,7 +100,7 @@ async def test_cli_inherits_no_variables_privileges_connections_or_signals(case,
         for folder in (home, config):
             found = folder.stat()
             assert stat.S_IMODE(found.st_mode) == 0o700
-            assert found.st_uid in users.DEFAULT_RANGE if as_root else found.st_uid == os.geteuid()
+            assert users.is_in_range(found.st_uid) if as_root else found.st_uid == os.geteuid()
 
         status = dict(line.split(":\t", 1) for line in Path(f"/proc/{cli.pid}/status").read_text().splitlines())
         assert status["NoNewPrivs"].strip() == "1"

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -235,15 +234,22 @@ def test_confined_process_cannot_bind_a_port(confined: str, can: list[str]) -> N
 
 @root
 def test_each_process_and_postgres_has_its_own_user() -> None:
-    taking = "from fieldmark.isolation import users\nwith users.leased_user() as user: print(user, flush=True), input()"
+    taking = "from fieldmark.isolation import users; print(users.lease_user().user); input()"
     others = [
         subprocess.Popen([sys.executable, "-c", taking], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    with ExitStack() as stack:
-        given = [stack.enter_context(users.leased_user()) for _ in range(20)]
+    here = [users.lease_user() for _ in range(20)]
+    try:
+        assert all(one is not None for one in here)
+        given = [one.user for one in here if one is not None]
         given += [int(other.stdout.readline()) for other in others if other.stdout is not None]
-        assert len(set(given)) == 22 and set(given) <= set(users.DEFAULT_RANGE[1:])
+        assert len(set(given)) == 22 and users.postgres_user() not in given
+        assert all(users.is_in_range(user) for user in given)
+    finally:
+        for one in here:
+            if one is not None:
+                one.release()
         for other in others:
             other.communicate("\n")
 
@@ -324,11 +330,13 @@ def test_postgres_user_is_never_assigned_to_a_sandbox() -> None:
     few = range(63_400, 63_500)
     users.set_range(few)
     try:
-        with ExitStack() as stack:
-            given = [stack.enter_context(users.leased_user()) for _ in few[1:]]
-            assert set(given) == set(few[1:])
-            assert users.postgres_user() == few[0]
-            with pytest.raises(Unavailable):
-                stack.enter_context(users.leased_user())
+        here = [users.lease_user() for _ in few[1:]]
+        assert sorted(one.user for one in here if one is not None) == list(few[1:])
+        assert users.postgres_user() == few[0]
+        with pytest.raises(Unavailable):
+            users.lease_user()
+        for one in here:
+            if one is not None:
+                one.release()
     finally:
         users.set_range(users.DEFAULT_RANGE)

