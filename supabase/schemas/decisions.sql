@@ -55,9 +55,12 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   ), 'not_found')
 $$;
 
+-- For a child run the starter of its root run counts: whoever approved the call that started the child did not start it.
 create function private.approval_refusal_reason(p_run public.runs) returns text
-language sql stable set search_path = pg_catalog, pg_temp
-as $$ select private.approval_refusal_reason_for(p_run.org_id, p_run.created_by) $$;
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select private.approval_refusal_reason_for(
+    p_run.org_id, (select created_by from public.runs where id = p_run.root_run_id))
+$$;
 
 -- The users of an organisation whose runs the caller may not decide.
 create function private.decided_by_others(p_org_id uuid) returns setof uuid

@@ -11,8 +11,8 @@ language sql stable begin atomic
   order by e.status = 'failed', e.created_at desc, e.id desc limit 1;
 end;
 
--- `state`: duplicate (the stack has an older document with the same bytes), waiting, running, failed, stale (follows an
--- older version of the columns), done, or incomplete (a run ended without completing the extraction).
+-- `state`: duplicate (the stack has an older document with the same bytes), waiting, running, awaiting_approval, failed, stale
+-- (follows an older version of the columns), done, or incomplete (a run ended without completing the extraction).
 
 create view public.stack_table_rows with (security_invoker = true) as
   select s.org_id, s.stack_id, s.document_id, t.schema_id, e.id as extraction_id, e.schema_revid, e.version,
@@ -35,7 +35,8 @@ create view public.stack_table_rows with (security_invoker = true) as
       when first.document_id is not null then 'duplicate'
       when d.status = 'failed' and e.id is null then 'failed'
       when e.id is null or e.status <> 'completed' and r.status = 'queued' then 'waiting'
-      when r.status in ('running', 'awaiting_approval', 'awaiting_runs') then 'running'
+      when r.status in ('awaiting_approval', 'running') then r.status
+      when r.status = 'awaiting_runs' then 'running'
       when e.status <> 'completed' and r.status in ('failed', 'cancelled') then
         case when r.error_code in ('cancelled', 'max_cost', 'out_of_credit') then 'waiting' else 'failed' end
       when e.status = 'failed' then 'failed'

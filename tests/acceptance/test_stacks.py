@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+from uuid import uuid4
 
 import pytest
 
-from extraction_case import sql
+from extraction_case import sql, until
 from fieldmark.agents.registry import answer_offline
 
 pytestmark = pytest.mark.anyio
@@ -117,8 +118,7 @@ async def test_table_is_proposed_approved_filled_corrected_and_exported(serve, c
         assert [one["name"] for one in stack["columns"]] == ["total", "vendor"]
         assert stack["progress"] | {"cost_usd": 0} == {
             "documents": 5, "done": 3, "incomplete": 0, "failed": 1, "unreadable": 1, "waiting": 0, "running": 0,
-            "stale": 0,
-            "duplicates": 1, "cost_usd": 0,
+            "awaiting_approval": 0, "stale": 0, "duplicates": 1, "cost_usd": 0,
         }  # fmt: skip
         answer = await server.http.get(f"/api/stacks/{stack_id}/rows/export", params={"row_status": "done"})
         lines = list(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))
@@ -146,3 +146,49 @@ async def test_cost_ceiling_stops_a_run_and_the_next_run_reads_what_is_left(serv
         assert {row["error_code"] for row in left["items"]} <= {"max_cost", None}
         assert (await server.http.post("/api/agent/stack", json=fill)).json()["status"] == "completed"
         assert (await server.get(f"stacks/{stack_id}"))["progress"]["done"] == 7
+
+
+async def test_rows_wait_for_a_second_person_who_finds_them_by_their_stack(serve, clone):
+    async with serve(answer_offline) as server:
+        body = {"name": "Invoices", "columns": [{"name": "total", "type": "number"}]}
+        stack_id, other_id = [
+            (await server.http.post("/api/stacks", json={**body, "name": name})).json()["id"] for name in ("One", "Two")
+        ]
+        for number in (1, 2):
+            await upload(server, stack_id, f"{number}.txt", invoice(number))
+        colleague = uuid4()
+        sql(clone.owner_url, "insert into auth.users (id) values (%s)", colleague)
+        member = "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'member')"
+        sql(clone.owner_url, member, server.scope.org_id, colleague)
+        changed = await server.http.patch(f"/api/organisations/{server.scope.org_id}", json={"second_person": True})
+        assert changed.status_code == 200, changed.text
+        result = (await server.http.post("/api/agent/stack", json={"stack_id": stack_id})).json()
+        assert result["waits_for"]["tool"] == "extract_row", result
+
+        async with server.client(colleague) as second:
+            second.headers["X-Org-Id"] = str(server.scope.org_id)
+
+            async def approve(run_id: str, call_id: str) -> None:
+                decision = {"run_id": run_id, "approvals": [{"call_id": call_id, "approved": True}], "wait": False}
+                answer = await second.post("/api/agent/approve", json=decision)
+                assert answer.status_code == 202, answer.text
+
+            async def progress_is(**expected: int) -> bool:
+                progress = (await server.get(f"stacks/{stack_id}"))["progress"]
+                return {name: progress[name] for name in expected} == expected
+
+            await approve(result["run_id"], result["waits_for"]["call_id"])
+            await until(lambda: progress_is(awaiting_approval=2, running=0, done=0))
+            rows = await server.get(f"stacks/{stack_id}/rows?row_status=awaiting_approval")
+            assert {row["filename"] for row in rows["items"]} == {"1.txt", "2.txt"}
+
+            query = {"status": "awaiting_approval", "stack_id": stack_id}
+            waiting = (await second.get("/api/runs", params=query)).json()["items"]
+            assert [(run["task"], run["decision_refusal"]) for run in waiting] == [("extract", None)] * 2
+            assert (await second.get("/api/runs", params={**query, "stack_id": other_id})).json()["items"] == []
+            own = (await server.http.get("/api/runs", params=query)).json()["items"]
+            assert {run["decision_refusal"] for run in own} == {"second_person_needed"}
+
+            for run in waiting:
+                await approve(run["id"], run["waits_for"]["call_id"])
+            await until(lambda: progress_is(awaiting_approval=0, done=2))

@@ -386,6 +386,30 @@ async def test_records_are_exported_in_each_format(serve, clone):
         assert '"found, page ' in link
 
 
+async def test_only_chosen_rows_are_exported_in_the_order_of_the_table(serve, clone):
+    async with serve(with_worker=False) as server:
+        path = await records_path(server, clone.owner_url)
+        ids = {row["filename"]: row["document_id"] for row in (await server.http.get(path)).json()["items"]}
+
+        async def export(*rows: tuple[str, str | None], **query: Any) -> list[tuple[str, str | None]]:
+            body = {"rows": [{"document_id": ids.get(name, name), "path": item} for name, item in rows]}
+            answer = await server.http.post(f"{path}/export", json=body, params={"format": "json", **query})
+            assert answer.status_code == 200, answer.text
+            return [(row["filename"], row["row"]) for row in answer.json()]
+
+        assert await export(("1.pdf", None), ("3.pdf", None)) == [("3.pdf", None), ("1.pdf", None)]
+        assert await export(("3.pdf", None), ("1.pdf", None), sort="total", descending=True) == [
+            ("1.pdf", None),
+            ("3.pdf", None),
+        ]
+        items = [("1.pdf", "items[1]"), ("3.pdf", "items[0]"), ("3.pdf", "items[5]")]
+        assert await export(*items, list="items") == [("3.pdf", "items[0]"), ("1.pdf", "items[1]")]
+        assert await export(("1.pdf", None), list="items") == []
+        assert await export((str(uuid4()), None)) == []
+        for rows in ([], [{"document_id": ids["1.pdf"]}] * 501, [{"document_id": ids["1.pdf"], "path": "a["}]):
+            assert_problem(await server.http.post(f"{path}/export", json={"rows": rows}), 422)
+
+
 BILL = {
     "type": "object",
     "properties": {

@@ -36,6 +36,8 @@ _SCOPE_OVERRIDES = {
     ("GET", "/api/records"): Permission.EXTRACTIONS_READ,
     ("GET", "/api/schemas/{schema_id}/records"): Permission.EXTRACTIONS_READ,
     ("GET", "/api/schemas/{schema_id}/records/export"): Permission.EXTRACTIONS_READ,
+    ("POST", "/api/schemas/{schema_id}/records/export"): Permission.EXTRACTIONS_READ,
+    ("POST", "/api/stacks/{stack_id}/rows/export"): Permission.EXTRACTIONS_READ,
     ("GET", "/api/schemas/{schema_id}/view"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/fields/query"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/schemas/{schema_id}/apply"): Permission.EXTRACTIONS_WRITE,

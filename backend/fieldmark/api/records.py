@@ -12,7 +12,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.downloads import attachment_headers
 from fieldmark.api.routing import Routes
-from fieldmark.api.shared_types import FilterText, ResponseModel, json_response
+from fieldmark.api.shared_types import FilterText, RequestBody, ResponseModel, json_response
 from fieldmark.db.pool import Connection
 from fieldmark.domain.columns import Column
 from fieldmark.domain.document_filters import MAX_CONDITIONS, FieldCondition, FieldPath
@@ -21,7 +21,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
 from fieldmark.services import records
 from fieldmark.services.exports.records import RecordsFormat, export_records
-from fieldmark.services.records import RecordsRequest
+from fieldmark.services.records import RecordName, RecordsRequest
 from fieldmark.stores.records import ColumnTotal
 from fieldmark.stores.stacks import RowState
 
@@ -76,8 +76,8 @@ class Record(ResponseModel):
     created_at: AwareDatetime = Field(description="When the document was uploaded.")
     status: RowState = Field(
         description="`stale`: it follows an older version of the columns. In a stack also `waiting`, `running`, "
-        "`failed`, `duplicate` (the stack has an older document with the same bytes) and `incomplete` (the agent ended "
-        "without completing it). Otherwise `done`."
+        "`awaiting_approval`, `failed`, `duplicate` (the stack has an older document with the same bytes) and "
+        "`incomplete` (the agent ended without completing it). Otherwise `done`."
     )
     error: str | None = Field(description="Why the row of a stack failed.")
     error_code: str | None
@@ -131,6 +131,19 @@ class RecordsPage(ResponseModel):
     marks: list[Annotated[DuplicateMark | OutlierMark, Field(discriminator="code")]] = Field(
         description="Only with `marks`: likely duplicates and outliers among the records of this page."
     )
+
+
+class RecordReference(BaseModel):
+    """A row of a table."""
+
+    document_id: UUID
+    path: FieldPath | None = Field(None, description="The path of the list item. null for a document.")
+
+
+class RecordsToExport(RequestBody):
+    """The rows to export."""
+
+    rows: Annotated[list[RecordReference], Field(min_length=1, max_length=500)]
 
 
 class RecordsTable(ResponseModel):
@@ -221,6 +234,19 @@ async def export_table(
     return await export_response(runtime, scope, options.request, file_format, str(request.base_url))
 
 
+@router.post("/schemas/{schema_id}/records/export", response_class=Response)
+async def export_chosen_records(
+    body: RecordsToExport,
+    options: Annotated[RecordsOptions, Depends()],
+    scope: TheScope,
+    runtime: TheRuntime,
+    request: Request,
+    file_format: FileFormat = "csv",
+) -> Response:
+    """Export only these records of a schema, in the formats and the order of `GET …/records/export`."""
+    return await export_response(runtime, scope, options.request, file_format, str(request.base_url), body)
+
+
 async def records_response(
     conn: Connection, wanted: RecordsRequest, limit: int, offset: int, *, with_totals: bool, with_marks: bool
 ) -> Response:
@@ -231,8 +257,14 @@ async def records_response(
 
 
 async def export_response(
-    runtime: Runtime, scope: Scope, wanted: RecordsRequest, file_format: RecordsFormat, service_url: str
+    runtime: Runtime,
+    scope: Scope,
+    wanted: RecordsRequest,
+    file_format: RecordsFormat,
+    service_url: str,
+    chosen: RecordsToExport | None = None,
 ) -> Response:
-    file = await export_records(runtime.database, scope, wanted, file_format, service_url)
+    only = None if chosen is None else [RecordName(one.document_id, one.path) for one in chosen.rows]
+    file = await export_records(runtime.database, scope, wanted, file_format, service_url, only)
     headers = attachment_headers(file.filename) | {"Cache-Control": "private, no-store"}
     return Response(file.content, media_type=file.media_type, headers=headers)

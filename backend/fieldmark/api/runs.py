@@ -41,7 +41,9 @@ async def list_runs(
     task: Annotated[str | None, Query(max_length=100, pattern=STORABLE, description="Only runs of this task.")] = None,
     document_id: Annotated[UUID | None, Query(description="Only those about this document.")] = None,
     extraction_id: Annotated[UUID | None, Query(description="Only those about this extraction.")] = None,
-    stack_id: Annotated[UUID | None, Query(description="Only those that fill this stack's table.")] = None,
+    stack_id: Annotated[
+        UUID | None, Query(description="Only those that fill this stack's table, and their child runs.")
+    ] = None,
     filename: Filename = None,
     since: Since = None,
     until: Until = None,

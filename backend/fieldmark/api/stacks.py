@@ -20,6 +20,7 @@ from fieldmark.api.records import (
     Marks,
     MostRecords,
     RecordsPage,
+    RecordsToExport,
     SkippedRecords,
     Sort,
     Totals,
@@ -103,6 +104,7 @@ class Progress(BaseModel):
     unreadable: int = Field(description="Of the failed ones: files that could not be read. Another run does not help.")
     waiting: int
     running: int
+    awaiting_approval: int = Field(description="A run waits for a person to approve the row's values.")
     stale: int = Field(description="Read under older columns.")
     duplicates: int = Field(description="Documents with the same bytes as an older one of the stack. They have no row.")
     cost_usd: float | None = Field(description="Of all runs of the stack. null: a model's price is not known.")
@@ -291,6 +293,19 @@ async def export_rows(
     return await export_response(runtime, scope, options.request, file_format, str(request.base_url))
 
 
+@router.post("/{stack_id}/rows/export", response_class=Response)
+async def export_chosen_rows(
+    body: RecordsToExport,
+    options: Annotated[StackRowsOptions, Depends()],
+    scope: TheScope,
+    runtime: TheRuntime,
+    request: Request,
+    file_format: FileFormat = "csv",
+) -> Response:
+    """Export only these rows of a stack's table."""
+    return await export_response(runtime, scope, options.request, file_format, str(request.base_url), body)
+
+
 def _check_name(name: str) -> None:
     if problem := name_problem(name):
         raise Invalid(problem)
@@ -329,6 +344,7 @@ def _to_progress(progress: StackProgress) -> Progress:
         unreadable=progress.unreadable,
         waiting=counts[RowState.WAITING],
         running=counts[RowState.RUNNING],
+        awaiting_approval=counts[RowState.AWAITING_APPROVAL],
         stale=counts[RowState.STALE],
         duplicates=counts[RowState.DUPLICATE],
         cost_usd=None if progress.cost_usd is None else float(progress.cost_usd),

@@ -250,7 +250,7 @@ def _show(report: dict[str, Any], out: Path | None) -> None:
 
 
 def _count_left(progress: dict[str, Any]) -> int:
-    return progress["waiting"] + progress["stale"] + progress["running"]
+    return progress["waiting"] + progress["stale"] + progress["running"] + progress["awaiting_approval"]
 
 
 def _sha256(file: Path) -> str:

@@ -4,7 +4,7 @@ documents, with totals."""
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from fieldmark.db.pool import Connection, Database
@@ -48,6 +48,14 @@ class RecordsRequest:
     descending: bool = False
     stack_id: UUID | None = None
     states: Sequence[RowState] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordName:
+    """A record by its document and, if the items of a list are the rows, the item's path such as `items[2]`."""
+
+    document_id: UUID
+    path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +106,25 @@ async def list_records(
 
 
 async def read_table(
-    database: Database, scope: Scope, request: RecordsRequest, *, as_text: bool = False
+    database: Database,
+    scope: Scope,
+    request: RecordsRequest,
+    *,
+    only: Sequence[RecordName] | None = None,
+    as_text: bool = False,
 ) -> RecordsTable:
-    """Return all records of a schema, each batch read in a transaction of its own. `as_text`: the values are texts.
-    Raise like `list_records`, and Invalid if there are more than MAX_EXPORTED."""
+    """Return all records of a schema, or those that `only` names, each batch read in a transaction of its own.
+    `as_text`: the values are texts. Raise like `list_records`, and Invalid if there are more than MAX_EXPORTED."""
     async with database.as_user(scope) as conn:
         schema, columns, query = await _prepare(conn, request)
+        if only is not None:
+            query = replace(query, document_ids=list({one.document_id for one in only}))
         keys, total = await records.find_records(conn, query, limit=MAX_EXPORTED)
     if total > MAX_EXPORTED:
         raise Invalid(f"The table has {total:,} rows; an export has at most {MAX_EXPORTED:,}. Filter the rows.")
+    if only is not None:
+        chosen = {(one.document_id, _indexes(one.path)) for one in only}
+        keys = [key for key in keys if (key.document_id, tuple(key.indexes)) in chosen]
 
     async def batches() -> AsyncGenerator[Sequence[RecordRow]]:
         for start in range(0, len(keys), _BATCH):
@@ -115,6 +133,10 @@ async def read_table(
             yield rows
 
     return RecordsTable("table" if schema is None else schema.name, columns, batches())
+
+
+def _indexes(path: str | None) -> tuple[int, ...]:
+    return () if path is None else tuple(step for step in paths.parse_pattern(path) if isinstance(step, int))
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,11 +75,11 @@ _CELL_STATUS: Final[LiteralString] = """case
 @dataclass(frozen=True, slots=True)
 class RecordsQuery:
     """Which records, in which order. `stack_id`: the documents of a stack, with or without an extraction; `states`:
-    only rows of the stack in these states. None: all extractions under the schema. `columns`: the paths of the fields
-    to return. `rows`: the list whose items are the rows; None: a row for each document. `stale`: for each version of
-    the schema the columns that have changed since; all columns have changed since a version that is not listed.
-    `cell_status`: only records with such a cell, in the column `cell_column` if given. `sort`: the field to sort by;
-    None: newest document first."""
+    only rows of the stack in these states. None: all extractions under the schema. `document_ids`: only records of
+    these documents. `columns`: the paths of the fields to return. `rows`: the list whose items are the rows; None: a
+    row for each document. `stale`: for each version of the schema the columns that have changed since; all columns
+    have changed since a version that is not listed. `cell_status`: only records with such a cell, in the column
+    `cell_column` if given. `sort`: the field to sort by; None: newest document first."""
 
     schema_id: UUID | None
     columns: Sequence[str]
@@ -92,6 +92,7 @@ class RecordsQuery:
     descending: bool = False
     stack_id: UUID | None = None
     states: Sequence[str] = ()
+    document_ids: Sequence[UUID] | None = None
 
     @property
     def row_pattern(self) -> Pattern:
@@ -283,6 +284,9 @@ def matching_records(query: RecordsQuery, parameters: Parameters) -> Composed:
             values_at(query.row_pattern, parameters),
         )
     conditions: list[Composable] = [_condition(query, condition, parameters) for condition in query.conditions]
+    if query.document_ids is not None:
+        ids = parameters.add(list(query.document_ids), "uuid[]")
+        conditions.append(SQL("e.document_id = any ({})").format(ids))
     if query.cell_status is not None:
         conditions.append(_has_cell(query, query.cell_status, parameters))
     where = SQL(" where {}").format(SQL(" and ").join(conditions)) if conditions else SQL("")

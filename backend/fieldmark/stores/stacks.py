@@ -30,6 +30,7 @@ class RowState(StrEnum):
 
     WAITING = "waiting"
     RUNNING = "running"
+    AWAITING_APPROVAL = "awaiting_approval"
     DONE = "done"
     INCOMPLETE = "incomplete"
     STALE = "stale"

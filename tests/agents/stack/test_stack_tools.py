@@ -372,6 +372,7 @@ async def test_rows_saved_by_the_agent_are_covered_by_approved_columns_unless_a_
 STATES_OF_ROWS = {
     "reading": ("in_progress", "running", None, RowState.RUNNING),
     "queued": ("in_progress", "queued", None, RowState.WAITING),
+    "to approve": ("in_progress", "awaiting_approval", None, RowState.AWAITING_APPROVAL),
     "failed": ("in_progress", "failed", "deadline", RowState.FAILED),
     "cancelled": ("in_progress", "cancelled", "cancelled", RowState.WAITING),
     "incomplete": ("in_progress", "completed", None, RowState.INCOMPLETE),
@@ -410,7 +411,7 @@ async def test_state_of_a_row_follows_its_extraction_and_newest_run(case, name):
             newest,
         )
     else:
-        case.sql("update public.runs set status = %s where id = %s", run_status, newest)
+        case.sql("update public.runs set status = %s, waiting_call = 'c' where id = %s", run_status, newest)
     async with case.database.as_user(case.scope) as conn:
         (row,) = await stacks.rows(conn, run.stack_id, limit=2)
     assert (row.state, row.error_code) == (expected, code)

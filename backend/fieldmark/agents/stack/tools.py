@@ -15,6 +15,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Change, Preview
 from fieldmark.domain.column_definitions import MAX_BYTES, ColumnDefinition, Definitions, definitions_of, schema_of
+from fieldmark.domain.fields import leaves
 from fieldmark.domain.paths import EACH
 from fieldmark.domain.statuses import Approval, RunStatus
 from fieldmark.errors import NotFound
@@ -297,7 +298,7 @@ class StackTools:
             await self._check_document(conn, args.document_id)
             name = (await stored.rows(conn, self.stack_id, limit=1, document_id=args.document_id))[0].filename
             changes = [Change("document", None, name, added=True)]
-            changes += [Change(path, None, value, added=True) for path, value in (args.values or {}).items()]
+            changes += [Change(path, None, value, added=True) for path, value in leaves(args.values or {})]
             return Preview(changes, str(schema.schema_revid))
         rows = await self._rows_to_read(conn)
         cost = await schema_changes.average_cost(conn, schema.id, _RUNS_OF_ESTIMATE)

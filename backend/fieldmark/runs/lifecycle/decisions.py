@@ -187,7 +187,8 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
 
     async def then(conn: Connection, outcome: ToolOutcome) -> None:
         if outcome.is_error and edited is not None:  # not decided yet: the person can correct the arguments
-            raise Invalid(outcome.sentence)
+            refusal = {"path": "", "code": outcome.code, "message": outcome.sentence}
+            raise Invalid(outcome.sentence, {"errors": [refusal]})
         if outcome.code == "awaiting_runs":
             return
         await report_end(conn, outcome)

@@ -19,7 +19,7 @@ from fieldmark.errors import NotInstalled
 from fieldmark.identity.scope import Scope
 from fieldmark.services.exports.export import MEDIA_TYPES, ExportedFile
 from fieldmark.services.exports.table import plain_text, sheet_title, xlsx_cell, xlsx_day
-from fieldmark.services.records import RecordsRequest, read_table
+from fieldmark.services.records import RecordName, RecordsRequest, read_table
 from fieldmark.stores.record_views import column_names
 from fieldmark.stores.records import RecordRow
 
@@ -33,13 +33,18 @@ _MAX_LITERAL = 250  # characters; Excel accepts 255 in a text literal of a formu
 
 
 async def export_records(
-    database: Database, scope: Scope, request: RecordsRequest, file_format: RecordsFormat, service_url: str
+    database: Database,
+    scope: Scope,
+    request: RecordsRequest,
+    file_format: RecordsFormat,
+    service_url: str,
+    only: Sequence[RecordName] | None = None,
 ) -> ExportedFile:
-    """Return all records as a file. The links of an XLSX file lead to `service_url`. Raise like `list_records`, and
-    NotInstalled if the format needs a package."""
+    """Return all records as a file, or those that `only` names. The links of an XLSX file lead to `service_url`. Raise
+    like `list_records`, and NotInstalled if the format needs a package."""
     if file_format == "parquet":
         await run_in_thread(_pyarrow)
-    table = await read_table(database, scope, request, as_text=file_format == "parquet")
+    table = await read_table(database, scope, request, only=only, as_text=file_format == "parquet")
     writer = _WRITERS[file_format](table.name, table.columns, service_url)
     async for rows in table.batches:
         await run_in_thread(writer.add, rows)
