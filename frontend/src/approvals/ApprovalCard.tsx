@@ -12,6 +12,7 @@ import { schemaFields } from '../document/schemaFields';
 import { Crop } from '../review/Crop';
 import { toolName, toolText } from '../runs/toolText';
 import { Button } from '../shared/Button';
+import { codeText } from '../shared/codeText';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Menu, MenuItem } from '../shared/Menu';
@@ -60,6 +61,8 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
   // Without earlier values, their column is left out.
   const isAllNew = changes.every((change) => change.added === true);
   const editable = changes.filter((change) => change.removed !== true && inputPathOf(call.input, change.path) !== null);
+  // Which rows other agents read cannot be chosen here: the documents of the stack decide.
+  const canEdit = call.tool !== 'extract_row' || editable.length > 0;
   const edit = () => {
     if (call.tool === 'define_columns' || editable.length === 0 || schema.fields.size > 0) setMode({ kind: 'edit all', text: JSON.stringify(call.input, null, 2) });
     else setMode({ kind: 'edit', texts: Object.fromEntries(editable.map((change) => [change.path, editedText(proposedValue(call, change))])) });
@@ -82,7 +85,7 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
   return (
     <section className={styles.card} aria-label={t('approvals.card')}>
       <h3>{call.tool === 'extract_fields' ? t('approvals.saveFields', { count: changes.length }) : toolText(call)}</h3>
-      <dl className={styles.changes} data-new={isAllNew || undefined}>
+      <dl className={styles.changes} data-new={isAllNew || undefined} hidden={columns !== null}>
         {changes.map((change) => (
           <Fragment key={change.path}>
             <dt>
@@ -93,6 +96,7 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
             <dd>
               {mode.kind === 'edit' && change.path in mode.texts ? (
                 <input
+                  autoFocus={change.path === editable[0]?.path}
                   aria-label={t('approvals.newValue', { field: changeLabel(call.tool, change.path) })}
                   value={mode.texts[change.path]}
                   onChange={(event) => setMode({ kind: 'edit', texts: { ...mode.texts, [change.path]: event.target.value } })}
@@ -137,7 +141,7 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
         />
       )}
       {edited === 'wrong' && <Notice kind="unsure">{t('approvals.invalidJson')}</Notice>}
-      {decide.isError && <DecisionError error={decide.error} />}
+      {decide.isError && <DecisionError error={decide.error} isJson={mode.kind === 'edit all' && columns === null} />}
       {refusal !== null && <Notice kind="unsure">{t(`approvals.refusals.${refusal}`)}</Notice>}
       <div className={styles.buttons}>
         {mode.kind === 'reject' ? (
@@ -151,9 +155,11 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
             </Button>
             {mode.kind === 'look' && (
               <>
-                <Button disabled={isOff} onClick={edit}>
-                  {t('common.edit')}
-                </Button>
+                {canEdit && (
+                  <Button disabled={isOff} onClick={edit}>
+                    {t('common.edit')}
+                  </Button>
+                )}
                 <Button disabled={isOff} onClick={() => setMode({ kind: 'reject', reason: '' })}>
                   {t('approvals.rejectWithReason')}
                 </Button>
@@ -253,15 +259,15 @@ function proposedValue(call: PendingCall, change: PendingChange): unknown {
   return valueAt(call.input, inputPathOf(call.input, change.path) ?? []);
 }
 
-/** Why the decision failed; if values changed since they were shown, what they are now. */
-function DecisionError({ error }: { error: unknown }) {
+/** Why the decision failed; if values changed since they were shown, what they are now. `isJson`: the arguments were edited
+ * as JSON. */
+function DecisionError({ error, isJson }: { error: unknown; isJson: boolean }) {
   const isMoved = error instanceof ApiError && error.code === 'target_changed';
   const moved = (isMoved ? (error.problem?.changes ?? []) : []) as { path: string; old: unknown; shown: unknown }[];
   return (
     <>
       <ErrorNotice error={error} />
-      {/* What is wrong with edited arguments: their names are the tool's. */}
-      {error instanceof ApiError && error.status === 422 && <p className="muted">{visibleText(error.problem?.detail ?? '')}</p>}
+      {error instanceof ApiError && error.status === 422 && <Refusal error={error} isJson={isJson} />}
       {moved.length > 0 && (
         <ul className={styles.moved}>
           {moved.map((one) => (
@@ -273,4 +279,11 @@ function DecisionError({ error }: { error: unknown }) {
       )}
     </>
   );
+}
+
+/** Why the tool refused edited arguments. What the service says names the tool's arguments, so it is shown only beside them. */
+function Refusal({ error, isJson }: { error: ApiError; isJson: boolean }) {
+  const text = codeText('errors', error.problem?.errors?.[0]?.code, '');
+  if (text !== '' && text !== error.message) return <p className="muted">{text}</p>;
+  return isJson && <p className="muted" lang="en">{visibleText(error.problem?.detail ?? '')}</p>;
 }

@@ -9,6 +9,7 @@ import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Loading } from '../shared/Loading';
 import { EmptyState, ErrorNotice } from '../shared/Notice';
+import { stackQuery } from '../stacks/stackQueries';
 import { ApprovalCard } from './ApprovalCard';
 import { LIMIT, waitingQuery } from './approvalQueries';
 import styles from './Approvals.module.css';
@@ -29,7 +30,7 @@ export function ApprovalsPage() {
       {runs.map((run, index) => (
         <article key={`${run.id} ${run.waiting_call ?? ''}`} className={styles.item}>
           <p className={styles.of}>
-            <DocumentLink run={run} />
+            <SubjectLink run={run} />
             <span>{agentName(run.agent)}</span>
             <span>{formatAge(run.created_at)}</span>
           </p>
@@ -48,8 +49,16 @@ export function ApprovalsPage() {
   );
 }
 
-function DocumentLink({ run }: { run: Run }) {
+function SubjectLink({ run }: { run: Run }) {
   const document = useQuery({ ...documentQuery(run.document_id ?? ''), enabled: run.document_id !== null });
+  const stack = useQuery({ ...stackQuery(run.stack_id ?? ''), enabled: run.stack_id !== null });
+  if (run.stack_id !== null) {
+    return (
+      <Link to="/stacks/$stackId" params={{ stackId: run.stack_id }}>
+        {visibleText(stack.data?.name ?? t('areas.stacks'))}
+      </Link>
+    );
+  }
   if (run.document_id === null) return <span>{t('approvals.allDocuments')}</span>;
   return (
     <Link to="/documents/$documentId" params={{ documentId: run.document_id }} search={run.extraction_id === null ? {} : { extraction: run.extraction_id }}>

@@ -15,6 +15,28 @@ export const waitingQuery = queryOptions({
   refetchInterval: 4000, // the next call of a run comes seconds after a decision
 });
 
+const MAX_PAGES = 20;
+const PAGE = 100;
+
+/** The runs that wait for a decision on a row of a stack. */
+export const waitingRowsQuery = (stackId: string) =>
+  queryOptions({
+    queryKey: ['runs', 'waiting rows', stackId],
+    queryFn: async ({ signal }) => {
+      const runs: Run[] = [];
+      let before: string | null = null;
+      for (let page = 0; page < MAX_PAGES; page += 1) {
+        const query = { status: 'awaiting_approval' as const, stack_id: stackId, limit: PAGE, ...(before !== null && { before }) };
+        const found = (await dataOf(api.GET('/api/runs', { params: { query }, signal }))) as unknown as { items: Run[]; next: string | null };
+        runs.push(...found.items.filter((run) => run.parent_run_id !== null && run.waits_for !== null));
+        before = found.next;
+        if (before === null) break;
+      }
+      return runs;
+    },
+    refetchInterval: 4000,
+  });
+
 /** A run that waits for a decision. Polled, since someone else may decide or cancel it. */
 export const waitingRunQuery = (runId: string) =>
   queryOptions({

@@ -8,12 +8,14 @@ test('the value of a change is found in the input', () => {
   expect(inputPathOf(extract, 'items[0].price')).toEqual(['fields', 'items', 0, 'price']);
   expect(inputPathOf(extract, '["a.b"]')).toEqual(['fields', 'a.b']);
   expect(inputPathOf({ path: 'total', value: 1 }, 'total')).toEqual(['value']);
+  expect(inputPathOf({ document_id: 'a', values: { items: [{ price: 2 }] } }, 'items[0].price')).toEqual(['values', 'items', 0, 'price']);
 });
 
 test('a value that is not in the input is null', () => {
   expect(inputPathOf(extract, 'other')).toBeNull();
   expect(inputPathOf(extract, 'constructor')).toBeNull();
   expect(inputPathOf({ name: 'Invoices', schema: {} }, 'name')).toBeNull();
+  expect(inputPathOf({ document_id: 'a', values: null }, 'document')).toBeNull();
   expect(inputPathOf({ path: 'vat', value: 1 }, 'total')).toBeNull();
 });
 

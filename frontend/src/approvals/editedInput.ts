@@ -4,13 +4,14 @@ import { pathSteps, valueAt, type Step } from '../document/fields/paths';
 
 type Input = Readonly<Record<string, unknown>>;
 
-/** Return the steps to a change's value within the arguments: below `fields`, or `value` if the arguments have a `path`.
- * null: not found; then the arguments are edited as a whole. */
+/** Return the steps to a change's value within the arguments: below `fields` or `values`, or `value` if the arguments have a
+ * `path`. null: not found; then the arguments are edited as a whole. */
 export function inputPathOf(input: Input, path: string): Step[] | null {
   if (input.path === path && 'value' in input) return ['value'];
   const steps = pathSteps(path);
-  if (steps === null || input.fields === undefined) return null;
-  const place = ['fields', ...steps];
+  const below = ['fields', 'values'].find((name) => input[name] != null);
+  if (steps === null || below === undefined) return null;
+  const place = [below, ...steps];
   return valueAt(input, place) === undefined ? null : place;
 }
 

@@ -7,13 +7,13 @@ import styles from './Stacks.module.css';
 type Progress = Stack['progress'];
 
 export function ProgressBar({ progress }: { progress: Progress }) {
-  const { failed, running } = progress;
+  const { failed, running, awaiting_approval: awaiting } = progress;
   const rows = rowCount(progress);
   const parts = [
     ['good', readCount(progress) - progress.stale],
     ['unsure', progress.stale],
     ['bad', failed],
-    ['busy', running],
+    ['busy', running + awaiting],
   ] as const;
   return (
     <div className={styles.progress} role="progressbar" aria-label={t('stacks.progress')} aria-valuemin={0} aria-valuemax={Math.max(1, rows)} aria-valuenow={readCount(progress)} aria-valuetext={progressText(progress)}>

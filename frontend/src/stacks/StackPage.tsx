@@ -31,6 +31,7 @@ import { ColumnsDialog } from './ColumnsDialog';
 import { StackMenu } from './StackMenu';
 import { ProgressBar, progressText } from './ProgressBar';
 import { isBusy, stackQuery } from './stackQueries';
+import { WaitingRows } from './WaitingRows';
 import styles from './Stacks.module.css';
 
 /** Rows are loaded again at most this often while the table is being filled. */
@@ -139,6 +140,7 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
         </div>
         {canWrite && stack.columns.length === 0 && !running && <p className="muted">{t('stacks.noColumnsHint')}</p>}
         <Uploads />
+        <WaitingRows stackId={id} count={progress.awaiting_approval} />
         {runId !== null && (running || state.phase === 'failed') && <RunPanel runId={runId} state={state} canWrite={canWrite} onResume={resume} />}
       </div>
       <RecordsTable
@@ -159,7 +161,7 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
   );
 }
 
-const FILTERED = ['failed', 'stale', 'incomplete', 'waiting', 'running', 'duplicate'] as const;
+const FILTERED = ['awaiting_approval', 'failed', 'stale', 'incomplete', 'waiting', 'running', 'duplicate'] as const;
 
 /** The states of rows other than done, as filters. */
 function StateFilters({ progress, chosen, onChoose }: { progress: Stack['progress']; chosen: RecordRow['status'] | undefined; onChoose: (state: RecordRow['status'] | undefined) => void }) {

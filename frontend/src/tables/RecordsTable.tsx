@@ -122,7 +122,7 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
 
   const isFiltered = request.filter !== undefined || request.cells !== undefined || request.state !== undefined;
   return (
-    <>
+    <div className={styles.table}>
       <div className={styles.tools}>
         <Filters columns={rows.first.columns} list={request.list} filter={request.filter ?? []} onFilter={(filter) => onView(({ filter: _, ...others }) => (filter.length > 0 ? { ...others, filter } : others))} />
         <select
@@ -191,7 +191,7 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
       )}
       {clipboard.dialogs}
       <SelectionBar selection={selection} columns={columns} stackId={'stack' in request.of ? request.of.stack : undefined} />
-    </>
+    </div>
   );
 }
 

@@ -38,6 +38,7 @@ export const ROW_STATUSES: Record<RowStatus, { tone: Tone; icon?: IconName }> = 
   done: { tone: 'plain' },
   waiting: { tone: 'plain', icon: 'clock' },
   running: { tone: 'plain', icon: 'spark' },
+  awaiting_approval: { tone: 'unsure', icon: 'question' },
   incomplete: { tone: 'unsure', icon: 'question' },
   failed: { tone: 'bad', icon: 'cross' },
   duplicate: { tone: 'plain', icon: 'copy' },

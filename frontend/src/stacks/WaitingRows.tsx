@@ -1,0 +1,132 @@
+/** Rows whose values wait for approval, each asked for by a run of its own: how many, and a dialog to approve them together. */
+
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { useState } from 'react';
+import { decideCall } from '../api/runs';
+import type { Run } from '../api/types';
+import { waitingRowsQuery } from '../approvals/approvalQueries';
+import { changeLabel, changeValue } from '../approvals/changeText';
+import { Button } from '../shared/Button';
+import confirmStyles from '../shared/Confirm.module.css';
+import { Dialog } from '../shared/Dialog';
+import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
+import { errorMessage, Notice } from '../shared/Notice';
+import { toast } from '../shared/Toasts';
+import { firstRowsQuery } from '../tables/tableQueries';
+import styles from './Stacks.module.css';
+
+const AT_ONCE = 4;
+
+export function WaitingRows({ stackId, count }: { stackId: string; count: number }) {
+  const [isOpen, setOpen] = useState(false);
+  const waiting = useQuery({ ...waitingRowsQuery(stackId), enabled: count > 0 || isOpen });
+  const runs = waiting.data ?? [];
+  if (count === 0 && !isOpen) return null;
+  const refusal = runs[0]?.decision_refusal ?? null;
+  return (
+    <>
+      <Notice>
+        <div className={styles.waiting}>
+          <span>{t('stacks.rowsWait', { count: Math.max(count, runs.length) })}</span>
+          {refusal !== null && <span className="muted">{t(`approvals.refusals.${refusal}`)}</span>}
+          {runs.length > 0 && (
+            <Button kind={refusal === null ? 'main' : 'plain'} onClick={() => setOpen(true)}>
+              {t('stacks.lookAtRows')}
+            </Button>
+          )}
+        </div>
+      </Notice>
+      {isOpen && <WaitingRowsDialog stackId={stackId} runs={runs} onClose={() => setOpen(false)} />}
+    </>
+  );
+}
+
+function WaitingRowsDialog({ stackId, runs, onClose }: { stackId: string; runs: readonly Run[]; onClose: () => void }) {
+  const queries = useQueryClient();
+  const rows = useQuery(firstRowsQuery({ of: { stack: stackId }, state: 'awaiting_approval' }));
+  const names = new Map(rows.data?.map((row) => [row.document_id, visibleText(row.filename)]));
+  const [left, setLeft] = useState<ReadonlySet<string>>(new Set());
+  const [failures, setFailures] = useState<ReadonlyMap<string, string>>(new Map());
+  const [done, setDone] = useState(0);
+  const decidable = runs.filter((run) => run.decision_refusal === null);
+  const chosen = decidable.filter((run) => !left.has(callKey(run)));
+  const approve = useMutation({
+    mutationFn: async (chosenRuns: readonly Run[]) => {
+      const queue = [...chosenRuns];
+      const failed = new Map<string, string>();
+      setDone(0);
+      const work = async () => {
+        for (let run = queue.shift(); run !== undefined; run = queue.shift()) {
+          const key = callKey(run);
+          await decideCall(run.id, run.waits_for!.call_id, { approved: true }).catch((error: unknown) => failed.set(key, errorMessage(error)));
+          setDone((before) => before + 1);
+        }
+      };
+      await Promise.all(Array.from({ length: AT_ONCE }, work));
+      return failed;
+    },
+    onSuccess: async (failed, { length }) => {
+      setFailures(failed);
+      if (failed.size < length) toast(t('stacks.rowsApproved', { count: length - failed.size }));
+      await Promise.all([['runs'], ['stacks'], ['records']].map((queryKey) => queries.invalidateQueries({ queryKey })));
+      if (failed.size === 0) onClose();
+    },
+  });
+  const toggle = (run: Run) => setLeft((before) => (before.has(callKey(run)) ? new Set([...before].filter((one) => one !== callKey(run))) : new Set([...before, callKey(run)])));
+  return (
+    <Dialog title={t('stacks.rowsToApprove', { count: runs.length })} open onClose={onClose} isWide>
+      <p className="muted">{t('stacks.rowsToApproveHint')}</p>
+      <div className={styles.waitingRows} tabIndex={0} role="group" aria-label={t('stacks.rowsToApprove', { count: runs.length })}>
+        <ul>
+          {runs.map((run) => (
+            <WaitingRow key={callKey(run)} run={run} name={names.get(run.document_id ?? '') ?? t('approvals.document')} isChosen={chosen.includes(run)} failure={failures.get(callKey(run))} onToggle={() => toggle(run)} />
+          ))}
+        </ul>
+      </div>
+      <div className={confirmStyles.buttons}>
+        {decidable.length > 1 && (
+          <Button kind="quiet" disabled={approve.isPending} onClick={() => setLeft(chosen.length > 0 ? new Set(decidable.map(callKey)) : new Set())}>
+            {t(chosen.length > 0 ? 'stacks.chooseNone' : 'stacks.chooseAllRows')}
+          </Button>
+        )}
+        <Button onClick={onClose}>{t('common.cancel')}</Button>
+        <Button kind="main" disabled={chosen.length === 0 || approve.isPending} onClick={() => approve.mutate(chosen)}>
+          {approve.isPending ? t('stacks.approving', { done, count: approve.variables.length }) : t('stacks.approveRows', { count: chosen.length })}
+        </Button>
+      </div>
+    </Dialog>
+  );
+}
+
+function WaitingRow({ run, name, isChosen, failure, onToggle }: { run: Run; name: string; isChosen: boolean; failure: string | undefined; onToggle: () => void }) {
+  const { tool, changes } = run.waits_for!;
+  const search = run.extraction_id === null ? {} : { extraction: run.extraction_id };
+  return (
+    <li>
+      <input type="checkbox" aria-label={t('tables.selectRow', { name })} disabled={run.decision_refusal !== null} checked={isChosen} onChange={onToggle} />
+      <div>
+        <Link to="/documents/$documentId" params={{ documentId: run.document_id ?? '' }} search={search}>
+          {name}
+        </Link>
+        <dl>
+          {changes.map((change) => (
+            <div key={change.path}>
+              <dt>{changeLabel(tool, change.path)}</dt>
+              <dd>
+                {change.added !== true && <s className="muted">{changeValue(tool, change.path, change.old)}</s>} {change.removed === true ? t('approvals.removed') : changeValue(tool, change.path, change.new)}
+              </dd>
+            </div>
+          ))}
+        </dl>
+        {failure !== undefined && <p className={styles.conflict}>{failure}</p>}
+      </div>
+    </li>
+  );
+}
+
+/** A run asks for one call after the other. */
+function callKey(run: Run): string {
+  return `${run.id} ${run.waiting_call ?? ''}`;
+}
