@@ -4315,14 +4315,15 @@ language sql stable begin atomic
   order by e.status = 'failed', e.created_at desc, e.id desc limit 1;
 end;
 
--- `state`: duplicate (the stack has an older document with the same bytes), waiting, running, awaiting_approval, failed, stale
--- (follows an older version of the columns), done, or incomplete (a run ended without completing the extraction).
-
+-- `state`: duplicate (the stack has an older document with the same bytes), container (an archive, whose files have rows;
+-- failed if some were left out), waiting, running, awaiting_approval, failed, stale (follows an older version of the
+-- columns), done, or incomplete (a run ended without completing the extraction).
 create view public.stack_table_rows with (security_invoker = true) as
   select s.org_id, s.stack_id, s.document_id, t.schema_id, e.id as extraction_id, e.schema_revid, e.version,
     e.extracted_fields, e.confidence_scores, e.evidence, e.locks, first.document_id as duplicate_of, state.state,
-    case when state in ('failed', 'waiting') then coalesce(d.error, r.error) end as error,
-    case when state in ('failed', 'waiting') then coalesce(d.error_code, r.error_code) end as error_code
+    case when state in ('failed', 'waiting') then coalesce(d.error, r.error, case when skipped.code is not null
+      then 'Some files of the archive were left out. The warnings of the document say which, and why.' end) end as error,
+    case when state in ('failed', 'waiting') then coalesce(d.error_code, r.error_code, skipped.code) end as error_code
   from public.stack_documents as s
   join public.documents as d on d.id = s.document_id
   left join public.stack_tables as t on t.stack_id = s.stack_id
@@ -4334,9 +4335,14 @@ create view public.stack_table_rows with (security_invoker = true) as
     join public.stack_documents as also on also.stack_id = s.stack_id and also.document_id = o.id
     where o.org_id = s.org_id and o.content_sha256 = d.content_sha256 and (o.created_at, o.id) < (d.created_at, d.id)
     order by o.created_at, o.id limit 1) as first on true
+  left join lateral (
+    select value ->> 'code' as code from jsonb_array_elements(d.warnings)
+    where d.media_type = 'application/zip' and value ->> 'code' <> 'enclosed_apart' limit 1) as skipped on true
   cross join lateral (
     select case
       when first.document_id is not null then 'duplicate'
+      when d.status = 'ready' and d.media_type = 'application/zip' then
+        case when skipped.code is null then 'container' else 'failed' end
       when d.status = 'failed' and e.id is null then 'failed'
       when e.id is null or e.status <> 'completed' and r.status = 'queued' then 'waiting'
       when r.status in ('awaiting_approval', 'running') then r.status

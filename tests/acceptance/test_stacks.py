@@ -118,7 +118,7 @@ async def test_table_is_proposed_approved_filled_corrected_and_exported(serve, c
         assert [one["name"] for one in stack["columns"]] == ["total", "vendor"]
         assert stack["progress"] | {"cost_usd": 0} == {
             "documents": 5, "done": 3, "incomplete": 0, "failed": 1, "unreadable": 1, "waiting": 0, "running": 0,
-            "awaiting_approval": 0, "stale": 0, "duplicates": 1, "cost_usd": 0,
+            "awaiting_approval": 0, "stale": 0, "duplicates": 1, "containers": 0, "cost_usd": 0,
         }  # fmt: skip
         answer = await server.http.get(f"/api/stacks/{stack_id}/rows/export", params={"row_status": "done"})
         lines = list(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 
 import pytest
 
@@ -23,6 +24,9 @@ async def test_files_that_cannot_be_uploaded_are_reported_and_a_second_run_uploa
         # The service changes such a name.
         fieldmark.file(INVOICE.replace("R-1", "R-2"), b"inbox/deeper/\xff\x1b[31m.txt")
         fieldmark.file("Hidden: 1\n", "inbox/.hidden.txt")
+        with zipfile.ZipFile(folder / "more.zip", "w") as archive:
+            archive.writestr("3.txt", INVOICE.replace("R-1", "R-3"))
+            archive.writestr("copy.txt", INVOICE)
         fieldmark.file(b"x" * 2_000_000, "inbox/large.txt")
         (folder / "link.txt").symlink_to(fieldmark.folder / "outside.txt")
         (folder / "linked").symlink_to(fieldmark.folder)
@@ -35,7 +39,8 @@ async def test_files_that_cannot_be_uploaded_are_reported_and_a_second_run_uploa
                 "inbox/link.txt",
                 "inbox/linked",
             }
-            assert report["progress"]["documents"] == report["progress"]["done"] == 2
+            counts = {name: report["progress"][name] for name in ("documents", "done", "duplicates", "containers")}
+            assert counts == {"documents": 5, "done": 3, "duplicates": 1, "containers": 1}, report
             assert "\x1b" not in done.err
             if columns == "total:number":
                 described = {"columns": [{"name": "total", "type": "number", "description": "With tax."}]}
@@ -43,7 +48,7 @@ async def test_files_that_cannot_be_uploaded_are_reported_and_a_second_run_uploa
                     changed = await http.put(f"/api/stacks/{report['id']}/columns", json=described)
                 assert changed.status_code == 200, changed.text
         # The table itself is no document, and a column that stays keeps its description.
-        assert (folder / "table.csv").read_text("utf-8-sig").count("10.5") == 2
+        assert (folder / "table.csv").read_text("utf-8-sig").count("10.5") == 3
         assert [one["description"] for one in report["columns"]] == ["With tax.", None]
 
 

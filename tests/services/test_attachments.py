@@ -18,9 +18,10 @@ from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.files import LocalFiles
 from fieldmark.identity.scope import Scope
 from fieldmark.services.documents import DocumentService
-from fieldmark.stores import documents
+from fieldmark.stores import documents, stacks
 from fieldmark.stores.documents import DocumentListFilter
 from fieldmark.stores.rows import DocumentRow
+from fieldmark.stores.stacks import RowState
 
 pytestmark = pytest.mark.anyio
 
@@ -114,6 +115,52 @@ async def test_archives_are_unpacked_one_level_deep(service, database, make_user
     assert (nested.filename, text.filename, codes) == ("b.zip", "c.txt", ["enclosed_apart"])
     row, children, codes = await get_with_children(database, scope, nested.id)
     assert (row.status, children, codes) == ("ready", [], ["enclosed_too_deep"])
+
+
+async def test_files_inside_a_document_of_a_stack_have_rows(service, database, make_user, upload_bytes):
+    scope = await make_user()
+    deep = make_zip({"deep.txt": b"Total: 3"})
+    mail = make_email({"b.zip": make_zip({"copy.txt": b"Total: 1", "too deep.zip": deep}), "c.txt": b"Total: 2"})
+    root_id = await upload_bytes(scope, make_zip({"a.txt": b"Total: 1", "m.eml": mail}))
+    other_id = await upload_bytes(scope, make_email({"b.txt": b"Total: 4"}), "other.eml")
+    rows = {
+        "a.zip": "container", "a.txt": "waiting", "m.eml": "waiting", "c.txt": "waiting", "b.zip": "failed",
+        "other.eml": "waiting", "b.txt": "waiting",
+    }  # fmt: skip
+
+    async def states(stack_id: UUID) -> dict[str, str]:
+        async with database.as_user(scope) as conn:
+            listed = await stacks.rows(conn, stack_id, limit=99)
+            counts = (await stacks.progress(conn, [stack_id]))[stack_id].counts
+            unread = await stacks.rows_to_read(conn, stack_id, root_id, 99)
+        found = {row.filename: str(row.state) for row in listed}
+        assert sum(counts.values()) == len(listed) and counts.get(RowState.CONTAINER, 0) <= 1
+        assert {one.document_id for one in unread} == {one.document_id for one in listed if one.state == "waiting"}
+        return found
+
+    async with database.as_user(scope) as conn:
+        early, late = await stacks.add(conn, scope, "early"), await stacks.add(conn, scope, "late")
+        assert await stacks.add_documents(conn, scope, early, [root_id, other_id]) == 2
+    await read_all(service, database, scope, root_id)
+    await read_all(service, database, scope, other_id)
+    assert await states(early) == rows
+    async with database.as_user(scope) as conn:
+        assert await stacks.add_documents(conn, scope, late, [root_id, other_id]) == 7
+        assert await stacks.add_documents(conn, scope, late, [root_id]) == 0
+        failed = await stacks.rows(conn, late, limit=9, states=[RowState.FAILED])
+    assert (await states(late), [row.error_code for row in failed]) == (rows, ["enclosed_too_deep"])
+    # Files stay when the archive around them is taken out, and do not return with it.
+    async with database.as_user(scope) as conn:
+        await stacks.remove_document(conn, late, root_id)
+    assert await states(late) == {name: state for name, state in rows.items() if name != "a.zip"}
+    # A copy of the archive adds only copies.
+    await upload_bytes(scope, b"Total: 9", "new.txt")
+    again = await upload_bytes(scope, make_zip({"again.txt": b"Total: 1", "new.txt": b"Total: 9"}), "again.zip")
+    async with database.as_user(scope) as conn:
+        await stacks.add_documents(conn, scope, late, [again])
+    await service.read(again)
+    found = await states(late)
+    assert (found["again.zip"], found["again.txt"], found["new.txt"]) == ("container", "duplicate", "waiting")
 
 
 async def test_killed_worker_leaves_no_duplicates_and_no_files(

@@ -76,8 +76,9 @@ class Record(ResponseModel):
     created_at: AwareDatetime = Field(description="When the document was uploaded.")
     status: RowState = Field(
         description="`stale`: it follows an older version of the columns. In a stack also `waiting`, `running`, "
-        "`awaiting_approval`, `failed`, `duplicate` (the stack has an older document with the same bytes) and "
-        "`incomplete` (the agent ended without completing it). Otherwise `done`."
+        "`awaiting_approval`, `failed`, `duplicate` (the stack has an older document with the same bytes), `container` "
+        "(an archive, whose files have rows) and `incomplete` (the agent ended without completing it). Otherwise "
+        "`done`."
     )
     error: str | None = Field(description="Why the row of a stack failed.")
     error_code: str | None

@@ -107,6 +107,7 @@ class Progress(BaseModel):
     awaiting_approval: int = Field(description="A run waits for a person to approve the row's values.")
     stale: int = Field(description="Read under older columns.")
     duplicates: int = Field(description="Documents with the same bytes as an older one of the stack. They have no row.")
+    containers: int = Field(description="Archives. Their files are documents of the stack, with rows of their own.")
     cost_usd: float | None = Field(description="Of all runs of the stack. null: a model's price is not known.")
 
 
@@ -231,14 +232,15 @@ async def delete_stack(stack_id: UUID, conn: Conn) -> None:
 
 @router.post("/{stack_id}/documents")
 async def add_documents(stack_id: UUID, body: DocumentsToAdd, scope: TheScope, conn: Conn) -> AddedDocuments:
-    """Add documents to a stack. They get rows when the table is filled again."""
+    """Add documents to a stack, with the files inside archives and mails. They get rows when the table is filled
+    again."""
     await stored.get(conn, stack_id)
     return AddedDocuments(added=await stored.add_documents(conn, scope, stack_id, body.document_ids))
 
 
 @router.delete("/{stack_id}/documents/{document_id}", status_code=204)
 async def remove_document(stack_id: UUID, document_id: UUID, conn: Conn) -> None:
-    """Take a document out of a stack. The document and its extraction stay."""
+    """Take a document out of a stack. The document and its extraction stay, and so do the rows of files inside it."""
     await stored.remove_document(conn, stack_id, document_id)
 
 
@@ -315,7 +317,6 @@ async def _to_stacks(conn: Connection, rows: Sequence[StackRow]) -> list[Stack]:
     progress = await stored.progress(conn, [row.id for row in rows])
     found: list[Stack] = []
     for row in rows:
-        schema = await stacks.current_schema(conn, row)
         newest = progress[row.id].run
         found.append(
             Stack(
@@ -323,10 +324,10 @@ async def _to_stacks(conn: Connection, rows: Sequence[StackRow]) -> list[Stack]:
                 name=row.name,
                 created_by=row.created_by,
                 created_at=row.created_at,
-                schema_id=None if schema is None else schema.id,
-                schema_revid=None if schema is None else schema.schema_revid,
+                schema_id=row.schema and row.schema.id,
+                schema_revid=row.schema and row.schema.schema_revid,
                 rows=row.row_path,
-                columns=[] if schema is None else definitions_of(schema.schema or {}),
+                columns=stacks.columns_of(row),
                 progress=_to_progress(progress[row.id]),
                 run=None if newest is None else NewestRun(run_id=newest.run_id, task=newest.task, status=newest.status),
             )
@@ -347,5 +348,6 @@ def _to_progress(progress: StackProgress) -> Progress:
         awaiting_approval=counts[RowState.AWAITING_APPROVAL],
         stale=counts[RowState.STALE],
         duplicates=counts[RowState.DUPLICATE],
+        containers=counts[RowState.CONTAINER],
         cost_usd=None if progress.cost_usd is None else float(progress.cost_usd),
     )

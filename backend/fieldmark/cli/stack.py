@@ -175,11 +175,13 @@ async def _upload_new(client: Client, runs: Runs, stack_id: str, files: list[Pat
 
 
 async def _wait_until_read(client: Client, runs: Runs, stack_id: str) -> None:
-    """Wait until no document of the stack is being read."""
-    ids = [row["document_id"] for row in await _rows(client, stack_id, row_status=["waiting"])]
-    if ids:
-        show_step(runs.status, "Reading documents…")
-    while ids:
+    """Wait until no document of the stack is being read, nor any file inside one."""
+    waited: set[str] = set()
+    ids: list[str] = []
+    while ids or (ids := await _waiting(client, stack_id, waited)):
+        if not waited:
+            show_step(runs.status, "Reading documents…")
+        waited.update(ids)
         first = ids[:_IDS_AT_ONCE]
         listed = await _documents(client, first)
         reading = [one["id"] for one in listed if one["status"] == DocumentStatus.READING]
@@ -187,6 +189,11 @@ async def _wait_until_read(client: Client, runs: Runs, stack_id: str) -> None:
         if len(reading) == len(first):
             runs.status.update(f"Reading documents: {len(ids)} to go…")
             await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _waiting(client: Client, stack_id: str, known: set[str]) -> list[str]:
+    rows = await _rows(client, stack_id, row_status=["waiting"])
+    return [row["document_id"] for row in rows if row["document_id"] not in known]
 
 
 async def _known_files(client: Client, stack_id: str) -> Counter[str | None]:

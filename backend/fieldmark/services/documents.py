@@ -262,7 +262,8 @@ class DocumentService:
         for file in enclosed:
             child_id, name = new_id(), safe_name(file.name)
             path = str(stored_path(scope.org_id, child_id, name))
-            children.append(NewChildDocument(child_id, name, path, file.byte_size))
+            content_sha256 = await asyncio.to_thread(_sha256, file.path)
+            children.append(NewChildDocument(child_id, name, path, file.byte_size, content_sha256))
         if children:
             await self._register_pending_files(*(child.storage_path for child in children))
         for child, file in zip(children, enclosed, strict=True):

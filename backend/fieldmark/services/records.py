@@ -13,13 +13,11 @@ from fieldmark.domain.columns import Column, list_columns, list_names
 from fieldmark.domain.document_filters import FieldCondition
 from fieldmark.domain.schema_changes import compare_schemas
 from fieldmark.domain.statuses import CellStatus
-from fieldmark.errors import Invalid
+from fieldmark.errors import Invalid, NameTaken
 from fieldmark.identity.scope import Scope
-from fieldmark.services import stacks
 from fieldmark.services.fair_share import run_unqueued
 from fieldmark.services.record_marks import Mark, list_marks
-from fieldmark.stores import records, schema_changes
-from fieldmark.stores import stacks as stored_stacks
+from fieldmark.stores import records, schema_changes, stacks
 from fieldmark.stores.library import schemas
 from fieldmark.stores.record_views import view_name, view_statement
 from fieldmark.stores.records import ColumnTotal, RecordRow, RecordsQuery, TableSize
@@ -162,8 +160,8 @@ async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[SchemaRow
         assert request.schema_id is not None
         schema = await schemas.get(conn, request.schema_id)
     else:
-        stack = await stored_stacks.get(conn, request.stack_id)
-        schema, list_name = await stacks.current_schema(conn, stack), stack.row_path
+        stack = await stacks.get(conn, request.stack_id)
+        schema, list_name = stack.schema, stack.row_path
     columns = list_columns((schema and schema.schema) or {}, list_name)
     names = [column.path for column in columns]
     if list_name is not None and not any(name.startswith(f"{list_name}[]") for name in names):

@@ -35,15 +35,8 @@ class RowReading:
     fields: Sequence[str] | None
 
 
-async def current_schema(conn: Connection, stack: StackRow) -> SchemaRow | None:
-    """Return the latest version of a stack's schema. None if its columns are not defined, or the schema was deleted."""
-    schema = None if stack.schema_id is None else await schemas.find(conn, stack.schema_id)
-    return None if schema is None or schema.is_deleted else schema
-
-
-async def columns_of(conn: Connection, stack: StackRow) -> list[ColumnDefinition]:
-    schema = await current_schema(conn, stack)
-    return [] if schema is None else definitions_of(schema.schema or {})
+def columns_of(stack: StackRow) -> list[ColumnDefinition]:
+    return [] if stack.schema is None else definitions_of(stack.schema.schema or {})
 
 
 async def define_columns(
@@ -52,7 +45,7 @@ async def define_columns(
     """Set the columns of a stack: a schema of its own, named like the stack, or a new version of it. Raise NotFound,
     Invalid."""
     stack = await stacks.get(conn, stack_id)
-    current = await current_schema(conn, stack)
+    current = stack.schema
     schema = schema_of(definitions, None if current is None else current.schema)
     await check(schema)
     if current is None:
@@ -79,7 +72,7 @@ async def preview_columns(
     """Return what other columns would change for the rows, or None if no columns are defined yet. Raise like
     `define_columns`."""
     async with database.as_user(scope) as conn:
-        current = await current_schema(conn, await stacks.get(conn, stack_id))
+        current = (await stacks.get(conn, stack_id)).schema
     schema = schema_of(definitions, None if current is None else current.schema)
     await check(schema)
     return None if current is None else await schema_changes.preview(database, scope, current.id, schema=schema)

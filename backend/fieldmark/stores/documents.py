@@ -130,15 +130,21 @@ async def add(
 
 
 async def add_children(conn: Connection, parent_id: UUID, org_id: UUID, children: Sequence[NewChildDocument]) -> None:
-    """Insert documents for the files found inside a document, in order. They inherit its `auto_create` choice. Raise
-    QueueFull."""
+    """Insert documents for the files found inside a document, in order. They inherit its `auto_create` choice and its
+    stacks. Raise QueueFull."""
     await conn.execute(
-        """insert into public.documents
-             (id, org_id, filename, storage_path, byte_size, parent_document_id, number_in_parent, auto_create)
-           select id, %(org)s, filename, path, size, %(parent)s, number,
-             (select auto_create from public.documents where id = %(parent)s)
-           from unnest(%(ids)s::uuid[], %(names)s::text[], %(paths)s::text[], %(sizes)s::bigint[])
-             with ordinality as child (id, filename, path, size, number)""",
+        """with added as (
+             insert into public.documents
+               (id, org_id, filename, storage_path, byte_size, content_sha256, parent_document_id, number_in_parent,
+                auto_create)
+             select id, %(org)s, filename, path, size, sha256, %(parent)s, number,
+               (select auto_create from public.documents where id = %(parent)s)
+             from unnest(%(ids)s::uuid[], %(names)s::text[], %(paths)s::text[], %(sizes)s::bigint[], %(hashes)s::text[])
+               with ordinality as child (id, filename, path, size, sha256, number)
+             returning id)
+           insert into public.stack_documents (org_id, stack_id, document_id)
+           select %(org)s, s.stack_id, added.id from public.stack_documents as s cross join added
+           where s.document_id = %(parent)s""",
         {
             "org": org_id,
             "parent": parent_id,
@@ -146,6 +152,7 @@ async def add_children(conn: Connection, parent_id: UUID, org_id: UUID, children
             "names": [child.filename for child in children],
             "paths": [child.storage_path for child in children],
             "sizes": [child.byte_size for child in children],
+            "hashes": [child.content_sha256 for child in children],
         },
     )
 

@@ -59,8 +59,13 @@ class NamedItems(Generic[Row]):
 
     async def find(self, conn: Connection, item_id: UUID) -> Row | None:
         """Return an item like `get`, or None if it does not exist. A rejected proposal deletes its items."""
-        rows = await self._rows(conn, f"select {self._columns} from {self._latest} where i.id = %s", (item_id,))
+        rows = await self.find_many(conn, [item_id])
         return rows[0] if rows else None
+
+    async def find_many(self, conn: Connection, item_ids: Sequence[UUID]) -> list[Row]:
+        """Return these items like `get`, in any order. Items that do not exist are left out."""
+        query: LiteralString = f"select {self._columns} from {self._latest} where i.id = any (%s)"
+        return await self._rows(conn, query, (list(item_ids),))
 
     async def by_name(self, conn: Connection, org_id: UUID, name: str) -> Row | None:
         """Return the item of a name in its latest version. Case does not matter."""

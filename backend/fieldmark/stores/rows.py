@@ -189,6 +189,7 @@ class NewChildDocument:
     filename: str
     storage_path: str
     byte_size: int
+    content_sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ stack that the caller cannot see."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -22,7 +22,7 @@ from fieldmark.errors import Invalid, NameTaken, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.library import schemas
 from fieldmark.stores.paging import PageRequest, RowPage
-from fieldmark.stores.rows import Fields, fetch_all, fetch_one, large_rows, value_of
+from fieldmark.stores.rows import Fields, SchemaRow, fetch_all, large_rows, value_of
 
 
 class RowState(StrEnum):
@@ -36,17 +36,19 @@ class RowState(StrEnum):
     STALE = "stale"
     FAILED = "failed"
     DUPLICATE = "duplicate"
+    CONTAINER = "container"
 
 
 @dataclass(frozen=True, slots=True)
 class StackRow:
-    """A stack. `schema_id` is None until its columns are defined. `row_path`: the list whose items are the rows."""
+    """A stack. `schema`: the latest version of its schema; None until its columns are defined, and after the schema was
+    deleted. `row_path`: the list whose items are the rows, if the schema has it."""
 
     id: UUID
     name: str
     created_by: UUID
     created_at: datetime
-    schema_id: UUID | None
+    schema: SchemaRow | None
     row_path: str | None
 
 
@@ -133,17 +135,23 @@ async def remove(conn: Connection, stack_id: UUID) -> None:
 
 
 async def find(conn: Connection, stack_id: UUID) -> StackRow | None:
-    row = await fetch_one(conn, StackRow, f"select {_COLUMNS} from {_FROM} where s.id = %s", (stack_id,))
-    return None if row is None else await _with_existing_list(conn, row)
+    rows = await _select(conn, f"select {_COLUMNS} from {_FROM} where s.id = %s", (stack_id,))
+    return rows[0] if rows else None
 
 
-async def _with_existing_list(conn: Connection, row: StackRow) -> StackRow:
-    """Return the stack without its `row_path` if its schema was deleted or has no such list any more."""
-    if row.schema_id is None or row.row_path is None:
-        return row
-    schema = await schemas.find(conn, row.schema_id)
-    has_list = schema is not None and not schema.is_deleted and row.row_path in list_names(schema.schema or {})
-    return row if has_list else replace(row, row_path=None)
+async def _select(
+    conn: Connection, query: LiteralString, parameters: Sequence[object] | dict[str, Any]
+) -> list[StackRow]:
+    """Return the stacks that a query selects, each with its schema."""
+    rows = await (await conn.execute(query, parameters)).fetchall()
+    ids = [row["schema_id"] for row in rows if row["schema_id"] is not None]
+    existing = {one.id: one for one in (await schemas.find_many(conn, ids) if ids else ()) if not one.is_deleted}
+    found: list[StackRow] = []
+    for row in rows:
+        schema, row_path = existing.get(row.pop("schema_id")), row.pop("row_path")
+        has_list = schema is not None and row_path in list_names(schema.schema or {})
+        found.append(StackRow(**row, schema=schema, row_path=row_path if has_list else None))
+    return found
 
 
 async def get(conn: Connection, stack_id: UUID) -> StackRow:
@@ -163,13 +171,12 @@ async def list_page(
         where.append("lower(s.name) = lower(%(name)s)")
     query: LiteralString = f"""select {_COLUMNS} from {_FROM} where {" and ".join(where)}
         order by s.created_at desc, s.id desc limit %(limit)s"""
-    rows = await fetch_all(conn, StackRow, query, {"org": scope.org_id, "name": name, **request.parameters()})
-    return request.page([await _with_existing_list(conn, row) for row in rows])
+    return request.page(await _select(conn, query, {"org": scope.org_id, "name": name, **request.parameters()}))
 
 
 async def add_documents(conn: Connection, scope: Scope, stack_id: UUID, document_ids: Sequence[UUID]) -> int:
-    """Add documents to a stack and return how many were new in it. Raise NotFound for a document that the caller cannot
-    see."""
+    """Add documents to a stack, with the files inside those that are new in it. Return how many were new. Raise
+    NotFound for a document that the caller cannot see."""
     wanted = list(dict.fromkeys(document_ids))
     found = await value_of(
         conn,
@@ -178,12 +185,20 @@ async def add_documents(conn: Connection, scope: Scope, stack_id: UUID, document
     )
     if found != len(wanted):
         raise NotFound("One of the documents does not exist.")
-    cursor = await conn.execute(
-        """insert into public.stack_documents (org_id, stack_id, document_id)
-           select %s, %s, unnest(%s::uuid[]) on conflict (stack_id, document_id) do nothing""",
-        (scope.org_id, stack_id, wanted),
-    )
-    return cursor.rowcount
+    added = 0
+    # One level of enclosed files after the other. Each insert waits for a reading that is about to add files.
+    while wanted:
+        cursor = await conn.execute(
+            """insert into public.stack_documents (org_id, stack_id, document_id)
+               select %s, %s, unnest(%s::uuid[]) on conflict (stack_id, document_id) do nothing
+               returning document_id""",
+            (scope.org_id, stack_id, wanted),
+        )
+        new = [row["document_id"] for row in await cursor.fetchall()]
+        added += len(new)
+        query = "select id from public.documents where parent_document_id = any (%s) order by number_in_parent"
+        wanted = [row["id"] for row in await (await conn.execute(query, (new,))).fetchall()] if new else []
+    return added
 
 
 async def remove_document(conn: Connection, stack_id: UUID, document_id: UUID) -> None:
@@ -285,7 +300,8 @@ async def rows_to_read(conn: Connection, stack_id: UUID, run_id: UUID, limit: in
              case when e.status <> 'failed' then r.extraction_id end as extraction_id
            from public.stack_documents as s
            join public.stack_table_rows as r on r.stack_id = s.stack_id and r.document_id = s.document_id
-           join public.documents as d on d.id = s.document_id and d.status <> 'failed'
+           join public.documents as d on d.id = s.document_id
+             and d.status <> 'failed' and d.media_type is distinct from 'application/zip'
            left join public.extractions as e on e.id = r.extraction_id
            where s.stack_id = %(stack)s and r.state in ('waiting', 'stale', 'failed')
              and not exists (

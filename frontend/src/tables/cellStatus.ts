@@ -42,6 +42,7 @@ export const ROW_STATUSES: Record<RowStatus, { tone: Tone; icon?: IconName }> = 
   incomplete: { tone: 'unsure', icon: 'question' },
   failed: { tone: 'bad', icon: 'cross' },
   duplicate: { tone: 'plain', icon: 'copy' },
+  container: { tone: 'plain', icon: 'copy' },
   stale: { tone: 'unsure', icon: 'clock' },
 };
 

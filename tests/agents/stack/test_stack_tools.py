@@ -220,7 +220,7 @@ async def test_columns_that_cannot_be_used_are_refused(case, columns):
     refused = await run.call("define_columns", columns=columns)
     assert refused.is_error and refused.code in ("invalid", "invalid_path"), refused
     async with case.database.as_user(case.scope) as conn:
-        assert (await stacks.get(conn, run.stack_id)).schema_id is None
+        assert (await stacks.get(conn, run.stack_id)).schema is None
 
 
 async def set_by_person(run: StackRunCase, path: tuple[str, ...], value: Any) -> None:
@@ -337,8 +337,8 @@ async def test_state_of_a_table_with_long_columns_fits_into_a_result_with_all_co
     fields = {f"c{number}": {"type": "string", "description": "d" * 1_500} for number in range(100)}
     async with case.database.as_user(case.scope) as conn:
         stack = await stacks.get(conn, run.stack_id)
-        assert stack.schema_id is not None
-        await schemas.update(conn, stack.schema_id, schema={"type": "object", "properties": fields})
+        assert stack.schema is not None
+        await schemas.update(conn, stack.schema.id, schema={"type": "object", "properties": fields})
     state = await run.call("get_table_state", with_values=True)
     assert len(state.data["columns"]) == 100 and len(state.text.encode()) <= MAX_RESULT_BYTES
 

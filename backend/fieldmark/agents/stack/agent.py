@@ -121,7 +121,7 @@ async def _brief_correct(conn: Connection, context: RunContext, given: StackCorr
 async def _table_text(conn: Connection, context: RunContext, *foreign: str) -> str:
     """Return the columns, the number of rows in each state and the first documents, between delimiter lines."""
     stack = await stored.get(conn, context.stack_id)
-    columns = await stacks.columns_of(conn, stack)
+    columns = stacks.columns_of(stack)
     progress = (await stored.progress(conn, [stack.id]))[stack.id]
     rows = await stored.rows(conn, stack.id, limit=_SHOWN)
     shown = {

@@ -154,7 +154,7 @@ class StackTools:
         if args.document_id is not None:
             await self._check_document(conn, args.document_id)
         stack = await stored.get(conn, self.stack_id)
-        columns = await stacks.columns_of(conn, stack)
+        columns = stacks.columns_of(stack)
         progress = (await stored.progress(conn, [self.stack_id]))[self.stack_id]
         failed = await stored.rows(conn, self.stack_id, limit=_MAX_LISTED, states=[RowState.FAILED])
         data: dict[str, JsonValue] = {
@@ -194,8 +194,7 @@ class StackTools:
         return ToolResult(f"The table has {len(names)} columns.", "defined", data)
 
     async def preview_columns(self, conn: Connection, args: DefineColumns) -> Preview:
-        stack = await stored.get(conn, self.stack_id)
-        schema = await stacks.current_schema(conn, stack)
+        schema = (await stored.get(conn, self.stack_id)).schema
         schema_of(args.columns, None if schema is None else schema.schema)  # raises what makes them unusable
         before = {} if schema is None else {one.name: one for one in definitions_of(schema.schema or {})}
         after = {one.name: one for one in args.columns}
@@ -244,7 +243,7 @@ class StackTools:
         schema = await self._schema(conn)
         if row.args.document_id is not None:
             await self._check_document(conn, row.args.document_id)
-            await self._refuse_duplicate(conn, row.args.document_id)
+            await self._refuse_without_row(conn, row.args.document_id)
         readings = await stacks.start_rows(
             conn, self.context.scope, self.stack_id, schema, self.context.run_id, self.max_rows, row.args.document_id
         )
@@ -269,18 +268,21 @@ class StackTools:
         ]
 
     async def _save_row(self, conn: Connection, prepared: PreparedWrite) -> ToolResult:
-        row = await self._refuse_duplicate(conn, prepared.row.document_id)
+        row = await self._refuse_without_row(conn, prepared.row.document_id)
         if row.extraction_id is not None:
             raise ModelRetry("The document has a row: change it with update_cell.", "row_exists")
         written = await extractions.apply_first(conn, self.context.scope, prepared)
         value = written.stored.value
         return write_result(self.context, written, value if isinstance(value, dict) else {})
 
-    async def _refuse_duplicate(self, conn: Connection, document_id: UUID) -> StackTableRow:
-        """Return the row of a document. Raise ModelRetry if the table shows only an older copy of the document."""
+    async def _refuse_without_row(self, conn: Connection, document_id: UUID) -> StackTableRow:
+        """Return the row of a document. Raise ModelRetry if the table shows only an older copy of the document, or the
+        files in it."""
         found = await stored.rows(conn, self.stack_id, limit=1, document_id=document_id)
         if not found:
             raise NotFound("The document was removed from the stack.")
+        if found[0].state is RowState.CONTAINER:
+            raise ModelRetry("This is an archive: its files are documents of the stack, with rows.", "row_exists")
         if found[0].duplicate_of is not None:
             raise ModelRetry(f"This is a copy of document {found[0].duplicate_of}, which has the row.", "row_exists")
         return found[0]
@@ -354,7 +356,7 @@ class StackTools:
         (row,) = await stored.rows(conn, self.stack_id, limit=1, document_id=args.document_id)
         if row.extraction_id is None:
             raise ModelRetry("The document has no row yet: call extract_row.", "no_row")
-        columns = await stacks.columns_of(conn, await stored.get(conn, self.stack_id))
+        columns = stacks.columns_of(await stored.get(conn, self.stack_id))
         wanted = [EACH if isinstance(step, int) else step for step in paths.parse(args.column)]
         if paths.name(wanted) not in {paths.name(paths.parse_pattern(one.name)) for one in columns}:
             raise ModelRetry(
@@ -383,7 +385,7 @@ class StackTools:
         return True
 
     async def _schema(self, conn: Connection) -> SchemaRow:
-        schema = await stacks.current_schema(conn, await stored.get(conn, self.stack_id))
+        schema = (await stored.get(conn, self.stack_id)).schema
         if schema is None:
             raise ModelRetry("The table has no columns yet: call define_columns.", "no_columns")
         return schema
