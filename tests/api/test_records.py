@@ -631,6 +631,9 @@ async def test_view_of_records_is_typed_and_follows_the_policies_of_its_reader(s
         assert [view["name"] for view in views] == [
             "records_über_bills", "records_über_bills_items", "records_über_bills_items_taxes",
         ]  # fmt: skip
+        same = (await server.http.post("/api/schemas", json={"name": "über-bills", "schema": SCHEMA})).json()
+        for schema in (made, same):
+            assert_problem(await server.http.get(f"/api/schemas/{schema['id']}/view"), 409, "name_taken")
         with psycopg.connect(clone.owner_url) as conn:
             for view in [*views, *views]:  # each can be run again
                 conn.execute(view["sql"])

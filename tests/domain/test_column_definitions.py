@@ -80,6 +80,9 @@ def test_columns_with_too_long_descriptions_are_refused():
     [
         ["Total", "total"],
         ["in-voice", "invoice"],
+        ["inv.no", "invno"],
+        ["inv_no", "inv.no"],
+        ["items_price", "items[].price"],
         ["vendor", "vendor.name"],
         ["vendor.name", "vendor"],
         ["a[].x", "b[].x"],

@@ -183,7 +183,16 @@ def _check_clashes(patterns: Sequence[Pattern]) -> None:
         for depth in range(1, len(folded) + 1):
             if (other := seen.get(folded[:depth])) is not None:
                 raise Invalid(f"The columns {other!r} and {name!r} clash: rename or remove one of them.")
-        clash = next((other for key, other in seen.items() if key[: len(folded)] == folded), None)
+        # Names that are equal without dots, such as inv.no and inv_no, have the same name in a SQL view.
+        joined = "".join(folded).replace("[]", "")
+        clash = next(
+            (
+                other
+                for key, other in seen.items()
+                if key[: len(folded)] == folded or "".join(key).replace("[]", "") == joined
+            ),
+            None,
+        )
         if clash is not None:
             raise Invalid(f"The columns {clash!r} and {name!r} clash: rename or remove one of them.")
         seen[folded] = name

@@ -146,10 +146,17 @@ class RecordsView:
 
 
 async def define_view(conn: Connection, schema_id: UUID, list_name: str | None) -> RecordsView:
-    """Return a SQL view of the records of a schema. It is not created. Raise like `list_records`."""
+    """Return a SQL view of the records of a schema. It is not created. Raise like `list_records`, and NameTaken if the
+    view of another schema has the same name."""
     schema, columns, _ = await _prepare(conn, RecordsRequest(schema_id, list_name))
     assert schema is not None
     name = view_name(schema.name, list_name)
+    for other in await records.other_schema_names(conn, schema_id):
+        if name in (view_name(other, None), view_name(other, list_name)):
+            raise NameTaken(
+                f"The view of the schema {other!r} has the same name, {name}: one would replace the other. Rename one "
+                "of the schemas."
+            )
     return RecordsView(name, view_statement(name, schema_id, columns, list_name))
 
 
