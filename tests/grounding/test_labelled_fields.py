@@ -134,6 +134,40 @@ def test_field_without_a_label_or_with_conflicting_values_is_omitted():
     assert fields_by_name("MWST   Netto   MWST-Betrag   Brutto\n7%     17,33   1,21          18,54") == {}
 
 
+RECEIPT = {"company": {"type": "string"}, "date": {"format": "date"}, "total": {"type": "number"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("Acme Sdn Bhd\n12-03-24 21:13 SH01\nTotal   9.00", {"company": "Acme Sdn Bhd", "date": "2024-03-12"}),
+        ("ACME LTD.\nDue date: 12.03.2024", {"company": "ACME LTD."}),
+        ("12.03.2024\n13.03.2024\nShop 5\nBob Inc", {}),
+        ("Acme Ltd\nOther GmbH\n03/04/2024   $ 5.00", {"date": "2024-03-04"}),
+        ("Acme\n--- page 2 of 2 ---\nBob Inc\n12.03.2024", {}),
+    ],
+)
+def test_only_date_and_the_company_at_the_top_need_no_label_but_a_look(text, read):
+    found = {field.keys[0]: field for field in read_fields(text, {"properties": RECEIPT}) if field.keys != ("total",)}
+    assert {name: field.value for name, field in found.items()} == read
+    assert all(field.confidence < 0.5 for field in found.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "total"),
+    [
+        ("Total   33.92\nRounding   -0.02\nTotal rounded   33.90", 33.9),
+        ("Total sales (excluding VAT):   31.03\nTotal:   32.70", 32.7),
+        ("Total (incl. VAT)   12.00\nTotal includes 6% VAT   0.68", 12.0),
+        ("Amount   Tax\nTotal   83.93   5.04", None),
+        ("Total   804.35   152.82   957.17", 957.17),
+        ("Total:   7   16.31", 16.31),
+    ],
+)
+def test_total_is_neither_a_tax_nor_a_net_amount(text, total):
+    assert fields_by_name(text, {"properties": RECEIPT}).get("total") == total
+
+
 def test_unknown_labels_become_field_names():
     text = "Licence plate: HH-AB 12\nDeposit: 250.00\nStart date: 12 March 2024\n"
     text += "Website: http://x.example\nhttp://y.example\nFoo   9.00"

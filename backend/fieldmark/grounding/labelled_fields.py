@@ -1,6 +1,7 @@
 """Read labelled fields from a document's text with fixed rules, without a model.
 
-A label is a phrase from `vocabulary.txt`, a property name of the schema, or the words before a colon.
+A label is a phrase from `vocabulary.txt`, a property name of the schema, or the words before a colon. A schema's date
+and vendor are also read without a label if the document has only one date or company; a person then has to check them.
 """
 
 from __future__ import annotations
@@ -58,7 +59,15 @@ _VALUE_AND_DATE = re.compile(
 )  # `Rechnung Nr. 12 vom 05.06.2018`
 _CELL = re.compile(r"\S+(?:(?:[^\S\t]| +(?=:))\S+)*")  # at least two spaces separate cells
 _UNKNOWN_LABEL = re.compile(r"(?!page|seite|pagina)[^\W\d_][^\d|,;@ ]*(?: [^\d|,;@ ]+){0,3}", re.IGNORECASE)
+# A remark in brackets that makes another amount of `Total (excl. VAT)`.
+_EXCLUDING = r"\s*(?i:excl|ex\b|ohne|zzgl|hors|ht\b|net|before)"
 YES_NO = {"yes": True, "ja": True, "oui": True, "true": True, "no": False, "nein": False, "non": False, "false": False}
+_LEGAL_FORM = re.compile(
+    r"[^\W\d_][^\t:]{1,70}[\s,.](?:sdn\.? ?bhd|s/b|gmbh|ag|kg|ohg|ug|ltd|limited|plc|ll[cp]|inc|corp|sarl|sas|"
+    r"s\.?r\.?l|s\.?p\.?a|s\.?a|b\.?v|n\.?v|pty|oy|ab|kft)\.?",
+    re.IGNORECASE,
+)
+_WITHOUT_LABEL = 0.4
 _CONFIDENCES = {"colon": 0.9, "cells": 0.85, "joined": 0.8, "below": 0.75}
 
 
@@ -67,7 +76,7 @@ def normalise_label(words: str) -> str:
 
     `USt.-Betrag (EUR)` and `ustBetrag` both give `ust betrag`.
     """
-    bare = re.sub(r"\((?!\d+[.,]\d\d\))[^()]*\)|\d{1,2}(?:[.,]\d{1,2})?\s?%", "", words)
+    bare = re.sub(rf"\((?!\d+[.,]\d\d\)|{_EXCLUDING})[^()]*\)|\d{1, 2}(?:[.,]\d{1, 2})?\s?%", "", words)
     decomposed = unicodedata.normalize("NFKD", re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", " ", bare).casefold())
     return " ".join(
         re.findall(r"[^\W_]+", "".join(letter for letter in decomposed if not unicodedata.combining(letter)))
@@ -137,12 +146,47 @@ def read_fields(text: str, schema: Schema | None = None) -> list[Field]:
             field = found.get(target) if keys not in fields else None
             if field and (value := _convert_to_schema(field, shape)) is not None:
                 fields[keys] = found.pop(target)._replace(keys=keys, value=value)
+    dates = {field.value for field in [*found.values(), *fields.values()]}
+    for keys, shape in leaves:
+        field = _find_without_label(text, keys, dates) if keys not in fields else None
+        if field and (value := _convert_to_schema(field, shape)) is not None:
+            fields[keys] = field._replace(value=value)
     return list((found if schema is None else fields).values())
 
 
-def _find_fields(text: str, known: Labels, *, include_unknown: bool) -> dict[Keys, Field]:
+def _find_without_label(text: str, keys: Keys, known: set[Any]) -> Field | None:
+    """Return the only date of a document's first page that is no `known` value, or the only company with a legal form,
+    in the heading. The name of a company that is not at the top is often the recipient's, or incomplete."""
+    page = re.split(r"^--- page [2-9]", text, maxsplit=1, flags=re.MULTILINE)[0]
+    named = {target for name in (" ".join(keys), keys[-1]) for target in fields_named(name)}
+    found = dict[str, str]()
+    if ("invoice_date",) in named:
+        month_first = _is_month_first(text)
+        read = (parse_date(start, month_first=month_first) for start in _date_starts(page))
+        found = {dated[0]: dated[1] for dated in read if dated}
+        found = {} if found.keys() & known else found
+    elif ("vendor", "name") in named or normalise_label(keys[-1]) in ("company", "company name", "store", "shop"):
+        cells = [cell[0] for line in page.splitlines() if line[:3] != "---" for cell in _CELL.finditer(line)]
+        companies = {normalise_label(cell): cell for cell in cells if _LEGAL_FORM.fullmatch(cell)}
+        found = companies if {*companies.values()} & {*cells[:2]} else {}
+    if len(found) != 1:
+        return None
+    ((value, quote),) = found.items()
+    return Field(keys, value if ("invoice_date",) in named else quote, _WITHOUT_LABEL, quote, 1)
+
+
+def _date_starts(text: str) -> Iterator[str]:
+    for found in re.finditer(r"(?<![\w.,/-])(?:\d{1,4}|[^\W\d_]{3,10})(?=[-/.,\s])", text):
+        yield text[found.start() : found.start() + 40]
+
+
+def _is_month_first(text: str) -> bool:
     slashed = re.findall(r"\b(\d\d?)/(\d\d?)/\d\d", text)
-    month_first = any(int(b) > 12 for _, b in slashed) or ("$" in text and all(int(a) <= 12 for a, _ in slashed))
+    return any(int(b) > 12 for _, b in slashed) or ("$" in text and all(int(a) <= 12 for a, _ in slashed))
+
+
+def _find_fields(text: str, known: Labels, *, include_unknown: bool) -> dict[Keys, Field]:
+    month_first = _is_month_first(text)
     seen = dict[tuple[Keys, str], dict[tuple[float, float], list[Field]]]()
     for label, layout, printed, page in _labelled_cells(text, known):
         is_unknown = include_unknown and layout == "colon" and len(seen) < 60 and _UNKNOWN_LABEL.fullmatch(label)
@@ -163,8 +207,12 @@ def _find_fields(text: str, known: Labels, *, include_unknown: bool) -> dict[Key
 def _read_value(kind: str, layout: str, printed: list[str], month_first: bool) -> list[tuple[Any, str]]:
     """Return the value of this kind beside a label, with its quote: a list of at most one."""
     amounts = [(number, cell) for cell in printed if (number := parse_amount(cell)) is not None]
-    if kind in ("money", "tax"):
+    if kind == "tax":
         return amounts[:1] if layout == "colon" else amounts[-1:]
+    if kind == "money":
+        # `Total includes 6% tax   1.44` is no total. Beside a sum of columns (net, tax, gross) the last is the largest.
+        is_label = layout == "joined" and not (amounts and amounts[0][1] == printed[0]) and not _is_currency(printed[0])
+        return [] if is_label else [one for one in amounts[-1:] if one[0] == max(amounts)[0]]
     first, dated = printed[0], parse_date(printed[0], month_first=month_first)
     if kind == "date" or (kind == "any" and dated and dated[1] == first):
         return [dated] if dated else []
@@ -177,6 +225,10 @@ def _read_value(kind: str, layout: str, printed: list[str], month_first: bool) -
     )
     value = _CURRENCIES.get(first.casefold()) if kind == "code" else first
     return [(value, first)] if fits and value else []
+
+
+def _is_currency(words: str) -> bool:
+    return re.fullmatch(_CURRENCY, words, re.IGNORECASE) is not None
 
 
 def _labelled_cells(text: str, known: Labels) -> Iterator[tuple[str, str, list[str], int]]:
