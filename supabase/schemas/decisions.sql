@@ -55,7 +55,7 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   ), 'not_found')
 $$;
 
--- For a child run the starter of its root run counts: a person who only approved the call that started it did not start it.
+-- For a child run the starter of its root run counts, not the person who approved the call that started it.
 create function private.approval_refusal_reason(p_run public.runs) returns text
 language sql stable set search_path = pg_catalog, pg_temp as $$
   select private.approval_refusal_reason_for(
