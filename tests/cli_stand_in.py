@@ -1,5 +1,6 @@
-"""A stand-in for Claude's CLI that runs in the test's process. Like the CLI, it speaks the SDK's control protocol,
-requests answers from the model service at ANTHROPIC_BASE_URL, calls hooks and tools, and mirrors its transcript.
+"""A stand-in for Claude's CLI that runs in the test's process and in commands it forks. Like the CLI, it speaks the
+SDK's control protocol, requests answers from the model service at ANTHROPIC_BASE_URL, calls hooks and tools, and
+mirrors its transcript.
 
 Tests of the following need the real CLI:
 
@@ -20,10 +21,10 @@ from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from uuid import uuid4
 
 import httpx
-import pytest
 from claude_agent_sdk import ClaudeAgentOptions, ProcessError, Transport
 from claude_agent_sdk._internal.transport import subprocess_cli
 
@@ -510,8 +511,7 @@ class StandInTransport(Transport):
 @contextlib.contextmanager
 def stand_in_cli() -> Iterator[None]:
     """Make the SDK use the stand-in instead of starting a CLI."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(subprocess_cli, "SubprocessCLITransport", StandInTransport)
+    with patch.object(subprocess_cli, "SubprocessCLITransport", StandInTransport):
         yield
 
 

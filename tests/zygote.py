@@ -1,7 +1,8 @@
 """Starts `fieldmark` commands by forking a process that has already imported the product: 0.2 s instead of 2.
 
 Each test process has one such zygote. A command has its own environment, folder, streams, signals, session and exit
-code. Commands started by a shell, or as fresh processes (tests/cli/commands.py), test the imports.
+code. It uses Claude's CLI or the stand-in, as its test does. Commands started by a shell, or as fresh processes
+(tests/cli/commands.py), test the imports and use Claude's CLI.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
+
+from claude_agent_sdk._internal.transport import subprocess_cli
 
 import fieldmark
 
@@ -67,6 +70,7 @@ class Command(subprocess.Popen[Any]):
             "environment": dict(arguments["env"]),
             "folder": os.fspath(arguments["cwd"]),
             "new_session": arguments["start_new_session"],
+            "cli_transport": subprocess_cli.SubprocessCLITransport,  # pickled by name
         }
         self.pid, self._status = _zygote().fork(request, streams)
         self._child_created = True
@@ -228,7 +232,7 @@ def _import_product() -> None:
     # Not the commands themselves: at import they read the terminal and the environment of their process.
     for name in ("runtime", "worker.jobs", "evaluation.evaluate"):
         import_module(f"fieldmark.{name}")
-    for name in _LAZY_IMPORTS:
+    for name in ("cli_stand_in", *_LAZY_IMPORTS):
         import_module(name)
     # Commands share the routes of this application.
     create_app(Settings(_env_file=None), with_ui=False)
@@ -264,6 +268,7 @@ def _run_command(request: Mapping[str, Any], streams: list[int]) -> None:
     os.environ.clear()  # noqa: TID251  this process becomes the command
     os.environ.update({"LC_CTYPE": "C.UTF-8", **request["environment"]})  # noqa: TID251
     os.chdir(request["folder"])
+    subprocess_cli.SubprocessCLITransport = request["cli_transport"]
     sys.argv = ["fieldmark", *request["arguments"]]
     sys.stdin = sys.__stdin__ = _stream(0, "r", "surrogateescape")
     sys.stdout = sys.__stdout__ = _stream(1, "w", "surrogateescape")

@@ -91,6 +91,7 @@ async def test_extract_handles_broken_and_protected_files(commands):
 
 @pytest.mark.long
 @pytest.mark.xdist_group("cli-extract")
+@pytest.mark.real_cli("its process ends")
 async def test_interrupted_command_leaves_nothing(home: Commands):
     started_at = datetime.now(UTC)
     with socket.create_server(("127.0.0.1", 0)) as silent_model:

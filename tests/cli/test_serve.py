@@ -78,6 +78,7 @@ async def test_serve_prints_a_valid_sign_in_link_on_a_terminal(local_commands):
         terminal.process.send_signal(signal.SIGINT)
 
 
+@pytest.mark.real_cli("its process ends")
 async def test_killed_service_restarts_with_its_data(home: Commands):
     async def fetch_document(http: httpx.AsyncClient) -> dict[str, object]:
         (found,) = (await http.get("/api/documents")).json()["items"]

@@ -55,6 +55,7 @@ def parse_spans(received: list[bytes]) -> list[Span]:
     return [s for r in requests for rs in r.resource_spans for ss in rs.scope_spans for s in ss.spans]
 
 
+@pytest.mark.real_cli("its environment")
 async def test_trace_has_spans_for_run_model_calls_tools_and_transactions(local_commands):
     environments = []
 
