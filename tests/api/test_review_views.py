@@ -10,6 +10,7 @@ import pytest
 from answers import assert_problem
 from PIL import Image, ImageDraw, ImageFont
 
+from documents.reading.generated_files import make_pdf, text_at
 from fieldmark.stores import documents, extractions
 
 pytestmark = pytest.mark.anyio
@@ -47,14 +48,13 @@ def png_with_rectangle():
 
 
 def pdf_with_rectangle():
-    out = io.BytesIO()
-    Image.open(io.BytesIO(png_with_rectangle())).save(out, "PDF")
-    return out.getvalue()
+    """Return a page of the same size with the same rectangle, and with a text layer, so that no OCR is needed."""
+    return make_pdf(["400 300 200 100 re f 0.6 g " + text_at("4711", 100, 110)], "[0 0 1000 500]")
 
 
 async def test_rendered_page_is_cached_per_width(serve):
     async with serve() as server:
-        document_id = await server.upload("a.png", png_with_rectangle())
+        document_id = await server.upload("a.pdf", pdf_with_rectangle())
         at = f"/api/documents/{document_id}/pages/1.png"
         drawn = await server.http.get(at, params={"width": 200})
         async with server.runtime.database.as_user(server.scope) as conn:

@@ -59,8 +59,9 @@ def text_at(text: str, x: float, y: float, size: float = 12, font: str = "F1", m
     return f"BT /{font} {size} Tf {matrix} {x} {y} Tm ({text}) Tj ET\n"
 
 
-def text_image(lines: Sequence[str], size: tuple[int, int] = (900, 400)) -> Image.Image:
-    """Draw black text on white, large enough for OCR. Two spaces in a line make a wide gap."""
+def text_image(lines: Sequence[str], size: tuple[int, int] = (740, 740)) -> Image.Image:
+    """Draw black text on white, large enough for OCR, which takes longest for wide pictures. Two spaces in a line make
+    a wide gap."""
     image = Image.new("RGB", size, "white")
     draw = ImageDraw.Draw(image)
     font = ImageFont.load_default(40)

@@ -77,7 +77,7 @@ async def test_page_with_text_is_read_and_scanned_page_uses_ocr(tmp_path: Path) 
 
 
 async def test_text_of_a_picture_is_merged_into_the_text_layer(tmp_path: Path) -> None:
-    scan = image_object(text_image(["Invoice No: 4711", "Total  19.50", "Paid in full"]))
+    scan = image_object(text_image(["Invoice No: 4711", "Total  19.50", "Paid in full"], (900, 400)))
     stamp = text_at("DRAFT", 150, 560, size=100) + text_at("Received 2024-05-12", 50, 400)
     repeated = text_at("Paid", 66, 637, size=22)  # as visible text where the picture has the same word
     data = make_pdf(
@@ -110,7 +110,7 @@ async def test_rotated_scan_is_read_and_its_boxes_match_its_words(tmp_path: Path
     pages = (await read_file(save(tmp_path, "turned.tiff", data), "turned.tiff", LENIENT)).pages
     assert {page.text for page in pages} == {pages[0].text} and pages[0].text.split()[:3] == ["Invoice", "No:", "4711"]
     boxes = [next(word for word in page.words if word.text == "19.50") for page in pages]
-    for box, left, top in zip(boxes, (0.6, 0.325, 0.285, 0.525), (0.325, 0.285, 0.525, 0.6), strict=True):
+    for box, left, top in zip(boxes, (0.73, 0.19, 0.13, 0.74), (0.19, 0.13, 0.74, 0.73), strict=True):
         assert (box.x0, box.y0) == pytest.approx((left, top), abs=0.04)
 
 
@@ -211,7 +211,7 @@ async def test_reader_cancelled_while_starting_leaks_no_descriptor(tmp_path: Pat
 
 async def test_dead_fork_server_is_replaced_without_losing_pages(tmp_path: Path) -> None:
     page = text_image(["Invoice No: 4711", "Total  19.50"])
-    path = save(tmp_path, "two.tiff", encode(page, "TIFF", save_all=True, append_images=[page] * 2))
+    path = save(tmp_path, "two.tiff", encode(page, "TIFF", save_all=True, append_images=[page]))
     killed: list[psutil.Process] = []
 
     def kill(done: int, total: int) -> None:
@@ -221,7 +221,7 @@ async def test_dead_fork_server_is_replaced_without_losing_pages(tmp_path: Path)
                 process.kill()
 
     pages = (await read_file(path, "two.tiff", LENIENT, kill)).pages
-    assert [("4711" in page.text, page.number) for page in pages] == [(True, 1), (True, 2), (True, 3)]
+    assert [("4711" in page.text, page.number) for page in pages] == [(True, 1), (True, 2)]
     await until(lambda: not any(map(is_alive, killed)))
     for process in forkservers():  # also while there is nothing to read
         process.kill()
