@@ -110,15 +110,16 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         row = grid.get_by_role("row", name="Gamma.pdf")
         await row.get_by_text(label("tables.cellStatuses.locked")).wait_for(state="attached")
 
-        # Pasted cells are written one by one. What cannot be written is listed: a value that someone else has changed
+        # Pasted cells are written one by one. What is not written is shown: a value that someone else has changed
         # meanwhile, and a text outside of the table. A change of another field does not matter.
         for number, change in ((2, {"path": "currency", "value": "EUR"}), (1, {"path": "total", "value": 99})):
             path = f"/api/extractions/{documents[number].extraction_id}/fields"
             assert (await server.http.patch(path, json=change)).status_code == 200
         await page.evaluate("() => navigator.clipboard.writeText('21\\n31\\nabove')")
         await page.keyboard.press("Control+v")
-        refused = page.get_by_role("dialog", name=label("tables.cannotWrite", count=2))
-        await refused.wait_for()
+        refused = page.get_by_role("dialog", name=label("tables.conflicts", count=1))
+        await refused.get_by_text(label("tables.outside", text="above")).wait_for()
+        await refused.get_by_role("button", name=label("tables.keepTheirsOf", field="Total", value="99")).wait_for()
         await is_stored({"Acme": (1100.5, False), "Beta": (99, False), "Gamma": (21, False)})
         await page.keyboard.press("Escape")
         await refused.wait_for(state="detached")
@@ -126,7 +127,8 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         await page.keyboard.press("Control+c")
         assert await page.evaluate("() => navigator.clipboard.readText()") == "21\r\n99"
 
-        # Another tab saves the field while its editor is open here: the conflict is shown, and nothing is overwritten.
+        # Another tab saves the field while its editor is open here: both values are shown, and nothing is overwritten
+        # until the person chooses.
         await page.keyboard.press("Control+Home")
         for _ in range(at - 1):
             await page.keyboard.press("ArrowRight")
@@ -137,16 +139,37 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         await page.evaluate("() => new BroadcastChannel('fieldmark').postMessage('changed')")
         await grid.get_by_text("Delta", exact=True).wait_for(timeout=8000)
         await editor.press("Enter")
-        await page.get_by_text(label("errors.conflict")).first.wait_for(timeout=8000)
-        await grid.get_by_text("7", exact=True).wait_for(timeout=8000)
+        conflict = page.get_by_role("dialog", name=label("tables.conflicts", count=1))
+        await conflict.get_by_role("button", name=label("tables.keepTheirsOf", field="Total", value="7")).wait_for()
+        await conflict.get_by_text(label("people.by", person=label("people.you"))).wait_for()
         assert (await stored())["Acme"] == (7, False)
+        await conflict.get_by_role("button", name=label("tables.keepMineOf", field="Total", value="5")).click()
+        await conflict.wait_for(state="detached")
+        await is_stored({"Acme": (5, False), "Beta": (99, False), "Delta": (21, False)})
 
-        # Selected rows are marked as reviewed.
+        # A range of values is confirmed together, and can be undone together.
+        confirmed = grid.get_by_text(label("tables.cellStatuses.locked"))
+        assert await confirmed.count() == 4  # all totals, and the vendor that was set above
+        await page.keyboard.press("Shift+Control+ArrowDown")
+        await page.keyboard.press("Shift+ArrowLeft")
+        await page.keyboard.press("Control+Enter")
+        done = page.get_by_text(label("tables.confirmedCells", count=2))
+        await confirmed.nth(5).wait_for(state="attached")
+        await done.locator("xpath=..").get_by_role("button", name=label("common.undo")).click()
+        await confirmed.nth(4).wait_for(state="detached")
+
+        # Selected rows are exported, and marked as reviewed.
         boxes = grid.get_by_role("checkbox")
         await boxes.nth(2).click()
         await boxes.nth(3).click(modifiers=["Shift"])
+        bar = page.get_by_role("toolbar", name=label("tables.selectedRows"))
+        async with page.expect_download() as download:
+            await bar.get_by_role("button", name=label("document.export.button")).click()
+            await page.get_by_role("menuitem", name=label("document.export.csv")).click()
+        lines = (await (await download.value).path()).read_text("utf-8-sig").splitlines()
+        assert [line.split(",")[1] for line in lines] == ["filename", "Gamma.pdf", "Beta.pdf"]
         await page.get_by_role("button", name=label("tables.markReviewed")).click()
-        await is_stored({"Acme": (7, False), "Beta": (99, True), "Delta": (21, True)})
+        await is_stored({"Acme": (5, False), "Beta": (99, True), "Delta": (21, True)})
 
         # Line items are rows; a double click opens the document at the field.
         await page.get_by_role("button", name="Items", exact=True).click()

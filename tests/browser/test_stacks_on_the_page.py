@@ -1,11 +1,14 @@
-"""A stack: created, its columns suggested, approved and changed, its table filled, and a failed row shown."""
+"""A stack: created, its columns suggested, approved and changed, its table filled, a failed row shown, and rows approved by
+a second person."""
 
 from __future__ import annotations
+
+from uuid import uuid4
 
 import pytest
 
 from browser.window import label
-from extraction_case import until
+from extraction_case import sql, until
 from fieldmark.agents.registry import answer_offline
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
@@ -15,7 +18,7 @@ def invoice(number: int) -> bytes:
     return f"Invoice number: R-{number}\nVendor: Firm {number} GmbH\nTotal: {number}0.50 EUR\n".encode()
 
 
-async def test_stack_is_created_filled_and_changed(serve, browsing):
+async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
     async with serve(answer_offline) as server, browsing(server) as window:
         page = window.page
         await server.upload_text(invoice(1).decode(), "1.txt")
@@ -88,6 +91,29 @@ async def test_stack_is_created_filled_and_changed(serve, browsing):
         await page.get_by_role("button", name=f"2 {label('tables.rowStatuses.stale')}").wait_for()
         assert "iban" in await columns(server, stack["id"])
         await grid.get_by_role("columnheader", name="IBAN").wait_for()
+
+        # A colleague starts the next run. If a second person must approve, the rows wait, and are approved together.
+        colleague = uuid4()
+        sql(clone.owner_url, "insert into auth.users (id) values (%s)", colleague)
+        member = "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'member')"
+        sql(clone.owner_url, member, server.scope.org_id, colleague)
+        changed = await server.http.patch(f"/api/organisations/{server.scope.org_id}", json={"second_person": True})
+        assert changed.status_code == 200, changed.text
+        async with server.client(colleague) as other:
+            other.headers["X-Org-Id"] = str(server.scope.org_id)
+            started = await other.post("/api/agent/stack", json={"stack_id": stack["id"], "wait": False})
+            assert started.status_code == 202, started.text
+        await page.reload()
+        card = page.get_by_role("region", name=label("approvals.card")).filter(has_text=label("tools.extract_row"))
+        await card.get_by_role("button", name=label("approvals.approve"), exact=True).wait_for()
+        assert not await card.get_by_role("button", name=label("common.edit"), exact=True).count()
+        await card.get_by_role("button", name=label("approvals.approve"), exact=True).click()
+        await page.get_by_text(label("stacks.rowsWait", count=2)).wait_for()
+        await page.get_by_role("button", name=label("stacks.lookAtRows")).click()
+        dialog = page.get_by_role("dialog", name=label("stacks.rowsToApprove", count=2))
+        await dialog.get_by_role("link", name="2.txt").wait_for()
+        await dialog.get_by_role("button", name=label("stacks.approveRows", count=2)).click()
+        await dialog.wait_for(state="detached")
 
 
 async def names_are(grid, expected: list[str]) -> bool:

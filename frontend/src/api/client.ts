@@ -69,22 +69,29 @@ export async function dataOf<T>(response: Promise<{ data?: T }>): Promise<NonNul
   return (await response).data as NonNullable<T>;
 }
 
+interface FileRequest {
+  signal?: AbortSignal | undefined;
+  /** Sent as JSON, by POST. */
+  body?: unknown;
+}
+
 /** Fetch a file: an image of a page, an export. */
-export async function fetchFile(path: string, signal?: AbortSignal): Promise<Blob> {
-  return (await fetchOk(path, signal)).blob();
+export async function fetchFile(path: string, request: FileRequest = {}): Promise<Blob> {
+  return (await fetchOk(path, request)).blob();
 }
 
 /** Fetch an image of a part of a page, with the box that it shows (header `X-Box`). */
 export async function fetchCrop(path: string, signal?: AbortSignal): Promise<{ blob: Blob; box: Box | null }> {
-  const response = await fetchOk(path, signal);
+  const response = await fetchOk(path, { signal });
   const box = (response.headers.get('X-Box') ?? '').split(',').map(Number);
   return { blob: await response.blob(), box: box.length === 4 && box.every(Number.isFinite) ? (box as unknown as Box) : null };
 }
 
-async function fetchOk(path: string, signal?: AbortSignal): Promise<Response> {
+async function fetchOk(path: string, { signal, body }: FileRequest): Promise<Response> {
   await session.refresh();
   const headers = credentials();
-  const response = await fetch(path, { headers, ...(signal && { signal }) });
+  const sent = body === undefined ? { headers } : { method: 'POST', headers: { ...headers, 'Content-Type': 'application/json' }, body: JSON.stringify(body) };
+  const response = await fetch(path, { ...sent, ...(signal && { signal }) });
   if (!response.ok) throw await apiErrorOf(response, headers.Authorization ?? null);
   return response;
 }

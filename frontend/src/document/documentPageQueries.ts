@@ -62,7 +62,7 @@ export const pageQuery = (documentId: string, number: number) =>
 export const pageImageQuery = (documentId: string, number: number) =>
   queryOptions({
     queryKey: ['page image', documentId, number],
-    queryFn: ({ signal }) => fetchFile(`/api/documents/${encodeURIComponent(documentId)}/pages/${number}.png`, signal),
+    queryFn: ({ signal }) => fetchFile(`/api/documents/${encodeURIComponent(documentId)}/pages/${number}.png`, { signal }),
     staleTime: Infinity,
     gcTime: 60_000,
   });
@@ -71,7 +71,7 @@ export const pageImageQuery = (documentId: string, number: number) =>
 export const smallImageQuery = (documentId: string, number: number, width: number) =>
   queryOptions({
     queryKey: ['page image', documentId, number, width],
-    queryFn: ({ signal }) => fetchFile(`/api/documents/${encodeURIComponent(documentId)}/pages/${number}.png?width=${width}`, signal),
+    queryFn: ({ signal }) => fetchFile(`/api/documents/${encodeURIComponent(documentId)}/pages/${number}.png?width=${width}`, { signal }),
     staleTime: Infinity,
     gcTime: 300_000,
   });

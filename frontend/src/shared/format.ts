@@ -3,6 +3,8 @@
 import { locale, t } from './i18n';
 
 const DAY: Intl.DateTimeFormatOptions = { day: 'numeric', month: 'short', year: 'numeric' };
+/** 20 Mar 2023; 20.03.2023 in German. */
+const SHORT_DAY: Intl.DateTimeFormatOptions = { dateStyle: 'medium', timeZone: 'UTC' };
 
 /** Return "5 minutes ago", or the day of what is more than a week ago. */
 export function formatAge(at: string, now = Date.now()): string {
@@ -22,11 +24,11 @@ export function formatTime(at: string): string {
 
 /** Format a calendar day (2023-03-20), whatever the time zone. */
 export function formatDay(day: string): string {
-  return new Intl.DateTimeFormat(locale(), { ...DAY, timeZone: 'UTC' }).format(Date.parse(day));
+  return new Intl.DateTimeFormat(locale(), SHORT_DAY).format(Date.parse(day));
 }
 
 export function formatDays(first: string, last: string): string {
-  return new Intl.DateTimeFormat(locale(), { ...DAY, timeZone: 'UTC' }).formatRange(Date.parse(first), Date.parse(last));
+  return new Intl.DateTimeFormat(locale(), SHORT_DAY).formatRange(Date.parse(first), Date.parse(last));
 }
 
 export function formatNumber(value: number, options: Intl.NumberFormatOptions = {}): string {

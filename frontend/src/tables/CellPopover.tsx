@@ -47,7 +47,7 @@ export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite
     cell?.confidence != null && formatPercent(cell.confidence),
     cell?.page != null && t('common.pageFirst', { page: cell.page }),
   ].filter(Boolean);
-  const text = displayCell(cell, column.type);
+  const text = displayCell(cell, column);
   return (
     <Frame anchor={anchor} grid={grid} label={t('tables.sourceOf', { field: column.label })} onClose={onClose}>
       <div className={styles.head}>

@@ -32,6 +32,11 @@ export interface Cursor {
   column: number;
 }
 
+/** `key`: that of its row, once the row is loaded. */
+interface KeyedCursor extends Cursor {
+  key?: string | undefined;
+}
+
 /** An open editor: of the row as it was shown when the editor was opened. `text`: what was typed to open it. */
 interface Editing {
   row: ReadRow;
@@ -65,6 +70,7 @@ interface Props {
   isPrevious: boolean;
   rowAt: (index: number) => RecordRow | undefined;
   marksAt: (index: number) => RowMarks | undefined;
+  indexOf: (key: string) => number | undefined;
   sort: { path: string | undefined; isDescending: boolean };
   selection: Selection;
   canWrite: boolean;
@@ -77,6 +83,7 @@ interface Props {
   /** Save typed text. Return why it is not valid; null if it is. */
   onEdit: (row: ReadRow, column: GridColumn, text: string) => string | null;
   onConfirm: (row: ReadRow, column: GridColumn) => void;
+  onConfirmRange: (range: CellRange) => void;
   /** Go to the next cell that needs a look. */
   onNext: (at: Cursor) => void;
   onClear: (range: CellRange) => void;
@@ -87,21 +94,39 @@ interface Props {
 
 const PRINTABLE = /^[^\p{C}]$/u;
 
-export function Grid({ ref, table, view, label, columns, total, isPrevious, rowAt, marksAt, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onNext, onClear, onCopy, onPaste, onUndo }: Props) {
+export function Grid({ ref, table, view, label, columns, total, isPrevious, rowAt, marksAt, indexOf, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onConfirmRange, onNext, onClear, onCopy, onPaste, onUndo }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const position = gridPosition(table, view);
-  const [cursor, setCursor] = useState<Cursor>(position.cursor);
+  const [cursor, setCursor] = useState<KeyedCursor>(position.cursor);
   const [anchor, setAnchor] = useState<Cursor | null>(null);
   const [opened, setEditing] = useState<Editing | null>(null);
   const [isPeeking, setPeeking] = useState(false);
   const isDragging = useRef(false);
   const lastColumn = columns.length + FIRST;
 
+  // The cursor stays on its row when rows come or go above it.
+  const keyAt = (index: number) => {
+    const one = isPrevious ? undefined : rowAt(index);
+    return one === undefined ? undefined : rowKey(one);
+  };
+  const keyNow = keyAt(cursor.row);
+  if (keyNow !== undefined && keyNow !== cursor.key) {
+    const to = (cursor.key === undefined ? undefined : indexOf(cursor.key)) ?? cursor.row;
+    if (anchor !== null && to !== cursor.row) setAnchor({ ...anchor, row: Math.max(0, anchor.row + to - cursor.row) });
+    setCursor({ row: to, column: cursor.column, key: keyAt(to) });
+  }
   const active = { row: Math.min(cursor.row, total - 1), column: Math.min(cursor.column, lastColumn) };
   const range = rangeOf(anchor, active);
   useEffect(() => {
     position.cursor = active;
   });
+  const followed = useRef({ row: cursor.row, key: cursor.key });
+  useLayoutEffect(() => {
+    const before = followed.current;
+    followed.current = { row: cursor.row, key: cursor.key };
+    const moved = cursor.row - before.row;
+    if (before.key !== undefined && before.key === cursor.key && moved !== 0 && position.top > 0) scroller.current?.scrollBy({ top: moved * ROW });
+  }, [cursor.row, cursor.key, position]);
 
   const rows = useVirtualizer({
     count: total,
@@ -151,7 +176,7 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
     setEditing(null);
     if (how.keepPeeking !== true) setPeeking(false);
     setAnchor(how.extend === true ? (anchor ?? active) : null);
-    setCursor(to);
+    setCursor({ ...to, key: keyAt(to.row) });
     if (to.row >= 0) rows.scrollToIndex(to.row, { align: 'auto' });
     const at = to.column - FIRST;
     if (at >= 0 && at < columns.length) across.scrollToIndex(at, { align: 'auto' });
@@ -243,7 +268,8 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
     if (active.row < 0) {
       if (column !== undefined) onSort(column.path);
       else if (active.column === 0) selection.toggleAll();
-    } else if (shownRow === undefined) return;
+    } else if (mod && anchor !== null && canWrite) onConfirmRange(range);
+    else if (shownRow === undefined) return;
     else if (active.column === 0) selection.toggle(active.row, rowAt);
     else if (failure !== undefined && !shift) setPeeking(!isPeeking);
     else if (column === undefined || shift || row === undefined) onOpen(shownRow, cell, column);
@@ -290,11 +316,11 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
       if (atColumn === 0) return;
       setEditing(null);
       setAnchor(event.shiftKey ? (anchor ?? active) : null);
-      setCursor({ row: atRow, column: atColumn });
+      setCursor({ row: atRow, column: atColumn, key: keyAt(atRow) });
     } else if (isDragging.current && (atRow !== active.row || atColumn !== active.column)) {
       setAnchor(anchor ?? active);
       setPeeking(false);
-      setCursor({ row: atRow, column: Math.max(FIRST, atColumn) });
+      setCursor({ row: atRow, column: Math.max(FIRST, atColumn), key: keyAt(atRow) });
     }
   }
 

@@ -83,7 +83,7 @@ function Row({ index, top, record, columns, shown, isSelected, activeColumn, ran
           <span className={styles.placeholder} />
         ) : (
           <>
-            <Thumbnail documentId={record.document_id} />
+            <Thumbnail documentId={record.document_id} isReadable={record.status !== 'failed' || record.extraction_id !== null} />
             {/* (Not a Link: hundreds of rows are drawn while scrolling.) */}
             <a
               href={`/documents/${record.document_id}`}
@@ -121,7 +121,7 @@ function Row({ index, top, record, columns, shown, isSelected, activeColumn, ran
               <CellInput column={column} cell={cell} text={editing.text} onFinish={onFinish} />
             ) : record === undefined ? (
               <span className={styles.placeholder} />
-            ) : !isRead(record) || why !== undefined ? null : (
+            ) : !hasValues(record) || why !== undefined ? null : (
               <CellContent cell={cell} column={column} withCurrency={mixed.has(column.path)} outlier={cell === undefined ? undefined : marks?.outliers.get(cell.path)} />
             )}
           </div>
@@ -139,6 +139,12 @@ function Row({ index, top, record, columns, shown, isSelected, activeColumn, ran
   );
 }
 
+/** Whether the row was read, at least in part: before, its empty cells say nothing about the document. */
+function hasValues(row: RecordRow): boolean {
+  const isOpen = row.status === 'waiting' || row.status === 'running' || row.status === 'awaiting_approval';
+  return isRead(row) && (!isOpen || Object.values(row.cells).some(({ value }) => value !== null));
+}
+
 function CellContent({ cell, column, withCurrency, outlier }: { cell: RecordCell | undefined; column: GridColumn; withCurrency: boolean; outlier: string | undefined }) {
   const status = cellStatus(cell);
   const { icon } = CELL_STATUSES[status];
@@ -151,7 +157,7 @@ function CellContent({ cell, column, withCurrency, outlier }: { cell: RecordCell
       </span>
     );
   }
-  const text = displayCell(cell, column.type);
+  const text = displayCell(cell, column);
   return (
     <>
       {withCurrency && cell?.currency != null && <span className={styles.currency}>{visibleText(cell.currency)}</span>}

@@ -12,11 +12,11 @@ import { Button } from '../shared/Button';
 import { EmptyState, ErrorNotice } from '../shared/Notice';
 import { usePersisted } from '../shared/persisted';
 import { needsLook, type CellStatus } from './cellStatus';
-import { displayCell, formatAmount, parseCell } from './cellValue';
+import { columnDecimals, displayCell, formatAmount, parseCell } from './cellValue';
 import { ColumnsMenu } from './ColumnsMenu';
 import { Filters } from './Filters';
 import { FIRST, Grid, LEFT, STATUS_WIDTH, type CellRange, type Cursor, type GridHandle } from './Grid';
-import { cellPath, columnLabel, gridColumns, layoutOf, layouts, type GridColumn } from './gridColumns';
+import { cellPath, columnLabel, gridColumns, layoutOf, layouts, type ColumnMeasure, type GridColumn } from './gridColumns';
 import { SelectionBar } from './SelectionBar';
 import { firstRowsQuery, PAGE, tableKey, totalsQuery, type TableRequest } from './tableQueries';
 import styles from './Tables.module.css';
@@ -62,14 +62,17 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
   const all = rows.first?.columns;
   const sums = totals.data;
   const { foot, mixed } = useMemo(() => totalsByColumn(sums ?? []), [sums]);
-  // As in the first rows: columns don't change their width while one works.
-  const [lengths, setLengths] = useState<ReadonlyMap<string, number>>();
-  if (lengths === undefined && rows.first !== undefined && sums !== undefined) setLengths(valueLengths(rows.first, foot, mixed));
+  // As in the first rows: columns don't change their width while one works, but do while the first rows are being read.
+  const [measured, setMeasured] = useState<{ rows: number; columns: ReadonlyMap<string, ColumnMeasure> }>();
+  const readRows = rows.first?.items.filter(({ cells }) => Object.values(cells).some(({ value }) => value !== null)).length ?? 0;
+  if (rows.first !== undefined && sums !== undefined && (measured === undefined || readRows > 2 * measured.rows)) {
+    setMeasured({ rows: readRows, columns: measureColumns(rows.first, foot, mixed) });
+  }
   const columns = useMemo(() => {
     // The fields of line items come before those of their documents.
     const visible = (all ?? []).filter(({ path }) => !layout.hidden.includes(path)).toSorted((a, b) => Number(b.path.includes('[]')) - Number(a.path.includes('[]')));
-    return gridColumns(visible, layout, lengths ?? new Map(), width - LEFT - STATUS_WIDTH - SCROLLBAR, request.list);
-  }, [all, layout, lengths, width, request.list]);
+    return gridColumns(visible, layout, measured?.columns ?? new Map(), width - LEFT - STATUS_WIDTH - SCROLLBAR, request.list);
+  }, [all, layout, measured, width, request.list]);
   const totalCells = useMemo(() => new Map([...foot].map(([path, texts]) => [path, <Totals key={path} texts={texts} />])), [foot]);
   const clipboard = useClipboard({ columns, rows, selection, edits, canWrite });
 
@@ -172,6 +175,7 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
           isPrevious={rows.isPrevious}
           rowAt={rows.rowAt}
           marksAt={rows.marksAt}
+          indexOf={rows.indexOf}
           sort={{ path: request.sort, isDescending: request.descending === true }}
           selection={selection}
           canWrite={canWrite}
@@ -182,6 +186,7 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
           onOpen={(row, _, column) => open(row, column)}
           onEdit={edit}
           onConfirm={(row, column) => row.cells[column.path]?.value != null && void edits.confirm({ row, column })}
+          onConfirmRange={(range) => void clipboard.confirm(range)}
           onNext={(at) => void goToNext(at)}
           onClear={(range) => void clear(range)}
           onCopy={clipboard.copy}
@@ -190,7 +195,7 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
         />
       )}
       {clipboard.dialogs}
-      <SelectionBar selection={selection} columns={columns} stackId={'stack' in request.of ? request.of.stack : undefined} />
+      <SelectionBar selection={selection} request={request} name={label} />
     </div>
   );
 }
@@ -213,13 +218,16 @@ function totalsByColumn(totals: readonly { column: string; currency: string | nu
   return { foot, mixed: new Set([...foot].filter(([, texts]) => texts.length > 1).map(([path]) => path)) };
 }
 
-function valueLengths(page: RecordsPage, foot: ReadonlyMap<string, readonly string[]>, mixed: ReadonlySet<string>): Map<string, number> {
-  const lengths = page.columns.map(({ path, type }) => {
-    const texts = page.items.map(({ cells }) => displayCell(cells[path], type));
+function measureColumns(page: RecordsPage, foot: ReadonlyMap<string, readonly string[]>, mixed: ReadonlySet<string>): Map<string, ColumnMeasure> {
+  const places = columnDecimals(page);
+  const measures = page.columns.map(({ path, type }) => {
+    const decimals = places.get(path) ?? 0;
+    const texts = page.items.map(({ cells }) => displayCell(cells[path], { type, decimals }));
     const more = mixed.has(path) ? 5 : 0;
-    return [path, Math.max(0, ...texts.map((text) => text.length + more), (foot.get(path)?.[0]?.length ?? 0) + more)] as const;
+    const length = Math.max(0, ...texts.map((text) => text.length + more), (foot.get(path)?.[0]?.length ?? 0) + more);
+    return [path, { length, decimals }] as const;
   });
-  return new Map(lengths);
+  return new Map(measures);
 }
 
 const SCROLLBAR = 16; // pixels

@@ -1,8 +1,8 @@
-/** What can be done with the selected rows: mark as reviewed, tag, copy. */
+/** What can be done with the selected rows: mark as reviewed, tag, take out of the stack, export. */
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { dataOf, api } from '../api/client';
+import { dataOf, api, fetchFile } from '../api/client';
 import type { RecordRow } from '../api/types';
 import { tagsQuery } from '../documents/documentQueries';
 import { useCanWrite } from '../session/role';
@@ -16,22 +16,22 @@ import { errorMessage } from '../shared/Notice';
 import { saveFile } from '../shared/saveFile';
 import { toast } from '../shared/Toasts';
 import { isRead } from './cellStatus';
-import { copiedText } from './cellValue';
-import type { GridColumn } from './gridColumns';
+import { ExportMenu } from './TableExport';
+import { exportAddress, type TableRequest } from './tableQueries';
 import styles from './Tables.module.css';
-import { formatCsv } from './tsv';
 import type { Selection } from './useSelection';
 
 const AT_ONCE = 4;
 
 interface Props {
   selection: Selection;
-  columns: readonly GridColumn[];
-  /** The stack that the rows are in. */
-  stackId: string | undefined;
+  request: TableRequest;
+  /** The name of an exported file. */
+  name: string;
 }
 
-export function SelectionBar({ selection, columns, stackId }: Props) {
+export function SelectionBar({ selection, request, name }: Props) {
+  const stackId = 'stack' in request.of ? request.of.stack : undefined;
   const queries = useQueryClient();
   const canWrite = useCanWrite();
   const tags = useQuery({ ...tagsQuery, enabled: selection.size > 0 });
@@ -63,11 +63,16 @@ export function SelectionBar({ selection, columns, stackId }: Props) {
   /** Each extraction and document once, also if several of its items are selected. */
   const once = (key: 'extraction_id' | 'document_id') => [...new Map(selection.rows.map((row) => [row[key], row])).values()];
 
-  const save = () => {
-    const header = [t('tables.document'), ...columns.map(({ label }) => label)];
-    const rows = selection.rows.map((row) => [row.filename, ...columns.map(({ path }) => copiedText(row.cells[path]?.value))]);
-    saveFile(new Blob(['\ufeff', formatCsv([header, ...rows])]), `${t('areas.records')}.csv`);
-  };
+  const save = useMutation({
+    mutationFn: async (format: string) => {
+      const rows = selection.rows.map(({ document_id, path }) => ({ document_id, path }));
+      // In the order of the table, whatever its filter: an edited row may no longer match.
+      const { of, list, sort, descending } = request;
+      const view = { of, ...(list !== undefined && { list }), ...(sort !== undefined && { sort }), ...(descending && { descending }) };
+      saveFile(await fetchFile(exportAddress(view, format), { body: { rows } }), `${name}.${format}`);
+    },
+    onError: (error) => toast(errorMessage(error), { urgent: true }),
+  });
 
   return (
     <>
@@ -102,9 +107,7 @@ export function SelectionBar({ selection, columns, stackId }: Props) {
               <Icon name="minus" /> {t('stacks.remove')}
             </Button>
           )}
-          <Button onClick={save}>
-            <Icon name="download" /> {t('tables.exportCsv')}
-          </Button>
+          <ExportMenu isBusy={save.isPending} align="start" onChoose={save.mutate} />
           <Button kind="quiet" label={t('tables.clearSelection')} onClick={selection.clear}>
             <Icon name="cross" />
           </Button>

@@ -9,14 +9,15 @@ import styles from './Grid.module.css';
 const WIDTH = 64; // pixels, the smallest that the API makes
 const DELAY_MS = 150;
 
-export function Thumbnail({ documentId }: { documentId: string }) {
+/** `isReadable`: whether the document's file has pages. */
+export function Thumbnail({ documentId, isReadable }: { documentId: string; isReadable: boolean }) {
   // Rows that are only scrolled past load no image.
   const [isStill, setStill] = useState(false);
   useEffect(() => {
     const timer = setTimeout(() => setStill(true), DELAY_MS);
     return () => clearTimeout(timer);
   }, []);
-  const image = useQuery({ ...smallImageQuery(documentId, 1, WIDTH), enabled: isStill, retry: false });
+  const image = useQuery({ ...smallImageQuery(documentId, 1, WIDTH), enabled: isStill && isReadable, retry: false });
   const [url, setUrl] = useState<string | null>(null);
   useEffect(() => {
     if (image.data === undefined) return undefined;

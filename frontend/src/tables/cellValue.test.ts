@@ -2,7 +2,8 @@
 
 import { afterEach, expect, test } from 'vitest';
 import { followLanguage, languageChoice } from '../shared/i18n';
-import { copiedText, parseCell } from './cellValue';
+import type { RecordCell, RecordRow } from '../api/types';
+import { columnDecimals, copiedText, displayCell, parseCell } from './cellValue';
 
 afterEach(() => languageChoice.set('en'));
 
@@ -31,4 +32,17 @@ test.each(['en', 'de'] as const)('numbers and dates are read as written in the l
 
 test('empty text is no value', () => {
   for (const type of ['text', 'number', 'date', 'boolean'] as const) expect(parseCell(' ', type)).toEqual({ value: null });
+});
+
+test.each([
+  ['amounts, some without decimals', [5, 1888.24, 12.5, 7.25], ['5', '1,888.24', '12.50', '7.25'], 'EUR', ['5.00', '1,888.24', '12.50', '7.25']],
+  ['prices with more decimals', [0.125, 3.5, 2], [null, '3.50', '2.00'], 'EUR', ['0.125', '3.50', '2.00']],
+  ['quantities', [1, 2, 2.5], [null, null, null], 'EUR', ['1', '2', '2.5']],
+  ['whole amounts', [500, 1200], ['500', '1,200'], 'JPY', ['500', '1,200']],
+  ['years', [2024, 1999.5], [null, null], null, ['2024', '1,999.5']],
+] as const)('the values of a column have its decimals: %s', (_, values, quotes, currency, expected) => {
+  const cells = values.map((value, index) => ({ value, quote: quotes[index], currency }) as unknown as RecordCell);
+  const page = { columns: [{ path: 'total', type: 'number', title: null }], items: cells.map((cell) => ({ cells: { total: cell } }) as unknown as RecordRow) } as const;
+  const decimals = columnDecimals({ columns: [...page.columns], items: page.items }).get('total')!;
+  expect(cells.map((cell) => displayCell(cell, { type: 'number', decimals }))).toEqual(expected);
 });

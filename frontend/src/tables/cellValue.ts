@@ -1,15 +1,37 @@
 /** Values of cells: formatted for reading, copied to a spreadsheet, and read from typed or pasted text. */
 
-import type { RecordCell, TableColumn } from '../api/types';
-import { displayValue } from '../document/fields/fieldValue';
+import type { RecordCell, RecordsPage, TableColumn } from '../api/types';
+import { decimalPlaces, displayValue } from '../document/fields/fieldValue';
 import { formatNumber } from '../shared/format';
 import { locale, t } from '../shared/i18n';
 
 export type ColumnType = TableColumn['type'];
 
-export function displayCell(cell: RecordCell | undefined, type: ColumnType): string {
+/** `decimals`: the least decimal places of a number. */
+export function displayCell(cell: RecordCell | undefined, { type, decimals = 0 }: { type: ColumnType; decimals?: number }): string {
   if (cell === undefined || cell.value === null) return '';
-  return displayValue(cell.value, { type: type === 'text' ? 'string' : type, decimals: 0 }, cell.quote);
+  return displayValue(cell.value, { type: type === 'text' ? 'string' : type, decimals }, cell.quote);
+}
+
+/** Return the decimal places of each column of amounts: the most frequent ones, if half of its values have decimals. So `5`
+ * beside `1,888.24` is `5.00`. */
+export function columnDecimals({ columns, items }: Pick<RecordsPage, 'columns' | 'items'>): Map<string, number> {
+  const numbers = columns.filter(({ type }) => type === 'number');
+  return new Map(numbers.map(({ path }) => [path, amountDecimals(items.map(({ cells }) => cells[path]))]));
+}
+
+function amountDecimals(cells: readonly (RecordCell | undefined)[]): number {
+  const amounts = cells.filter((cell) => typeof cell?.value === 'number');
+  if (amounts.every((cell) => cell?.currency == null)) return 0;
+  const counts = new Map<number, number>();
+  for (const cell of amounts) {
+    const places = decimalPlaces(cell!.value as number, cell!.quote ?? '');
+    counts.set(places, (counts.get(places) ?? 0) + 1);
+  }
+  const whole = counts.get(0) ?? 0;
+  counts.delete(0);
+  const [decimals] = [...counts].reduce((most, one) => (one[1] > most[1] ? one : most), [0, 0]);
+  return 2 * whole <= amounts.length ? decimals : 0;
 }
 
 /** Format an amount: with its currency if that is a code such as EUR. */

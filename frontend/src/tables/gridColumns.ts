@@ -10,6 +10,14 @@ export interface GridColumn extends TableColumn {
   label: string;
   /** Pixels. */
   width: number;
+  /** The least decimal places of its numbers. */
+  decimals: number;
+}
+
+/** What the values of a column need: the characters of the longest, and decimal places. */
+export interface ColumnMeasure {
+  length: number;
+  decimals: number;
 }
 
 /** A person's choice for one table: hidden columns, and the widths of resized ones in pixels. */
@@ -58,14 +66,14 @@ export function columnLabel({ path, title }: TableColumn, list?: string): string
   return steps === null || steps.length === 0 ? visibleText(rest) : steps.map((step) => keyLabel(String(step))).join(' › ');
 }
 
-/** Return the columns with labels and widths. `lengths`: the characters of each column's longest value. Text columns share
- * the space that is left of `available` pixels. */
-export function gridColumns(columns: readonly TableColumn[], layout: Layout, lengths: ReadonlyMap<string, number>, available: number, list?: string): GridColumn[] {
+/** Return the columns with labels and widths. Text columns share the space that is left of `available` pixels. */
+export function gridColumns(columns: readonly TableColumn[], layout: Layout, measures: ReadonlyMap<string, ColumnMeasure>, available: number, list?: string): GridColumn[] {
   const shown = columns.map((column): GridColumn => {
     const label = columnLabel(column, list);
     const [least, most] = WIDTHS[column.type];
-    const content = Math.max((lengths.get(column.path) ?? 0) * CHARACTER + 52, label.length * CHARACTER + 44);
-    return { ...column, label, width: layout.widths[column.path] ?? Math.round(Math.min(Math.max(content, least), most)) };
+    const { length = 0, decimals = 0 } = measures.get(column.path) ?? {};
+    const content = Math.max(length * CHARACTER + 52, label.length * CHARACTER + 44);
+    return { ...column, label, decimals, width: layout.widths[column.path] ?? Math.round(Math.min(Math.max(content, least), most)) };
   });
   const isFlexible = ({ path, type }: GridColumn) => type === 'text' && layout.widths[path] === undefined;
   const flexible = shown.filter(isFlexible).length;

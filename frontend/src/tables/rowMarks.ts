@@ -1,13 +1,13 @@
 /** Likely duplicates and outliers of the rows of a page. */
 
 import type { RecordMark } from '../api/types';
-import { formatDay, formatNumber, visibleText } from '../shared/format';
+import { formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 
 export interface RowMarks {
   /** The name of the document that the row duplicates. */
   duplicate?: string;
-  /** By path: the usual range of the column, in words. */
+  /** By path: why the value is unusual. */
   outliers: ReadonlyMap<string, string>;
 }
 
@@ -18,13 +18,15 @@ export function rowMarks(marks: readonly RecordMark[]): Map<string, RowMarks> {
     const before = found.get(mark.extraction_id) ?? { outliers: new Map() };
     if (mark.code === 'duplicate') found.set(mark.extraction_id, { ...before, duplicate: visibleText(mark.of.filename) });
     else {
-      const range = t('tables.outlier', { low: bound(mark.low), high: bound(mark.high) });
-      found.set(mark.extraction_id, { ...before, outliers: new Map([...before.outliers, [mark.path, range]]) });
+      found.set(mark.extraction_id, { ...before, outliers: new Map([...before.outliers, [mark.path, outlierText(mark)]]) });
     }
   }
   return found;
 }
 
-function bound(value: number | string): string {
-  return typeof value === 'number' ? formatNumber(value, { maximumFractionDigits: 2 }) : formatDay(value);
+function outlierText({ low, high }: Extract<RecordMark, { code: 'outlier' }>): string {
+  // Days are compared with the middle day of their column, ten years before to ten years after.
+  if (typeof low !== 'number' || typeof high !== 'number') return t('tables.outlierDay');
+  const [from, to] = [low, high].map((bound) => formatNumber(bound, { maximumFractionDigits: 2 }));
+  return t('tables.outlier', { low: from!, high: to! });
 }

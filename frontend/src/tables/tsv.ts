@@ -1,20 +1,15 @@
-/** Tab- and comma-separated text, as spreadsheets read and write it. */
+/** Tab-separated text, as spreadsheets read and write it. */
 
 /** Return rows as tab-separated text. A text with a tab, a line break or a quote is quoted; one that a spreadsheet would run
  * as a formula gets an apostrophe. */
 export function formatTsv(rows: readonly (readonly string[])[]): string {
-  return rows.map((row) => row.map((text) => field(text)).join('\t')).join('\r\n');
+  return rows.map((row) => row.map(field).join('\t')).join('\r\n');
 }
 
-/** Return rows as comma-separated text. */
-export function formatCsv(rows: readonly (readonly string[])[]): string {
-  return rows.map((row) => `${row.map((text) => field(text, /[,;\r\n"]/)).join(',')}\r\n`).join('');
-}
-
-function field(text: string, special = /[\t\r\n"]/): string {
+function field(text: string): string {
   const isFormula = /^[=@]|^[+-](?![\d.,]+$)/.test(text);
   const safe = isFormula ? `'${text}` : text;
-  return special.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  return /[\t\r\n"]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
 /** Parse tab-separated text. A field that starts with a quote ends at the next single quote. */

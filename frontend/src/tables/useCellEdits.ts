@@ -1,13 +1,16 @@
-/** Saving values of cells: one change each, with a check of the version that the person saw. */
+/** Saving values of cells: one change each, with a check of the version that the person saw. A value that someone else has
+ * changed meanwhile is not overwritten: the person chooses between both. */
 
 import { useQueryClient, type Query } from '@tanstack/react-query';
-import { useCallback, useRef } from 'react';
-import type { Extraction, ReadRow, RecordCell, RecordRow, RecordsPage, TableColumn } from '../api/types';
+import { useCallback, useRef, useState } from 'react';
+import { api, ApiError, dataOf } from '../api/client';
+import type { Change, Extraction, ReadRow, RecordCell, RecordRow, RecordsPage, TableColumn } from '../api/types';
 import { extractionQuery } from '../document/documentPageQueries';
 import { pathSteps, valueAt } from '../document/fields/paths';
 import { useDecisions, type Seen } from '../review/useDecisions';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
+import { errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
 import { cellPath, type GridColumn } from './gridColumns';
 
@@ -17,6 +20,14 @@ export interface CellEdit {
   row: ReadRow;
   column: GridColumn;
   value: RecordCell['value'];
+}
+
+/** An edit that was not saved: someone else has set another value, `now`, since the row was shown. */
+export interface CellConflict extends CellEdit {
+  path: string;
+  now: RecordCell['value'];
+  /** Their change; undefined: not known. */
+  change: Change | undefined;
 }
 
 /** `leaves`: a row that no longer follows its schema leaves the table; in a stack it stays. */
@@ -56,18 +67,59 @@ export function useCellEdits(leaves: boolean) {
     const locked = Object.values(row.cells).filter(({ status }) => status === 'locked');
     rowsSeen.current.set(row.extraction_id, { version: row.version, locks: Object.fromEntries(locked.map(({ path }) => [path, {}])) as Seen['locks'] });
   };
+  const [conflicts, setConflicts] = useState<readonly CellConflict[]>([]);
+  const dropConflict = (one: CellConflict) => setConflicts((before) => before.filter((other) => other !== one));
+
+  /** Show a conflict if the stored value is another one; else report the error. */
+  const refuse = async (edit: CellEdit, path: string, error: unknown, onError: (error: unknown) => void) => {
+    if (!(error instanceof ApiError && error.status === 409)) return onError(error);
+    const id = edit.row.extraction_id;
+    try {
+      const stored = await queries.fetchQuery({ ...extractionQuery(id), staleTime: 0 });
+      const now = storedValue(stored, path);
+      if (now === (edit.row.cells[edit.column.path]?.value ?? null)) return onError(error);
+      if (now === edit.value) return undefined; // both entered the same value
+      const params = { path: { extraction_id: id }, query: { path, limit: 1 } };
+      const { items } = await dataOf(api.GET('/api/extractions/{extraction_id}/history', { params }));
+      return setConflicts((before) => [...before, { ...edit, path, now, change: (items as Change[])[0] }]);
+    } catch {
+      return onError(error);
+    }
+  };
+  const report = (error: unknown) => void toast(errorMessage(error), { urgent: true });
   return {
     canUndo,
     undo,
-    write(edit: CellEdit, onError?: (error: unknown) => void): Promise<boolean> {
-      look(edit.row);
-      return write(edit.row.extraction_id, pathOf(edit), edit.value, { was: edit.row.cells[edit.column.path]?.value ?? null, onError });
+    /** Undo the last `count` changes. */
+    undoLast(count: number): void {
+      for (let left = count; left > 0; left -= 1) undo();
     },
-    confirm(edit: Pick<CellEdit, 'row' | 'column'>): Promise<boolean> {
+    conflicts,
+    /** Save the person's value in place of the other one, which they have seen. */
+    async keepMine(one: CellConflict): Promise<void> {
+      dropConflict(one);
+      const seenRow = { ...one.row, cells: { ...one.row.cells, [one.column.path]: { ...one.row.cells[one.column.path]!, value: one.now } } };
+      const onError = (error: unknown) => void refuse({ ...one, row: seenRow }, one.path, error, report);
+      await write(one.row.extraction_id, one.path, one.value, { was: one.now, onError });
+    },
+    keepTheirs: dropConflict,
+    write(edit: CellEdit, onError: (error: unknown) => void = report): Promise<boolean> {
       look(edit.row);
-      return confirm(edit.row.extraction_id, pathOf(edit), { was: edit.row.cells[edit.column.path]?.value ?? null });
+      const [path, was] = [pathOf(edit), edit.row.cells[edit.column.path]?.value ?? null];
+      return write(edit.row.extraction_id, path, edit.value, { was, onError: (error) => void refuse(edit, path, error, onError) });
+    },
+    confirm({ row, column }: Pick<CellEdit, 'row' | 'column'>): Promise<boolean> {
+      look(row);
+      const edit = { row, column, value: row.cells[column.path]?.value ?? null };
+      const path = pathOf(edit);
+      return confirm(row.extraction_id, path, { was: edit.value, onError: (error) => void refuse(edit, path, error, report) });
     },
   };
+}
+
+function storedValue(extraction: Extraction, path: string): RecordCell['value'] {
+  const found = valueAt(extraction.extracted_fields, pathSteps(path) ?? []);
+  return found === undefined || found === null || typeof found === 'object' ? null : (found as string | number | boolean);
 }
 
 /** Return a page with an extraction's current values in its rows. */
@@ -86,8 +138,7 @@ function rowWith(row: RecordRow, columns: readonly TableColumn[], now: Extractio
 }
 
 function cellWith(before: RecordCell | undefined, path: string, type: TableColumn['type'], now: Extraction, currency: string | null): RecordCell {
-  const found = valueAt(now.extracted_fields, pathSteps(path) ?? []);
-  const value = found === undefined || found === null || typeof found === 'object' ? null : (found as string | number | boolean);
+  const value = storedValue(now, path);
   const evidence = now.evidence[path] as { state: string; page: number | null; quote: string | null } | undefined;
   const confidence = now.confidence_scores[path] ?? null;
   const isLocked = now.locks[path] !== undefined;

@@ -14,7 +14,7 @@ import { copiedText, parseCell } from './cellValue';
 import { DOCUMENT, FIRST, type CellRange } from './Grid';
 import type { GridColumn } from './gridColumns';
 import { isRead, rowStatus } from './cellStatus';
-import styles from './Tables.module.css';
+import { NotSavedDialog } from './NotSavedDialog';
 import { formatTsv, parseTsv } from './tsv';
 import type { CellEdit, useCellEdits } from './useCellEdits';
 import type { Selection } from './useSelection';
@@ -96,23 +96,34 @@ export function useClipboard({ columns, rows, selection, edits, canWrite }: Opti
     else await save(changes, problems);
   }
 
-  async function save(changes: readonly CellEdit[], problems: readonly string[]) {
+  function save(changes: readonly CellEdit[], problems: readonly string[]) {
     setAsking(null);
-    const all = [...problems];
+    setRefused(problems);
+    return change(changes, 'tables.changedCells', (edit) => edits.write(edit, (error) => setRefused((before) => [...before, place(edit.row, edit.column, errorMessage(error))])));
+  }
+
+  /** Change many cells, with one message and one undo. */
+  async function change(changes: readonly CellEdit[], message: 'tables.changedCells' | 'tables.confirmedCells', act: (edit: CellEdit) => Promise<boolean>) {
     let done = 0;
     const results = changes.map((edit) =>
-      edits
-        .write(edit, (error) => all.push(place(edit.row, edit.column, errorMessage(error))))
-        .finally(() => {
-          done += 1;
-          if (changes.length > 1) setSaving({ done, of: changes.length });
-        }),
+      act(edit).finally(() => {
+        done += 1;
+        if (changes.length > 1) setSaving({ done, of: changes.length });
+      }),
     );
-    await Promise.all(results);
+    const count = (await Promise.all(results)).filter(Boolean).length;
     setSaving(null);
-    setRefused(all);
-    const written = changes.length - (all.length - problems.length);
-    if (changes.length > 1) toast(t('tables.changedCells', { count: written }));
+    if (changes.length > 1) toast(t(message, { count }), { seconds: 12, ...(count > 0 && { action: { label: t('common.undo'), act: () => edits.undoLast(count) } }) });
+  }
+
+  /** Confirm the values of a range that are not confirmed yet. */
+  async function confirm(range: CellRange) {
+    const across = columns.slice(Math.max(0, range.left - FIRST), Math.max(0, range.right - FIRST + 1));
+    const height = range.bottom - range.top + 1;
+    if (height * across.length > MAX_CELLS) return toast(t('tables.tooManyCells', { count: height * across.length, limit: MAX_CELLS }), { urgent: true });
+    const targets = (await rows.load(range.top, range.bottom)).filter(isRead);
+    const open = targets.flatMap((row) => across.map((column) => ({ row, column, cell: row.cells[column.path] }))).filter(({ cell }) => cell?.value != null && cell.status !== 'locked');
+    return change(open.map(({ row, column, cell }) => ({ row, column, value: cell!.value })), 'tables.confirmedCells', edits.confirm);
   }
 
   function paste(range: CellRange, text: string) {
@@ -137,16 +148,10 @@ export function useClipboard({ columns, rows, selection, edits, canWrite }: Opti
           </Button>
         </div>
       </Dialog>
-      <Dialog title={t('tables.cannotWrite', { count: refused.length })} open={refused.length > 0} onClose={() => setRefused([])}>
-        <ul className={styles.refused}>
-          {refused.map((one, index) => (
-            <li key={index}>{one}</li>
-          ))}
-        </ul>
-      </Dialog>
+      <NotSavedDialog conflicts={saving === null ? edits.conflicts : []} refused={saving === null ? refused : []} onKeepMine={edits.keepMine} onKeepTheirs={edits.keepTheirs} onClose={() => setRefused([])} />
     </>
   );
-  return { copy, paste, write, dialogs, progress: saving === null ? null : t('tables.saving', { done: saving.done, count: saving.of }) };
+  return { copy, paste, write, confirm, dialogs, progress: saving === null ? null : t('tables.saving', { done: saving.done, count: saving.of }) };
 }
 
 function place(row: RecordRow, column: GridColumn, reason: string): string {

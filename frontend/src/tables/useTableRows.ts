@@ -4,6 +4,7 @@ import { useQueries, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useMemo, useRef } from 'react';
 import type { RecordRow, RecordsPage } from '../api/types';
 import type { RowMarks } from './rowMarks';
+import { rowKey } from './useSelection';
 import { marksQuery, PAGE, rowsQuery, tableKey, type TableRequest } from './tableQueries';
 
 export interface TableRows {
@@ -15,6 +16,8 @@ export interface TableRows {
   isPrevious: boolean;
   rowAt: (index: number) => RecordRow | undefined;
   marksAt: (index: number) => RowMarks | undefined;
+  /** Return the index of a loaded row by its key. */
+  indexOf: (key: string) => number | undefined;
   /** Return rows from `from` to `to`, inclusive; load those that are not loaded. */
   load: (from: number, to: number) => Promise<RecordRow[]>;
   retry: () => void;
@@ -64,6 +67,13 @@ export function useTableRows(request: TableRequest, from: number, to: number, is
     marksAt: useCallback((index: number) => {
       const page = Math.floor(index / PAGE);
       return latestMarks.current.get(page)?.get(latest.current.get(page)?.items[index % PAGE]?.extraction_id ?? '');
+    }, []),
+    indexOf: useCallback((key: string) => {
+      for (const [page, data] of latest.current) {
+        const at = data?.items.findIndex((row) => rowKey(row) === key) ?? -1;
+        if (at >= 0) return page * PAGE + at;
+      }
+      return undefined;
     }, []),
     load,
     retry: () => {

@@ -33,6 +33,11 @@ function displayNumber(value: number, decimals: number, quote: string): string {
   return formatNumber(value, { minimumFractionDigits, maximumFractionDigits: Math.max(minimumFractionDigits, 15), useGrouping });
 }
 
+/** Return how many decimal places a number is shown with by itself. */
+export function decimalPlaces(value: number, quote: string): number {
+  return Math.max(/^-?\d+\.(\d+)$/.exec(String(value))?.[1]?.length ?? 0, printedNumber(value, quote).decimals);
+}
+
 /** Return how a number is printed within a quote: its decimal places, and whether its digits are grouped. */
 function printedNumber(value: number, quote: string): { decimals: number; isGrouped: boolean } {
   for (const [token] of quote.matchAll(/\d+(?:[.,'’\u00a0\u202f ]\d+)*/g)) {
