@@ -150,8 +150,9 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         # A range of values is confirmed together, and can be undone together.
         confirmed = grid.get_by_text(label("tables.cellStatuses.locked"))
         assert await confirmed.count() == 4  # all totals, and the vendor that was set above
+        await page.keyboard.press("Control+ArrowUp")
         await page.keyboard.press("Shift+Control+ArrowDown")
-        await page.keyboard.press("Shift+ArrowLeft")
+        await page.keyboard.press(f"Shift+Arrow{'Right' if columns.index('Vendor') > at else 'Left'}")
         await page.keyboard.press("Control+Enter")
         done = page.get_by_text(label("tables.confirmedCells", count=2))
         await confirmed.nth(5).wait_for(state="attached")

@@ -45,6 +45,17 @@ describe('drafts', () => {
   });
 });
 
+test('an approved call that starts other runs is not shown as one to approve, though it has no result yet', () => {
+  const call = { call_id: 'c', tool: 'extract_row', input: {}, message: 'Reading', changes: [] };
+  const asking = after(startedRun, [2, { type: 'approval', approval: call, run_id: RUN }]);
+  expect(asking.phase).toBe('approval');
+  expect(runReducer(asking, { type: 'decided', callId: 'other' })).toBe(asking);
+  const decided = runReducer(asking, { type: 'decided', callId: 'c' });
+  expect([decided.phase, decided.approval]).toEqual(['working', null]);
+  const read = after(asking, [undefined, { type: 'progress', call_id: 'c', done: 1, failed: 0, left: 1, cost: 0 }]);
+  expect([read.phase, read.approval]).toEqual(['working', null]);
+});
+
 describe('previews', () => {
   const shown = after(startedRun, [undefined, preview('total')], [undefined, preview('items[0].price')], [undefined, preview('tax', 'd')]);
 

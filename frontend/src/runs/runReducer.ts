@@ -87,7 +87,7 @@ export const INITIAL_STATE: RunState = {
 };
 
 /** `at`: when the events arrived, in milliseconds. */
-export type RunAction = { type: 'begin' } | { type: 'lost' } | { type: 'events'; events: readonly NumberedEvent<RunEvent>[]; at: number };
+export type RunAction = { type: 'begin' } | { type: 'lost' } | { type: 'decided'; callId: string } | { type: 'events'; events: readonly NumberedEvent<RunEvent>[]; at: number };
 
 export function runReducer(state: RunState, action: RunAction): RunState {
   switch (action.type) {
@@ -95,6 +95,9 @@ export function runReducer(state: RunState, action: RunAction): RunState {
       return INITIAL_STATE;
     case 'lost':
       return { ...state, lost: true };
+    case 'decided':
+      // A call that starts other runs ends with them: until then no event says that it was approved.
+      return state.approval?.call.call_id === action.callId ? { ...working(state), approval: null } : state;
     case 'events':
       return action.events.reduce((before, one) => applyEvent(before, one, action.at), state);
   }
@@ -153,7 +156,8 @@ function applyEvent(before: RunState, { id, event }: NumberedEvent<RunEvent>, at
     case 'retry':
       return { ...working(state), steps: [...state.steps, { kind: 'retry', key, text: event.retry, code: event.code, params: event.params }] };
     case 'progress':
-      return { ...working(state), progress: { done: event.done, failed: event.failed, left: event.left } };
+      // The call that started the child runs was approved.
+      return { ...working(state), approval: null, progress: { done: event.done, failed: event.failed, left: event.left } };
     case 'child':
       return withChild(state, id, event, at);
     case 'complete':

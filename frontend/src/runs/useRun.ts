@@ -21,9 +21,12 @@ export function useRun(runId: string | null): { state: RunState; resume: () => v
   const asked = state.approval;
   const { data: asking } = useQuery({ ...waitingRunQuery(asked?.runId ?? ''), enabled: asked !== null });
   const isDecided = asked !== null && asking !== undefined && asking.id === asked.runId && asking.waits_for?.call_id !== asked.call.call_id;
+  const decided = isDecided ? asked.call.call_id : null;
   useEffect(() => {
-    if (isDecided) resume();
-  }, [isDecided, resume, asking]);
+    if (decided === null) return;
+    dispatch({ type: 'decided', callId: decided });
+    resume();
+  }, [decided, resume]);
 
   const followed = useRef<string | null>(null);
   useEffect(() => {

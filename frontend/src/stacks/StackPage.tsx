@@ -125,7 +125,7 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
           )}
           <TableExport request={request} name={visibleText(stack.name)} />
           {canWrite && (
-            <Button kind="main" disabled={running || start.isPending || toRead + toRetry === 0} onClick={() => start.mutate('')}>
+            <Button kind="main" className={styles.first} disabled={running || start.isPending || toRead + toRetry === 0} onClick={() => start.mutate('')}>
               <Icon name="spark" /> {toRead === 0 && toRetry > 0 ? t('stacks.retry', { count: toRetry }) : t('stacks.fill')}
             </Button>
           )}
@@ -140,7 +140,7 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
         </div>
         {canWrite && stack.columns.length === 0 && !running && <p className="muted">{t('stacks.noColumnsHint')}</p>}
         <Uploads />
-        <WaitingRows stackId={id} count={progress.awaiting_approval} />
+        <WaitingRows stack={stack} />
         {runId !== null && (running || state.phase === 'failed') && <RunPanel runId={runId} state={state} canWrite={canWrite} onResume={resume} />}
       </div>
       <RecordsTable

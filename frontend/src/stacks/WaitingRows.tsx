@@ -4,9 +4,10 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import { decideCall } from '../api/runs';
-import type { Run } from '../api/types';
+import type { Run, Stack } from '../api/types';
 import { waitingRowsQuery } from '../approvals/approvalQueries';
 import { changeLabel, changeValue } from '../approvals/changeText';
+import { schemaPath } from '../document/fields/labels';
 import { Button } from '../shared/Button';
 import confirmStyles from '../shared/Confirm.module.css';
 import { Dialog } from '../shared/Dialog';
@@ -19,7 +20,9 @@ import styles from './Stacks.module.css';
 
 const AT_ONCE = 4;
 
-export function WaitingRows({ stackId, count }: { stackId: string; count: number }) {
+export function WaitingRows({ stack }: { stack: Stack }) {
+  const { id: stackId } = stack;
+  const count = stack.progress.awaiting_approval;
   const [isOpen, setOpen] = useState(false);
   const waiting = useQuery({ ...waitingRowsQuery(stackId), enabled: count > 0 || isOpen });
   const runs = waiting.data ?? [];
@@ -38,19 +41,21 @@ export function WaitingRows({ stackId, count }: { stackId: string; count: number
           )}
         </div>
       </Notice>
-      {isOpen && <WaitingRowsDialog stackId={stackId} runs={runs} onClose={() => setOpen(false)} />}
+      {isOpen && <WaitingRowsDialog stack={stack} runs={runs} onClose={() => setOpen(false)} />}
     </>
   );
 }
 
-function WaitingRowsDialog({ stackId, runs, onClose }: { stackId: string; runs: readonly Run[]; onClose: () => void }) {
+function WaitingRowsDialog({ stack, runs, onClose }: { stack: Stack; runs: readonly Run[]; onClose: () => void }) {
   const queries = useQueryClient();
-  const rows = useQuery(firstRowsQuery({ of: { stack: stackId }, state: 'awaiting_approval' }));
+  const rows = useQuery(firstRowsQuery({ of: { stack: stack.id }, state: 'awaiting_approval' }));
   const names = new Map(rows.data?.map((row) => [row.document_id, visibleText(row.filename)]));
   const [left, setLeft] = useState<ReadonlySet<string>>(new Set());
   const [failures, setFailures] = useState<ReadonlyMap<string, string>>(new Map());
   const [done, setDone] = useState(0);
   const decidable = runs.filter((run) => run.decision_refusal === null);
+  const refusal = runs[0]?.decision_refusal ?? null;
+  const columns = stack.columns.map((one) => schemaPath(one.name));
   const chosen = decidable.filter((run) => !left.has(callKey(run)));
   const approve = useMutation({
     mutationFn: async (chosenRuns: readonly Run[]) => {
@@ -77,11 +82,11 @@ function WaitingRowsDialog({ stackId, runs, onClose }: { stackId: string; runs: 
   const toggle = (run: Run) => setLeft((before) => (before.has(callKey(run)) ? new Set([...before].filter((one) => one !== callKey(run))) : new Set([...before, callKey(run)])));
   return (
     <Dialog title={t('stacks.rowsToApprove', { count: runs.length })} open onClose={onClose} isWide>
-      <p className="muted">{t('stacks.rowsToApproveHint')}</p>
+      {decidable.length > 0 ? <p className="muted">{t('stacks.rowsToApproveHint')}</p> : refusal !== null && <Notice kind="unsure">{t(`approvals.refusals.${refusal}`)}</Notice>}
       <div className={styles.waitingRows} tabIndex={0} role="group" aria-label={t('stacks.rowsToApprove', { count: runs.length })}>
         <ul>
           {runs.map((run) => (
-            <WaitingRow key={callKey(run)} run={run} name={names.get(run.document_id ?? '') ?? t('approvals.document')} isChosen={chosen.includes(run)} failure={failures.get(callKey(run))} onToggle={() => toggle(run)} />
+            <WaitingRow key={callKey(run)} run={run} columns={columns} name={names.get(run.document_id ?? '') ?? t('approvals.document')} isChosen={chosen.includes(run)} failure={failures.get(callKey(run))} onToggle={() => toggle(run)} />
           ))}
         </ul>
       </div>
@@ -91,17 +96,21 @@ function WaitingRowsDialog({ stackId, runs, onClose }: { stackId: string; runs: 
             {t(chosen.length > 0 ? 'stacks.chooseNone' : 'stacks.chooseAllRows')}
           </Button>
         )}
-        <Button onClick={onClose}>{t('common.cancel')}</Button>
-        <Button kind="main" disabled={chosen.length === 0 || approve.isPending} onClick={() => approve.mutate(chosen)}>
-          {approve.isPending ? t('stacks.approving', { done, count: approve.variables.length }) : t('stacks.approveRows', { count: chosen.length })}
-        </Button>
+        <Button onClick={onClose}>{t(decidable.length > 0 ? 'common.cancel' : 'common.close')}</Button>
+        {decidable.length > 0 && (
+          <Button kind="main" disabled={chosen.length === 0 || approve.isPending} onClick={() => approve.mutate(chosen)}>
+            {approve.isPending ? t('stacks.approving', { done, count: approve.variables.length }) : t('stacks.approveRows', { count: chosen.length })}
+          </Button>
+        )}
       </div>
     </Dialog>
   );
 }
 
-function WaitingRow({ run, name, isChosen, failure, onToggle }: { run: Run; name: string; isChosen: boolean; failure: string | undefined; onToggle: () => void }) {
-  const { tool, changes } = run.waits_for!;
+function WaitingRow({ run, columns, name, isChosen, failure, onToggle }: { run: Run; columns: readonly string[]; name: string; isChosen: boolean; failure: string | undefined; onToggle: () => void }) {
+  const { tool } = run.waits_for!;
+  const order = (path: string) => (columns.indexOf(schemaPath(path)) + 1 || columns.length + 1);
+  const changes = run.waits_for!.changes.toSorted((a, b) => order(a.path) - order(b.path));
   const search = run.extraction_id === null ? {} : { extraction: run.extraction_id };
   return (
     <li>

@@ -38,7 +38,9 @@ test.each([
   ['amounts, some without decimals', [5, 1888.24, 12.5, 7.25], ['5', '1,888.24', '12.50', '7.25'], 'EUR', ['5.00', '1,888.24', '12.50', '7.25']],
   ['prices with more decimals', [0.125, 3.5, 2], [null, '3.50', '2.00'], 'EUR', ['0.125', '3.50', '2.00']],
   ['quantities', [1, 2, 2.5], [null, null, null], 'EUR', ['1', '2', '2.5']],
-  ['whole amounts', [500, 1200], ['500', '1,200'], 'JPY', ['500', '1,200']],
+  ['mostly whole amounts', [5, 12, 7, 1888.24], ['5', '12', '7', '1,888.24'], 'EUR', ['5.00', '12.00', '7.00', '1,888.24']],
+  ['measures', [5, 12, 7.25], [null, null, null], null, ['5', '12', '7.25']],
+  ['whole amounts in a currency', [500, 1200], ['500', '1,200'], 'JPY', ['500', '1,200']],
   ['years', [2024, 1999.5], [null, null], null, ['2024', '1,999.5']],
 ] as const)('the values of a column have its decimals: %s', (_, values, quotes, currency, expected) => {
   const cells = values.map((value, index) => ({ value, quote: quotes[index], currency }) as unknown as RecordCell);

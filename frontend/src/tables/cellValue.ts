@@ -13,25 +13,23 @@ export function displayCell(cell: RecordCell | undefined, { type, decimals = 0 }
   return displayValue(cell.value, { type: type === 'text' ? 'string' : type, decimals }, cell.quote);
 }
 
-/** Return the decimal places of each column of amounts: the most frequent ones, if half of its values have decimals. So `5`
- * beside `1,888.24` is `5.00`. */
+/** Return the decimal places of each column of amounts, the most frequent ones: `5` beside `1,888.24` is `5.00`. A number
+ * column is one of amounts if a tenth of its values, or half of those without a currency, have two decimal places or more. */
 export function columnDecimals({ columns, items }: Pick<RecordsPage, 'columns' | 'items'>): Map<string, number> {
   const numbers = columns.filter(({ type }) => type === 'number');
   return new Map(numbers.map(({ path }) => [path, amountDecimals(items.map(({ cells }) => cells[path]))]));
 }
 
 function amountDecimals(cells: readonly (RecordCell | undefined)[]): number {
-  const amounts = cells.filter((cell) => typeof cell?.value === 'number');
-  if (amounts.every((cell) => cell?.currency == null)) return 0;
+  const numbers = cells.filter((cell) => typeof cell?.value === 'number');
   const counts = new Map<number, number>();
-  for (const cell of amounts) {
+  for (const cell of numbers) {
     const places = decimalPlaces(cell!.value as number, cell!.quote ?? '');
-    counts.set(places, (counts.get(places) ?? 0) + 1);
+    if (places > 0) counts.set(places, (counts.get(places) ?? 0) + 1);
   }
-  const whole = counts.get(0) ?? 0;
-  counts.delete(0);
-  const [decimals] = [...counts].reduce((most, one) => (one[1] > most[1] ? one : most), [0, 0]);
-  return 2 * whole <= amounts.length ? decimals : 0;
+  const [decimals, count] = [...counts].reduce((most, one) => (one[1] > most[1] ? one : most), [0, 0]);
+  const share = numbers.some((cell) => cell?.currency != null) ? 0.1 : 0.5;
+  return decimals >= 2 && count >= share * numbers.length ? decimals : 0;
 }
 
 /** Format an amount: with its currency if that is a code such as EUR. */
