@@ -72,10 +72,10 @@ function WaitingRowsDialog({ stack, runs, onClose }: { stack: Stack; runs: reado
       await Promise.all(Array.from({ length: AT_ONCE }, work));
       return failed;
     },
-    onSuccess: async (failed, { length }) => {
+    onSuccess: (failed, { length }) => {
       setFailures(failed);
       if (failed.size < length) toast(t('stacks.rowsApproved', { count: length - failed.size }));
-      await Promise.all([['runs'], ['stacks'], ['records']].map((queryKey) => queries.invalidateQueries({ queryKey })));
+      for (const queryKey of [['runs'], ['stacks'], ['records']]) void queries.invalidateQueries({ queryKey });
       if (failed.size === 0) onClose();
     },
   });
