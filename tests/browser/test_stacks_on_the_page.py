@@ -1,5 +1,5 @@
-"""A stack: created, its columns suggested, approved and changed, its table filled, a failed row shown, and rows approved by
-a second person."""
+"""A stack: created, its columns suggested, approved and changed, its table filled, a failed row shown, and rows that a
+second person approves."""
 
 from __future__ import annotations
 
