@@ -40,6 +40,7 @@ _LINE_LIMIT = 1 << 16
 # Modules that libraries import on first use.
 _LAZY_IMPORTS = (
     "anyio._backends._asyncio",
+    "httpcore",
     "procrastinate.builtin_tasks",
     "rich._emoji_codes",
     "rich.markdown",
@@ -230,7 +231,7 @@ def _import_product() -> None:
     from fieldmark.settings import Settings
 
     # Not the commands themselves: at import they read the terminal and the environment of their process.
-    for name in ("runtime", "worker.jobs", "evaluation.evaluate"):
+    for name in ("runtime", "telemetry.logs", "worker.jobs", "evaluation.evaluate"):
         import_module(f"fieldmark.{name}")
     for name in ("cli_stand_in", *_LAZY_IMPORTS):
         import_module(name)

@@ -19,21 +19,7 @@ from fieldmark.domain.events import CompleteEvent, RunStartedEvent
 from fieldmark.stores import runs
 
 pytestmark = pytest.mark.anyio
-SHORT = (
-    "--kills",
-    "2",
-    "--seconds",
-    "5",
-    "--every",
-    "0.5",
-    "--workers",
-    "2",
-    "--clients",
-    "2",
-    "--seed",
-    "1",
-    "--age-heartbeats",
-)
+SHORT = ("--kills=1", "--seconds=5", "--every=0.5", "--workers=1", "--clients=1", "--seed=1", "--age-heartbeats")
 
 
 # Ignores signals, as a process started in the background may.
