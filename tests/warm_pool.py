@@ -28,7 +28,7 @@ from fieldmark.runs.engine.pool import CliPool, PoolSettings
 from fieldmark.runs.engine.process import CliProcess
 from fieldmark.runs.run import Runner
 from fieldmark.telemetry.metrics import Metrics
-from fieldmark.tools.toolset import Action, ToolResult
+from fieldmark.tools.toolset import Action, RunTools, ToolResult
 
 MODEL = "claude-sonnet-5"
 
@@ -70,7 +70,7 @@ class WarmPool:
         """Acquire a CLI from the pool, as a run does."""
         case = await case.another_extraction()
         context = await case.context()
-        declared = spec.toolset.bind(**dict.fromkeys(spec.toolset.tools, Action(_no_call)))
+        declared = RunTools(spec.toolset.tools, dict.fromkeys(spec.toolset.tools, Action(_no_call)))
         tools = spec.create_tools(context) if spec is EXTRACTION else declared
         _, work = run_handlers(case, tools, context)
         chosen = {"model": MODEL, "max_turns": self.max_turns, "session_id": uuid4(), **options}

@@ -16,7 +16,7 @@ from fieldmark.errors import Fenced
 from fieldmark.stores import extractions, tool_calls
 from fieldmark.tools.errors import ModelRetry, ToolFailed
 from fieldmark.tools.ledger import StartedBy, ToolCall, execute
-from fieldmark.tools.toolset import Action, RunTools, Tool, ToolEffect, ToolInput, ToolResult, Toolset, hash_arguments
+from fieldmark.tools.toolset import RunTools, ToolEffect, ToolInput, ToolResult, Toolset, hash_arguments, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -171,15 +171,19 @@ class Nothing(ToolInput):
 
 
 def tools(context, failing: Exception | None) -> RunTools:
-    async def write_and_fail(conn, args) -> ToolResult:
+    class Failing:
+        @tool(Nothing, lambda args: "Writing", ToolEffect.WRITE)
+        async def write_and_fail(self, conn, args) -> ToolResult:
+            return await write(conn)
+
+    async def write(conn) -> ToolResult:
         stored = await extractions.update_field(conn, context.extraction_id, ["half"], "done", {}, {})
         if failing is not None:
             raise failing
         changed = ChangedField(path="half", value="done", confidence=None, evidence=None)
         return ToolResult(str(stored.value), events=[ChangedEvent(changed=[changed], version=1)])
 
-    declared = Tool("write_and_fail", Nothing, summary=lambda args: "Writing", effect=ToolEffect.WRITE)
-    return Toolset(declared).bind(write_and_fail=Action(write_and_fail))
+    return Toolset(Failing).bind(Failing())
 
 
 async def write_and(case, context, failing: Exception | None):

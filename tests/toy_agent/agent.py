@@ -15,10 +15,10 @@ from fieldmark.identity.scope import Scope
 from fieldmark.stores import documents, threads
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.toolset import Action, RunTools, Toolset
-from toy_agent.tools import FIND_VALUE, NOTE, READ_FIELDS, WAIT, ToyTools
+from fieldmark.tools.toolset import RunTools, Toolset
+from toy_agent.tools import ToyTools
 
-_TOOLSET = Toolset(FIND_VALUE, WAIT, NOTE, READ_FIELDS)
+_TOOLSET = Toolset(ToyTools)
 
 
 class CompareRequest(BaseModel):
@@ -57,13 +57,8 @@ async def brief(conn: Connection, context: RunContext, task_input: CompareInput)
 def create_toy_tools(context: RunContext) -> RunTools:
     """Return the tools of one run, for its two documents and its thread."""
     assert context.run.thread_id is not None
-    toy = ToyTools(context, CompareInput.model_validate(context.run.input).documents, context.run.thread_id)
-    return _TOOLSET.bind(
-        find_value=Action(toy.find_value, prepare=toy.locate_value),
-        wait_for_others=Action(toy.report_wait, prepare=toy.wait),
-        note=Action(toy.note),
-        read_fields=Action(toy.read_fields, collect=toy.collect_fields),
-    )
+    documents = CompareInput.model_validate(context.run.input).documents
+    return _TOOLSET.bind(ToyTools(context, documents, context.run.thread_id))
 
 
 COMPARE = Task(

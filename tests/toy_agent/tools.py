@@ -15,7 +15,7 @@ from fieldmark.stores import extractions, threads
 from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry
-from fieldmark.tools.toolset import ChildRun, Tool, ToolEffect, ToolInput, ToolResult
+from fieldmark.tools.toolset import ChildRun, ToolEffect, ToolInput, ToolResult, tool
 
 
 class FindValue(ToolInput):
@@ -55,6 +55,7 @@ class ToyTools:
         document_id, context = self.documents[args.document - 1], self.context
         return (await context.indexes.get(context.database, context.scope, document_id)).find(args.value)
 
+    @tool(FindValue, lambda args: f"Looking for {args.value}", prepare=locate_value)
     async def find_value(self, conn: Connection, location: Location | None) -> ToolResult:
         if location is None:
             raise ModelRetry("The document does not contain the value.", "not_found")
@@ -66,17 +67,14 @@ class ToyTools:
         await asyncio.sleep(args.seconds)
         return args.seconds
 
-    async def report_wait(self, conn: Connection, seconds: float) -> ToolResult:
+    @tool(WaitForOthers, lambda args: "Waiting", ToolEffect.WRITE, prepare=wait)
+    async def wait_for_others(self, conn: Connection, seconds: float) -> ToolResult:
         return ToolResult(f"Waited {seconds} seconds.", "waited")
 
+    @tool(Note, lambda args: "Storing a note", ToolEffect.WRITE)
     async def note(self, conn: Connection, args: Note) -> ToolResult:
         await threads.save_state(conn, self.thread_id, {"note": args.text})
         return ToolResult("Noted.", "noted")
-
-    async def read_fields(self, conn: Connection, args: ReadFields) -> ChildRun:
-        document_id, org_id = self.documents[args.document - 1], self.context.scope.org_id
-        extraction_id = await extractions.add(conn, org_id=org_id, document_id=document_id, schema=None)
-        return ChildRun("Reading the fields.", "extract", {}, Subject(document_id, extraction_id))
 
     async def collect_fields(self, conn: Connection, args: ReadFields, runs: Sequence[RunRow]) -> ToolResult:
         (child,) = runs
@@ -85,13 +83,13 @@ class ToyTools:
         fields = extraction.extracted_fields
         return ToolResult(f"The run {child.status}.", "fields_read", {"status": child.status, "fields": fields})
 
-
-FIND_VALUE = Tool("find_value", FindValue, summary=lambda args: f"Looking for {args.value}")
-WAIT = Tool("wait_for_others", WaitForOthers, summary=lambda args: "Waiting", effect=ToolEffect.WRITE)
-NOTE = Tool("note", Note, summary=lambda args: "Storing a note", effect=ToolEffect.WRITE)
-READ_FIELDS = Tool(
-    "read_fields",
-    ReadFields,
-    summary=lambda args: f"Reading the fields of document {args.document}",
-    effect=ToolEffect.WRITE,
-)
+    @tool(
+        ReadFields,
+        lambda args: f"Reading the fields of document {args.document}",
+        ToolEffect.WRITE,
+        collect=collect_fields,
+    )
+    async def read_fields(self, conn: Connection, args: ReadFields) -> ChildRun:
+        document_id, org_id = self.documents[args.document - 1], self.context.scope.org_id
+        extraction_id = await extractions.add(conn, org_id=org_id, document_id=document_id, schema=None)
+        return ChildRun("Reading the fields.", "extract", {}, Subject(document_id, extraction_id))

@@ -23,7 +23,7 @@ from fieldmark.stores import documents, runs
 from fieldmark.stores.rows import PageText
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry, ToolFailed
-from fieldmark.tools.toolset import MAX_RESULT_BYTES, ShownResult, Tool, ToolInput, ToolResult
+from fieldmark.tools.toolset import MAX_RESULT_BYTES, ShownResult, ToolInput, ToolResult, tool
 
 _PAGES = re.compile(r"\s*(\d{1,6})\s*+(?:(-)\s*+(\d{1,6})?)?\s*")
 _MAX_HITS = 20
@@ -104,9 +104,11 @@ class DocumentReader:
         self.context = context
         self.document_id = document_id
 
+    @tool(GetDocumentText, lambda args: _reading(args.pages or ""))
     async def get_document_text(self, conn: Connection, args: GetDocumentText) -> ToolResult:
         return await read_pages(conn, self.context, self.document_id, args.pages, args.offset, _call_again)
 
+    @tool(SearchDocument, lambda args: f"Searching the document for {args.query[:80]!r}")
     async def search_document(self, conn: Connection, args: SearchDocument) -> ToolResult:
         wanted = " ".join(args.query.split()).casefold()
         if not wanted:
@@ -283,11 +285,3 @@ def _reading(pages: str) -> str:
     if match[2] is None:
         return f"Reading page {match[1]}"
     return f"Reading from page {match[1]} on" if match[3] is None else f"Reading pages {match[1]}–{match[3]}"
-
-
-GET_DOCUMENT_TEXT = Tool("get_document_text", GetDocumentText, summary=lambda args: _reading(args.pages or ""))
-SEARCH_DOCUMENT = Tool(
-    "search_document",
-    SearchDocument,
-    summary=lambda args: f"Searching the document for {args.query[:80]!r}",
-)

@@ -296,7 +296,7 @@ async def collect(
     async def answer(conn: Connection, args: ToolInput) -> ToolResult:
         return await make_answer(conn, args, started)
 
-    tools = RunTools(tools, {**tools.actions, row.tool: Action(answer)})
+    tools = RunTools(tools.tools, {**tools.actions, row.tool: Action(answer)})
     return await execute(
         tools, context, ToolCall(row.tool, row.id, row.arguments), started_by=StartedBy.RUNS, then=then
     )

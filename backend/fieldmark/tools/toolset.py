@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MethodType
 from typing import Annotated, Any, Generic, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -136,6 +137,8 @@ class Tool(Generic[Input]):
     name: str
     input: type[Input]
     summary: Callable[[Input], str]
+    act: Callable[[Any], Action]
+    """Returns what the tool does in one run, given the run's object of the class that declares the tool."""
     effect: ToolEffect = ToolEffect.READ
     partial_write: PartialWrite | None = None
     # Ends the run after a successful call: makes the run's answer from the arguments and the result's `data`. If it
@@ -192,16 +195,50 @@ class Action:
     collect: Callable[[Connection, Any, Sequence[RunRow]], Awaitable[ToolResult]] | None = None
 
 
+Run = TypeVar("Run", bound=Callable[..., Awaitable[ToolResult | ChildRun | Sequence[ChildRun]]])
+
+
+def tool(
+    input_class: type[Input],
+    summary: Callable[[Input], str],
+    effect: ToolEffect = ToolEffect.READ,
+    *,
+    partial_write: PartialWrite | None = None,
+    answer: Callable[[Input, JsonValue], RunAnswer | None] | None = None,
+    is_independent: bool = False,
+    **steps: Callable[..., Any],
+) -> Callable[[Run], Run]:
+    """Declare a method as the tool of its name: the method is the `run` of its `Action`, and `steps` are the methods
+    for the rest of it, such as `preview`."""
+
+    def declare(run: Run) -> Run:
+        def act(tools: object) -> Action:
+            return Action(MethodType(run, tools), **{name: MethodType(step, tools) for name, step in steps.items()})
+
+        declared = Tool(run.__name__, input_class, summary, act, effect, partial_write, answer, is_independent)
+        setattr(run, "declared_tool", declared)  # noqa: B010 - a function has no such attribute for a type checker
+        return run
+
+    return declare
+
+
+def declared_tools(tools: type[Any]) -> list[Tool[Any]]:
+    """Return the tools that a class declares, in order: those of its `item_tools`, if any, and of its methods."""
+    of_methods = (getattr(one, "declared_tool", None) for one in vars(tools).values())
+    return [*getattr(tools, "item_tools", ()), *(one for one in of_methods if one is not None)]
+
+
 class Toolset:
     """The declared tools of an agent: the same names, descriptions and schemas in every run."""
 
-    def __init__(self, *tools: Tool[Any]) -> None:
-        self.tools: Mapping[str, Tool[Any]] = {tool.name: tool for tool in tools}
+    def __init__(self, *classes: type[Any]) -> None:
+        self.tools: Mapping[str, Tool[Any]] = {one.name: one for each in classes for one in declared_tools(each)}
 
-    def bind(self, **actions: Action) -> RunTools:
-        """Return the tools of one run. `actions` are what each tool does in it, by tool name."""
+    def bind(self, *tools: object) -> RunTools:
+        """Return the tools of one run. `tools` are its objects of the classes that declare them."""
+        actions = {one.name: one.act(each) for each in tools for one in declared_tools(type(each))}
         assert actions.keys() == self.tools.keys(), actions.keys() ^ self.tools.keys()
-        return RunTools(self, actions)
+        return RunTools(self.tools, actions)
 
     def check(self, name: str, arguments: Mapping[str, JsonValue]) -> ToolInput:
         """Return the validated arguments. Raise ModelRetry that lists up to 10 faults for the model to fix."""
@@ -243,8 +280,9 @@ class Toolset:
 class RunTools(Toolset):
     """An agent's tools with their actions in one run."""
 
-    def __init__(self, declared: Toolset, actions: Mapping[str, Action]) -> None:
-        super().__init__(*declared.tools.values())
+    def __init__(self, declared: Mapping[str, Tool[Any]], actions: Mapping[str, Action]) -> None:
+        super().__init__()
+        self.tools = declared
         self.actions = actions
 
 

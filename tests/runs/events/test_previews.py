@@ -12,7 +12,7 @@ import pytest
 
 from extraction_case import until
 from fieldmark.agents.extraction.agent import EXTRACTION
-from fieldmark.agents.extraction.tools import EXTRACT_FIELDS, UPDATE_FIELD
+from fieldmark.agents.extraction.tools import ExtractionTools
 from fieldmark.domain.events import EVENT, PreviewEvent, PreviewWithdrawnEvent, TextEvent, ToolEvent, ToolResultEvent
 from fieldmark.domain.statuses import RunError
 from fieldmark.errors import NotFound
@@ -220,7 +220,9 @@ async def test_failing_preview_does_not_end_the_run():
         raise ValueError("10.00")
 
     buffer = RecordingBuffer()
-    finder = CallPreviews(Toolset(replace(EXTRACT_FIELDS, partial_write=fails), UPDATE_FIELD), buffer)
+    toolset = Toolset(ExtractionTools)
+    toolset.tools = {**toolset.tools, "extract_fields": replace(toolset.tools["extract_fields"], partial_write=fails)}
+    finder = CallPreviews(toolset, buffer)
     start_call(finder, "extract_fields", '{"fields": {"a": "10.00", ')
     await asyncio.sleep(0.2)
     assert not buffer.recorded

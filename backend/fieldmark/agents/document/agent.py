@@ -14,31 +14,9 @@ from fieldmark.agents.document.limits import REFINEMENTS, limit_action
 from fieldmark.agents.document.mentions import Mention
 from fieldmark.agents.document.message import message_context
 from fieldmark.agents.document.offline import answer
-from fieldmark.agents.document.tools.documents import (
-    DELETE_DOCUMENT,
-    GET_OCR_TEXT,
-    LIST_DOCUMENTS,
-    UPDATE_DOCUMENT,
-    DocumentTools,
-)
-from fieldmark.agents.document.tools.extraction import (
-    GET_EXTRACTION_RESULT,
-    RUN_EXTRACTION,
-    UPDATE_EXTRACTION_FIELD,
-    ChatExtractionTools,
-)
-from fieldmark.agents.document.tools.help import HELP_PROMPTS, HELP_SCHEMAS, help_prompts, help_schemas
-from fieldmark.agents.document.tools.library import (
-    PROMPTS,
-    SCHEMAS,
-    TAGS,
-    VALIDATE_AGAINST_SCHEMA,
-    VALIDATE_SCHEMA,
-    PromptTools,
-    SchemaTools,
-    TagTools,
-    actions_by_tool_name,
-)
+from fieldmark.agents.document.tools.documents import DocumentTools
+from fieldmark.agents.document.tools.extraction import ChatExtractionTools
+from fieldmark.agents.document.tools.library import PromptTools, SchemaTools, TagTools
 from fieldmark.agents.spec import AgentSpec, Message, Prompt, RunStart, Task, check_words
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import Approval, DocumentStatus
@@ -49,7 +27,7 @@ from fieldmark.stores import documents, threads
 from fieldmark.stores.rows import DocumentRow
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.toolset import Action, RunTools, Toolset
+from fieldmark.tools.toolset import RunTools, Toolset
 
 MAX_ROUNDS = 10
 AUTO_CREATE_SECONDS = 120
@@ -182,50 +160,21 @@ AUTO_CREATE = Task(
     when_read=True,
 )
 
-_TOOLSET = Toolset(
-    *SCHEMAS,
-    VALIDATE_SCHEMA,
-    VALIDATE_AGAINST_SCHEMA,
-    *PROMPTS,
-    *TAGS,
-    LIST_DOCUMENTS,
-    UPDATE_DOCUMENT,
-    DELETE_DOCUMENT,
-    GET_OCR_TEXT,
-    RUN_EXTRACTION,
-    GET_EXTRACTION_RESULT,
-    UPDATE_EXTRACTION_FIELD,
-    HELP_SCHEMAS,
-    HELP_PROMPTS,
-)
+_TOOLS = (SchemaTools, PromptTools, TagTools, DocumentTools, ChatExtractionTools)
+_TOOLSET = Toolset(*_TOOLS)
 
 
 def create_document_tools(about: Conversation) -> RunTools:
     """Return the tools of one run, bound to its organisation, document and conversation. An argument may name another
     document; it can be changed only if the person mentioned it in this conversation."""
-    schemas, documents, extraction = SchemaTools(about), DocumentTools(about), ChatExtractionTools(about)
-    actions = {
-        **actions_by_tool_name(schemas),
-        "validate_schema": Action(schemas.validate, prepare=schemas.validation_result),
-        "validate_against_schema": Action(schemas.validate, prepare=schemas.judge),
-        **actions_by_tool_name(PromptTools(about)),
-        **actions_by_tool_name(TagTools(about)),
-        "list_documents": Action(documents.list_page),
-        "update_document": Action(documents.update, preview=documents.preview_change),
-        "delete_document": Action(documents.delete, preview=documents.preview_deletion),
-        "get_ocr_text": Action(documents.read),
-        "run_extraction": Action(extraction.run, preview=extraction.preview_run, collect=extraction.collect),
-        "get_extraction_result": Action(extraction.get_result),
-        "update_extraction_field": Action(
-            extraction.update_field, prepare=extraction.prepare_field, preview=extraction.preview_field
-        ),
-        "help_schemas": Action(help_schemas),
-        "help_prompts": Action(help_prompts),
+    tools = _TOOLSET.bind(*(each(about) for each in _TOOLS))
+    if about.thread_id is not None:
+        return tools
+    limited = {
+        name: limit_action(about, name, action) if tools.tools[name].is_gated else action
+        for name, action in tools.actions.items()
     }
-    if about.thread_id is None:
-        gated = [name for name, tool in _TOOLSET.tools.items() if tool.is_gated]
-        actions |= {name: limit_action(about, name, actions[name]) for name in gated}
-    return _TOOLSET.bind(**actions)
+    return RunTools(tools.tools, limited)
 
 
 DOCUMENT = AgentSpec(

@@ -10,16 +10,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from fieldmark.agents.extraction.offline import answer
-from fieldmark.agents.extraction.tools import (
-    COMPLETE_EXTRACTION,
-    EXTRACT_FIELDS,
-    GET_CURRENT_EXTRACTION,
-    IDENTIFY_DOCUMENT,
-    REMOVE_FIELD,
-    UPDATE_FIELD,
-    ExtractionTools,
-    current_extraction,
-)
+from fieldmark.agents.extraction.tools import ExtractionTools, current_extraction
 from fieldmark.agents.spec import MAX_MESSAGE, AgentSpec, Message, Prompt, RunStart, Task, check_words
 from fieldmark.db.pool import Connection
 from fieldmark.db.worker_thread import run_in_thread
@@ -37,8 +28,8 @@ from fieldmark.stores.library import prompts
 from fieldmark.stores.rows import ExtractionRow
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.documents import GET_DOCUMENT_TEXT, SEARCH_DOCUMENT, Boundary, DocumentReader, first_part
-from fieldmark.tools.toolset import Action, RunTools, Toolset
+from fieldmark.tools.documents import Boundary, DocumentReader, first_part
+from fieldmark.tools.toolset import RunTools, Toolset
 
 _MOST_SHOWN = 500
 _MOST_FIELDS: Final = 100
@@ -284,35 +275,13 @@ CORRECT = Task(
     message=lambda given: given.message,
 )
 
-_TOOLSET = Toolset(
-    GET_DOCUMENT_TEXT,
-    SEARCH_DOCUMENT,
-    GET_CURRENT_EXTRACTION,
-    IDENTIFY_DOCUMENT,
-    EXTRACT_FIELDS,
-    UPDATE_FIELD,
-    REMOVE_FIELD,
-    COMPLETE_EXTRACTION,
-)
+_TOOLSET = Toolset(DocumentReader, ExtractionTools)
 
 
 def create_extraction_tools(context: RunContext, document_id: UUID, extraction_id: UUID) -> RunTools:
     """Return the tools of one run, bound to its organisation, document and extraction. No argument can name another
     one."""
-    document = DocumentReader(context, document_id)
-    fields = ExtractionTools(context, extraction_id)
-    return _TOOLSET.bind(
-        get_document_text=Action(document.get_document_text),
-        search_document=Action(document.search_document),
-        get_current_extraction=Action(fields.get_current_extraction),
-        identify_document=Action(fields.identify_document, preview=fields.preview_type, is_covered=fields.adds_type),
-        extract_fields=Action(fields.extract_fields, prepare=fields.prepare_fields, preview=fields.preview_fields),
-        update_field=Action(fields.update_field, prepare=fields.prepare_field, preview=fields.preview_field),
-        remove_field=Action(fields.remove_field, prepare=fields.prepare_removal, preview=fields.preview_removal),
-        complete_extraction=Action(
-            fields.complete_extraction, preview=fields.preview_completion, is_covered=fields.completes_approved
-        ),
-    )
+    return _TOOLSET.bind(DocumentReader(context, document_id), ExtractionTools(context, extraction_id))
 
 
 EXTRACTION = AgentSpec(

@@ -51,10 +51,10 @@ from fieldmark.tools.toolset import (
     MAX_RESULT_BYTES,
     Confidence,
     RunAnswer,
-    Tool,
     ToolEffect,
     ToolInput,
     ToolResult,
+    tool,
 )
 
 _MAX_WARNINGS = 20
@@ -143,6 +143,24 @@ class _PreparedFields:
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
+def _partial_fields(leaves: Sequence[WrittenLeaf]) -> list[tuple[str, JsonValue]]:
+    return _partial_write("fields", (), leaves)
+
+
+def _partial_field(leaves: Sequence[WrittenLeaf]) -> list[tuple[str, JsonValue]]:
+    at = next((value for path, value in leaves if path == ("path",)), None)
+    try:
+        return _partial_write("value", paths.parse(at), leaves) if isinstance(at, str) else []
+    except Invalid:
+        return []
+
+
+def _partial_write(argument: str, at: paths.Path, leaves: Sequence[WrittenLeaf]) -> list[tuple[str, JsonValue]]:
+    """Return the leaves of one argument as fields at a path, without those that a write would be refused for."""
+    found = (((*at, *path[1:]), value) for path, value in leaves if path[:1] == (argument,))
+    return [(paths.name(path), value) for path, value in found if path and extractions.can_be_written(path, value)]
+
+
 class ExtractionTools:
     """The tools of one run for its extraction."""
 
@@ -150,6 +168,7 @@ class ExtractionTools:
         self.context = context
         self.extraction_id = extraction_id
 
+    @tool(GetCurrentExtraction, lambda args: "Looking at what has been extracted")
     async def get_current_extraction(self, conn: Connection, args: GetCurrentExtraction) -> ToolResult:
         row = await extraction_rows.get(conn, self.extraction_id)
         if args.path is None:
@@ -165,11 +184,6 @@ class ExtractionTools:
             )
         return ToolResult(text, shown=await run_in_thread(fields_for_people, "Read", row, found, at))
 
-    async def identify_document(self, conn: Connection, args: IdentifyDocument) -> ToolResult:
-        await self._refuse_once_completed(conn)
-        data = await self._identify(conn, args.document_type)
-        return ToolResult(f"The document type is now {data['document_type']!r}.", "identified", data)
-
     async def adds_type(self, conn: Connection, args: IdentifyDocument | CompleteExtraction) -> bool:
         """Return whether the call sets the document type for the first time, or leaves it unchanged."""
         row = await extraction_rows.get(conn, self.extraction_id)
@@ -179,9 +193,33 @@ class ExtractionTools:
         author = self._author()
         return await extractions.preview_type(conn, self.extraction_id, args.document_type, author)
 
+    @tool(
+        IdentifyDocument,
+        lambda args: f"It is a document of type {args.document_type}",
+        ToolEffect.WRITE,
+        is_independent=True,
+        preview=preview_type,
+        is_covered=adds_type,
+    )
+    async def identify_document(self, conn: Connection, args: IdentifyDocument) -> ToolResult:
+        await self._refuse_once_completed(conn)
+        data = await self._identify(conn, args.document_type)
+        return ToolResult(f"The document type is now {data['document_type']!r}.", "identified", data)
+
     async def prepare_fields(self, args: ExtractFields) -> _PreparedFields:
         return _PreparedFields(await self._prepare(_fields_write(args)), list(args.fields), args.document_type)
 
+    async def preview_fields(self, conn: Connection, args: ExtractFields) -> Preview:
+        return await self._add_type_change(conn, args.document_type, await self._preview(conn, _fields_write(args)))
+
+    @tool(
+        ExtractFields,
+        lambda args: _saving_summary(args.document_type, list(args.fields)),
+        ToolEffect.WRITE,
+        partial_write=_partial_fields,
+        prepare=prepare_fields,
+        preview=preview_fields,
+    )
     async def extract_fields(self, conn: Connection, prepared: _PreparedFields) -> ToolResult:
         data = await self._identify(conn, prepared.document_type)
         written = await self._apply(conn, prepared.write)
@@ -189,22 +227,37 @@ class ExtractionTools:
         current = {key: value.get(key) for key in prepared.keys} if isinstance(value, dict) else {}
         return write_result(self.context, written, current, data)
 
-    async def preview_fields(self, conn: Connection, args: ExtractFields) -> Preview:
-        return await self._add_type_change(conn, args.document_type, await self._preview(conn, _fields_write(args)))
-
     async def prepare_field(self, args: UpdateField) -> PreparedWrite:
         return await self._prepare(_field_write(args))
-
-    async def update_field(self, conn: Connection, prepared: PreparedWrite) -> ToolResult:
-        written = await self._apply(conn, prepared)
-        return write_result(self.context, written, {str(written.stored.path): written.stored.value})
 
     async def preview_field(self, conn: Connection, args: UpdateField) -> Preview:
         return await self._preview(conn, _field_write(args))
 
+    @tool(
+        UpdateField,
+        lambda args: f"Updating {args.path[:80]}",
+        ToolEffect.WRITE,
+        partial_write=_partial_field,
+        prepare=prepare_field,
+        preview=preview_field,
+    )
+    async def update_field(self, conn: Connection, prepared: PreparedWrite) -> ToolResult:
+        written = await self._apply(conn, prepared)
+        return write_result(self.context, written, {str(written.stored.path): written.stored.value})
+
     async def prepare_removal(self, args: RemoveField) -> PreparedWrite:
         return await self._prepare(FieldRemoval(paths.parse(args.path)))
 
+    async def preview_removal(self, conn: Connection, args: RemoveField) -> Preview:
+        return await self._preview(conn, FieldRemoval(paths.parse(args.path)))
+
+    @tool(
+        RemoveField,
+        lambda args: f"Removing {args.path[:80]}",
+        ToolEffect.WRITE,
+        prepare=prepare_removal,
+        preview=preview_removal,
+    )
     async def remove_field(self, conn: Connection, prepared: PreparedWrite) -> ToolResult:
         written = await self._apply(conn, prepared)
         stored = written.stored
@@ -228,9 +281,22 @@ class ExtractionTools:
             [event],
         )
 
-    async def preview_removal(self, conn: Connection, args: RemoveField) -> Preview:
-        return await self._preview(conn, FieldRemoval(paths.parse(args.path)))
+    async def completes_approved(self, conn: Connection, args: CompleteExtraction) -> bool:
+        """Return whether the call only completes what a person approved in this run."""
+        return await self.adds_type(conn, args) and await tool_calls.has_approved_write(conn, self.context.run_id)
 
+    async def preview_completion(self, conn: Connection, args: CompleteExtraction) -> Preview:
+        completion = await extractions.preview_completion(conn, self.extraction_id)
+        return await self._add_type_change(conn, args.document_type, completion)
+
+    @tool(
+        CompleteExtraction,
+        lambda args: _prepend_document_type(args.document_type, "Completing the extraction"),
+        ToolEffect.WRITE,
+        answer=lambda args, _: RunAnswer(args.summary or ""),
+        preview=preview_completion,
+        is_covered=completes_approved,
+    )
     async def complete_extraction(self, conn: Connection, args: CompleteExtraction) -> ToolResult:
         row = await extraction_rows.get(conn, self.extraction_id, lock=True)
         found = await extractions.completion_violations(row)
@@ -259,18 +325,8 @@ class ExtractionTools:
         """Return the unread pages for which completion is refused once. A correction need not read pages: it changes
         only what the person names."""
         unread = await documents.unread_pages(conn, self.context.run_id) if self.context.message is None else []
-        asked = unread and await tool_calls.has_code(
-            conn, self.context.run_id, COMPLETE_EXTRACTION.name, "unread_pages"
-        )
+        asked = unread and await tool_calls.has_code(conn, self.context.run_id, "complete_extraction", "unread_pages")
         return [] if asked else unread
-
-    async def completes_approved(self, conn: Connection, args: CompleteExtraction) -> bool:
-        """Return whether the call only completes what a person approved in this run."""
-        return await self.adds_type(conn, args) and await tool_calls.has_approved_write(conn, self.context.run_id)
-
-    async def preview_completion(self, conn: Connection, args: CompleteExtraction) -> Preview:
-        completion = await extractions.preview_completion(conn, self.extraction_id)
-        return await self._add_type_change(conn, args.document_type, completion)
 
     async def _identify(self, conn: Connection, document_type: str | None) -> dict[str, JsonValue]:
         if document_type is None:
@@ -315,7 +371,7 @@ class ExtractionTools:
     async def _refuse_once_completed(self, conn: Connection) -> None:
         """Refuse writes after this run has completed the extraction, unless the run carries out a person's message."""
         if self.context.message is None and await tool_calls.has_code(
-            conn, self.context.run_id, COMPLETE_EXTRACTION.name, "completed"
+            conn, self.context.run_id, "complete_extraction", "completed"
         ):
             raise ToolFailed(
                 "This run has declared the extraction complete, so it writes no more.", "already_completed"
@@ -354,30 +410,12 @@ def _fields_write(args: ExtractFields) -> FieldsWrite:
     return FieldsWrite(args.fields, claims)
 
 
-def _partial_fields(leaves: Sequence[WrittenLeaf]) -> list[tuple[str, JsonValue]]:
-    return _partial_write("fields", (), leaves)
-
-
 def _field_write(args: UpdateField) -> FieldWrite:
     path = paths.parse(args.path)
     return FieldWrite(path, args.value, {paths.name(path): Claim(args.quote, None, args.confidence)})
 
 
-def _partial_field(leaves: Sequence[WrittenLeaf]) -> list[tuple[str, JsonValue]]:
-    at = next((value for path, value in leaves if path == ("path",)), None)
-    try:
-        return _partial_write("value", paths.parse(at), leaves) if isinstance(at, str) else []
-    except Invalid:
-        return []
-
-
 # What they share ------------------------------------------------------------------------------------------------------
-
-
-def _partial_write(argument: str, at: paths.Path, leaves: Sequence[WrittenLeaf]) -> list[tuple[str, JsonValue]]:
-    """Return the leaves of one argument as fields at a path, without those that a write would be refused for."""
-    found = (((*at, *path[1:]), value) for path, value in leaves if path[:1] == (argument,))
-    return [(paths.name(path), value) for path, value in found if path and extractions.can_be_written(path, value)]
 
 
 def _claims_by_path(fields: dict[str, JsonValue], *sources: dict[str, Claim]) -> dict[str, Claim]:
@@ -406,42 +444,3 @@ def _saving_summary(document_type: str | None, keys: list[str]) -> str:
 
 def _prepend_document_type(document_type: str | None, what: str) -> str:
     return what if document_type is None else f"It is a document of type {document_type}. {what}"
-
-
-GET_CURRENT_EXTRACTION = Tool(
-    "get_current_extraction", GetCurrentExtraction, summary=lambda args: "Looking at what has been extracted"
-)
-IDENTIFY_DOCUMENT = Tool(
-    "identify_document",
-    IdentifyDocument,
-    summary=lambda args: f"It is a document of type {args.document_type}",
-    effect=ToolEffect.WRITE,
-    is_independent=True,
-)
-EXTRACT_FIELDS = Tool(
-    "extract_fields",
-    ExtractFields,
-    summary=lambda args: _saving_summary(args.document_type, list(args.fields)),
-    effect=ToolEffect.WRITE,
-    partial_write=_partial_fields,
-)
-UPDATE_FIELD = Tool(
-    "update_field",
-    UpdateField,
-    summary=lambda args: f"Updating {args.path[:80]}",
-    effect=ToolEffect.WRITE,
-    partial_write=_partial_field,
-)
-REMOVE_FIELD = Tool(
-    "remove_field",
-    RemoveField,
-    summary=lambda args: f"Removing {args.path[:80]}",
-    effect=ToolEffect.WRITE,
-)
-COMPLETE_EXTRACTION = Tool(
-    "complete_extraction",
-    CompleteExtraction,
-    summary=lambda args: _prepend_document_type(args.document_type, "Completing the extraction"),
-    effect=ToolEffect.WRITE,
-    answer=lambda args, _: RunAnswer(args.summary or ""),
-)

@@ -13,23 +13,11 @@ from fieldmark.agents.library import fallback, memory
 from fieldmark.agents.library.offline import answer as answer_offline
 from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.record import Record
-from fieldmark.agents.library.tools.citing import CITE_SOURCE, OPEN_DOCUMENT, CitingTools
-from fieldmark.agents.library.tools.figures import CALCULATOR, QUERY_FIELDS, CalculationTools
-from fieldmark.agents.library.tools.reading import READ_DOCUMENT, READ_MULTIPLE_DOCUMENTS, ReadingTools
-from fieldmark.agents.library.tools.searching import (
-    GET_DOCUMENT_SUMMARY,
-    RERANK_DOCUMENTS,
-    SEARCH_DOCUMENTS,
-    SearchTools,
-)
-from fieldmark.agents.library.tools.submitting import (
-    RECORD_INTENT,
-    SUBMIT_ANSWER,
-    SUBMIT_CALCULATION,
-    SUBMIT_SUMMARY,
-    SubmittingTools,
-    answer_text,
-)
+from fieldmark.agents.library.tools.citing import CitingTools
+from fieldmark.agents.library.tools.figures import CalculationTools
+from fieldmark.agents.library.tools.reading import ReadingTools
+from fieldmark.agents.library.tools.searching import SearchTools
+from fieldmark.agents.library.tools.submitting import SubmittingTools, answer_text
 from fieldmark.agents.spec import (
     MORE_TURNS,
     AgentSpec,
@@ -50,7 +38,7 @@ from fieldmark.stores import runs, threads
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.documents import Boundary
-from fieldmark.tools.toolset import Action, RunAnswer, RunTools, Toolset
+from fieldmark.tools.toolset import RunAnswer, RunTools, Toolset
 
 MAX_ROUNDS: Final = 16
 ASK_SECONDS: Final = 180
@@ -151,43 +139,14 @@ ASK = Task(
     rounds=MAX_ROUNDS,
 )
 
-_TOOLSET = Toolset(
-    RECORD_INTENT,
-    SEARCH_DOCUMENTS,
-    READ_DOCUMENT,
-    READ_MULTIPLE_DOCUMENTS,
-    RERANK_DOCUMENTS,
-    GET_DOCUMENT_SUMMARY,
-    QUERY_FIELDS,
-    CALCULATOR,
-    CITE_SOURCE,
-    OPEN_DOCUMENT,
-    SUBMIT_ANSWER,
-    SUBMIT_SUMMARY,
-    SUBMIT_CALCULATION,
-)
+_TOOLS = (SearchTools, ReadingTools, CalculationTools, CitingTools, SubmittingTools)
+_TOOLSET = Toolset(*_TOOLS)
 
 
 def create_library_tools(question: Question) -> RunTools:
     """Return the tools of one run. They close over its organisation, its conversation and the filters of its question:
     an argument can only name documents of the organisation that match the filters."""
-    searching, reading, figures = SearchTools(question), ReadingTools(question), CalculationTools(question)
-    citing, submitting = CitingTools(question), SubmittingTools(question)
-    return _TOOLSET.bind(
-        record_intent=Action(submitting.record_intent),
-        search_documents=Action(searching.search_documents),
-        read_document=Action(reading.read_document),
-        read_multiple_documents=Action(reading.read_multiple_documents),
-        rerank_documents=Action(searching.rerank_documents),
-        get_document_summary=Action(searching.get_document_summary),
-        query_fields=Action(figures.query_fields),
-        calculator=Action(figures.calculator),
-        cite_source=Action(citing.cite_source),
-        open_document=Action(citing.open_document),
-        submit_answer=Action(submitting.submit_answer),
-        submit_summary=Action(submitting.submit_summary),
-        submit_calculation=Action(submitting.submit_calculation),
-    )
+    return _TOOLSET.bind(*(tools(question) for tools in _TOOLS))
 
 
 LIBRARY = AgentSpec(

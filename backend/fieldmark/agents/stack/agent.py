@@ -11,18 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fieldmark.agents.spec import MAX_MESSAGE, AgentSpec, Message, Prompt, RunStart, Task, check_words
 from fieldmark.agents.stack.offline import answer
-from fieldmark.agents.stack.tools import (
-    COMPLETE_TABLE,
-    DEFINE_COLUMNS,
-    EXTRACT_ROW,
-    GET_STACK_DOCUMENT_TEXT,
-    GET_TABLE_STATE,
-    LIST_DOCUMENTS,
-    UPDATE_CELL,
-    StackTools,
-    columns_json,
-    row_json,
-)
+from fieldmark.agents.stack.tools import StackTools, columns_json, row_json
 from fieldmark.db.pool import Connection
 from fieldmark.domain.column_definitions import Definitions
 from fieldmark.domain.statuses import Approval
@@ -35,7 +24,7 @@ from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.documents import Boundary
 from fieldmark.tools.fields import cut
-from fieldmark.tools.toolset import Action, RunTools, Toolset
+from fieldmark.tools.toolset import RunTools, Toolset
 
 _SHOWN: Final = 50
 _SHOWN_BYTES: Final = 12_000
@@ -157,36 +146,13 @@ CORRECT = Task(
     message=lambda given: given.message,
 )
 
-_TOOLSET = Toolset(
-    LIST_DOCUMENTS,
-    GET_STACK_DOCUMENT_TEXT,
-    DEFINE_COLUMNS,
-    EXTRACT_ROW,
-    UPDATE_CELL,
-    GET_TABLE_STATE,
-    COMPLETE_TABLE,
-)
+_TOOLSET = Toolset(StackTools)
 
 
 def create_stack_tools(context: RunContext, stack_id: UUID, max_rows: int = stacks.MAX_READ_AT_ONCE) -> RunTools:
     """Return the tools of one run, bound to its organisation, user and stack. An argument can only name documents of
     the stack."""
-    table = StackTools(context, stack_id, max_rows)
-    return _TOOLSET.bind(
-        list_documents=Action(table.list_documents),
-        get_document_text=Action(table.get_document_text),
-        define_columns=Action(table.define_columns, preview=table.preview_columns),
-        extract_row=Action(
-            table.extract_row,
-            prepare=table.prepare_row,
-            preview=table.preview_row,
-            is_covered=table.is_sample,
-            collect=table.collect_rows,
-        ),
-        update_cell=Action(table.update_cell, prepare=table.prepare_cell, preview=table.preview_cell),
-        get_table_state=Action(table.get_table_state),
-        complete_table=Action(table.complete_table, is_covered=table.needs_no_approval),
-    )
+    return _TOOLSET.bind(StackTools(context, stack_id, max_rows))
 
 
 STACK = AgentSpec(

@@ -35,10 +35,10 @@ from fieldmark.tools.toolset import (
     ChildRun,
     RunAnswer,
     ShownResult,
-    Tool,
     ToolEffect,
     ToolInput,
     ToolResult,
+    tool,
 )
 
 _EXTRACT: Final = "extract"
@@ -119,6 +119,12 @@ class _PreparedRow:
         return None if self.prepared is None else self.prepared.shown
 
 
+def _rows_summary(args: ExtractRow) -> str:
+    if args.document_id is None:
+        return "Reading all documents without a current row"
+    return "Reading a document" if args.values is None else f"Saving a row: {', '.join(args.values)[:200]}"
+
+
 class StackTools:
     """The tools of one run, for its stack. No argument can name a document outside of it. A call starts to read at most
     `max_rows` rows."""
@@ -130,6 +136,7 @@ class StackTools:
 
     # Reading
 
+    @tool(ListDocuments, lambda args: "Listing the documents of the stack")
     async def list_documents(self, conn: Connection, args: ListDocuments) -> ToolResult:
         rows = await stored.rows(conn, self.stack_id, limit=_PAGE + 1, offset=args.offset)
         shown = cut([row_json(row) for row in rows[:_PAGE]], _MAX_BYTES)
@@ -141,6 +148,7 @@ class StackTools:
         message = ShownResult(f"Found {len(shown)} documents", {"count": len(shown)})
         return ToolResult(text, "ok" if len(shown) == len(rows) else "more", data, shown=message)
 
+    @tool(GetStackDocumentText, lambda args: "Reading a document")
     async def get_document_text(self, conn: Connection, args: GetStackDocumentText) -> ToolResult:
         await self._check_document(conn, args.document_id)
 
@@ -150,6 +158,7 @@ class StackTools:
 
         return await read_pages(conn, self.context, args.document_id, args.pages, args.offset, call_again)
 
+    @tool(GetTableState, lambda args: "Looking at the table")
     async def get_table_state(self, conn: Connection, args: GetTableState) -> ToolResult:
         if args.document_id is not None:
             await self._check_document(conn, args.document_id)
@@ -187,12 +196,6 @@ class StackTools:
 
     # Columns
 
-    async def define_columns(self, conn: Connection, args: DefineColumns) -> ToolResult:
-        row = await stacks.define_columns(conn, self.context.scope, self.stack_id, args.columns)
-        names = [one.name for one in definitions_of(row.schema or {})]
-        data: dict[str, JsonValue] = {"columns": [*names], "schema_revid": str(row.schema_revid)}
-        return ToolResult(f"The table has {len(names)} columns.", "defined", data)
-
     async def preview_columns(self, conn: Connection, args: DefineColumns) -> Preview:
         schema = (await stored.get(conn, self.stack_id)).schema
         schema_of(args.columns, None if schema is None else schema.schema)  # raises what makes them unusable
@@ -212,6 +215,18 @@ class StackTools:
             Change(name, _described(one), None, removed=True) for name, one in before.items() if name not in after
         ]
         return Preview(changes, None if schema is None else str(schema.schema_revid))
+
+    @tool(
+        DefineColumns,
+        lambda args: f"Setting the columns: {', '.join(one.name for one in args.columns)[:300]}",
+        ToolEffect.WRITE,
+        preview=preview_columns,
+    )
+    async def define_columns(self, conn: Connection, args: DefineColumns) -> ToolResult:
+        row = await stacks.define_columns(conn, self.context.scope, self.stack_id, args.columns)
+        names = [one.name for one in definitions_of(row.schema or {})]
+        data: dict[str, JsonValue] = {"columns": [*names], "schema_revid": str(row.schema_revid)}
+        return ToolResult(f"The table has {len(names)} columns.", "defined", data)
 
     # Rows
 
@@ -237,6 +252,54 @@ class StackTools:
         )
         return _PreparedRow(args, prepared)
 
+    async def is_sample(self, conn: Connection, args: ExtractRow) -> bool:
+        """Return whether the call saves a row as the agent read it, after a person approved the columns in this run.
+        Not if the organisation requires a second person for each write."""
+        if args.values is None or (await organisations.get(conn, self.context.scope.org_id)).second_person:
+            return False
+        return await tool_calls.has_approved_write(conn, self.context.run_id, "define_columns")
+
+    async def preview_row(self, conn: Connection, args: ExtractRow) -> Preview:
+        schema = await self._schema(conn)
+        if args.document_id is not None:
+            await self._check_document(conn, args.document_id)
+            name = (await stored.rows(conn, self.stack_id, limit=1, document_id=args.document_id))[0].filename
+            changes = [Change("document", None, name, added=True)]
+            changes += [Change(path, None, value, added=True) for path, value in leaves(args.values or {})]
+            return Preview(changes, str(schema.schema_revid))
+        rows = await self._rows_to_read(conn)
+        cost = await schema_changes.average_cost(conn, schema.id, _RUNS_OF_ESTIMATE)
+        changes = [Change("documents to read", None, len(rows), added=True)]
+        if cost is not None:
+            changes.append(Change("estimated cost in US dollars", None, round(float(cost) * len(rows), 2), added=True))
+        return Preview(changes, str(schema.schema_revid))
+
+    async def collect_rows(self, conn: Connection, args: ExtractRow, runs: Sequence[RunRow]) -> ToolResult:
+        ended = Counter(run.status is RunStatus.COMPLETED for run in runs)
+        left = await self._rows_to_read(conn)
+        failed = [run for run in runs if run.status is not RunStatus.COMPLETED]
+        data: dict[str, JsonValue] = {
+            "read": ended[True],
+            "left": len(left),
+            "failed": cut(
+                [{"document_id": str(run.document_id), "code": run.error_code, "error": run.error} for run in failed],
+                _MAX_BYTES,
+            ),
+        }
+        text = f"{ended[True]} documents were read, {len(failed)} failed, {len(left)} are left to read."
+        if args.document_id is not None and failed:
+            raise ToolFailed(f"The document was not read. {failed[0].error or ''}".strip(), "row_failed", data)
+        return ToolResult(text, "read", data, needs_attention=bool(failed or left))
+
+    @tool(
+        ExtractRow,
+        _rows_summary,
+        ToolEffect.WRITE,
+        prepare=prepare_row,
+        preview=preview_row,
+        is_covered=is_sample,
+        collect=collect_rows,
+    )
     async def extract_row(self, conn: Connection, row: _PreparedRow) -> ToolResult | Sequence[ChildRun]:
         if row.prepared is not None:
             return await self._save_row(conn, row.prepared)
@@ -287,45 +350,6 @@ class StackTools:
             raise ModelRetry(f"This is a copy of document {found[0].duplicate_of}, which has the row.", "row_exists")
         return found[0]
 
-    async def is_sample(self, conn: Connection, args: ExtractRow) -> bool:
-        """Return whether the call saves a row as the agent read it, after a person approved the columns in this run.
-        Not if the organisation requires a second person for each write."""
-        if args.values is None or (await organisations.get(conn, self.context.scope.org_id)).second_person:
-            return False
-        return await tool_calls.has_approved_write(conn, self.context.run_id, DEFINE_COLUMNS.name)
-
-    async def preview_row(self, conn: Connection, args: ExtractRow) -> Preview:
-        schema = await self._schema(conn)
-        if args.document_id is not None:
-            await self._check_document(conn, args.document_id)
-            name = (await stored.rows(conn, self.stack_id, limit=1, document_id=args.document_id))[0].filename
-            changes = [Change("document", None, name, added=True)]
-            changes += [Change(path, None, value, added=True) for path, value in leaves(args.values or {})]
-            return Preview(changes, str(schema.schema_revid))
-        rows = await self._rows_to_read(conn)
-        cost = await schema_changes.average_cost(conn, schema.id, _RUNS_OF_ESTIMATE)
-        changes = [Change("documents to read", None, len(rows), added=True)]
-        if cost is not None:
-            changes.append(Change("estimated cost in US dollars", None, round(float(cost) * len(rows), 2), added=True))
-        return Preview(changes, str(schema.schema_revid))
-
-    async def collect_rows(self, conn: Connection, args: ExtractRow, runs: Sequence[RunRow]) -> ToolResult:
-        ended = Counter(run.status is RunStatus.COMPLETED for run in runs)
-        left = await self._rows_to_read(conn)
-        failed = [run for run in runs if run.status is not RunStatus.COMPLETED]
-        data: dict[str, JsonValue] = {
-            "read": ended[True],
-            "left": len(left),
-            "failed": cut(
-                [{"document_id": str(run.document_id), "code": run.error_code, "error": run.error} for run in failed],
-                _MAX_BYTES,
-            ),
-        }
-        text = f"{ended[True]} documents were read, {len(failed)} failed, {len(left)} are left to read."
-        if args.document_id is not None and failed:
-            raise ToolFailed(f"The document was not read. {failed[0].error or ''}".strip(), "row_failed", data)
-        return ToolResult(text, "read", data, needs_attention=bool(failed or left))
-
     async def _rows_to_read(self, conn: Connection) -> list[RowToRead]:
         return await stored.rows_to_read(conn, self.stack_id, self.context.run_id, _MAX_COUNTED)
 
@@ -341,14 +365,21 @@ class StackTools:
             self._author(),
         )
 
+    async def preview_cell(self, conn: Connection, args: UpdateCell) -> Preview:
+        extraction_id = await self._extraction_of(conn, args)
+        return await extractions.preview(conn, extraction_id, _cell_write(args), self._author())
+
+    @tool(
+        UpdateCell,
+        lambda args: f"Setting {args.column[:80]}",
+        ToolEffect.WRITE,
+        prepare=prepare_cell,
+        preview=preview_cell,
+    )
     async def update_cell(self, conn: Connection, prepared: PreparedWrite) -> ToolResult:
         written = await extractions.apply(conn, prepared)
         written = await extractions.complete_again(conn, prepared, written)
         return write_result(self.context, written, {str(written.stored.path): written.stored.value})
-
-    async def preview_cell(self, conn: Connection, args: UpdateCell) -> Preview:
-        extraction_id = await self._extraction_of(conn, args)
-        return await extractions.preview(conn, extraction_id, _cell_write(args), self._author())
 
     async def _extraction_of(self, conn: Connection, args: UpdateCell) -> UUID:
         """Return the extraction of a cell's row. Raise ModelRetry if there is none, or if the column is not defined."""
@@ -367,6 +398,17 @@ class StackTools:
 
     # Completion
 
+    async def needs_no_approval(self, conn: Connection, args: CompleteTable) -> bool:
+        """Completing a table changes nothing, so no person is asked."""
+        return True
+
+    @tool(
+        CompleteTable,
+        lambda args: "Completing the table",
+        ToolEffect.WRITE,
+        answer=lambda args, _: RunAnswer(args.summary),
+        is_covered=needs_no_approval,
+    )
     async def complete_table(self, conn: Connection, args: CompleteTable) -> ToolResult:
         await self._schema(conn)
         # Only rows that this run can still read: others would keep it from ending.
@@ -379,10 +421,6 @@ class StackTools:
         counts = (await stored.progress(conn, [self.stack_id]))[self.stack_id].counts
         states: dict[str, JsonValue] = {str(state): number for state, number in counts.items()}
         return ToolResult("The table is complete.", "completed", {"states": states})
-
-    async def needs_no_approval(self, conn: Connection, args: CompleteTable) -> bool:
-        """Completing a table changes nothing, so no person is asked."""
-        return True
 
     async def _schema(self, conn: Connection) -> SchemaRow:
         schema = (await stored.get(conn, self.stack_id)).schema
@@ -428,31 +466,3 @@ def _described(definition: ColumnDefinition | None) -> str | None:
     if definition is None:
         return None
     return definition.type if definition.description is None else f"{definition.type}: {definition.description}"
-
-
-def _rows_summary(args: ExtractRow) -> str:
-    if args.document_id is None:
-        return "Reading all documents without a current row"
-    return "Reading a document" if args.values is None else f"Saving a row: {', '.join(args.values)[:200]}"
-
-
-LIST_DOCUMENTS = Tool("list_documents", ListDocuments, summary=lambda args: "Listing the documents of the stack")
-GET_STACK_DOCUMENT_TEXT = Tool("get_document_text", GetStackDocumentText, summary=lambda args: "Reading a document")
-DEFINE_COLUMNS = Tool(
-    "define_columns",
-    DefineColumns,
-    summary=lambda args: f"Setting the columns: {', '.join(one.name for one in args.columns)[:300]}",
-    effect=ToolEffect.WRITE,
-)
-EXTRACT_ROW = Tool("extract_row", ExtractRow, summary=_rows_summary, effect=ToolEffect.WRITE)
-UPDATE_CELL = Tool(
-    "update_cell", UpdateCell, summary=lambda args: f"Setting {args.column[:80]}", effect=ToolEffect.WRITE
-)
-GET_TABLE_STATE = Tool("get_table_state", GetTableState, summary=lambda args: "Looking at the table")
-COMPLETE_TABLE = Tool(
-    "complete_table",
-    CompleteTable,
-    summary=lambda args: "Completing the table",
-    effect=ToolEffect.WRITE,
-    answer=lambda args, _: RunAnswer(args.summary),
-)

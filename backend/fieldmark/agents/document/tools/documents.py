@@ -28,7 +28,7 @@ from fieldmark.stores.library import tags
 from fieldmark.stores.rows import DocumentRow
 from fieldmark.tools.documents import read_pages
 from fieldmark.tools.errors import ToolFailed
-from fieldmark.tools.toolset import ShownResult, Tool, ToolEffect, ToolInput, ToolResult
+from fieldmark.tools.toolset import ShownResult, ToolEffect, ToolInput, ToolResult, tool
 
 Names = Annotated[list[Name], Field(max_length=50, description="Names of existing tags.")]
 
@@ -71,6 +71,13 @@ class GetOcrText(ToolInput):
     ] = 0
 
 
+def _changing(args: UpdateDocument) -> str:
+    what = [] if args.name is None else [f"naming it {args.name!r}"]
+    what += [f"tagging it {name!r}" for name in args.add_tags or []]
+    what += [f"taking off {name!r}" for name in args.remove_tags or []]
+    return f"Changing the document: {', '.join(what) or 'nothing'}"[:400]
+
+
 class DocumentTools:
     """The document tools of one run."""
 
@@ -92,7 +99,8 @@ class DocumentTools:
             )
         return await documents.get(conn, wanted)
 
-    async def list_page(self, conn: Connection, args: ListDocuments) -> ToolResult:
+    @tool(ListDocuments, lambda args: "Looking through the documents")
+    async def list_documents(self, conn: Connection, args: ListDocuments) -> ToolResult:
         tag = None if args.tag is None else await find_tag(conn, self.context.scope, args.tag)
         wanted = DocumentListFilter(name=args.name_search, tag_id=None if tag is None else tag.id)
         page = await documents.list_documents(
@@ -115,7 +123,22 @@ class DocumentTools:
         found: list[JsonValue] = [{**as_object(one), "filename": as_object(one)["name"]} for one in items]
         return replace(result, shown=replace(result.shown, details={"documents": found}))
 
-    async def update(self, conn: Connection, args: UpdateDocument) -> ToolResult:
+    async def preview_change(self, conn: Connection, args: UpdateDocument) -> Preview:
+        row = await self._find_changeable_document(conn, args.document_id)
+        add = [await find_tag(conn, self.context.scope, name) for name in args.add_tags or []]
+        remove = [await find_tag(conn, self.context.scope, name) for name in args.remove_tags or []]
+        before = await _tag_names(conn, row.id)
+        gone = {tag.name for tag in remove}
+        after = sorted({*(name for name in before if name not in gone), *(tag.name for tag in add)}, key=str.lower)
+        changes = [Change("name", row.filename, args.name)] if args.name not in (None, row.filename) else []
+        if after != before:
+            changes.append(Change("tags", [*before], [*after]))
+        # The ids bind the approval to these tags, even if a tag is renamed meanwhile.
+        named: list[JsonValue] = [str(tag.id) for tag in (*add, *remove)]
+        return Preview(changes, {"document": str(row.id), "name": row.filename, "tags": [*before], "named": named})
+
+    @tool(UpdateDocument, _changing, ToolEffect.WRITE, preview=preview_change)
+    async def update_document(self, conn: Connection, args: UpdateDocument) -> ToolResult:
         row = await self._find_changeable_document(conn, args.document_id)
         add = await find_tag_ids(conn, self.context.scope, args.add_tags or [])
         remove = await find_tag_ids(conn, self.context.scope, args.remove_tags or [])
@@ -132,28 +155,6 @@ class DocumentTools:
             "The document is changed.", "document_updated", data, shown=_document_for_people("Changed", data)
         )
 
-    async def preview_change(self, conn: Connection, args: UpdateDocument) -> Preview:
-        row = await self._find_changeable_document(conn, args.document_id)
-        add = [await find_tag(conn, self.context.scope, name) for name in args.add_tags or []]
-        remove = [await find_tag(conn, self.context.scope, name) for name in args.remove_tags or []]
-        before = await _tag_names(conn, row.id)
-        gone = {tag.name for tag in remove}
-        after = sorted({*(name for name in before if name not in gone), *(tag.name for tag in add)}, key=str.lower)
-        changes = [Change("name", row.filename, args.name)] if args.name not in (None, row.filename) else []
-        if after != before:
-            changes.append(Change("tags", [*before], [*after]))
-        # The ids bind the approval to these tags, even if a tag is renamed meanwhile.
-        named: list[JsonValue] = [str(tag.id) for tag in (*add, *remove)]
-        return Preview(changes, {"document": str(row.id), "name": row.filename, "tags": [*before], "named": named})
-
-    async def delete(self, conn: Connection, args: DeleteDocument) -> ToolResult:
-        row = await self._deletable(conn, args)
-        await documents.remove(conn, row.id)  # its file goes by the trigger's queue
-        data: dict[str, JsonValue] = {"document_id": str(row.id), "name": row.filename}
-        return ToolResult(
-            "The document is deleted.", "document_deleted", data, shown=_document_for_people("Deleted", data)
-        )
-
     async def preview_deletion(self, conn: Connection, args: DeleteDocument) -> Preview:
         row = await self._deletable(conn, args)
         changes = [Change("name", row.filename, None, removed=True)]
@@ -161,6 +162,15 @@ class DocumentTools:
         if enclosed:
             changes.append(Change("documents_inside", enclosed, None, removed=True))
         return Preview(changes, {"document": str(row.id), "name": row.filename, "enclosed": enclosed})
+
+    @tool(DeleteDocument, lambda args: "Deleting a document", ToolEffect.WRITE, preview=preview_deletion)
+    async def delete_document(self, conn: Connection, args: DeleteDocument) -> ToolResult:
+        row = await self._deletable(conn, args)
+        await documents.remove(conn, row.id)  # its file goes by the trigger's queue
+        data: dict[str, JsonValue] = {"document_id": str(row.id), "name": row.filename}
+        return ToolResult(
+            "The document is deleted.", "document_deleted", data, shown=_document_for_people("Deleted", data)
+        )
 
     async def _deletable(self, conn: Connection, args: DeleteDocument) -> DocumentRow:
         row = await self._find_changeable_document(conn, args.document_id)
@@ -172,7 +182,11 @@ class DocumentTools:
             )
         return row
 
-    async def read(self, conn: Connection, args: GetOcrText) -> ToolResult:
+    @tool(
+        GetOcrText,
+        lambda args: "Reading the document" if args.page_num is None else f"Reading page {args.page_num}",
+    )
+    async def get_ocr_text(self, conn: Connection, args: GetOcrText) -> ToolResult:
         pages = None if args.page_num is None else str(args.page_num)
         return await read_pages(conn, self.context, self.about.document_id, pages, args.offset, _how_to_go_on)
 
@@ -188,30 +202,3 @@ async def _tag_names(conn: Connection, document_id: UUID) -> list[str]:
 
 def _how_to_go_on(page: int, offset: int | None) -> str:
     return f"call get_ocr_text with page_num {page}" + ("" if offset is None else f" and offset {offset}")
-
-
-LIST_DOCUMENTS = Tool("list_documents", ListDocuments, summary=lambda args: "Looking through the documents")
-UPDATE_DOCUMENT = Tool(
-    "update_document",
-    UpdateDocument,
-    summary=lambda args: _changing(args),
-    effect=ToolEffect.WRITE,
-)
-DELETE_DOCUMENT = Tool(
-    "delete_document",
-    DeleteDocument,
-    summary=lambda args: "Deleting a document",
-    effect=ToolEffect.WRITE,
-)
-GET_OCR_TEXT = Tool(
-    "get_ocr_text",
-    GetOcrText,
-    summary=lambda args: "Reading the document" if args.page_num is None else f"Reading page {args.page_num}",
-)
-
-
-def _changing(args: UpdateDocument) -> str:
-    what = [] if args.name is None else [f"naming it {args.name!r}"]
-    what += [f"tagging it {name!r}" for name in args.add_tags or []]
-    what += [f"taking off {name!r}" for name in args.remove_tags or []]
-    return f"Changing the document: {', '.join(what) or 'nothing'}"[:400]

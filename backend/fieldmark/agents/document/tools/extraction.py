@@ -26,7 +26,7 @@ from fieldmark.stores.rows import ExtractionRow, PromptRow, SchemaRow
 from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.tools.errors import ModelRetry, ToolFailed
 from fieldmark.tools.fields import FieldPath, cut, fields_for_people, outline, write_result
-from fieldmark.tools.toolset import ChildRun, Tool, ToolEffect, ToolInput, ToolResult
+from fieldmark.tools.toolset import ChildRun, ToolEffect, ToolInput, ToolResult, tool
 
 _EXTRACT = "extract"
 
@@ -87,25 +87,6 @@ class ChatExtractionTools:
         schema = None if state.schema_revid is None else await schemas.get_version(conn, state.schema_revid)
         return _PromptAndSchema(None, None if schema is None or schema.is_deleted else schema)
 
-    async def run(self, conn: Connection, args: RunExtraction) -> ChildRun:
-        means = await self._means(conn, args.prompt_revid)
-        extraction_id = await extraction_rows.add(
-            conn,
-            org_id=self.context.scope.org_id,
-            document_id=self.about.document_id,
-            schema_revid=None if means.schema is None else means.schema.schema_revid,
-            prompt_revid=None if means.prompt is None else means.prompt.prompt_revid,
-        )
-        return ChildRun(
-            "Extracting the fields.",
-            _EXTRACT,
-            {} if means.prompt is None else {"instructions": means.prompt.content},
-            Subject(self.about.document_id, extraction_id),
-            # Approving this call also approves the writes of the run that it starts.
-            approval=Approval.AUTO,
-            model=None if means.prompt is None else means.prompt.model,
-        )
-
     async def preview_run(self, conn: Connection, args: RunExtraction) -> Preview:
         means = await self._means(conn, args.prompt_revid)
         by = [
@@ -140,6 +121,32 @@ class ChatExtractionTools:
             await self.about.remember(conn, **used_versions(row))
         return _child_run_result(row, child.answer or "")
 
+    @tool(
+        RunExtraction,
+        lambda args: "Extracting the fields",
+        ToolEffect.WRITE,
+        preview=preview_run,
+        collect=collect,
+    )
+    async def run_extraction(self, conn: Connection, args: RunExtraction) -> ChildRun:
+        means = await self._means(conn, args.prompt_revid)
+        extraction_id = await extraction_rows.add(
+            conn,
+            org_id=self.context.scope.org_id,
+            document_id=self.about.document_id,
+            schema_revid=None if means.schema is None else means.schema.schema_revid,
+            prompt_revid=None if means.prompt is None else means.prompt.prompt_revid,
+        )
+        return ChildRun(
+            "Extracting the fields.",
+            _EXTRACT,
+            {} if means.prompt is None else {"instructions": means.prompt.content},
+            Subject(self.about.document_id, extraction_id),
+            # Approving this call also approves the writes of the run that it starts.
+            approval=Approval.AUTO,
+            model=None if means.prompt is None else means.prompt.model,
+        )
+
     async def _is_used_further(self, conn: Connection, row: ExtractionRow) -> bool:
         """Return whether the conversation continues with this extraction: if it is completed. An automatic run also
         proposes an unfinished extraction, unless it is empty."""
@@ -159,7 +166,8 @@ class ChatExtractionTools:
             raise ModelRetry("Nothing has been extracted from this document yet. Call run_extraction.", "no_extraction")
         return extraction_id
 
-    async def get_result(self, conn: Connection, args: GetExtractionResult) -> ToolResult:
+    @tool(GetExtractionResult, lambda args: "Looking at what was extracted")
+    async def get_extraction_result(self, conn: Connection, args: GetExtractionResult) -> ToolResult:
         if args.prompt_revid is None:
             extraction_id = await self._find_extraction_id(conn)
         else:
@@ -192,7 +200,20 @@ class ChatExtractionTools:
             self.context.database, self.context.scope, self.context.indexes, extraction_id, write, self._author()
         )
 
-    async def update_field(self, conn: Connection, prepared: PreparedWrite) -> ToolResult:
+    async def preview_field(self, conn: Connection, args: UpdateExtractionField) -> Preview:
+        extraction_id = await self._find_extraction_id(conn)
+        preview = await extractions.preview(conn, extraction_id, _write(args), self._author())
+        target = preview.target if isinstance(preview.target, dict) else {}
+        return replace(preview, target={**target, "extraction": str(extraction_id)})
+
+    @tool(
+        UpdateExtractionField,
+        lambda args: f"Setting {args.path[:80]}",
+        ToolEffect.WRITE,
+        prepare=prepare_field,
+        preview=preview_field,
+    )
+    async def update_extraction_field(self, conn: Connection, prepared: PreparedWrite) -> ToolResult:
         written = await extractions.apply(conn, prepared)
         written = await extractions.complete_again(conn, prepared, written)
         await self.about.remember(conn, extraction_id=prepared.row.id)
@@ -204,12 +225,6 @@ class ChatExtractionTools:
         data = result.data if isinstance(result.data, dict) else {}
         text = f"{result.text}\nThe extraction is in progress again, because a value is missing or invalid."
         return replace(result, text=text, data={**data, "reopened": True})
-
-    async def preview_field(self, conn: Connection, args: UpdateExtractionField) -> Preview:
-        extraction_id = await self._find_extraction_id(conn)
-        preview = await extractions.preview(conn, extraction_id, _write(args), self._author())
-        target = preview.target if isinstance(preview.target, dict) else {}
-        return replace(preview, target={**target, "extraction": str(extraction_id)})
 
 
 def _pages(row: ExtractionRow) -> dict[str, JsonValue]:
@@ -249,20 +264,3 @@ def _extraction_result(text: str, code: str, row: ExtractionRow) -> ToolResult:
 
 def _write(args: UpdateExtractionField) -> FieldWrite:
     return FieldWrite(paths.parse(args.path), args.value)
-
-
-RUN_EXTRACTION = Tool(
-    "run_extraction",
-    RunExtraction,
-    summary=lambda args: "Extracting the fields",
-    effect=ToolEffect.WRITE,
-)
-GET_EXTRACTION_RESULT = Tool(
-    "get_extraction_result", GetExtractionResult, summary=lambda args: "Looking at what was extracted"
-)
-UPDATE_EXTRACTION_FIELD = Tool(
-    "update_extraction_field",
-    UpdateExtractionField,
-    summary=lambda args: f"Setting {args.path[:80]}",
-    effect=ToolEffect.WRITE,
-)

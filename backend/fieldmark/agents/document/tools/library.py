@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic
 from uuid import UUID
 
@@ -46,8 +48,9 @@ from fieldmark.stores.library import (
 from fieldmark.stores.rows import PromptRow, SchemaRow, TagRow
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.fields import cut
-from fieldmark.tools.toolset import Action, Tool, ToolEffect, ToolInput, ToolResult
+from fieldmark.tools.toolset import Action, Tool, ToolEffect, ToolInput, ToolResult, tool
 
+_BRIEFS = Path(__file__).parents[1] / "briefs"
 _MOST_VIOLATIONS = 50
 
 Content = Annotated[
@@ -115,6 +118,14 @@ class ValidateAgainstSchema(ToolInput):
 
     data: dict[str, JsonValue]
     schema_revid: UUID | None = None
+
+
+class HelpSchemas(ToolInput):
+    """Read how to write a schema: its keywords, its rules, an example."""
+
+
+class HelpPrompts(ToolInput):
+    """Read how to write a prompt, and how it is used."""
 
 
 class CreatePrompt(ToolInput):
@@ -193,10 +204,49 @@ class DeleteTag(ToolInput):
     tag: Name
 
 
+@cache
+def _read_brief(name: str) -> str:
+    return (_BRIEFS / f"{name}.md").read_text(encoding="utf-8").strip()
+
+
+def _declare(
+    kind: str,
+    create: type[ToolInput],
+    get: type[ToolInput],
+    listing: type[ListItems],
+    update: type[ToolInput],
+    delete: type[ToolInput],
+) -> tuple[Tool[Any], ...]:
+    """Return the five tools of a kind of item, whose methods are those of `_ItemTools`."""
+
+    def describe_item(args: Any) -> str:
+        name = getattr(args, "tag", None) or getattr(args, "name", None)
+        return f"the {kind}" if name is None else f"the {kind} {name!r}"
+
+    def act_create(tools: Any) -> Action:
+        return Action(tools.create, check=tools.check, preview=tools.preview_new)
+
+    def act_update(tools: Any) -> Action:
+        return Action(tools.update, check=tools.check, preview=tools.preview_change)
+
+    def act_delete(tools: Any) -> Action:
+        return Action(tools.delete, preview=tools.preview_deletion)
+
+    write = ToolEffect.WRITE
+    return (
+        Tool(f"create_{kind}", create, lambda args: f"Making {describe_item(args)}", act_create, write),
+        Tool(f"get_{kind}", get, lambda args: f"Reading {describe_item(args)}", lambda tools: Action(tools.get)),
+        Tool(f"list_{kind}s", listing, lambda _: f"Looking through the {kind}s", lambda tools: Action(tools.list_page)),
+        Tool(f"update_{kind}", update, lambda args: f"Changing {describe_item(args)}", act_update, write),
+        Tool(f"delete_{kind}", delete, lambda args: f"Deleting {describe_item(args)}", act_delete, write),
+    )
+
+
 class _ItemTools(Generic[Row]):
     """The tools of one run for one kind of item."""
 
     kind: ClassVar[str]
+    item_tools: ClassVar[tuple[Tool[Any], ...]]
     deleted: ClassVar[str]
 
     def __init__(
@@ -325,6 +375,7 @@ class SchemaTools(_VersionedTools[SchemaRow]):
     """The schema tools. A schema is checked before a person is asked, and before it is created or changed."""
 
     kind = "schema"
+    item_tools = _declare(kind, CreateSchema, GetSchema, ListSchemas, UpdateSchema, DeleteSchema)
     deleted = "The schema is deleted. Existing extractions still refer to it."
 
     def __init__(self, about: Conversation) -> None:
@@ -349,7 +400,8 @@ class SchemaTools(_VersionedTools[SchemaRow]):
             return ToolResult(fault.text, fault.code, fault.data)
         return ToolResult("The schema can be used.", "valid")
 
-    async def validate(self, conn: Connection, validated: ToolResult) -> ToolResult:
+    @tool(ValidateSchema, lambda args: "Checking a schema", prepare=validation_result)
+    async def validate_schema(self, conn: Connection, validated: ToolResult) -> ToolResult:
         return validated
 
     async def judge(self, args: ValidateAgainstSchema) -> ToolResult:
@@ -369,6 +421,14 @@ class SchemaTools(_VersionedTools[SchemaRow]):
         shown = item_for_people("Checked against", "schema", data)
         data["violations"] = cut(faults, MAX_JSON_BYTES // 2)
         return ToolResult(text[: MAX_JSON_BYTES // 4], "schema_violation", data, shown=shown)
+
+    @tool(ValidateAgainstSchema, lambda args: "Checking fields against the schema", prepare=judge)
+    async def validate_against_schema(self, conn: Connection, validated: ToolResult) -> ToolResult:
+        return validated
+
+    @tool(HelpSchemas, lambda args: "Reading how schemas are written")
+    async def help_schemas(self, conn: Connection, args: HelpSchemas) -> ToolResult:
+        return ToolResult(_read_brief("help_schemas"))
 
     async def check(self, args: CreateSchema | UpdateSchema) -> None:
         if args.json_schema is not None:
@@ -426,10 +486,15 @@ class PromptTools(_VersionedTools[PromptRow]):
     """The prompt tools."""
 
     kind = "prompt"
+    item_tools = _declare(kind, CreatePrompt, GetPrompt, ListPrompts, UpdatePrompt, DeletePrompt)
     deleted = "The prompt is deleted. Existing extractions still refer to it."
 
     def __init__(self, about: Conversation) -> None:
         super().__init__(about, prompts, prompt_json)
+
+    @tool(HelpPrompts, lambda args: "Reading how prompts are written")
+    async def help_prompts(self, conn: Connection, args: HelpPrompts) -> ToolResult:
+        return ToolResult(_read_brief("help_prompts"))
 
     async def filters(self, conn: Connection, args: ListPrompts) -> dict[str, UUID | None]:
         tag = None if args.tag is None else await find_tag(conn, self.context.scope, args.tag)
@@ -542,6 +607,7 @@ class TagTools(_ItemTools[TagRow]):
     """The tag tools. A tag is identified by its name."""
 
     kind = "tag"
+    item_tools = _declare(kind, CreateTag, GetTag, ListTags, UpdateTag, DeleteTag)
     deleted = "The tag is deleted."
 
     def __init__(self, about: Conversation) -> None:
@@ -588,48 +654,3 @@ class TagTools(_ItemTools[TagRow]):
         if args.color is not None and args.color.lower() != row.color:
             changes.append(Change("color", row.color, args.color.lower()))
         return Preview(changes, self.target(row))
-
-
-def actions_by_tool_name(tools: SchemaTools | PromptTools | TagTools) -> dict[str, Action]:
-    """Return the actions of the five tools of a kind of item, by tool name."""
-    kind = tools.kind
-    return {
-        f"create_{kind}": Action(tools.create, check=tools.check, preview=tools.preview_new),
-        f"get_{kind}": Action(tools.get),
-        f"list_{kind}s": Action(tools.list_page),
-        f"update_{kind}": Action(tools.update, check=tools.check, preview=tools.preview_change),
-        f"delete_{kind}": Action(tools.delete, preview=tools.preview_deletion),
-    }
-
-
-def _declare(
-    kind: str,
-    create: type[ToolInput],
-    get: type[ToolInput],
-    listing: type[ListItems],
-    update: type[ToolInput],
-    delete: type[ToolInput],
-) -> tuple[Tool[Any], ...]:
-    """Return the five tools of a kind of item."""
-
-    def describe_item(args: Any) -> str:
-        name = getattr(args, "tag", None) or getattr(args, "name", None)
-        return f"the {kind}" if name is None else f"the {kind} {name!r}"
-
-    write = ToolEffect.WRITE
-    return (
-        Tool(f"create_{kind}", create, summary=lambda args: f"Making {describe_item(args)}", effect=write),
-        Tool(f"get_{kind}", get, summary=lambda args: f"Reading {describe_item(args)}"),
-        Tool(f"list_{kind}s", listing, summary=lambda args: f"Looking through the {kind}s"),
-        Tool(f"update_{kind}", update, summary=lambda args: f"Changing {describe_item(args)}", effect=write),
-        Tool(f"delete_{kind}", delete, summary=lambda args: f"Deleting {describe_item(args)}", effect=write),
-    )
-
-
-SCHEMAS = _declare("schema", CreateSchema, GetSchema, ListSchemas, UpdateSchema, DeleteSchema)
-PROMPTS = _declare("prompt", CreatePrompt, GetPrompt, ListPrompts, UpdatePrompt, DeletePrompt)
-TAGS = _declare("tag", CreateTag, GetTag, ListTags, UpdateTag, DeleteTag)
-VALIDATE_SCHEMA = Tool("validate_schema", ValidateSchema, summary=lambda args: "Checking a schema")
-VALIDATE_AGAINST_SCHEMA = Tool(
-    "validate_against_schema", ValidateAgainstSchema, summary=lambda args: "Checking fields against the schema"
-)

@@ -17,7 +17,7 @@ from fieldmark.grounding.blocks import text_blocks
 from fieldmark.services.fair_share import run_queued_unbounded, run_unqueued
 from fieldmark.stores import documents
 from fieldmark.tools.errors import ModelRetry, ToolFailed
-from fieldmark.tools.toolset import ShownResult, Tool, ToolEffect, ToolInput, ToolResult
+from fieldmark.tools.toolset import ShownResult, ToolEffect, ToolInput, ToolResult, tool
 
 MAX_CITATIONS = 99
 _FEWEST_CHARACTERS = 2
@@ -76,6 +76,7 @@ class CitingTools:
         self.question = question
         self.context = question.context
 
+    @tool(CiteSource, lambda args: f"Citing [{args.number}]: {args.quote[:80]}", ToolEffect.NOTE, is_independent=True)
     async def cite_source(self, conn: Connection, args: CiteSource) -> ToolResult:
         source = await find_source(conn, self.question, await Record.of(conn, self.context.run_id), args)
         data: dict[str, JsonValue] = source.model_dump(mode="json")
@@ -87,6 +88,7 @@ class CitingTools:
             shown=_source_for_people("Cited", source),
         )
 
+    @tool(OpenDocument, lambda args: f"Opening the document at [{args.citation}]", ToolEffect.NOTE, is_independent=True)
     async def open_document(self, conn: Connection, args: OpenDocument) -> ToolResult:
         source = (await Record.of(conn, self.context.run_id)).citations.get(args.citation)
         if source is None:
@@ -131,19 +133,3 @@ async def _locate_quote(
 def to_citation(source: Source) -> Citation:
     """Return a source as a citation event contains it."""
     return Citation(**source.model_dump(exclude={"filename"}))
-
-
-CITE_SOURCE = Tool(
-    "cite_source",
-    CiteSource,
-    summary=lambda args: f"Citing [{args.number}]: {args.quote[:80]}",
-    effect=ToolEffect.NOTE,
-    is_independent=True,
-)
-OPEN_DOCUMENT = Tool(
-    "open_document",
-    OpenDocument,
-    summary=lambda args: f"Opening the document at [{args.citation}]",
-    effect=ToolEffect.NOTE,
-    is_independent=True,
-)

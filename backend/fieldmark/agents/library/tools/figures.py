@@ -25,7 +25,7 @@ from fieldmark.services.filter_intersection import intersect
 from fieldmark.stores import known_fields
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.fields import cut
-from fieldmark.tools.toolset import ShownResult, Tool, ToolEffect, ToolInput, ToolResult
+from fieldmark.tools.toolset import ShownResult, ToolEffect, ToolInput, ToolResult, tool
 
 MOST_GROUPS: Final = 50
 MOST_SOURCES: Final = 20
@@ -40,6 +40,17 @@ class Calculator(ToolInput):
     expression: Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS)]
 
 
+class QueryFields(ToolInput):
+    """Query the extracted fields of all documents: counts, sums, minima, maxima, averages, optionally in groups. Only
+    values that were found on the page or confirmed by a person count. A count without a path counts documents. The
+    result names its coverage and the locations of its values. Paths: total, vendor.name, items[].price. If no document
+    has a path, the result lists the existing paths."""
+
+    where: DocumentFilters = DocumentFilters()
+    aggregates: Annotated[tuple[Aggregate, ...], Field(max_length=MAX_AGGREGATES)] = ()
+    group_by: GroupBy | None = None
+
+
 class CalculationTools:
     """Tools that compute figures for a question."""
 
@@ -47,17 +58,7 @@ class CalculationTools:
         self.question = question
         self.context = question.context
 
-    async def calculator(self, conn: Connection, args: Calculator) -> ToolResult:
-        found = calculate(args.expression)
-        about = " (rounded)" if found.is_rounded else ""
-        text = f"{found.expression} = {found.text}{about}"
-        data: dict[str, JsonValue] = {
-            "expression": found.expression,
-            "results": [found.text],
-            "is_rounded": found.is_rounded,
-        }
-        return ToolResult(text, "calculated", data, shown=ShownResult(f"Computed {text[:200]}", data))
-
+    @tool(QueryFields, lambda args: f"Computing {query_text(args)[:200]}", ToolEffect.NOTE, is_independent=True)
     async def query_fields(self, conn: Connection, args: QueryFields) -> ToolResult:
         said = query_text(args)
         where = intersect(self.question.filters, args.where)
@@ -100,16 +101,17 @@ class CalculationTools:
         shown = ShownResult(f"Computed {said[:200]}", details, "\n".join([text, *_lines(found)]))
         return ToolResult(text, "computed", data, shown=shown)
 
-
-class QueryFields(ToolInput):
-    """Query the extracted fields of all documents: counts, sums, minima, maxima, averages, optionally in groups. Only
-    values that were found on the page or confirmed by a person count. A count without a path counts documents. The
-    result names its coverage and the locations of its values. Paths: total, vendor.name, items[].price. If no document
-    has a path, the result lists the existing paths."""
-
-    where: DocumentFilters = DocumentFilters()
-    aggregates: Annotated[tuple[Aggregate, ...], Field(max_length=MAX_AGGREGATES)] = ()
-    group_by: GroupBy | None = None
+    @tool(Calculator, lambda args: f"Computing {args.expression[:100]}", ToolEffect.NOTE, is_independent=True)
+    async def calculator(self, conn: Connection, args: Calculator) -> ToolResult:
+        found = calculate(args.expression)
+        about = " (rounded)" if found.is_rounded else ""
+        text = f"{found.expression} = {found.text}{about}"
+        data: dict[str, JsonValue] = {
+            "expression": found.expression,
+            "results": [found.text],
+            "is_rounded": found.is_rounded,
+        }
+        return ToolResult(text, "calculated", data, shown=ShownResult(f"Computed {text[:200]}", data))
 
 
 def unknown_paths(found: Coverage, where: DocumentFilters) -> list[str]:
@@ -212,19 +214,3 @@ def _sources(found: FieldAnswer) -> list[Source]:
         )
         for number, row in enumerate(rows, 1)
     ]
-
-
-QUERY_FIELDS = Tool(
-    "query_fields",
-    QueryFields,
-    summary=lambda args: f"Computing {query_text(args)[:200]}",
-    effect=ToolEffect.NOTE,
-    is_independent=True,
-)
-CALCULATOR = Tool(
-    "calculator",
-    Calculator,
-    summary=lambda args: f"Computing {args.expression[:100]}",
-    effect=ToolEffect.NOTE,
-    is_independent=True,
-)

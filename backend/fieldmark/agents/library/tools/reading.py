@@ -23,7 +23,7 @@ from fieldmark.stores import document_filters, documents, tool_calls
 from fieldmark.stores.documents import DocumentListFilter
 from fieldmark.stores.rows import DocumentRow, PageText
 from fieldmark.tools.errors import ModelRetry, ToolFailed, ToolRefusal
-from fieldmark.tools.toolset import MAX_RESULT_BYTES, ShownResult, Tool, ToolEffect, ToolInput, ToolResult
+from fieldmark.tools.toolset import MAX_RESULT_BYTES, ShownResult, ToolEffect, ToolInput, ToolResult, tool
 
 ROOM: Final = MAX_RESULT_BYTES - 6_000
 """Most bytes of text in a result. The rest of the limit is for its data."""
@@ -118,6 +118,12 @@ async def find_readable(conn: Connection, question: Question, id_or_name: str) -
     return row
 
 
+def _reading_summary(args: ReadDocument) -> str:
+    where = "" if args.page is None else f", from page {args.page}"
+    about = "" if args.focus_query is None else f" about: {args.focus_query[:80]}"
+    return f"Reading {args.doc_id[:80]}{where}{about}"
+
+
 class ReadingTools:
     """The reading tools of one run, for its question."""
 
@@ -125,9 +131,10 @@ class ReadingTools:
         self.question = question
         self.context = question.context
 
+    @tool(ReadDocument, _reading_summary, ToolEffect.NOTE, is_independent=True)
     async def read_document(self, conn: Connection, args: ReadDocument) -> ToolResult:
         row = await find_readable(conn, self.question, args.doc_id)
-        if (again := await self._read_before(conn, READ_DOCUMENT.name, args, [row])) is not None:
+        if (again := await self._read_before(conn, "read_document", args, [row])) is not None:
             return again
         shown = await _excerpt(conn, row, args.focus_query, args.page, args.block, ROOM)
         pages = [page for page, *_ in shown.blocks]
@@ -135,6 +142,12 @@ class ReadingTools:
         code = "ok" if shown.more is None else "more"
         return ToolResult("\n".join(shown.lines), code, data, shown=_for_people([row]))
 
+    @tool(
+        ReadMultipleDocuments,
+        lambda args: f"Reading {len(args.doc_ids)} documents",
+        ToolEffect.NOTE,
+        is_independent=True,
+    )
     async def read_multiple_documents(self, conn: Connection, args: ReadMultipleDocuments) -> ToolResult:
         lines: list[str] = []
         rows: list[DocumentRow] = []
@@ -146,7 +159,7 @@ class ReadingTools:
                 lines.append(f"[not read: {refusal.text}]")
         if not rows:
             raise ToolFailed("None of these documents could be read. " + " ".join(lines), "not_found")
-        if not lines and (again := await self._read_before(conn, READ_MULTIPLE_DOCUMENTS.name, args, rows)) is not None:
+        if not lines and (again := await self._read_before(conn, "read_multiple_documents", args, rows)) is not None:
             return again
         shown = [await _excerpt(conn, row, args.focus_query, None, None, ROOM // len(wanted)) for row in rows]
         lines += [line for one in shown for line in one.lines]
@@ -250,25 +263,3 @@ def _count_hits(pages: Sequence[PageText], focus: str) -> list[tuple[int, int]]:
     wanted = {word for word in fold(focus).split() if len(word) > 2} or set(fold(focus).split())
     texts = ((fold(page.text), page.number) for page in pages)
     return [(-hits, number) for text, number in texts if (hits := sum(word in text for word in wanted))]
-
-
-def _reading_summary(args: ReadDocument) -> str:
-    where = "" if args.page is None else f", from page {args.page}"
-    about = "" if args.focus_query is None else f" about: {args.focus_query[:80]}"
-    return f"Reading {args.doc_id[:80]}{where}{about}"
-
-
-READ_DOCUMENT = Tool(
-    "read_document",
-    ReadDocument,
-    summary=_reading_summary,
-    effect=ToolEffect.NOTE,
-    is_independent=True,
-)
-READ_MULTIPLE_DOCUMENTS = Tool(
-    "read_multiple_documents",
-    ReadMultipleDocuments,
-    summary=lambda args: f"Reading {len(args.doc_ids)} documents",
-    effect=ToolEffect.NOTE,
-    is_independent=True,
-)

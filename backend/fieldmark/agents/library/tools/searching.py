@@ -24,7 +24,7 @@ from fieldmark.services.filter_intersection import intersect, restrict_to
 from fieldmark.services.search import MAX_QUERY, Hit, embed_query, search
 from fieldmark.stores import documents, extractions
 from fieldmark.tools.fields import cut, field_lines
-from fieldmark.tools.toolset import ShownResult, Tool, ToolEffect, ToolInput, ToolResult
+from fieldmark.tools.toolset import ShownResult, ToolEffect, ToolInput, ToolResult, tool
 
 MOST_HITS: Final = 20
 _ROOM: Final = 30_000
@@ -66,9 +66,10 @@ class SearchTools:
         self.question = question
         self.context = question.context
 
+    @tool(SearchDocuments, lambda args: f"Searching for: {args.query[:100]}", ToolEffect.NOTE, is_independent=True)
     async def search_documents(self, conn: Connection, args: SearchDocuments) -> ToolResult:
         record = await Record.of(conn, self.context.run_id)
-        if (again := record.find_same_call(SEARCH_DOCUMENTS.name, args)) is not None:
+        if (again := record.find_same_call("search_documents", args)) is not None:
             return _search_result(as_list(as_object(again.data).get("hits")), 0, args.query, from_cache=True)
         filters = intersect(self.question.filters, args.filters)
         if filters is None:
@@ -83,6 +84,12 @@ class SearchTools:
         there, fields = await available_fields(conn, self.question)
         return replace(result, text=f"{result.text} {there}", data={**as_object(result.data), "fields": fields})
 
+    @tool(
+        RerankDocuments,
+        lambda args: f"Ordering {len(args.doc_ids)} documents by: {args.query[:80]}",
+        ToolEffect.NOTE,
+        is_independent=True,
+    )
     async def rerank_documents(self, conn: Connection, args: RerankDocuments) -> ToolResult:
         filters = restrict_to(self.question.filters, args.doc_ids)
         hits: list[Hit] = []
@@ -100,6 +107,7 @@ class SearchTools:
         data: dict[str, JsonValue] = {"documents": cut(ranked, _ROOM), "without_a_match": rest}
         return ToolResult(text, "ranked", data, shown=_for_people(text, ranked))
 
+    @tool(GetDocumentSummary, lambda args: f"Looking at {args.doc_id[:80]}", ToolEffect.NOTE, is_independent=True)
     async def get_document_summary(self, conn: Connection, args: GetDocumentSummary) -> ToolResult:
         row = await find(conn, self.question, args.doc_id)
         data: dict[str, JsonValue] = {
@@ -168,26 +176,3 @@ def _for_people(text: str, hits: list[JsonValue], *, from_cache: bool = False) -
     documents: list[JsonValue] = [{**one, "document_id": one["doc_id"]} for one in found]
     details: dict[str, JsonValue] = {"documents": documents, "from_cache": from_cache}
     return ShownResult(text.partition(".")[0], details, "\n".join([text, *lines]))
-
-
-SEARCH_DOCUMENTS = Tool(
-    "search_documents",
-    SearchDocuments,
-    summary=lambda args: f"Searching for: {args.query[:100]}",
-    effect=ToolEffect.NOTE,
-    is_independent=True,
-)
-RERANK_DOCUMENTS = Tool(
-    "rerank_documents",
-    RerankDocuments,
-    summary=lambda args: f"Ordering {len(args.doc_ids)} documents by: {args.query[:80]}",
-    effect=ToolEffect.NOTE,
-    is_independent=True,
-)
-GET_DOCUMENT_SUMMARY = Tool(
-    "get_document_summary",
-    GetDocumentSummary,
-    summary=lambda args: f"Looking at {args.doc_id[:80]}",
-    effect=ToolEffect.NOTE,
-    is_independent=True,
-)

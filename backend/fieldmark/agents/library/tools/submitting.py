@@ -33,7 +33,7 @@ from fieldmark.domain.json_values import as_object
 from fieldmark.grounding.dates import MONTHS, Day, find_dates
 from fieldmark.stores import documents, threads
 from fieldmark.tools.errors import ModelRetry, ToolFailed, ToolRefusal
-from fieldmark.tools.toolset import Confidence, RunAnswer, Tool, ToolEffect, ToolInput, ToolResult
+from fieldmark.tools.toolset import Confidence, RunAnswer, ToolEffect, ToolInput, ToolResult, tool
 
 MAX_ANSWER: Final = 20_000
 _CITED: Final = re.compile(r"\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]")
@@ -122,6 +122,14 @@ def citation_numbers(*texts: str) -> set[int]:
     return {int(one) for text in texts for found in _CITED.findall(text) for one in found.split(",")}
 
 
+def final_answer(_: ToolInput, data: JsonValue) -> RunAnswer:
+    """Return the run's answer, from the data of the call that ended the run."""
+    result = as_object(data)
+    if FALLBACK_CODE in result:
+        return RunAnswer("The answer could not be proven.", fallback_code=INVALID)
+    return RunAnswer(answer_text(result), result)
+
+
 class SubmittingTools:
     """Tools that end a question with an answer."""
 
@@ -129,6 +137,7 @@ class SubmittingTools:
         self.question = question
         self.context = question.context
 
+    @tool(RecordIntent, lambda args: f"Understood as {args.intent}", ToolEffect.NOTE, is_independent=True)
     async def record_intent(self, conn: Connection, args: RecordIntent) -> ToolResult:
         data: dict[str, JsonValue] = {"intent": args.intent.value, "next_step": _ENDS.get(args.intent, "submit_answer")}
         await threads.save_state(conn, self.question.thread_id, {**data, "intent_confidence": args.confidence})
@@ -145,7 +154,7 @@ class SubmittingTools:
             )
 
     def _answer_faults(self, record: Record, args: SubmitAnswer) -> Iterator[_AnswerFault]:
-        yield from self._intent_faults(record, SUBMIT_ANSWER.name, nothing_found=args.nothing_found)
+        yield from self._intent_faults(record, "submit_answer", nothing_found=args.nothing_found)
         yield from _citation_faults(record, citation_numbers(args.answer))
         yield from self._number_faults(record, args.answer)
         if args.nothing_found and not record.searched:
@@ -156,14 +165,14 @@ class SubmittingTools:
             )
 
     def _summary_faults(self, record: Record, args: SubmitSummary) -> Iterator[_AnswerFault]:
-        yield from self._intent_faults(record, SUBMIT_SUMMARY.name)
+        yield from self._intent_faults(record, "submit_summary")
         yield from _citation_faults(record, citation_numbers(args.summary, *args.key_points))
         yield from self._number_faults(record, args.summary, *args.key_points)
         if bare := [number for number, point in enumerate(args.key_points, 1) if not citation_numbers(point)]:
             yield _AnswerFault("not_cited", f"Key points without a citation: {', '.join(map(str, bare))}.")
 
     def _calculation_faults(self, record: Record, args: SubmitCalculation) -> Iterator[_AnswerFault]:
-        yield from self._intent_faults(record, SUBMIT_CALCULATION.name)
+        yield from self._intent_faults(record, "submit_calculation")
         yield from _citation_faults(record, citation_numbers(args.answer, args.formula))
         result = decimal(args.result)
         if result is None or all(value != result for value, _ in record.results()):
@@ -267,6 +276,7 @@ class SubmittingTools:
         events = [CitationEvent(citation=to_citation(source)) for source in record.given.values()]
         return ToolResult("The answer is submitted.", "answered", given.model_dump(mode="json"), events)
 
+    @tool(SubmitAnswer, lambda args: "Answering", ToolEffect.NOTE, answer=final_answer)
     async def submit_answer(self, conn: Connection, args: SubmitAnswer) -> ToolResult:
         record, found = await self._begin(conn, args.citations)
         found += self._answer_faults(record, args)
@@ -278,6 +288,7 @@ class SubmittingTools:
 
         return await self._end(conn, record, found, AnswerResponse, answer, args.confidence)
 
+    @tool(SubmitSummary, lambda args: "Giving the summary", ToolEffect.NOTE, answer=final_answer)
     async def submit_summary(self, conn: Connection, args: SubmitSummary) -> ToolResult:
         record, found = await self._begin(conn)
         found += self._summary_faults(record, args)
@@ -288,6 +299,7 @@ class SubmittingTools:
 
         return await self._end(conn, record, found, SummarizationResponse, answer, args.confidence)
 
+    @tool(SubmitCalculation, lambda args: "Giving the result", ToolEffect.NOTE, answer=final_answer)
     async def submit_calculation(self, conn: Connection, args: SubmitCalculation) -> ToolResult:
         record, found = await self._begin(conn)
         found += self._calculation_faults(record, args)
@@ -365,14 +377,6 @@ def _sources_behind(record: Record, expression: str) -> list[Source]:
     return [source.model_copy(update={"number": at}) for at, source in enumerate(found[:MOST_SOURCES], 1)]
 
 
-def final_answer(_: ToolInput, data: JsonValue) -> RunAnswer:
-    """Return the run's answer, from the data of the call that ended the run."""
-    result = as_object(data)
-    if FALLBACK_CODE in result:
-        return RunAnswer("The answer could not be proven.", fallback_code=INVALID)
-    return RunAnswer(answer_text(result), result)
-
-
 def answer_text(result: dict[str, Any]) -> str:
     """Return an answer as text for people. Its coverage is always included."""
     lines = [str(result.get("answer") or result.get("summary") or "")]
@@ -386,33 +390,3 @@ def answer_text(result: dict[str, Any]) -> str:
     if searched := result.get("searched"):
         lines.append(f"(Searched for: {'; '.join(map(str, searched))}.)")
     return "\n".join(lines)
-
-
-RECORD_INTENT = Tool(
-    "record_intent",
-    RecordIntent,
-    summary=lambda args: f"Understood as {args.intent}",
-    effect=ToolEffect.NOTE,
-    is_independent=True,
-)
-SUBMIT_ANSWER = Tool(
-    "submit_answer",
-    SubmitAnswer,
-    summary=lambda args: "Answering",
-    effect=ToolEffect.NOTE,
-    answer=final_answer,
-)
-SUBMIT_SUMMARY = Tool(
-    "submit_summary",
-    SubmitSummary,
-    summary=lambda args: "Giving the summary",
-    effect=ToolEffect.NOTE,
-    answer=final_answer,
-)
-SUBMIT_CALCULATION = Tool(
-    "submit_calculation",
-    SubmitCalculation,
-    summary=lambda args: "Giving the result",
-    effect=ToolEffect.NOTE,
-    answer=final_answer,
-)
