@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel, Field, JsonValue, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, JsonValue, ValidationError
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import FallbackCode
@@ -32,8 +32,18 @@ Prompt: TypeAlias = str | tuple[str, str]
 run only."""
 
 MAX_MESSAGE = 20_000
-Message = Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE)]
-"""A person's message to an agent."""
+
+
+def _check_words(words: str) -> str:
+    if problem := value_problem(words):
+        raise ValueError(problem)
+    return words
+
+
+Message = Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE), AfterValidator(_check_words)]
+"""A person's message to an agent, which the database can store."""
+
+Instructions = Annotated[str, Field(max_length=MAX_MESSAGE), AfterValidator(_check_words)]
 
 MORE_TURNS = 3
 """Turns on top of the rounds of calls: one asks the model to finish, one is its answer, one is the last question."""
@@ -144,12 +154,6 @@ class AgentSpec:
     def text(self, name: str, **particulars: str | int | None) -> str:
         """Return one of the agent's texts with its placeholders filled in. Raise KeyError if a value is missing."""
         return _fill_template(self.briefs / f"{name}.md", particulars)
-
-
-def check_words(what: str, words: str | None) -> None:
-    """Raise Invalid if the database cannot store a person's text."""
-    if words is not None and (problem := value_problem(words)):
-        raise Invalid(f"The {what} cannot be used. {problem}")
 
 
 def decided_text(calls: Sequence[CallRow]) -> str:

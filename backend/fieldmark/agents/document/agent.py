@@ -17,7 +17,7 @@ from fieldmark.agents.document.offline import answer
 from fieldmark.agents.document.tools.documents import DocumentTools
 from fieldmark.agents.document.tools.extraction import ChatExtractionTools
 from fieldmark.agents.document.tools.library import PromptTools, SchemaTools, TagTools
-from fieldmark.agents.spec import AgentSpec, Message, Prompt, RunStart, Task, check_words
+from fieldmark.agents.spec import AgentSpec, Message, Prompt, RunStart, Task
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import Approval, DocumentStatus
 from fieldmark.errors import DocumentFailed, Invalid, NotFound
@@ -84,10 +84,6 @@ class AutoCreateInput(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-async def _check_chat(request: ChatRequest) -> None:
-    check_words("message", request.message)
-
-
 async def _begin_chat(conn: Connection, scope: Scope, request: ChatRequest) -> RunStart[ChatInput]:
     document_id = request.document_id
     if document_id is None:
@@ -138,7 +134,6 @@ CHAT = Task(
     description="Talk with the agent about a document.",
     request=ChatRequest,
     input=ChatInput,
-    check=_check_chat,
     begin=_begin_chat,
     briefing=_brief_chat,
     needs=("document_id", "thread_id"),

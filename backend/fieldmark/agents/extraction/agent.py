@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from fieldmark.agents.extraction.offline import answer
 from fieldmark.agents.extraction.tools import ExtractionTools, current_extraction
-from fieldmark.agents.spec import MAX_MESSAGE, AgentSpec, Message, Prompt, RunStart, Task, check_words
+from fieldmark.agents.spec import MAX_MESSAGE, AgentSpec, Instructions, Message, Prompt, RunStart, Task
 from fieldmark.db.pool import Connection
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain import paths
@@ -77,7 +77,7 @@ class ExtractRequest(BaseModel):
         description="A version of a prompt. Its text is added to the instructions; its schema and model apply unless "
         "others are given.",
     )
-    instructions: Annotated[str, Field(max_length=MAX_MESSAGE)] | None = None
+    instructions: Instructions | None = None
     extraction_id: UUID | None = Field(
         None,
         description="Extract again into this extraction of the document. What a person set there stays, and other "
@@ -127,7 +127,6 @@ async def _check_extract(request: ExtractRequest) -> None:
         if problem := value_problem(request.json_schema):
             raise InvalidSchema(f"The schema cannot be used. {problem}")
         await run_unqueued(check_schema, request.json_schema)  # a hostile one takes a while
-    check_words("instructions", request.instructions)
 
 
 async def _begin_extract(conn: Connection, scope: Scope, request: ExtractRequest) -> RunStart[ExtractInput]:
@@ -161,10 +160,6 @@ async def _begin_extract(conn: Connection, scope: Scope, request: ExtractRequest
         ExtractInput(instructions=words or None, fields=request.fields),
         None if prompt is None else prompt.model,
     )
-
-
-async def _check_correct(request: CorrectRequest) -> None:
-    check_words("message", request.message)
 
 
 async def _begin_correct(conn: Connection, scope: Scope, request: CorrectRequest) -> RunStart[CorrectInput]:
@@ -268,7 +263,6 @@ CORRECT = Task(
     description="Change exactly the fields that the message names.",
     request=CorrectRequest,
     input=CorrectInput,
-    check=_check_correct,
     begin=_begin_correct,
     briefing=_brief_correct,
     needs=("document_id", "extraction_id"),

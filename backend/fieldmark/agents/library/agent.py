@@ -27,7 +27,6 @@ from fieldmark.agents.spec import (
     Prompt,
     RunStart,
     Task,
-    check_words,
 )
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import FallbackCode
@@ -66,10 +65,6 @@ class AskInput(BaseModel):
     message: Message
     filters: DocumentFilters | None = None
     mode: Mode = "agent"
-
-
-async def _check(request: AskRequest) -> None:
-    check_words("message", request.message)
 
 
 async def _begin(conn: Connection, scope: Scope, request: AskRequest) -> RunStart[AskInput]:
@@ -126,7 +121,6 @@ ASK = Task(
     description="Ask about all documents. Claims carry their location, and counts their coverage.",
     request=AskRequest,
     input=AskInput,
-    check=_check,
     begin=_begin,
     briefing=_brief,
     needs=("thread_id",),

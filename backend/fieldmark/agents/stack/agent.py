@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fieldmark.agents.spec import MAX_MESSAGE, AgentSpec, Message, Prompt, RunStart, Task, check_words
+from fieldmark.agents.spec import AgentSpec, Instructions, Message, Prompt, RunStart, Task
 from fieldmark.agents.stack.offline import answer
 from fieldmark.agents.stack.tools import StackTools, columns_json, row_json
 from fieldmark.db.pool import Connection
@@ -36,7 +36,7 @@ class StackRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     stack_id: UUID
-    instructions: Annotated[str, Field(max_length=MAX_MESSAGE)] | None = Field(
+    instructions: Instructions | None = Field(
         None, description="For the agent, and for those that read the documents.", examples=["Amounts are net."]
     )
     columns: Definitions | None = Field(
@@ -58,7 +58,7 @@ class StackInput(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    instructions: Annotated[str, Field(max_length=MAX_MESSAGE)] | None = None
+    instructions: Instructions | None = None
 
 
 class StackCorrectInput(BaseModel):
@@ -70,7 +70,6 @@ class StackCorrectInput(BaseModel):
 
 
 async def _check_stack(request: StackRequest) -> None:
-    check_words("instructions", request.instructions)
     if request.columns is not None:
         for one in request.columns:
             if problem := value_problem(one.model_dump()):
@@ -84,10 +83,6 @@ async def _begin_stack(conn: Connection, scope: Scope, request: StackRequest) ->
     if request.columns is not None:
         await stacks.define_columns(conn, scope, request.stack_id, request.columns)
     return RunStart(Subject(stack_id=request.stack_id), StackInput(instructions=request.instructions))
-
-
-async def _check_correct(request: StackCorrectRequest) -> None:
-    check_words("message", request.message)
 
 
 async def _begin_correct(conn: Connection, scope: Scope, request: StackCorrectRequest) -> RunStart[StackCorrectInput]:
@@ -139,7 +134,6 @@ CORRECT = Task(
     description="Change the table of a stack as the message says.",
     request=StackCorrectRequest,
     input=StackCorrectInput,
-    check=_check_correct,
     begin=_begin_correct,
     briefing=_brief_correct,
     needs=("stack_id",),
