@@ -101,25 +101,33 @@ class Proposal(BaseModel):
     created_at: datetime
 
 
-_VALID = "Whether the current fields follow the extraction's schema and its rules. null: no schema. See `…/problems`."
-
-
-class Extraction(BaseModel):
-    """The typed fields of one document."""
+class ExtractionHead(BaseModel):
+    """What an extraction and its summary have in common."""
 
     id: UUID
     document_id: UUID
     document_type: str | None
     status: ExtractionStatus
-    reviewed_by: UUID | None = Field(
-        description="The person who completed it, or approved everything that agents wrote in it. null: no one, or an "
-        "agent changed it since."
+    valid: bool | None = Field(
+        description="Whether the current fields follow the extraction's schema and its rules. null: no schema. See "
+        "`…/problems`."
     )
-    valid: bool | None = Field(description=_VALID)
     schema_revid: UUID | None = Field(description="The version of the named schema that it follows.")
     prompt_revid: UUID | None = Field(description="The version of the prompt that it was made with.")
     proposed: bool = Field(
         description="Whether the extraction is an agent's suggestion that no person has accepted yet."
+    )
+    version: int = Field(description="Increases with each change of the fields.")
+    created_at: datetime
+    updated_at: datetime
+
+
+class Extraction(ExtractionHead):
+    """The typed fields of one document."""
+
+    reviewed_by: UUID | None = Field(
+        description="The person who completed it, or approved everything that agents wrote in it. null: no one, or an "
+        "agent changed it since."
     )
     extracted_fields: dict[str, Any] = Field(description="Nested objects and lists of values.")
     confidence_scores: dict[str, float] = Field(
@@ -132,9 +140,6 @@ class Extraction(BaseModel):
     )
     locks: dict[str, Lock] = Field(description="The values that a person set or confirmed, by path.")
     proposals: list[Proposal] = Field(description="Pending proposals, oldest first.")
-    version: int = Field(description="Increases with each change of the fields.")
-    created_at: datetime
-    updated_at: datetime
 
     @classmethod
     def of(cls, row: ExtractionRow, valid: bool | None) -> Self:
@@ -260,23 +265,10 @@ class PastExtraction(ResponseModel):
     changed_at: datetime = Field(description="When this version was created.")
 
 
-class ExtractionSummary(BaseModel):
+class ExtractionSummary(ExtractionHead):
     """An extraction without its fields."""
 
-    id: UUID
-    document_id: UUID
-    document_type: str | None
-    status: ExtractionStatus
-    valid: bool | None = Field(description=_VALID)
-    schema_revid: UUID | None = Field(description="The version of the named schema that it follows.")
-    prompt_revid: UUID | None = Field(description="The version of the prompt that it was made with.")
-    proposed: bool = Field(
-        description="Whether the extraction is an agent's suggestion that no person has accepted yet."
-    )
-    version: int
     proposals: int = Field(description="The number of pending proposals.")
-    created_at: datetime
-    updated_at: datetime
 
 
 # Only for clients. `paths.parse` checks paths and says which character is wrong.

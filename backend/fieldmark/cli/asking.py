@@ -19,6 +19,7 @@ from rich.markup import escape
 
 from fieldmark.cli.terminal import plain
 from fieldmark.domain.events import ProposedCall
+from fieldmark.domain.formatting import value_text
 
 _ARGUMENTS: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 _MAX_REASON_CHARACTERS = 2000
@@ -161,12 +162,8 @@ def show_pending_call(console: Console, pending: ProposedCall) -> None:
     """Show the changes of a call, old → new for each path, or else its arguments. Text is escaped for the terminal."""
     console.print(f"[yellow]?[/yellow] {plain(pending.message)} [dim]{plain(pending.tool)}[/dim]")
     for change in pending.changes:
-        old = "[dim]nothing[/dim]" if change.added else plain(_value_text(change.old))
-        new = "[red]removed[/red]" if change.removed else plain(_value_text(change.new))
+        old = "[dim]nothing[/dim]" if change.added else plain(value_text(change.old))
+        new = "[red]removed[/red]" if change.removed else plain(value_text(change.new))
         console.print(f"  [bold]{plain(change.path)}[/bold]: {old} → {new}")
     if not pending.changes:
         console.print(plain(json.dumps(pending.input, ensure_ascii=False, indent=2)))
-
-
-def _value_text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -19,6 +18,7 @@ from fieldmark.cli.process import FAILED, MISUSED, exit_with
 from fieldmark.cli.schemas import find_or_exit
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, out, plain, show_lines, steps
+from fieldmark.domain.formatting import value_text
 
 PAGE = 200  # of a list, at once
 
@@ -165,13 +165,9 @@ async def _delete(client: Client, target: Target, kind: Kind, ids: list[UUID], *
 
 
 def _change(row: Mapping[str, Any]) -> tuple[object, ...]:
-    old = "nothing" if row["added"] else _cell_text(row["old"])
-    new = "removed" if row["removed"] else _cell_text(row["new"])
+    old = "nothing" if row["added"] else value_text(row["old"])
+    new = "removed" if row["removed"] else value_text(row["new"])
     return row["version"], _when(row["created_at"]), f"{row['actor']:<5}", f"{row['path']}: {old} → {new}"
-
-
-def _cell_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _when(text: str) -> str:

@@ -22,6 +22,7 @@ from fieldmark.cli.process import CANNOT_WORK, FAILED, WAITS
 from fieldmark.cli.target import Target
 from fieldmark.cli.terminal import err, out, plain, show_step, steps
 from fieldmark.domain.events import ProposedCall
+from fieldmark.domain.formatting import value_text
 from fieldmark.domain.statuses import ExtractionStatus, RunStatus
 from fieldmark.errors import FieldmarkError
 from fieldmark.services.exports.shape import Leaf, leaves_of
@@ -343,7 +344,7 @@ def show_extraction(extraction: Mapping[str, Any], filename: str) -> None:
     table.add_column("confidence", justify="right")
     table.add_column("where", overflow="fold")
     for leaf in leaves_of(extraction):
-        shown = leaf.value if isinstance(leaf.value, str) else json.dumps(leaf.value, ensure_ascii=False)
+        shown = value_text(leaf.value)
         confidence = "" if leaf.confidence is None else f"{leaf.confidence:.2f}"
         table.add_row(plain(leaf.name), plain(shown), confidence, _where(leaf, shown))
     out.print(table)

@@ -1,4 +1,4 @@
-"""Format values and page numbers for messages."""
+"""Format values, texts and page numbers for messages."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ def short_json(value: JsonValue, limit: int = 80) -> str:
     if isinstance(value, str):
         return json.dumps(value[:limit], ensure_ascii=False) + ("…" if len(value) > limit else "")
     return json.dumps(value)[:limit]
+
+
+def value_text(value: object) -> str:
+    """Return a text as it is, and any other value as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def cut_text(text: str, max_characters: int) -> str:
+    return text if len(text) <= max_characters else f"{text[:max_characters].rstrip()}…"
 
 
 def format_ranges(numbers: Iterable[int]) -> str:

@@ -42,7 +42,16 @@ Mentions = Annotated[
 ]
 
 
-class ChatRequest(BaseModel):
+class ChatInput(BaseModel):
+    """The stored part of a message."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    message: Message = Field(examples=["make a schema for invoices like this"])
+    mentions: Mentions = []
+
+
+class ChatRequest(ChatInput):
     """Send a message to the agent about a document."""
 
     # One of the two must be given.
@@ -57,17 +66,6 @@ class ChatRequest(BaseModel):
 
     document_id: UUID | None = Field(None, description="Required unless `thread_id` is given.")
     thread_id: UUID | None = Field(None, description="The conversation to continue. Default: a new one.")
-    message: Message = Field(examples=["make a schema for invoices like this"])
-    mentions: Mentions = []
-
-
-class ChatInput(BaseModel):
-    """The stored part of a message."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    message: Message
-    mentions: Mentions = []
 
 
 class AutoCreateRequest(BaseModel):

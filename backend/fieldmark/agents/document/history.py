@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from fieldmark.agents.document.conversation import Conversation
 from fieldmark.db.pool import Connection
+from fieldmark.domain.formatting import cut_text
 from fieldmark.domain.statuses import CallStatus, RunStatus
 from fieldmark.stores import runs, threads, tool_calls
 from fieldmark.stores.threads import TurnRow
@@ -62,39 +63,40 @@ async def history(conn: Connection, about: Conversation) -> str:
 
 
 def _recent(row: TurnRow, texts: Sequence[str], calls: Sequence[PastCall]) -> dict[str, JsonValue]:
-    entry: dict[str, JsonValue] = {"person": _cut(_message(row), _WORDS)}
+    entry: dict[str, JsonValue] = {"person": cut_text(_message(row), _WORDS)}
     if mentions := row.input.get("mentions"):
-        entry["mentions"] = _cut(_json(mentions), _MENTIONS)
+        entry["mentions"] = cut_text(_json(mentions), _MENTIONS)
     if calls:
         entry["calls"] = [f"{call.tool} {call.arguments} ({call.status}): {call.result}" for call in calls[-_CALLS:]]
     if row.answer is None:
-        return entry | {"you": _cut("\n".join(texts), _WORDS), **_ending(row)}
+        return entry | {"you": cut_text("\n".join(texts), _WORDS), **_ending(row)}
     if before := [text for text in texts if text.strip() != row.answer.strip()]:
-        entry["said_while_working"] = _cut("\n".join(before), _WORDS_BEFORE)
-    return entry | {"you": _cut(row.answer, _WORDS), **_ending(row)}
+        entry["said_while_working"] = cut_text("\n".join(before), _WORDS_BEFORE)
+    return entry | {"you": cut_text(row.answer, _WORDS), **_ending(row)}
 
 
 def _older(row: TurnRow, calls: Sequence[PastCall]) -> dict[str, JsonValue]:
     done: list[JsonValue] = [
-        f"{call.tool} {_cut(call.arguments, 60)}" for call in calls if call.status is CallStatus.DONE
+        f"{call.tool} {cut_text(call.arguments, 60)}" for call in calls if call.status is CallStatus.DONE
     ]
-    entry: dict[str, JsonValue] = {"asked": _cut(_message(row), _ASKED), "answered": _cut(row.answer or "", _ANSWERED)}
+    entry: dict[str, JsonValue] = {
+        "asked": cut_text(_message(row), _ASKED),
+        "answered": cut_text(row.answer or "", _ANSWERED),
+    }
     if done:
         entry["changed"] = done[-_CALLS:]
     return entry | _ending(row)
 
 
 def _ending(row: TurnRow) -> dict[str, JsonValue]:
-    return {} if row.status is RunStatus.COMPLETED else {"ended": f"{row.status}: {_cut(row.error or '', _ANSWERED)}"}
+    return (
+        {} if row.status is RunStatus.COMPLETED else {"ended": f"{row.status}: {cut_text(row.error or '', _ANSWERED)}"}
+    )
 
 
 def _message(row: TurnRow) -> str:
     message = row.input.get("message")
     return message if isinstance(message, str) else ""
-
-
-def _cut(text: str, max_characters: int) -> str:
-    return text if len(text) <= max_characters else f"{text[:max_characters].rstrip()}…"
 
 
 def _json(entry: JsonValue) -> str:

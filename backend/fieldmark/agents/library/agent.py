@@ -46,25 +46,20 @@ LAST_SECONDS: Final = 30
 Mode: TypeAlias = Literal["agent", "search"]
 
 
-class AskRequest(BaseModel):
-    """Ask a question about all documents, or those that match the filters."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    message: Message = Field(examples=["What do the surveys say about the roof?"])
-    thread_id: UUID | None = Field(None, description="The conversation to continue. Default: a new one.")
-    filters: DocumentFilters | None = Field(None, description="Limits the documents. No tool can read other documents.")
-    mode: Mode = Field("agent", description="search: return the best matching passages, without a model.")
-
-
 class AskInput(BaseModel):
     """The stored part of a question."""
 
     model_config = ConfigDict(extra="forbid")
 
-    message: Message
-    filters: DocumentFilters | None = None
-    mode: Mode = "agent"
+    message: Message = Field(examples=["What do the surveys say about the roof?"])
+    filters: DocumentFilters | None = Field(None, description="Limits the documents. No tool can read other documents.")
+    mode: Mode = Field("agent", description="search: return the best matching passages, without a model.")
+
+
+class AskRequest(AskInput):
+    """Ask a question about all documents, or those that match the filters."""
+
+    thread_id: UUID | None = Field(None, description="The conversation to continue. Default: a new one.")
 
 
 async def _begin(conn: Connection, scope: Scope, request: AskRequest) -> RunStart[AskInput]:

@@ -13,6 +13,7 @@ from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.record import Record
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import AnyAnswer
+from fieldmark.domain.formatting import cut_text
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.domain.statuses import CallStatus
 from fieldmark.stores import threads
@@ -41,7 +42,7 @@ async def remember(conn: Connection, question: Question, record: Record, answer:
         ended = f"ended with passages: {len(answer.sources)}"
     else:
         ended = f"ended with {answer.kind}" if answer.fallback is None else f"fell back: {answer.fallback.code}"
-    await _add_turn(conn, question, record, {"answered": _cut(said, _ANSWERED_CHARACTERS)}, ended)
+    await _add_turn(conn, question, record, {"answered": cut_text(said, _ANSWERED_CHARACTERS)}, ended)
 
 
 async def remember_failure(conn: Connection, context: RunContext, code: str) -> None:
@@ -55,7 +56,7 @@ async def _add_turn(conn: Connection, question: Question, record: Record, end: J
     before = await recall(conn, question)
     is_again = before.get("last_run") == str(question.context.run_id)
     turn = _count(before, "turns") + (not is_again)
-    entry: JsonValue = {"turn": turn, "asked": _cut(question.message, _ASKED_CHARACTERS), **end}
+    entry: JsonValue = {"turn": turn, "asked": cut_text(question.message, _ASKED_CHARACTERS), **end}
     conversation = as_list(before.get("conversation"))
     if is_again:
         # What a run falls back on is no call, so the ledger does not know it: a worker died before the run had ended.
@@ -108,10 +109,6 @@ def _steps(call: RecordedCall) -> list[str]:
             return [f"cited {source.get('filename')}, page {source.get('page')}"]
         case _:
             return [call.tool]
-
-
-def _cut(text: str, max_characters: int) -> str:
-    return text if len(text) <= max_characters else f"{text[:max_characters].rstrip()}…"
 
 
 def _count(state: Mapping[str, JsonValue], name: str) -> int:

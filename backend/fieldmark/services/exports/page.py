@@ -6,7 +6,6 @@ It is a single file without scripts or external resources. The template `page.ht
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
-from pydantic import JsonValue
 
 from fieldmark.domain import paths
+from fieldmark.domain.formatting import value_text
 from fieldmark.domain.numbers import is_number
 from fieldmark.services.exports.shape import Leaf, Table, leaves_of, tables_of
 
@@ -128,7 +127,7 @@ def _template() -> Template:
 
 
 def _value(number: int, leaf: Leaf, pages_shown: set[int]) -> _ValueView:
-    text = _shortened(_as_text(leaf.value), MAX_VALUE) if leaf.value is not None else ""
+    text = _shortened(value_text(leaf.value), MAX_VALUE) if leaf.value is not None else ""
     verdict = _verdict(leaf)
     return _ValueView(
         number=number,
@@ -136,7 +135,7 @@ def _value(number: int, leaf: Leaf, pages_shown: set[int]) -> _ValueView:
         text=text,
         grade=_grade(leaf),
         verdict=verdict,
-        title=f"{leaf.name}: {_as_text(leaf.value)}"[:200],
+        title=f"{leaf.name}: {value_text(leaf.value)}"[:200],
         hint=f"{leaf.name} · {verdict}" + (f" · page {leaf.page}" if leaf.page else ""),
         numeric=is_number(leaf.value),
         page=leaf.page,
@@ -145,7 +144,7 @@ def _value(number: int, leaf: Leaf, pages_shown: set[int]) -> _ValueView:
         box_styles=[_box_style(*box) for box in leaf.boxes],
         quote=_shortened(leaf.quote, 200) if leaf.quote and leaf.quote != leaf.value else None,
         by_person=leaf.by_person,
-        proposals=[_shortened(_as_text(value), 200) for value in leaf.proposals[:5]],
+        proposals=[_shortened(value_text(value), 200) for value in leaf.proposals[:5]],
     )
 
 
@@ -255,10 +254,6 @@ def _verdict(leaf: Leaf) -> str:
 
 def _label(step: str | int) -> str:
     return f"[{step}]" if isinstance(step, int) else step
-
-
-def _as_text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _shortened(text: str, max_characters: int) -> str:
