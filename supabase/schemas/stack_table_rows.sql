@@ -11,9 +11,19 @@ language sql stable begin atomic
   order by e.status = 'failed', e.created_at desc, e.id desc limit 1;
 end;
 
+-- Whether the new version of a schema has a field that the old one lacks or defines in another way, or another rule.
+create function private.has_new_fields(p_old jsonb, p_new jsonb) returns boolean language sql immutable
+return p_old - '{properties,required,title,x-fieldmark}'::text[] is distinct from
+    p_new - '{properties,required,title,x-fieldmark}'::text[]
+  or (p_old -> 'x-fieldmark') - 'columns' is distinct from (p_new -> 'x-fieldmark') - 'columns'
+  or exists (
+    select from jsonb_each(p_new -> 'properties') as field
+    where p_old -> 'properties' -> key is distinct from value
+      or coalesce(p_old -> 'required' ? key, false) <> coalesce(p_new -> 'required' ? key, false));
+
 -- `state`: duplicate (the stack has an older document with the same bytes), container (an archive, whose files have rows;
--- failed if some were left out), waiting, running, awaiting_approval, failed, stale (follows an older version of the
--- columns), done, or incomplete (a run ended without completing the extraction).
+-- failed if some were left out), waiting, running, awaiting_approval, failed, stale (columns were added or
+-- changed since), done, or incomplete (a run ended without completing the extraction).
 create view public.stack_table_rows with (security_invoker = true) as
   select s.org_id, s.stack_id, s.document_id, t.schema_id, e.id as extraction_id, e.schema_revid, e.version,
     e.extracted_fields, e.confidence_scores, e.evidence, e.locks, first.document_id as duplicate_of, state.state,
@@ -46,9 +56,10 @@ create view public.stack_table_rows with (security_invoker = true) as
       when e.status <> 'completed' and r.status in ('failed', 'cancelled') then
         case when r.error_code in ('cancelled', 'max_cost', 'out_of_credit') then 'waiting' else 'failed' end
       when e.status = 'failed' then 'failed'
-      when e.schema_revid <> (
-        select v.id from public.schema_versions as v where v.schema_id = t.schema_id order by v.number desc limit 1)
-        then 'stale'
+      when exists (
+        select from (
+          select id, schema from public.schema_versions where schema_id = t.schema_id order by number desc limit 1) as v
+        where case when v.id <> e.schema_revid then private.has_new_fields(e.schema, v.schema) end) then 'stale'
       when e.status = 'completed' then 'done'
       else 'incomplete' end as state
   ) as state;

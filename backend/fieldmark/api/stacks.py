@@ -105,7 +105,7 @@ class Progress(BaseModel):
     waiting: int
     running: int
     awaiting_approval: int = Field(description="A run waits for a person to approve the row's values.")
-    stale: int = Field(description="Read under older columns.")
+    stale: int = Field(description="Read before a column was added or changed.")
     duplicates: int = Field(description="Documents with the same bytes as an older one of the stack. They have no row.")
     containers: int = Field(description="Archives. Their files are documents of the stack, with rows of their own.")
     cost_usd: float | None = Field(description="Of all runs of the stack. null: a model's price is not known.")
@@ -246,8 +246,8 @@ async def remove_document(stack_id: UUID, document_id: UUID, conn: Conn) -> None
 
 @router.put("/{stack_id}/columns")
 async def set_columns(stack_id: UUID, body: ColumnsChange, scope: TheScope, runtime: TheRuntime) -> ColumnsChanged:
-    """Set the columns of a stack's table: a new version of its schema. Rows that were read before become stale until
-    the table is filled again. Values of a dropped column stay in the extractions."""
+    """Set the columns of a stack's table: a new version of its schema. If a column is added or changed, rows that were
+    read before become stale until the table is filled again. Values of a dropped column stay in the extractions."""
     changes = await stacks.preview_columns(runtime.database, scope, stack_id, body.columns)
     if body.preview:
         return ColumnsChanged(columns=body.columns, changes=changes)

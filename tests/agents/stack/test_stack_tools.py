@@ -169,12 +169,9 @@ async def test_changed_column_is_read_again_and_others_are_not(case):
     (child,) = case.sql("select * from public.runs where parent_run_id = %s", run.context.run_id)
     assert child["input"] == {"fields": ["total"]}
     assert child["extraction_id"] == (await run.extraction()).id
-    # A column that is only dropped needs no reading.
     await run.end_child(child["parent_call_id"], "completed")
     case.sql("update public.extractions set status = 'completed' where id = %s", child["extraction_id"])
     await run.call("define_columns", columns=columns[1:])
-    assert await run.states() == [RowState.STALE]
-    assert (await run.call("extract_row")).code == "nothing_to_read"
     assert await run.states() == [RowState.DONE]
     assert (await run.extraction()).extracted_fields["number"] == "INV-7"
 
@@ -288,8 +285,14 @@ async def test_columns_that_need_no_reading_reach_the_rows_that_a_call_has_left(
             await stacks.add_documents(conn, case.scope, run.stack_id, [other.document_id])
         for document in (case.document_id, other.document_id):
             await run.call("extract_row", document_id=str(document), values={"number": "INV-7", "total": 10})
-        await run.call("define_columns", columns=[{"name": "total", "type": "number"}])
+        async with case.database.as_user(case.scope) as conn:
+            stack = await stacks.get(conn, run.stack_id)
+            assert stack.schema is not None and stack.schema.schema is not None
+            rule = {"required_if": {"path": "number", "if": {"path": "total", "equals": 10}}}
+            schema = {**stack.schema.schema, "x-fieldmark": {"rules": [rule]}}
+            await schemas.update(conn, stack.schema.id, schema=schema)
         read = await run.call("extract_row")
+        assert read.data is not None, read
         assert (read.code, read.data["read"], read.data["left"]) == ("read", 0, 1)
         assert (await run.call("extract_row")).code == "nothing_to_read"
         assert await run.states() == [RowState.DONE, RowState.DONE]
@@ -367,6 +370,31 @@ async def test_rows_saved_by_the_agent_are_covered_by_approved_columns_unless_a_
     case.sql(approve, run.context.run_id, "define_columns")
     case.sql("update public.organisations set second_person = %s where id = %s", second_person, case.scope.org_id)
     assert await is_covered() == (not second_person, False)
+
+
+@pytest.mark.parametrize(
+    ("columns", "state"),
+    [
+        ("total:number", RowState.DONE),
+        ("total:number,vendor.name,number,items[].price:number", RowState.DONE),
+        ("number,total:number,vendor.name,items[].price:number,tax:number", RowState.STALE),
+        ("number,total:text,vendor.name", RowState.STALE),
+        ("number,vendor.city", RowState.STALE),
+        ("number,vendor.name,items[].name", RowState.STALE),
+    ],
+)
+async def test_row_is_stale_if_a_column_is_new_or_changed_but_not_if_one_is_dropped(case, columns, state):
+    run = await start(case, "number,total:number,vendor.name,items[].price:number")
+    saved = await run.call("extract_row", document_id=str(case.document_id), values={"number": "INV-7", "total": 10})
+    assert saved.code == "stored", saved
+    async with case.database.as_user(case.scope) as conn:
+        await stack_service.define_columns(conn, case.scope, run.stack_id, parse_definitions(columns))
+        (row,) = await stacks.rows(conn, run.stack_id, limit=2)
+        to_read = await stacks.rows_to_read(conn, run.stack_id, run.context.run_id, 9)
+        assert (row.state, len(to_read)) == (state, int(state is RowState.STALE))
+        described = [one.model_copy(update={"description": "Printed."}) for one in parse_definitions(columns)]
+        await stack_service.define_columns(conn, case.scope, run.stack_id, described)
+        assert [row.state for row in await stacks.rows(conn, run.stack_id, limit=2)] == [RowState.STALE]
 
 
 STATES_OF_ROWS = {

@@ -67,7 +67,7 @@ class GetStackDocumentText(GetDocumentText):
 
 class DefineColumns(ToolInput):
     """Set all columns of the table, in order. Columns that you leave out are dropped from the table; their values stay
-    with the documents. The rows of documents read before become stale."""
+    with the documents. If a column is added or changed, the rows of documents read before become stale."""
 
     columns: Definitions
 
