@@ -16,7 +16,7 @@ create table public.field_values (
   text text not null,
   number numeric check ((number is not null) = (kind = 'number')),
   day date check ((day is not null) = (kind = 'day')),
-  -- Of a number: the code or text beside it, or in the nearest object around it.
+  -- Of a number: the code or text beside it, or in the nearest object around it. Null for quantities.
   currency text,
   -- The state of its evidence: found, not_found, …
   state text,
@@ -28,6 +28,15 @@ create table public.field_values (
 );
 create index field_values_extraction_id on public.field_values (extraction_id, pattern_key);
 select private.protect_table('public.field_values', p_members_read => true);
+
+-- Whether the name of a field says that its number is a count, measure, rate or identifier, and not an amount.
+create function private.is_quantity(p_key text) returns boolean language sql immutable
+return regexp_replace(p_key, '([[:lower:][:digit:]])([[:upper:]])', '\1_\2', 'g') ~* ('(^|[^[:alpha:]])('
+  '(qty|quantity|quantities|menge|anzahl)([^[:alpha:]]+(ordered|delivered|shipped|invoiced|billed|returned|total))?'
+  '|count|pieces|pcs|units|hours|days|nights|weeks|months|years|pages|lines|persons|people|guests|weight|length|width|height'
+  '|area|distance|mileage|km|kg|kwh|percent|percentage|pct|(vat|tax|discount|interest|exchange)[^[:alpha:]]*rate'
+  '|number|num|no|nr|id|position|pos|index|year|age|stück|stueck|stunden|tage|gewicht|prozent|prozentsatz'
+  '|steuersatz|nummer|jahr|quantité|poids|heures|cantidad|horas|porcentaje|quantità|percentuale|aantal|uren)[^[:alpha:]]*$');
 
 create function private.write_field_values() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp set jit = off as $$
@@ -84,7 +93,9 @@ begin
     when 'object' then 'container' when 'array' then 'container' when 'string' then
       case when c.new #>> '{}' ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]|$)' and pg_input_is_valid(left(c.new #>> '{}', 10), 'date')
         then 'day' else 'text' end
-    else jsonb_typeof(c.new) end as kind offset 0) as k
+    else jsonb_typeof(c.new) end as kind,
+    v_has_currency and jsonb_typeof(c.new) = 'number' and private.is_quantity(c.path[cardinality(c.path)]) as is_quantity
+    offset 0) as k
   cross join lateral (
     select c.name as pattern, '{}'::integer[] as indexes where c.steps !~ 'i'
     union all
@@ -95,12 +106,12 @@ begin
     from unnest(c.path) with ordinality as step (key, n) where c.steps ~ 'i' having count(*) > 0
   ) as l
   left join lateral (
-    -- In its object `total_currency` (for `total`), else the nearest of three keys in the objects around it.
+    -- In its object `total_currency` (for `total`), else, unless it is a quantity, the nearest of three keys around it.
     select upper(left(btrim(v_fields #>> (c.path[:depth] || q.key)), 20)) as currency
     from generate_series(cardinality(c.path) - 1, 0, -1) as depth
     cross join unnest(array[c.path[cardinality(c.path)] || '_currency', 'currency', 'currency_code', 'currencyCode'])
       with ordinality as q (key, n)
-    where (n > 1 or depth = cardinality(c.path) - 1)
+    where case when n > 1 then not k.is_quantity else depth = cardinality(c.path) - 1 end
       and jsonb_typeof(v_fields #> (c.path[:depth] || q.key)) = 'string'
       and btrim(v_fields #>> (c.path[:depth] || q.key)) <> ''
     order by depth desc, n limit 1

@@ -123,6 +123,24 @@ def test_rows_match_extraction_after_each_change(
             _check_rows(edited)
 
 
+QUANTITIES = "quantity qty orderedQty quantity_ordered pages weight taxRate vat_rate percent no Position anzahl hours2"
+AMOUNTS = "total price unit_price hourly_rate discount account amount net quantity_price cost_per_day weight_charge"
+
+
+def test_only_amounts_have_the_currency_around_them(roles: Roles, sample: Sample) -> None:
+    with roles.as_service(sample.member, sample.org) as connection:
+        edited = EditedExtraction(connection, sample).act_as("member")
+        names = [*QUANTITIES.split(), *AMOUNTS.split()]
+        item = dict.fromkeys(names, 1) | {"qty_currency": "USD"}
+        edited.save({"currency": "EUR", "items": [item], **dict.fromkeys(names, 2)})
+        rows = connection.execute(
+            "select pattern, currency from field_values where extraction_id = %s and kind = 'number'", [edited.id]
+        ).fetchall()
+        expected = dict.fromkeys(QUANTITIES.split()) | dict.fromkeys(AMOUNTS.split(), "EUR")
+        in_items = {f"items[].{name}": currency for name, currency in expected.items()} | {"items[].qty": "USD"}
+        assert dict(rows) == expected | in_items
+
+
 def test_long_path_and_long_text_have_rows(roles: Roles, sample: Sample) -> None:
     with roles.as_service(sample.member, sample.org) as connection:
         edited = EditedExtraction(connection, sample).act_as("member")
