@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from answers import assert_problem
 
+from fieldmark.agents.registry import answer_offline
+from library_rows import LibraryDocument, insert_documents
+
 pytestmark = pytest.mark.anyio
 
 COLUMNS = [{"name": "items[].price", "type": "number"}, {"name": "vendor"}]
@@ -54,6 +57,39 @@ async def test_table_is_readable_when_its_schema_lost_the_list_of_its_rows_or_wa
         again = await server.http.put(f"/api/stacks/{stack['id']}/columns", json={"columns": COLUMNS})
         assert again.status_code == 200, again.text
         assert (await server.get(f"stacks/{stack['id']}"))["rows"] == "items"
+
+
+async def test_questions_about_a_stack_use_its_documents_and_leave_out_copies(serve, clone):
+    async with serve(answer_offline) as server:
+        named = {
+            name: LibraryDocument({"total": total}, filename=f"{name}.pdf", sha256=sha256)
+            for name, total, sha256 in (
+                ("original", 10, "a" * 64), ("copy", 10, "a" * 64), ("other", 5, None), ("outside", 100, "b" * 64),
+            )
+        }  # fmt: skip
+        insert_documents(clone.owner_url, server.scope, named.values())
+        stack = await create_stack(server, document_ids=[str(named[name].id) for name in ("original", "copy", "other")])
+        only_copy = await create_stack(server, name="Copy", document_ids=[str(named["copy"].id)])
+        totals = {"aggregates": [{"op": "sum", "path": "total"}]}
+        for one, documents, total, copies in ((stack, "original copy other", 15, 1), (only_copy, "copy", 10, 0)):
+            expected = {f"{name}.pdf" for name in documents.split()}
+            listed = (await server.http.get("/api/documents", params={"stack_id": one["id"]})).json()["items"]
+            assert {item["filename"] for item in listed} == expected
+            values = await server.http.get("/api/fields/values", params={"path": "total", "stack_id": one["id"]})
+            assert {item["filename"] for item in values.json()["items"]} == expected
+            query = {**totals, "where": {"stack_id": one["id"]}}
+            figures = (await server.http.post("/api/fields/query", json=query)).json()
+            assert [one["value"] for one in figures["groups"][0]["results"]] == [str(total)]
+            assert figures["coverage"]["duplicates"] == copies
+            asked = {"message": "sum of the totals of the invoices", "filters": {"stack_id": one["id"]}}
+            result = (await server.http.post("/api/agent/ask", json=asked)).json()["result"]
+            (found,) = result["coverage"]
+            assert (found["with_field"], found["copies"]) == (len(expected) - copies, copies), result
+            assert found["duplicates"] == ["copy.pdf"] * copies
+        made = await server.http.post("/api/keys", json={"name": "robot", "scopes": ["documents:read"]})
+        async with server.client_with_token(made.json()["key"]) as robot:
+            answer = await robot.get("/api/documents", params={"stack_id": stack["id"]})
+            assert_problem(answer, 403, "scope_missing")
 
 
 async def test_key_that_may_not_write_schemas_cannot_define_columns_by_starting_a_run(serve):

@@ -32,6 +32,7 @@ from fieldmark.api.shared_types import (
     RequestBody,
     ResponseModel,
     Since,
+    StackId,
     Until,
     json_response,
 )
@@ -303,6 +304,7 @@ async def adopt_document(
 
 @router.get("")
 async def list_documents(
+    caller: TheCaller,
     scope: TheScope,
     runtime: TheRuntime,
     limit: Limit = 50,
@@ -318,10 +320,13 @@ async def list_documents(
     since: Since = None,
     until: Until = None,
     document_id: Annotated[list[UUID] | None, Query(max_length=MAX_IDS, description="Only these documents.")] = None,
+    stack_id: StackId = None,
 ) -> ListPage[Document]:
     """List the organisation's documents, newest first."""
+    if stack_id is not None:
+        require_scope(caller, Permission.EXTRACTIONS_READ, "a filter on stacks")
     filters = DocumentListFilter(
-        parent_document_id, status, media_type, filename, since, until, tag_id, document_id, stage
+        parent_document_id, status, media_type, filename, since, until, tag_id, document_id, stage, stack_id
     )
     async with runtime.database.as_user(scope) as conn:
         page = await documents.list_documents(conn, scope.org_id, limit=limit, before=before, filters=filters)

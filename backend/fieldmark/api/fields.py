@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from fieldmark.api.auth import Conn, TheScope
 from fieldmark.api.extractions import Evidence, FieldPath, Lock
 from fieldmark.api.routing import Routes
-from fieldmark.api.shared_types import Before, FilterText, ListPage, json_response
+from fieldmark.api.shared_types import Before, FilterText, ListPage, StackId, json_response
 from fieldmark.domain import paths
 from fieldmark.domain.document_filters import MAX_TAGS, DocumentFilters, validate_model
 from fieldmark.domain.field_query import FieldAnswer, FieldQuery, KnownFields
@@ -25,13 +25,14 @@ router = Routes(prefix="/api/fields", tags=["fields"])
 
 
 async def get_filters(
+    stack_id: StackId = None,
     document_type: Annotated[FilterText | None, Query(description="Only documents of this type.")] = None,
     tag: Annotated[
         list[FilterText] | None,
         Query(max_length=MAX_TAGS, description="Only documents with all of these tags, by name."),
     ] = None,
 ) -> DocumentFilters:
-    conditions: dict[str, Any] = {"document_type": document_type, "tags": tag}
+    conditions: dict[str, Any] = {"stack_id": stack_id, "document_type": document_type, "tags": tag}
     return validate_model(DocumentFilters, {name: value for name, value in conditions.items() if value})
 
 

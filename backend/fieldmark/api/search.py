@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fieldmark.api.auth import TheCaller, TheRuntime, TheScope
 from fieldmark.api.routing import Routes
-from fieldmark.api.shared_types import STORABLE, Filename, FilterText, Since, Until
+from fieldmark.api.shared_types import STORABLE, Filename, FilterText, Since, StackId, Until
 from fieldmark.domain.document_filters import (
     MAX_CONDITIONS,
     MAX_IDS,
@@ -58,6 +58,7 @@ async def search_documents(
         list[FilterText] | None,
         Query(max_length=MAX_TAGS, description="Only documents with all of these tags, by name."),
     ] = None,
+    stack_id: StackId = None,
     document_type: Annotated[FilterText | None, Query(description="Only documents of this type.")] = None,
     filename: Filename = None,
     since: Since = None,
@@ -66,6 +67,7 @@ async def search_documents(
     """Search the documents. Each hit is a chunk of a page, with the matching words marked."""
     conditions: dict[str, Any] = {
         "document_ids": document_id,
+        "stack_id": stack_id,
         "tags": tag,
         "document_type": document_type,
         "uploaded_after": since,
@@ -73,8 +75,8 @@ async def search_documents(
         "filename": filename,
         "fields": [FieldCondition.parse(text) for text in filter or ()],
     }
-    if filter or document_type:  # otherwise a key could find out values by filtering on guesses
-        require_scope(caller, Permission.EXTRACTIONS_READ, "a filter on fields")
+    if filter or document_type or stack_id:  # otherwise a key could find out values by filtering on guesses
+        require_scope(caller, Permission.EXTRACTIONS_READ, "a filter on fields, types or stacks")
     filters = validate_model(DocumentFilters, {name: value for name, value in conditions.items() if value})
     embedding = await search.embed_query(runtime.embedder, q)
     async with runtime.database.as_user(scope) as conn:

@@ -54,6 +54,7 @@ class NumberedListPage(ResponseModel, Generic[Item]):
     next: int | None = Field(description="Pass it as `before` to get the next page. null at the end.")
 
 
+StackId = Annotated[UUID | None, Query(description="Only documents of this stack.")]
 Filename = Annotated[
     str | None,
     Query(

@@ -32,15 +32,26 @@ def ask(
         typer.Option("--where", help='Only documents that match, such as "total > 1000". Repeatable.'),
     ] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Only documents with this tag. Repeatable.")] = None,
+    stack: Annotated[str | None, typer.Option(help="Only documents of the stack of this name.")] = None,
     search: Annotated[bool, typer.Option("--search", help="Only show the best passages, without a model.")] = False,
 ) -> None:
     """Ask a question about all documents. The answer cites document and page of each claim. Ctrl-C cancels the run."""
     body: dict[str, object] = {"message": question, "mode": "search" if search else "agent"}
     if thread is not None:
         body["thread_id"] = str(thread)
-    if where or tag:
-        body["filters"] = {"fields": [_condition(one) for one in where or ()], "tags": list(tag or ())}
-    run = run_with_client(target, lambda client: _ask(client, body))
+    filters: dict[str, object] = {}
+    if where or tag or stack is not None:
+        body["filters"] = filters = {"fields": [_condition(one) for one in where or ()], "tags": list(tag or ())}
+
+    async def work(client: Client) -> Mapping[str, Any]:
+        if stack is not None:
+            listed = await client.get("/api/stacks", name=stack)
+            if not listed["items"]:
+                exit_with(f"No stack has the name {stack!r}.", MISUSED)
+            filters["stack_id"] = listed["items"][0]["id"]
+        return await _ask(client, body)
+
+    run = run_with_client(target, work)
     answer = run["result"] or {"error": run["error"], "code": run["error_code"]}
     if not print_json(target, answer) and run["result"] is not None:
         _show(run["answer"], run["result"])

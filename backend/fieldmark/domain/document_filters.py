@@ -180,13 +180,15 @@ class FieldCondition(BaseModel):
 class DocumentFilters(BaseModel):
     """Filters that a document must all match. Without filters, every document matches.
 
-    A document must have all `tags`. `document_type` is the type of its current extraction. `filename` matches a part of
-    its name. Names ignore case. `uploaded_after` is inclusive, `uploaded_before` exclusive.
+    A document must be in the stack `stack_id` and have all `tags`. `document_type` is the type of its current
+    extraction. `filename` matches a part of its name. Names ignore case. `uploaded_after` is inclusive,
+    `uploaded_before` exclusive.
     """
 
     model_config = _STRICT
 
     document_ids: tuple[UUID, ...] = Field(default=(), max_length=MAX_IDS)
+    stack_id: UUID | None = None
     tags: tuple[Text, ...] = Field(default=(), max_length=MAX_TAGS)
     document_type: Text | None = None
     uploaded_after: AwareDatetime | None = None

@@ -17,7 +17,7 @@ def restrict_to(filters: DocumentFilters, document_ids: Sequence[UUID]) -> Docum
 
 def intersect(filters: DocumentFilters, other: DocumentFilters | None) -> DocumentFilters | None:
     """Return filters for the documents that match both. None if no document can. Raise Invalid if the result exceeds
-    the limits of filters, or if both have a different type or file name."""
+    the limits of filters, or if both have a different stack, type or file name."""
     if other is None or other == DocumentFilters():
         return filters
     if filters == DocumentFilters():
@@ -28,9 +28,9 @@ def intersect(filters: DocumentFilters, other: DocumentFilters | None) -> Docume
         if restricted is None:
             return None
         combined["document_ids"] = restricted.document_ids
-    for name in ("document_type", "filename"):
+    for name in ("stack_id", "document_type", "filename"):
         first, second = getattr(filters, name), getattr(other, name)
-        if first is not None and second is not None and first.casefold() != second.casefold():
+        if first is not None and second is not None and str(first).casefold() != str(second).casefold():
             raise Invalid(f"The person's question is already filtered by {name} {first}. Omit {name}.")
         combined[name] = first if first is not None else second
     for name, tighter in (("uploaded_after", max), ("uploaded_before", min)):

@@ -63,6 +63,11 @@ def document_conditions(filters: DocumentFilters, org_id: UUID, parameters: Para
     conditions: list[Composable] = [SQL("d.org_id = {}").format(parameters.add(org_id, "uuid"))]
     if filters.document_ids:
         conditions.append(SQL("d.id = any ({})").format(parameters.add(list(filters.document_ids), "uuid[]")))
+    if filters.stack_id is not None:
+        stack = parameters.add(filters.stack_id, "uuid")
+        conditions.append(
+            SQL("d.id in (select document_id from public.stack_documents where stack_id = {})").format(stack)
+        )
     conditions += [
         SQL(
             """d.id in (

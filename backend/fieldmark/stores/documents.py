@@ -247,6 +247,7 @@ class DocumentListFilter:
     tag_id: UUID | None = None
     ids: list[UUID] | None = None
     stage: DocumentStage | None = None
+    stack_id: UUID | None = None
 
 
 async def count_documents(conn: Connection, org_id: UUID, stage: DocumentStage) -> int:
@@ -277,6 +278,7 @@ async def list_documents(
         "created_at >= %(since)s": filters.since,
         "created_at < %(until)s": filters.until,
         "id = any (%(ids)s)": filters.ids,
+        "id in (select document_id from public.stack_documents where stack_id = %(stack_id)s)": filters.stack_id,
     }
     table: LiteralString = "public.documents" if filters.tag_id is None else _TAGGED
     sort_columns: LiteralString = "created_at, id" if filters.tag_id is None else "tagged_at, document_id"
