@@ -1326,11 +1326,9 @@ create table public.extractions (
   evidence jsonb not null default '{}' check (jsonb_typeof(evidence) = 'object'),
   -- Leaves that a user set, by path name: {"by": user, "at": time}. Agents may not change them.
   locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
-  -- Path names at which a user's change of the completed extraction broke its schema or a rule, until it is fixed or
-  -- completed again. Set by the service.
+  -- Path names at which a user's change broke the schema of the completed extraction. Set by the service.
   broken_paths text[] not null default '{}',
-  -- Whether a value that no user has set has a score below 0.5, or there are broken paths. Maintained by
-  -- extraction_check.
+  -- Whether a value that no user has set has a score below 0.5, or a path is broken. Maintained by extraction_check.
   is_unsure boolean not null default false,
   -- Incremented with each change of extracted_fields.
   version integer not null default 0,
@@ -3767,7 +3765,6 @@ begin
     v_old.confidence_scores := '{}';
     v_old.evidence := '{}';
     v_old.locks := '{}';
-    v_old.broken_paths := '{}';
     perform private.check_json(new.schema, 'A schema');
   end if;
   perform private.require(new.version = v_old.version, 'The version of an extraction is set by the database. Leave it out.');
@@ -3882,8 +3879,7 @@ begin
   end if;
   new.broken_paths := case
     when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change ? 'completed') then '{}'
-    else array(
-      select unnest(case when private.is_service() then new.broken_paths else v_old.broken_paths end)
+    else array(select unnest(case when private.is_service() then new.broken_paths else v_old.broken_paths end)
       except select unnest(v_stale)) end;
   new.is_unsure := new.broken_paths <> '{}' or exists (
     select from jsonb_each(new.confidence_scores) as score
@@ -3926,7 +3922,7 @@ create table public.field_values (
   text text not null,
   number numeric check ((number is not null) = (kind = 'number')),
   day date check ((day is not null) = (kind = 'day')),
-  -- Of a number: the code or text beside it, or in the nearest object around it.
+  -- Of a number: the code or text beside it, or in the nearest object around it. Null for quantities.
   currency text,
   -- The state of its evidence: found, not_found, …
   state text,
@@ -3938,6 +3934,15 @@ create table public.field_values (
 );
 create index field_values_extraction_id on public.field_values (extraction_id, pattern_key);
 select private.protect_table('public.field_values', p_members_read => true);
+
+-- Whether the name of a field says that its number is a count, measure, rate or identifier, and not an amount.
+create function private.is_quantity(p_key text) returns boolean language sql immutable
+return regexp_replace(p_key, '([[:lower:][:digit:]])([[:upper:]])', '\1_\2', 'g') ~* ('(^|[^[:alpha:]])('
+  '(qty|quantity|quantities|menge|anzahl)([^[:alpha:]]+(ordered|delivered|shipped|invoiced|billed|returned|total))?'
+  '|count|pieces|pcs|units|hours|days|nights|weeks|months|years|pages|lines|persons|people|guests|weight|length|width|height'
+  '|area|distance|mileage|km|kg|kwh|percent|percentage|pct|(vat|tax|discount|interest|exchange)[^[:alpha:]]*rate'
+  '|number|num|no|nr|id|position|pos|index|year|age|stück|stueck|stunden|tage|gewicht|prozent|prozentsatz'
+  '|steuersatz|nummer|jahr|quantité|poids|heures|cantidad|horas|porcentaje|quantità|percentuale|aantal|uren)[^[:alpha:]]*$');
 
 create function private.write_field_values() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp set jit = off as $$
@@ -3994,7 +3999,9 @@ begin
     when 'object' then 'container' when 'array' then 'container' when 'string' then
       case when c.new #>> '{}' ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]|$)' and pg_input_is_valid(left(c.new #>> '{}', 10), 'date')
         then 'day' else 'text' end
-    else jsonb_typeof(c.new) end as kind offset 0) as k
+    else jsonb_typeof(c.new) end as kind,
+    v_has_currency and jsonb_typeof(c.new) = 'number' and private.is_quantity(c.path[cardinality(c.path)]) as is_quantity
+    offset 0) as k
   cross join lateral (
     select c.name as pattern, '{}'::integer[] as indexes where c.steps !~ 'i'
     union all
@@ -4005,12 +4012,12 @@ begin
     from unnest(c.path) with ordinality as step (key, n) where c.steps ~ 'i' having count(*) > 0
   ) as l
   left join lateral (
-    -- In its object `total_currency` (for `total`), else the nearest of three keys in the objects around it.
+    -- In its object `total_currency` (for `total`), else, unless it is a quantity, the nearest of three keys around it.
     select upper(left(btrim(v_fields #>> (c.path[:depth] || q.key)), 20)) as currency
     from generate_series(cardinality(c.path) - 1, 0, -1) as depth
     cross join unnest(array[c.path[cardinality(c.path)] || '_currency', 'currency', 'currency_code', 'currencyCode'])
       with ordinality as q (key, n)
-    where (n > 1 or depth = cardinality(c.path) - 1)
+    where case when n > 1 then not k.is_quantity else depth = cardinality(c.path) - 1 end
       and jsonb_typeof(v_fields #> (c.path[:depth] || q.key)) = 'string'
       and btrim(v_fields #>> (c.path[:depth] || q.key)) <> ''
     order by depth desc, n limit 1
@@ -4315,9 +4322,19 @@ language sql stable begin atomic
   order by e.status = 'failed', e.created_at desc, e.id desc limit 1;
 end;
 
+-- Whether the new version of a schema has a field that the old one lacks or defines in another way, or another rule.
+create function private.has_new_fields(p_old jsonb, p_new jsonb) returns boolean language sql immutable
+return p_old - '{properties,required,title,x-fieldmark}'::text[] is distinct from
+    p_new - '{properties,required,title,x-fieldmark}'::text[]
+  or (p_old -> 'x-fieldmark') - 'columns' is distinct from (p_new -> 'x-fieldmark') - 'columns'
+  or exists (
+    select from jsonb_each(p_new -> 'properties') as field
+    where p_old -> 'properties' -> key is distinct from value
+      or coalesce(p_old -> 'required' ? key, false) <> coalesce(p_new -> 'required' ? key, false));
+
 -- `state`: duplicate (the stack has an older document with the same bytes), container (an archive, whose files have rows;
--- failed if some were left out), waiting, running, awaiting_approval, failed, stale (follows an older version of the
--- columns), done, or incomplete (a run ended without completing the extraction).
+-- failed if some were left out), waiting, running, awaiting_approval, failed, stale (columns were added or
+-- changed since), done, or incomplete (a run ended without completing the extraction).
 create view public.stack_table_rows with (security_invoker = true) as
   select s.org_id, s.stack_id, s.document_id, t.schema_id, e.id as extraction_id, e.schema_revid, e.version,
     e.extracted_fields, e.confidence_scores, e.evidence, e.locks, first.document_id as duplicate_of, state.state,
@@ -4350,9 +4367,10 @@ create view public.stack_table_rows with (security_invoker = true) as
       when e.status <> 'completed' and r.status in ('failed', 'cancelled') then
         case when r.error_code in ('cancelled', 'max_cost', 'out_of_credit') then 'waiting' else 'failed' end
       when e.status = 'failed' then 'failed'
-      when e.schema_revid <> (
-        select v.id from public.schema_versions as v where v.schema_id = t.schema_id order by v.number desc limit 1)
-        then 'stale'
+      when exists (
+        select from (
+          select id, schema from public.schema_versions where schema_id = t.schema_id order by number desc limit 1) as v
+        where case when v.id <> e.schema_revid then private.has_new_fields(e.schema, v.schema) end) then 'stale'
       when e.status = 'completed' then 'done'
       else 'incomplete' end as state
   ) as state;
@@ -4494,9 +4512,12 @@ $$;
 
 -- Returns what a queued document is indexed from. Called by the service, for all tenants.
 create function private.search_source(p_document_id uuid) returns table (
-  change bigint, org_id uuid, is_ready boolean, filename text, document_type text, fields jsonb)
+  change bigint, org_id uuid, is_ready boolean, filename text, document_type text, texts text[])
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
-  select due.change, due.org_id, coalesce(d.status = 'ready', false), d.filename, e.document_type, e.extracted_fields
+  select due.change, due.org_id, coalesce(d.status = 'ready', false), d.filename, e.document_type, array(
+    -- Short values outside lists.
+    select text from public.field_values
+    where extraction_id = e.id and indexes = '{}' and kind in ('text', 'day') and char_length(text) <= 80 order by id limit 40)
   from private.indexing_queue as due
   left join public.documents as d on d.id = due.document_id and d.org_id = due.org_id
   left join public.current_extractions as e on e.document_id = d.id
@@ -5088,8 +5109,8 @@ grant execute on function
   private.check_json, private.checked_path, private.set_at_path, private.path_name, private.merge, private.entries_under,
   private.approving_user, private.message_author, private.paths_allowed_by_message, private.author_of, private.fields_at, private.binding_locks,
   private.blocked_paths, private.moved_items, private.locked_extraction, private.write_fields, private.is_proposed,
-  private.current_extraction, private.extraction_under, private.folded, private.is_blank, private.search, private.count_unindexed_documents,
-  private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
+  private.current_extraction, private.extraction_under, private.has_new_fields, private.folded, private.is_blank, private.search,
+  private.count_unindexed_documents, private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
   to authenticated;
 
 -- Functions that the service calls without a user.

@@ -40,7 +40,6 @@ begin
     v_old.confidence_scores := '{}';
     v_old.evidence := '{}';
     v_old.locks := '{}';
-    v_old.broken_paths := '{}';
     perform private.check_json(new.schema, 'A schema');
   end if;
   perform private.require(new.version = v_old.version, 'The version of an extraction is set by the database. Leave it out.');
@@ -155,8 +154,7 @@ begin
   end if;
   new.broken_paths := case
     when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change ? 'completed') then '{}'
-    else array(
-      select unnest(case when private.is_service() then new.broken_paths else v_old.broken_paths end)
+    else array(select unnest(case when private.is_service() then new.broken_paths else v_old.broken_paths end)
       except select unnest(v_stale)) end;
   new.is_unsure := new.broken_paths <> '{}' or exists (
     select from jsonb_each(new.confidence_scores) as score

@@ -25,11 +25,9 @@ create table public.extractions (
   evidence jsonb not null default '{}' check (jsonb_typeof(evidence) = 'object'),
   -- Leaves that a user set, by path name: {"by": user, "at": time}. Agents may not change them.
   locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
-  -- Path names at which a user's change of the completed extraction broke its schema or a rule, until it is fixed or
-  -- completed again. Set by the service.
+  -- Path names at which a user's change broke the schema of the completed extraction. Set by the service.
   broken_paths text[] not null default '{}',
-  -- Whether a value that no user has set has a score below 0.5, or there are broken paths. Maintained by
-  -- extraction_check.
+  -- Whether a value that no user has set has a score below 0.5, or a path is broken. Maintained by extraction_check.
   is_unsure boolean not null default false,
   -- Incremented with each change of extracted_fields.
   version integer not null default 0,

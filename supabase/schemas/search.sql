@@ -131,9 +131,12 @@ $$;
 
 -- Returns what a queued document is indexed from. Called by the service, for all tenants.
 create function private.search_source(p_document_id uuid) returns table (
-  change bigint, org_id uuid, is_ready boolean, filename text, document_type text, fields jsonb)
+  change bigint, org_id uuid, is_ready boolean, filename text, document_type text, texts text[])
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
-  select due.change, due.org_id, coalesce(d.status = 'ready', false), d.filename, e.document_type, e.extracted_fields
+  select due.change, due.org_id, coalesce(d.status = 'ready', false), d.filename, e.document_type, array(
+    -- Short values outside lists.
+    select text from public.field_values
+    where extraction_id = e.id and indexes = '{}' and kind in ('text', 'day') and char_length(text) <= 80 order by id limit 40)
   from private.indexing_queue as due
   left join public.documents as d on d.id = due.document_id and d.org_id = due.org_id
   left join public.current_extractions as e on e.document_id = d.id

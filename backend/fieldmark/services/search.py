@@ -15,7 +15,6 @@ from pydantic import Field
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain import search_terms
 from fieldmark.domain.document_filters import DocumentFilters
-from fieldmark.domain.fields import walk
 from fieldmark.domain.search_terms import Chunk
 from fieldmark.embedding import Embedder, vector_space_name
 from fieldmark.errors import Invalid, Unavailable
@@ -23,7 +22,6 @@ from fieldmark.identity.scope import Scope
 from fieldmark.services.fair_share import run_queued_unbounded
 from fieldmark.stores import search as store
 from fieldmark.stores import search_vectors as vectors
-from fieldmark.stores.rows import Fields
 from fieldmark.stores.search import FoundRow, NewChunk, SourceRow
 
 log = structlog.get_logger()
@@ -45,8 +43,6 @@ _SNIPPET_WORDS: Final = 40
 _SNIPPET_CHARACTERS: Final = 600
 _MAX_WORD_CHARACTERS: Final = 200
 _MAX_STEMS: Final = 4000
-_MAX_HEADER_VALUES: Final = 40
-_MAX_HEADER_CHARACTERS: Final = 80
 _MAX_ATTEMPTS: Final = 5
 
 
@@ -321,15 +317,5 @@ def _header(source: SourceRow) -> list[str]:
     """Return the terms that describe a whole document: its name, its type, and its short field values outside lists."""
     words = (source.filename or "").rsplit(".", 1)[0].replace("_", " ").split()
     words += (source.document_type or "").replace("_", " ").split()
-    words += chain.from_iterable(text.split() for text in _short_texts(source.fields or {}))
+    words += chain.from_iterable(text.split() for text in source.texts)
     return list(chain.from_iterable(search_terms.terms(words)))
-
-
-def _short_texts(fields: Fields) -> list[str]:
-    return [
-        value
-        for path, value in walk(fields)
-        if isinstance(value, str)
-        and len(value) <= _MAX_HEADER_CHARACTERS
-        and not any(isinstance(step, int) for step in path)
-    ][:_MAX_HEADER_VALUES]

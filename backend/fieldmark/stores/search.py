@@ -12,21 +12,22 @@ from psycopg.sql import SQL, Composable, Composed
 from fieldmark.db.pool import Connection
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.stores.document_filters import matching
-from fieldmark.stores.rows import Fields, fetch_all, fetch_one, large_json, value_of
+from fieldmark.stores.rows import fetch_all, fetch_one, large_json, value_of
 
 PAGES_PER_BATCH: Final = 25
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """The data of a document to index. `change` is the number of its latest change."""
+    """The data of a document to index. `change` is the number of its latest change. `texts`: short values of its
+    current extraction outside lists."""
 
     change: int
     org_id: UUID
     is_ready: bool
     filename: str | None
     document_type: str | None
-    fields: Fields | None
+    texts: list[str]
 
 
 @dataclass(frozen=True, slots=True)
