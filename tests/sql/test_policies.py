@@ -389,10 +389,10 @@ CALLABLE = {
         cancel_run cost_of_run spent_this_month lock_credit count_active_runs is_blocked runs_ahead
         waits_behind is_budget_spent is_credit_spent check_capacity charge child_name nodes changes is_leaf
         search count_unindexed_documents search_nearest count_unembedded_documents has_vectors search_stems
-        current_extraction extraction_under folded is_blank check_json checked_path set_at_path path_name merge
-        fields_at locked_extraction write_fields is_agent this_run this_call is_proposed this_root_run follow_schema
-        count_references_to_schema count_references_to_prompt count_references_to_tag approving_user message_author
-        paths_allowed_by_message author_of binding_locks blocked_paths moved_items entries_under
+        current_extraction extraction_under has_new_fields folded is_blank check_json checked_path set_at_path path_name
+        merge fields_at locked_extraction write_fields is_agent this_run this_call is_proposed this_root_run
+        follow_schema count_references_to_schema count_references_to_prompt count_references_to_tag approving_user
+        message_author paths_allowed_by_message author_of binding_locks blocked_paths moved_items entries_under
         """,
     ),
     "fieldmark_app": (
