@@ -11,11 +11,12 @@ from fieldmark.domain.column_definitions import (
     parse_definitions,
     schema_of,
 )
+from fieldmark.domain.columns import field_units, list_columns
 from fieldmark.domain.schema import check_schema
 from fieldmark.domain.schema_changes import compare_schemas
-from fieldmark.errors import Invalid
+from fieldmark.errors import Invalid, InvalidSchema
 
-LINE = "vendor.name,date:date,items[].price:number,paid:boolean,items[].currency: currency"
+LINE = "vendor.name,date:date,items[].price:number,paid:boolean,items[].currency: currency,items[].load: number : kWh"
 
 
 def columns(*names: str) -> list[ColumnDefinition]:
@@ -42,6 +43,20 @@ def test_column_defined_as_before_keeps_its_subschema():
     assert (difference.added, difference.changed, difference.removed) == (["note"], ["tax"], [])
     dropped = compare_schemas(schema, schema_of([kept], schema))
     assert dropped.removed == ["tax", "note"] and not dropped.needs_reading
+
+
+def test_unit_of_a_column_is_a_keyword_of_its_field():
+    with pytest.raises(Invalid):
+        schema_of([ColumnDefinition(name="weight", unit="kg")])
+    with pytest.raises(Invalid):
+        schema_of([ColumnDefinition(name="weight", type="number", unit="stone")])
+    schema = schema_of(parse_definitions("weight:number:kg,height:number"))
+    assert field_units(schema) == {"weight": "kg"}
+    assert [column.heading for column in list_columns(schema)] == ["weight (kg)", "height"]
+    assert compare_schemas(schema, schema_of(parse_definitions("weight:number:g,height:number"))).changed == ["weight"]
+    for unit in ("stone", 1, None):
+        with pytest.raises(InvalidSchema):
+            check_schema({"properties": {"a": {"type": "number", "x-fieldmark": {"unit": unit}}}})
 
 
 def test_other_keywords_of_the_current_schema_are_kept():
@@ -99,7 +114,7 @@ def test_columns_that_clash_or_cannot_be_columns_are_refused(names: list[str]):
         schema_of(columns(*names))
 
 
-@pytest.mark.parametrize("line", ["", "a:money", ":date", "a,,b"])
+@pytest.mark.parametrize("line", ["", "a:money", ":date", "a,,b", "a:number:EUR", "a:date:kg", ":number:kg"])
 def test_line_that_is_no_list_of_columns_is_refused(line: str):
     with pytest.raises(Invalid):
         parse_definitions(line)

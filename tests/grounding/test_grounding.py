@@ -4,7 +4,9 @@ import math
 
 import pytest
 
+from fieldmark.domain.measures import UNITS, Measure
 from fieldmark.grounding import WEIGHTS, Claim, DocumentIndex, PageWords
+from fieldmark.grounding.units import UNIT_OF
 from page_words import document_index, index_of_lines, words_of
 
 INVOICE = """\
@@ -42,6 +44,35 @@ def test_leaves_are_found_blank_or_not_found() -> None:
         "location_count": 1,
         "claim": {"confidence": 0.9, "quote": None, "page": None},
     }
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "page", "quote", "confidence"),
+    [
+        (1.5, "kg", "Weight 1,5 kg net", "1,5", 0.98),
+        (1.5, "kg", "Weight 1500 g net", "1500", 0.98),
+        (1.1, "kg", "Weight 1.100,0 g net", "1.100,0", 0.98),
+        (1.5, "kg", "Weight 0.0015 t net", "0.0015", 0.98),
+        (1.5, "kg", "Carton 1.5 lb of 1500 g", "1500", 0.98),
+        (2, "h", "Time 120 min taken", "120", 0.98),
+        (19, "%", "VAT 19 % of 100", "19", 0.98),
+        # Another measure, another unit, or no unit: the number may be wrong.
+        (1500, "kg", "Weight 1500 g net", "1500", 0.4),
+        (1.5, "kg", "Weight 1.5 lb net", "1.5", 0.4),
+        (1.5, "kg", "Weight 1.5 net", "1.5", 0.4),
+        (1.5, "kg", "Weight 3.3 lb net", None, 0),
+        (0.333, "h", "Time 20 min taken", None, 0),
+    ],
+)
+def test_number_with_a_unit_is_found_as_the_same_measure(
+    value: float, unit: str, page: str, quote: str | None, confidence: float
+) -> None:
+    finding = document_index(page).ground_leaves([("weight", Measure(value, unit))], {})["weight"]
+    assert (finding.location and finding.location.quote, finding.confidence) == (quote, confidence)
+
+
+def test_units_of_fields_are_known_as_printed_units() -> None:
+    assert set(UNITS) <= set(UNIT_OF.values())
 
 
 def test_confidence_is_match_weight_times_lowest_word_confidence() -> None:

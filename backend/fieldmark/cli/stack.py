@@ -38,8 +38,8 @@ def stack(
     columns: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME[:TYPE],…",
-            help='The columns: "vendor,date:date,total:number,items[].price:number". Types: text, number, date, '
+            metavar="NAME[:TYPE[:UNIT]],…",
+            help='The columns: "vendor,date:date,weight:number:kg,items[].price:number". Types: text, number, date, '
             "boolean, currency. Default: those of the stack, or else the agent proposes columns.",
         ),
     ] = None,
@@ -141,10 +141,10 @@ async def _find_or_create(client: Client, name: str, definitions: list[ColumnDef
                 raise
             listed = await client.get("/api/stacks", name=name)  # another command has just created it
     (found,) = listed["items"]
-    described = {(one["name"], one["type"]): one["description"] for one in found["columns"]}
-    if columns is not None and [(one["name"], one["type"]) for one in columns] != [*described]:
-        # A column that stays keeps its description. Otherwise all rows would be read again.
-        columns = [{**one, "description": described.get((one["name"], one["type"]))} for one in columns]
+    known = {(one["name"], one["type"]): one for one in found["columns"]}
+    # A column that stays keeps its description and unit. Otherwise all rows would be read again.
+    columns = [{**known.get((one["name"], one["type"]), {}), **one} for one in columns or ()]
+    if columns and columns != found["columns"]:
         changed = await client.send("PUT", f"/api/stacks/{found['id']}/columns", {"columns": columns})
         if (changes := changed["changes"]) is not None and changes["read_again"]:
             steps().print(f"  [yellow]![/yellow] The columns changed: {changes['read_again']} rows are read again.")

@@ -9,9 +9,10 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from fieldmark.domain import paths
-from fieldmark.domain.columns import MAX_COLUMNS, MAX_DEPTH, column_type, schema_fields
+from fieldmark.domain.columns import MAX_COLUMNS, MAX_DEPTH, column_type, column_unit, schema_fields
 from fieldmark.domain.folding import alphanumeric, fold
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
+from fieldmark.domain.measures import UNITS, unit_name
 from fieldmark.domain.paths import EACH, Pattern
 from fieldmark.domain.rules import KEYWORD
 from fieldmark.errors import Invalid
@@ -49,6 +50,12 @@ class ColumnDefinition(BaseModel):
     description: Annotated[str, Field(max_length=_MAX_DESCRIPTION)] | None = Field(
         None, description="What belongs into the column, for the agent."
     )
+    unit: Annotated[str, Field(max_length=10)] | None = Field(
+        None,
+        description=f"Of a number column: the unit of its values, one of {', '.join(UNITS)}. Values printed in another "
+        "unit of the kind are converted.",
+        examples=["kg"],
+    )
 
 
 Definitions = Annotated[list[ColumnDefinition], Field(min_length=1, max_length=MAX_COLUMNS)]
@@ -59,14 +66,17 @@ def parse_definitions(text: str) -> list[ColumnDefinition]:
     found: list[ColumnDefinition] = []
     for part in text.split(","):
         name, colon, kind = (piece.strip() for piece in part.rpartition(":"))
+        unit = None
         if not colon:
             name, kind = kind, "text"
-        if kind not in _SCHEMAS or not 1 <= len(name) <= MAX_NAME:
+        elif kind not in _SCHEMAS and (before := name.rpartition(":"))[2].strip() == "number":
+            name, kind, unit = before[0].strip(), "number", kind
+        if kind not in _SCHEMAS or not 1 <= len(name) <= MAX_NAME or (unit is not None and unit_name(unit) is None):
             raise Invalid(
-                f"{part.strip()[:100]!r} is not a column. Write name:type, separated by commas; the types are "
-                f"{', '.join(_SCHEMAS)}."
+                f"{part.strip()[:100]!r} is not a column. Write name:type or name:number:unit, separated by commas; "
+                f"the types are {', '.join(_SCHEMAS)}, the units {', '.join(UNITS)}."
             )
-        found.append(ColumnDefinition.model_validate({"name": name, "type": kind}))
+        found.append(ColumnDefinition.model_validate({"name": name, "type": kind, "unit": unit}))
     return found
 
 
@@ -78,7 +88,9 @@ def definitions_of(schema: JsonObject) -> list[ColumnDefinition]:
         name = paths.name(pattern)
         if len(name) <= MAX_NAME and sum(step is EACH for step in pattern) <= 1 and pattern[-1] is not EACH:
             words = said[:_MAX_DESCRIPTION] if isinstance(said, str) and said else None
-            found.append(ColumnDefinition(name=name, type=_defined_type(field), description=words))
+            found.append(
+                ColumnDefinition(name=name, type=_defined_type(field), description=words, unit=column_unit(field))
+            )
     return found[:MAX_COLUMNS]
 
 
@@ -113,6 +125,13 @@ def schema_of(definitions: Sequence[ColumnDefinition], current: JsonObject | Non
         description = (definition.description or "").strip() or None
         if description is not None:
             field["description"] = description
+        if definition.unit is not None:
+            if definition.type != "number" or unit_name(definition.unit) is None:
+                raise Invalid(
+                    f"The column {definition.name[:100]!r} cannot have the unit {definition.unit[:20]!r}. A number "
+                    f"column can have one of {', '.join(UNITS)}; the currency of an amount is a column of its own."
+                )
+            field[KEYWORD] = {"unit": definition.unit}
         canonical = definition.model_copy(update={"name": paths.name(pattern), "description": description})
         if before.get(canonical.name) == canonical:
             field = known[canonical.name]

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject, as_object
+from fieldmark.domain.measures import unit_name
 from fieldmark.domain.paths import EACH, Each, Pattern
 from fieldmark.domain.rules import KEYWORD
 
@@ -20,11 +21,17 @@ ColumnType = Literal["number", "date", "boolean", "text"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column. `path` is that of its field, such as `total` or `items[].price`. `title` is the schema's, if any."""
+    """A column. `path` is that of its field, such as `total` or `items[].price`. `title` and `unit` are the schema's,
+    if any."""
 
     path: str
     type: ColumnType
     title: str | None
+    unit: str | None = None
+
+    @property
+    def heading(self) -> str:
+        return self.path if self.unit is None else f"{self.path} ({self.unit})"
 
 
 def list_columns(schema: JsonObject, rows: str | None = None) -> list[Column]:
@@ -40,7 +47,8 @@ def list_columns(schema: JsonObject, rows: str | None = None) -> list[Column]:
         depth = max((at for at, step in enumerate(pattern) if isinstance(step, Each)), default=-1)
         if pattern[: depth + 1] == inside[: depth + 1] and depth < len(inside):
             title = field.get("title")
-            columns.append(Column(paths.name(pattern), column_type(field), title if isinstance(title, str) else None))
+            shown = title if isinstance(title, str) else None
+            columns.append(Column(paths.name(pattern), column_type(field), shown, column_unit(field)))
             if len(columns) == MAX_COLUMNS:
                 break
     return sorted(columns, key=lambda column: column.path.count("[]"))
@@ -105,6 +113,17 @@ def _at_pointer(root: JsonObject, reference: str) -> JsonValue:
         if step:
             node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
     return node
+
+
+def field_units(schema: JsonObject) -> dict[str, str]:
+    """Return the units of the fields of a schema that have one, by path name, such as `items[].weight`."""
+    return {paths.name(pattern): unit for pattern, field in schema_fields(schema) if (unit := column_unit(field))}
+
+
+def column_unit(field: JsonObject) -> str | None:
+    """Return the unit of a column from the subschema of its field."""
+    unit = as_object(field.get(KEYWORD)).get("unit")
+    return unit if isinstance(unit, str) and column_type(field) == "number" and unit_name(unit) else None
 
 
 def column_type(field: JsonObject) -> ColumnType:

@@ -22,6 +22,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.fields import Missing, value_at, walk
 from fieldmark.domain.formatting import short_json
 from fieldmark.domain.json_values import JsonObject
+from fieldmark.domain.measures import UNITS, unit_name
 from fieldmark.domain.paths import Path
 from fieldmark.domain.rules import KEYWORD, check_rules, rule_violations
 from fieldmark.domain.schema_hints import TYPES, misplaced_names
@@ -188,13 +189,14 @@ def _check_extension(value: JsonValue, *, is_root: bool) -> None:
     columns = value.get("columns", []) if isinstance(value, dict) else None
     if (
         not isinstance(value, dict)
-        or value.keys() - {"rules", "grounded", "columns"}
+        or value.keys() - {"rules", "grounded", "columns", "unit"}
         or not isinstance(value.get("grounded", False), bool)
         or not (isinstance(columns, list) and all(isinstance(name, str) for name in columns))
+        or ("unit" in value and (is_root or not isinstance(unit := value["unit"], str) or unit_name(unit) is None))
     ):
         raise InvalidSchema(
-            f'A "{KEYWORD}" in the schema is invalid. It may contain "grounded": true and, at the root, "rules" and '
-            '"columns", a list of path names.'
+            f'A "{KEYWORD}" in the schema is invalid. It may contain "grounded": true, at a number field "unit" '
+            f'({", ".join(UNITS)}), and at the root "rules" and "columns", a list of path names.'
         )
     if not is_root and (misplaced := {"rules", "columns"} & value.keys()):
         raise InvalidSchema(

@@ -11,6 +11,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from fieldmark.domain import folding
+from fieldmark.domain.measures import Measure
 from fieldmark.domain.numbers import canonical_decimal
 from fieldmark.grounding import dates, numbers, units, yes_no
 from fieldmark.grounding.candidate_ranker import words_of_key
@@ -33,6 +34,7 @@ gebuhren gutschrift rabatt skonto soll verlust debito remise retenue descuento
 """
 _DEDUCTION_WORDS: Final = frozenset(_DEDUCTIONS.split())
 _PARTIAL_CERTAINTY: Final = 0.6  # of a match that is part of something longer
+_OTHER_UNIT_CERTAINTY: Final = 0.4  # of a number that is printed without its unit, or with another one
 _RATING = re.compile(r"[A-Za-z]{1,3}\d?")
 _HOUSE_NUMBER = re.compile(r"[^\W\d_].*[^\W\d_.]\.? \d{1,4}", re.DOTALL)
 _HOUSE_LETTER = re.compile(r"[a-h][,.;]?")
@@ -48,7 +50,7 @@ class CandidateFinder:
         self._text_search = text_search
         self._found: dict[tuple[type, object], Candidates | None] = {}
 
-    def find(self, value: JsonValue, claim: Claim, label: Sequence[str | int] = ()) -> Candidates | None:
+    def find(self, value: JsonValue | Measure, claim: Claim, label: Sequence[str | int] = ()) -> Candidates | None:
         """Return the candidates for a scalar, or None. The candidates for a boolean are those of its quote, unless the
         page contradicts the value there. `label` is the path of the value. If it names a deduction, a debit of 75 is
         also found at -75, with less certainty."""
@@ -60,6 +62,8 @@ class CandidateFinder:
                 else []
             )
             return Candidates("quote", spans, claim.quote or "") if spans else None
+        if isinstance(value, Measure):
+            return self._find_measure(value, claim, label)
         if not isinstance(value, (str, int, float)) or value == "":
             return None
         key = (type(value), value)
@@ -212,6 +216,22 @@ class CandidateFinder:
         name = canonical_decimal(value)
         found = self._find_numbers([name]) or self._index.numbers.find_padded(name, MAX_MATCHES) if name else []
         return self._most_certain("number", found, str(value))
+
+    def _find_measure(self, measure: Measure, claim: Claim, label: Sequence[str | int]) -> Candidates | None:
+        """Return the candidates for a number with its unit, or for the same measure in another unit. Without any,
+        return those of the number alone, with little certainty."""
+        for unit, name in measure.printings():
+            text = f"{name} {unit}"
+            found = [
+                number
+                for number in self._find_numbers([name], as_printed=unit in ("%", "‰"))
+                if not number.is_limit
+                and self._currency_agreement(text, Number(0, 0, (), unit=unit), number) is Agreement.SAME
+            ]
+            if candidates := self._most_certain("number", found, text):
+                return self._prefer_complete(candidates)
+        alone = self.find(measure.value, claim, label)
+        return alone and replace(alone, certainty=min(alone.certainty, _OTHER_UNIT_CERTAINTY))
 
     def _most_certain(self, match: Match, found: Sequence[Number], text: str) -> Candidates | None:
         certainty = max((number.certainty for number in found), default=1.0)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pydantic import JsonValue
 
 from fieldmark.domain import fields as walking
+from fieldmark.domain.measures import Measure
 from fieldmark.grounding.candidate_finder import CandidateFinder
 from fieldmark.grounding.candidate_ranker import CandidateRanker
 from fieldmark.grounding.evidence import NO_CLAIM, Claim, Finding, Location
@@ -47,7 +48,7 @@ class DocumentIndex:
         return next(filter(_holds_value, found), found[0] if found else None)
 
     def locations(
-        self, value: JsonValue, claim: Claim = NO_CLAIM, *, label: Sequence[str | int] = (), limit: int
+        self, value: JsonValue | Measure, claim: Claim = NO_CLAIM, *, label: Sequence[str | int] = (), limit: int
     ) -> tuple[list[Location], int]:
         """Return the first locations that match a scalar equally well, in reading order, and their total number.
 
@@ -77,7 +78,9 @@ class DocumentIndex:
         """
         return self.ground_leaves(walking.leaves(dict(fields)), claims)
 
-    def ground_leaves(self, leaves: Iterable[tuple[str, JsonValue]], claims: Mapping[str, Claim]) -> dict[str, Finding]:
+    def ground_leaves(
+        self, leaves: Iterable[tuple[str, JsonValue | Measure]], claims: Mapping[str, Claim]
+    ) -> dict[str, Finding]:
         """Like `ground`, for (path name, value) pairs, which may be only some of an extraction's leaves."""
         leaves = list(leaves)
         found = self._indexes[0].row_grounder.ground(leaves, claims)
@@ -90,7 +93,7 @@ class DocumentIndex:
 
     def unmapped(
         self,
-        values: Iterable[tuple[Sequence[str | int], JsonValue, Claim]],
+        values: Iterable[tuple[Sequence[str | int], JsonValue | Measure, Claim]],
         *,
         since_page: int = 1,
         limit: int = MAX_UNMAPPED,
@@ -124,10 +127,10 @@ class _PageIndex:
         return self.best_location(self.finder.find(value, claim, label), label, claim)
 
     def unmapped(
-        self, values: Iterable[tuple[Sequence[str | int], JsonValue, Claim]], since_page: int, limit: int
+        self, values: Iterable[tuple[Sequence[str | int], JsonValue | Measure, Claim]], since_page: int, limit: int
     ) -> UnmappedPart:
         covered = CoveredText(self.words)
-        seen: set[tuple[type, JsonValue, Claim, str | int | None]] = set()
+        seen: set[tuple[type, JsonValue | Measure, Claim, str | int | None]] = set()
         for path, value, claim in values:
             if isinstance(value, dict | list):
                 continue

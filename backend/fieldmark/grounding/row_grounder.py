@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 from pydantic import JsonValue
 
 from fieldmark.domain import paths
+from fieldmark.domain.measures import Measure
 from fieldmark.grounding.candidate_finder import CandidateFinder
 from fieldmark.grounding.candidate_ranker import NOT_NEAR, CandidateRanker, RankedSpan
 from fieldmark.grounding.evidence import NO_CLAIM, Claim, Finding
@@ -21,7 +22,7 @@ _MAX_RARE_SPANS: Final = 400  # spans; a value with more doesn't help to choose 
 _MAX_SPANS_NEAR_LINE: Final = 64  # spans near the row's line that are ranked for such a value
 
 _Line: TypeAlias = tuple[int, int]  # (page, number of the line)
-_Leaf: TypeAlias = tuple[paths.Path, str, JsonValue]  # (path, its name, value)
+_Leaf: TypeAlias = tuple[paths.Path, str, JsonValue | Measure]  # (path, its name, value)
 
 
 class _UsedByList:
@@ -39,7 +40,9 @@ class RowGrounder:
         self._finder = finder
         self._ranker = ranker
 
-    def ground(self, leaves: Iterable[tuple[str, JsonValue]], claims: Mapping[str, Claim]) -> dict[str, Finding]:
+    def ground(
+        self, leaves: Iterable[tuple[str, JsonValue | Measure]], claims: Mapping[str, Claim]
+    ) -> dict[str, Finding]:
         """Return a finding for every (path name, value), keyed by path name, in the same order."""
         found: dict[str, Finding] = {}
         rows: dict[paths.Path, list[_Leaf]] = {}
@@ -138,5 +141,5 @@ class RowGrounder:
         return page != line[0], 2 * away if away >= 0 else -3 * away
 
 
-def _is_empty(value: JsonValue) -> bool:
+def _is_empty(value: JsonValue | Measure) -> bool:
     return value is None or value == "" or value == [] or value == {}

@@ -14,9 +14,11 @@ from pydantic import JsonValue
 
 from fieldmark.db.pool import Database
 from fieldmark.domain import paths
+from fieldmark.domain.columns import field_units
 from fieldmark.domain.fields import Missing, leaves, value_at
-from fieldmark.domain.json_values import as_object
-from fieldmark.domain.paths import Path
+from fieldmark.domain.json_values import JsonObject, as_object
+from fieldmark.domain.measures import Measure, unit_name
+from fieldmark.domain.paths import EACH, Path
 from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.grounding import Claim, DocumentIndex, Finding, Location, PageWords, UnmappedPart
 from fieldmark.identity.scope import Scope
@@ -92,32 +94,39 @@ async def find(
     at: Path,
     value: JsonValue,
     *,
+    schema: JsonObject | None,
     current_fields: Mapping[str, JsonValue],
     claims: Mapping[str, Claim] | None,
     from_message: Collection[str] | None = (),
 ) -> FoundEvidence:
     """Find the evidence of every leaf of a value that will be written at path `at`.
 
-    `current_fields`: the other values of a row help to find its line. `claims`: the model's claims by path name, of
-    leaves or of the objects that contain them; None without a model. `from_message`: names of the leaves whose value is
-    in the person's message; they get the state `message` and no confidence if they are on no page. None: a person
-    writes, and values on no page get no confidence. Otherwise values on no page get confidence 0. Blanks have none.
+    `schema`: has the units of fields. `current_fields`: the other values of a row help to find its line. `claims`: the
+    model's claims by path name, of leaves or of the objects that contain them; None without a model. `from_message`:
+    names of the leaves whose value is in the person's message; they get the state `message` and no confidence if they
+    are on no page. None: a person writes, and values on no page get no confidence. Otherwise values on no page get
+    confidence 0. Blanks have none.
     """
     # Thousands of values that are on no page take seconds.
-    return await run_queued(org_id, _find, index, at, value, current_fields, claims, from_message)
+    return await run_queued(org_id, _find, index, at, value, schema, current_fields, claims, from_message)
 
 
 def _find(
     index: DocumentIndex,
     at: Path,
     value: JsonValue,
+    schema: JsonObject | None,
     current_fields: Mapping[str, JsonValue],
     claims: Mapping[str, Claim] | None,
     from_message: Collection[str] | None,
 ) -> FoundEvidence:
     written = dict(leaves(value, at))
     claimed = {name: _nearest_claim(claims, name) for name in written} if claims is not None else {}
-    leaves_of_row = [*rest_of_row(at, current_fields, written), *written.items()]
+    units = field_units(schema or {})
+    leaves_of_row = [
+        (name, _with_unit(paths.parse(name) if name else (), leaf, units))
+        for name, leaf in (*rest_of_row(at, current_fields, written), *written.items())
+    ]
     found = index.ground_leaves(leaves_of_row, claimed)
     result = FoundEvidence()
     for name in written:
@@ -132,6 +141,15 @@ def _find(
             result.confidences[name] = 0
             result.not_found.append(name)
     return result
+
+
+def _with_unit(path: Path, value: JsonValue, units: Mapping[str, str]) -> JsonValue | Measure:
+    """Return a number with the unit of its field, if it has one."""
+    if not units or not isinstance(value, int | float) or isinstance(value, bool):
+        return value
+    unit = units.get(paths.name([EACH if isinstance(step, int) else step for step in path]))
+    name = None if unit is None else unit_name(unit)
+    return value if name is None else Measure(value, name)
 
 
 def values_in_message(message: str, values: Iterable[tuple[str, JsonValue]]) -> frozenset[str]:
@@ -164,28 +182,34 @@ def _occurs(index: DocumentIndex, value: JsonValue) -> bool:
 
 
 async def locations(
-    database: Database, scope: Scope, document_id: UUID, path: Path, value: JsonValue, proof: JsonValue
+    database: Database, scope: Scope, row: ExtractionRow, path: Path, value: JsonValue
 ) -> tuple[list[Location], int]:
-    """Return the locations that match a leaf's value, at most 200 in reading order, and the number of all. `proof` is
-    its stored evidence, whose quote locates a yes or no. Opens its own transaction."""
-    index = await INDEXES.get(database, scope, document_id)
-    return await run_queued(scope.org_id, index.locations, value, _claim_in(proof), label=path, limit=MAX_LOCATIONS)
+    """Return the locations that match a leaf's value, at most 200 in reading order, and the number of all. The quote in
+    its stored evidence locates a yes or no. Opens its own transaction."""
+    index = await INDEXES.get(database, scope, row.document_id)
+    claim, measure = (
+        _claim_in(row.evidence.get(paths.name(path))),
+        _with_unit(path, value, field_units(row.schema or {})),
+    )
+    return await run_queued(scope.org_id, index.locations, measure, claim, label=path, limit=MAX_LOCATIONS)
 
 
 async def unmapped(database: Database, scope: Scope, row: ExtractionRow, since_page: int) -> UnmappedPart:
     """Return the numbers and dates of an extraction's document that no field maps, from a page on. Values stored as
     "not found" are not searched again. Opens its own transaction."""
     index = await INDEXES.get(database, scope, row.document_id)
-    return await run_queued(scope.org_id, _unmapped, index, dict(row.extracted_fields), row.evidence, since_page)
+    return await run_queued(scope.org_id, _unmapped, index, row, since_page)
 
 
-def _unmapped(
-    index: DocumentIndex, fields: JsonValue, proofs: Mapping[str, JsonValue], since_page: int
-) -> UnmappedPart:
-    proved = ((name, value, as_object(proofs.get(name))) for name, value in leaves(fields))
+def _unmapped(index: DocumentIndex, row: ExtractionRow, since_page: int) -> UnmappedPart:
+    units = field_units(row.schema or {})
+    proved = (
+        (paths.parse(name) if name else (), value, as_object(row.evidence.get(name)))
+        for name, value in leaves(dict(row.extracted_fields))
+    )
     mapped = (
-        (paths.parse(name) if name else (), value, _claim_in(proof))
-        for name, value, proof in proved
+        (path, _with_unit(path, value, units), _claim_in(proof))
+        for path, value, proof in proved
         if proof.get("state") not in ("not_found", "blank", MESSAGE)
     )
     return index.unmapped(mapped, since_page=since_page)

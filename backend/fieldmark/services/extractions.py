@@ -150,7 +150,7 @@ async def locations(database: Database, scope: Scope, row: ExtractionRow, path: 
         raise NotFound(f"There is no value at {paths.name(path)[:500]}.")
     if isinstance(value, dict | list):
         raise Invalid("Only single values have locations. Use the path of a text, a number or a boolean.")
-    return await evidence_locations(database, scope, row.document_id, path, value, row.evidence.get(paths.name(path)))
+    return await evidence_locations(database, scope, row, path, value)
 
 
 @dataclass(frozen=True)
@@ -560,6 +560,7 @@ async def _evidence(
         index,
         at,
         write.value,
+        schema=row.schema,
         current_fields=row.extracted_fields,
         claims=None if author.is_person else write.claims,
         from_message=None if author.is_person else from_message,

@@ -181,6 +181,7 @@ async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[SchemaRow
     query = RecordsQuery(
         None if schema is None else schema.id,
         names,
+        measures=[column.path for column in columns if column.unit is not None],
         rows=None if schema is None else list_name,
         stale={} if schema is None else await stale_columns(conn, schema, names),
         conditions=request.conditions,

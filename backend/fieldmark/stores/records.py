@@ -76,13 +76,15 @@ _CELL_STATUS: Final[LiteralString] = """case
 class RecordsQuery:
     """Which records, in which order. `stack_id`: the documents of a stack, with or without an extraction; `states`:
     only rows of the stack in these states. None: all extractions under the schema. `document_ids`: only records of
-    these documents. `columns`: the paths of the fields to return. `rows`: the list whose items are the rows; None: a
-    row for each document. `stale`: for each version of the schema the columns that have changed since; all columns
-    have changed since a version that is not listed. `cell_status`: only records with such a cell, in the column
-    `cell_column` if given. `sort`: the field to sort by; None: newest document first."""
+    these documents. `columns`: the paths of the fields to return; `measures`: those with a unit, whose numbers have no
+    currency. `rows`: the list whose items are the rows; None: a row for each document. `stale`: for each version of the
+    schema the columns that have changed since; all columns have changed since a version that is not listed.
+    `cell_status`: only records with such a cell, in the column `cell_column` if given. `sort`: the field to sort by;
+    None: newest document first."""
 
     schema_id: UUID | None
     columns: Sequence[str]
+    measures: Sequence[str] = ()
     rows: str | None = None
     stale: Mapping[UUID, Sequence[str]] = field(default_factory=dict[UUID, Sequence[str]])
     conditions: Sequence[FieldCondition] = ()
@@ -224,7 +226,8 @@ async def load_records(
                'path', v.path, 'status', {status},
                'value', case when {as_text} then to_json(v.text) when v.kind = 'number' then to_json(v.number)
                  when v.kind = 'boolean' then to_json(v.text::boolean) else to_json(v.text) end,
-               'kind', v.kind, 'currency', v.currency, 'state', v.state, 'confidence', v.confidence,
+               'kind', v.kind, 'currency', case when c.name <> all ({measures}) then v.currency end,
+               'state', v.state, 'confidence', v.confidence,
                'is_verified', coalesce(v.is_verified, false),
                'page', substring(evidence.whole -> v.path ->> 'page' from '^[1-9][0-9]{{0,8}}$')::integer,
                'quote', left(evidence.whole -> v.path ->> 'quote', 500))) as cells
@@ -239,6 +242,7 @@ async def load_records(
         indexes=parameters.add([f"{{{','.join(map(str, key.indexes))}}}" for key in keys], "text[]"),
         row=parameters.add(f"{query.rows}[]", "text"),
         as_text=parameters.add(as_text, "boolean"),
+        measures=parameters.add(list(query.measures), "text[]"),
         values=_cells(query, query.columns, "r.indexes", parameters),
         status=SQL(_CELL_STATUS),
     )
@@ -258,7 +262,7 @@ async def column_totals(conn: Connection, query: RecordsQuery, seconds: float = 
     parameters = Parameters()
     statement = SQL(
         """with record as materialized ({records}), value as (
-             select {once} v.pattern, v.currency, v.number
+             select {once} v.pattern, case when v.pattern <> all ({measures}) then v.currency end as currency, v.number
              from record as r cross join lateral (
                select * from public.field_values where extraction_id = r.id and kind = 'number' offset 0) as v
              where v.pattern = any ({columns}) and v.indexes = r.indexes[:cardinality(v.indexes)])
@@ -268,6 +272,7 @@ async def column_totals(conn: Connection, query: RecordsQuery, seconds: float = 
         records=matching_records(query, parameters),
         once=SQL("" if query.rows is None else "distinct on (v.id)"),  # a document's field is repeated in each item
         columns=parameters.add(list(query.columns), "text[]"),
+        measures=parameters.add(list(query.measures), "text[]"),
     )
     async with query_timeout(conn, seconds):
         return await large_rows(conn, ColumnTotal, statement, parameters.values)

@@ -15,6 +15,7 @@ from fieldmark.agents.stack.agent import STACK, create_stack_tools
 from fieldmark.domain.column_definitions import parse_definitions
 from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.services import stacks as stack_service
+from fieldmark.services.records import RecordsRequest, list_records
 from fieldmark.stores import extractions, runs, stacks, tool_calls
 from fieldmark.stores.library import schemas
 from fieldmark.stores.runs import RunOptions, Subject
@@ -395,6 +396,31 @@ async def test_row_is_stale_if_a_column_is_new_or_changed_but_not_if_one_is_drop
         described = [one.model_copy(update={"description": "Printed."}) for one in parse_definitions(columns)]
         await stack_service.define_columns(conn, case.scope, run.stack_id, described)
         assert [row.state for row in await stacks.rows(conn, run.stack_id, limit=2)] == [RowState.STALE]
+
+
+async def test_values_of_a_column_with_a_unit_are_unclear_unless_printed_as_that_measure(case):
+    run = await start(case, "load:number:kg,rest:number:kg,total:number,currency:currency")
+    async with document_with_pages(
+        case.database, case.owner_url, case.scope, ["Load 1500 g\nRest 7 lb\nTotal 9 EUR"]
+    ) as one:
+        async with case.database.as_user(case.scope) as conn:
+            await stacks.add_documents(conn, case.scope, run.stack_id, [one.document_id])
+        values = {"load": 1.5, "rest": 7, "total": 9, "currency": "EUR"}
+        saved = await run.call("extract_row", document_id=str(one.document_id), values=values)
+        assert saved.code == "stored", saved
+        async with case.database.as_user(case.scope) as conn:
+            request = RecordsRequest(None, stack_id=run.stack_id, states=[RowState.DONE])
+            page = await list_records(conn, request, limit=9, with_totals=True)
+    (row,) = page.items
+    shown = {name: (cell["status"], cell["currency"], cell["quote"]) for name, cell in row.cells.items()}
+    assert shown == {
+        "load": ("found", None, "1500"),
+        "rest": ("unclear", None, "7"),
+        "total": ("found", "EUR", "9"),
+        "currency": ("found", None, "EUR"),
+    }
+    assert [(one.column, one.currency) for one in page.totals] == [("load", None), ("rest", None), ("total", "EUR")]
+    assert [column.unit for column in page.columns] == ["kg", "kg", None, None]
 
 
 STATES_OF_ROWS = {

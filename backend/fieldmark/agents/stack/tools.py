@@ -465,4 +465,5 @@ def _cell_write(args: UpdateCell) -> Write:
 def _described(definition: ColumnDefinition | None) -> str | None:
     if definition is None:
         return None
-    return definition.type if definition.description is None else f"{definition.type}: {definition.description}"
+    kind = definition.type if definition.unit is None else f"{definition.type} in {definition.unit}"
+    return kind if definition.description is None else f"{kind}: {definition.description}"

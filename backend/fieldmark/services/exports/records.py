@@ -72,7 +72,7 @@ class _CsvWriter:
         self._columns = columns
         self._out = io.StringIO(newline="")
         self._writer = csv.writer(self._out)
-        self._writer.writerow([plain_text(name) for name in (*_ABOUT, *(column.path for column in columns))])
+        self._writer.writerow([plain_text(name) for name in (*_ABOUT, *(column.heading for column in columns))])
 
     def add(self, rows: Sequence[RecordRow]) -> None:
         for row in rows:
@@ -96,7 +96,7 @@ class _XlsxWriter:
         self._values, self._locations = (
             self._book.create_sheet(sheet_title(title, titles)) for title in (schema_name, "Locations")
         )
-        names = [*_ABOUT, *(column.path for column in columns)]
+        names = [*_ABOUT, *(column.heading for column in columns)]
         for sheet in (self._values, self._locations):
             sheet.freeze_panes = "C2"
             sheet.append([xlsx_cell(sheet, name) for name in names])
