@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -62,11 +63,16 @@ async def test_table_is_readable_when_its_schema_lost_the_list_of_its_rows_or_wa
 async def test_questions_about_a_stack_use_its_documents_and_leave_out_copies(serve, clone):
     async with serve(answer_offline) as server:
         named = {
-            name: LibraryDocument({"total": total}, filename=f"{name}.pdf", sha256=sha256)
-            for name, total, sha256 in (
-                ("original", 10, "a" * 64), ("copy", 10, "a" * 64), ("other", 5, None), ("outside", 100, "b" * 64),
+            name: LibraryDocument(
+                {"total": total}, filename=f"{name}.pdf", sha256=sha256, created_at=datetime(2026, 1, day, tzinfo=UTC)
             )
-        }  # fmt: skip
+            for day, name, total, sha256 in (
+                (1, "original", 10, "a" * 64),
+                (2, "copy", 10, "a" * 64),
+                (3, "other", 5, None),
+                (4, "outside", 100, "b" * 64),
+            )
+        }
         insert_documents(clone.owner_url, server.scope, named.values())
         stack = await create_stack(server, document_ids=[str(named[name].id) for name in ("original", "copy", "other")])
         only_copy = await create_stack(server, name="Copy", document_ids=[str(named["copy"].id)])
