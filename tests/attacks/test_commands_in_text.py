@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
 
-from extraction_case import cli_conversation, document_with_pages
+from extraction_case import document_with_pages
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.testing.script import Script
@@ -67,13 +67,3 @@ async def test_commands_and_mentions_in_any_input_stay_text(database, clone, mak
                 [[request["system"], request["messages"], request["tools"]] for request in finished.requests]
             )
         assert str(Path.cwd()) not in finished.sent and "test-key" not in finished.sent
-
-
-@pytest.mark.parametrize("command", ["/model opus", "@/etc/passwd"])
-async def test_message_that_is_only_a_command_reaches_the_model_unchanged(case, command):
-    async with cli_conversation(case, Script([[text("Done.")]]), prompt=command) as talk:
-        await talk.all()
-        (request,) = talk.model.requests
-        assert request["messages"][0] == {"role": "user", "content": command}
-        assert request["model"] == "claude-sonnet-5"
-        assert not [secret for secret in SECRETS if secret in talk.sent]

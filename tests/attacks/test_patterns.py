@@ -199,8 +199,8 @@ def slow_patterns(patterns: list[tuple[Any, str]]) -> Iterator[tuple[Any, str, s
                 os.write(writer, b".")
                 signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
                 # Quadratic time shows with a short text already; most patterns need no long one.
-                short, longer = (cpu_seconds(*one, size) for size in SHORT)
-                if longer > 0.001 and longer > 5 * short:
+                longer = cpu_seconds(*one, SHORT[1])
+                if longer > 0.001 and longer > 5 * cpu_seconds(*one, SHORT[0]):
                     run(*one, LONG)
             os._exit(0)
         os.close(writer)

@@ -90,7 +90,7 @@ def _check_rows(edited: EditedExtraction) -> list[str]:
     return [path for path, *_ in expected]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.sampled_from([None, "extract"]), CHANGES), min_size=1, max_size=8))
 def test_rows_match_extraction_after_each_change(
     roles: Roles, sample: Sample, changes: list[tuple[str | None, tuple[Any, ...]]]

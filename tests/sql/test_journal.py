@@ -72,7 +72,7 @@ def perform(connection: psycopg.Connection, extraction: UUID, operation: tuple[A
     return row[0] or {}
 
 
-@settings(max_examples=120)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(AUTHORS, OPERATIONS), min_size=1, max_size=10))
 def test_every_version_can_be_rebuilt_exactly(
     roles: Roles, sample: Sample, operations: list[tuple[tuple[str, str | None, list[str]], tuple[Any, ...]]]

@@ -548,7 +548,7 @@ def locked_leaves(edited: EditedExtraction) -> tuple[dict[str, tuple[str, Any, A
     return {name: (who, leaves.get(name), scores.get(name)) for name, who in edited.locks.items()}, leaves
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(AUTHORS, OPERATIONS | DECISIONS), min_size=2, max_size=12))
 def test_no_agent_changes_a_locked_leaf_and_every_proposal_can_be_accepted(
     roles: Roles, sample: Sample, operations: list[tuple[tuple[str, str | None, list[str]], tuple[Any, ...]]]
