@@ -57,6 +57,8 @@ async def test_every_value_has_evidence(case, context):
     assert row["evidence"]["total"]["claim"]["confidence"] == 0.5
     assert row["evidence"]["vendor.name"]["claim"]["confidence"] == 0.25
     assert row["evidence"]["number"]["claim"]["confidence"] is None
+    # The model's own confidence counts only if the model doubts the value.
+    assert row["confidence_scores"]["total"] > 0.5 and row["confidence_scores"]["vendor.name"] == 0.25
     event = case.events(context.run_id)[-1]
     assert {one["path"]: one["evidence"] for one in event["changed"]} == row["evidence"]
 

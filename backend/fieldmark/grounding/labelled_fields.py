@@ -67,7 +67,7 @@ _LEGAL_FORM = re.compile(
     r"s\.?r\.?l|s\.?p\.?a|s\.?a|b\.?v|n\.?v|pty|oy|ab|kft)\.?",
     re.IGNORECASE,
 )
-_WITHOUT_LABEL = 0.4
+_TO_CHECK = 0.4
 _CONFIDENCES = {"colon": 0.9, "cells": 0.85, "joined": 0.8, "below": 0.75}
 
 
@@ -172,7 +172,7 @@ def _find_without_label(text: str, keys: Keys, known: set[Any]) -> Field | None:
     if len(found) != 1:
         return None
     ((value, quote),) = found.items()
-    return Field(keys, value if ("invoice_date",) in named else quote, _WITHOUT_LABEL, quote, 1)
+    return Field(keys, value if ("invoice_date",) in named else quote, _TO_CHECK, quote, 1)
 
 
 def _date_starts(text: str) -> Iterator[str]:
@@ -195,9 +195,13 @@ def _find_fields(text: str, known: Labels, *, include_unknown: bool) -> dict[Key
             for value, quote in _read_value(kind, layout, printed, month_first):
                 field = Field(keys, value, _CONFIDENCES[layout] if rank < 9 else 0.6, quote, page)
                 seen.setdefault((keys, kind), {}).setdefault((rank, -field.confidence), []).append(field)
-    best = {keys: (kind == "money", values[min(values)]) for (keys, kind), values in seen.items()}
-    # Of several totals, the last is the grand total. Any other field with conflicting values is dropped.
-    fields = {keys: each[-1] for keys, (sums, each) in best.items() if sums or len({one.value for one in each}) == 1}
+    fields = dict[Keys, Field]()
+    for (keys, kind), by_rank in seen.items():
+        best = by_rank[min(by_rank)]
+        if len({one.value for one in best}) == 1 or kind == "money":
+            # Of several totals, the last is the grand total. Any other field with conflicting values is dropped.
+            differ = len({one.value for (rank, _), each in by_rank.items() if rank < 2 for one in each}) > 1
+            fields[keys] = best[-1]._replace(confidence=_TO_CHECK) if differ and kind == "money" else best[-1]
     for field in [] if ("currency",) in fields else list(fields.values()):
         if sign := re.search(_CURRENCY, field.quote, re.IGNORECASE):
             fields["currency",] = Field(("currency",), _CURRENCIES[sign[0].casefold()], 0.6, field.quote, field.page)

@@ -35,6 +35,8 @@ MESSAGE: Final = "message"
 MAX_LOCATIONS: Final = 200
 """Locations of one value that are returned."""
 
+_DOUBTED: Final = 0.5
+"""A model's own confidence below this counts. Higher ones say little about whether the value is right."""
 
 _EMPTY_INDEX: Final = DocumentIndex([])
 
@@ -105,7 +107,7 @@ async def find(
     model's claims by path name, of leaves or of the objects that contain them; None without a model. `from_message`:
     names of the leaves whose value is in the person's message; they get the state `message` and no confidence if they
     are on no page. None: a person writes, and values on no page get no confidence. Otherwise values on no page get
-    confidence 0. Blanks have none.
+    confidence 0. Blanks have none. A value that its model doubts has at most the model's own confidence.
     """
     # Thousands of values that are on no page take seconds.
     return await run_queued(org_id, _find, index, at, value, schema, current_fields, claims, from_message)
@@ -131,10 +133,13 @@ def _find(
     result = FoundEvidence()
     for name in written:
         finding: Finding = found[name]
-        proof = finding.as_json(claimed.get(name))
+        claim = claimed.get(name)
+        proof = finding.as_json(claim)
         result.evidence[name] = proof
         if finding.state == "found":
             result.confidences[name] = finding.confidence
+            if claim is not None and claim.confidence is not None and claim.confidence < _DOUBTED:
+                result.confidences[name] = min(finding.confidence, claim.confidence)
         elif finding.state == "not_found" and from_message is not None and name in from_message:
             proof["state"] = MESSAGE
         elif finding.state == "not_found" and from_message is not None:
