@@ -24,7 +24,8 @@ def make_pdf_with_shifted_unicode_map(shift: int) -> bytes:
     names = "/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <00> <FF> endcodespacerange\n"
     names += f"94 beginbfchar\n{lines}endbfchar endcmap end"
     font = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding /ToUnicode 1001 0 R >>"
-    return make_pdf([PRINTED], extra=[font, stream(names)], catalog="")
+    # A small page, so that OCR is quick.
+    return make_pdf([PRINTED], "[40 400 440 740]", extra=[font, stream(names)], catalog="")
 
 
 @pytest.mark.parametrize("shift", [3, -29, 0xE000])

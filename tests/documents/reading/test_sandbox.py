@@ -122,9 +122,9 @@ async def test_lines_that_ocr_cannot_read_give_a_warning(tmp_path: Path) -> None
     for at in range(40, 860, 40):  # no letters of any script
         draw.arc((at, 230, at + 25, 265), at, at + 250, fill="black", width=5)
         draw.line((at + 12, 230, at + (at % 30), 265), fill="black", width=5)
-    picture_only = Image.effect_mandelbrot((900, 400), (-2, -1, 1, 1), 60).convert("RGB")
+    picture_only = Image.effect_mandelbrot((740, 740), (-2, -1, 1, 1), 60).convert("RGB")
     data = encode(
-        page, "TIFF", save_all=True, append_images=[strange, picture_only, Image.new("RGB", (900, 400), "white")]
+        page, "TIFF", save_all=True, append_images=[strange, picture_only, Image.new("RGB", (740, 740), "white")]
     )
     reading = await read_file(save(tmp_path, "odd.tiff", data), "odd.tiff", LENIENT)
     codes = {warning.page: warning.code for warning in reading.warnings}

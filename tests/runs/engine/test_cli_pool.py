@@ -183,10 +183,8 @@ async def test_questions_to_the_library_reuse_a_cli(cases):
         assert warm.cli_sources["new"] == 1
 
 
-@pytest.mark.parametrize(
-    ("reason", "settings"), [("memory", {"max_mb": 1}), ("idle", {"idle_seconds": 0}), ("runs", {"runs": 1})]
-)
-async def test_large_idle_or_old_cli_is_ended(cases, reason, settings):
+@pytest.mark.parametrize(("reason", "settings"), [("idle", {"idle_seconds": 0}), ("runs", {"runs": 1})])
+async def test_idle_or_old_cli_is_ended(cases, reason, settings):
     async with warm_pool(Script([DONE]), **settings) as warm:
         await warm.execute_run(cases[0])
         await until(lambda: warm.end_reasons == {reason: 1})
