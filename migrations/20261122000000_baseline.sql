@@ -1358,8 +1358,7 @@ create index extractions_corrected on public.extractions (org_id, created_at des
   where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions', p_members_read => true);
 grant insert (id, org_id, document_id, schema, schema_revid, prompt_revid),
-  update (document_type, status, extracted_fields, confidence_scores, evidence, locks, broken_paths) on public.extractions
-  to authenticated;
+  update (document_type, status, extracted_fields, confidence_scores, evidence, locks, broken_paths) on public.extractions to authenticated;
 
 create policy "members begin extractions of their own" on public.extractions for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
@@ -4000,8 +3999,7 @@ begin
       case when c.new #>> '{}' ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]|$)' and pg_input_is_valid(left(c.new #>> '{}', 10), 'date')
         then 'day' else 'text' end
     else jsonb_typeof(c.new) end as kind,
-    v_has_currency and jsonb_typeof(c.new) = 'number' and private.is_quantity(c.path[cardinality(c.path)]) as is_quantity
-    offset 0) as k
+    v_has_currency and jsonb_typeof(c.new) = 'number' and private.is_quantity(c.path[cardinality(c.path)]) as is_quantity offset 0) as k
   cross join lateral (
     select c.name as pattern, '{}'::integer[] as indexes where c.steps !~ 'i'
     union all
@@ -4323,18 +4321,21 @@ language sql stable begin atomic
 end;
 
 -- Whether the new version of a schema has a field that the old one lacks or defines in another way, or another rule.
-create function private.has_new_fields(p_old jsonb, p_new jsonb) returns boolean language sql immutable
-return p_old - '{properties,required,title,x-fieldmark}'::text[] is distinct from
-    p_new - '{properties,required,title,x-fieldmark}'::text[]
-  or (p_old -> 'x-fieldmark') - 'columns' is distinct from (p_new -> 'x-fieldmark') - 'columns'
-  or exists (
-    select from jsonb_each(p_new -> 'properties') as field
-    where p_old -> 'properties' -> key is distinct from value
-      or coalesce(p_old -> 'required' ? key, false) <> coalesce(p_new -> 'required' ? key, false));
+create function private.has_new_fields(p_old jsonb, p_new jsonb) returns boolean
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+  select p_old is null or case when jsonb_typeof(p_old) = 'object' and jsonb_typeof(p_new) = 'object' then
+      p_old - compared.apart <> p_new - compared.apart
+      or (p_old -> 'x-fieldmark') - 'columns' is distinct from (p_new -> 'x-fieldmark') - 'columns'
+      or p_new ? 'items' and private.has_new_fields(p_old -> 'items', p_new -> 'items')
+      or exists (
+        select from jsonb_each(p_new -> 'properties') where private.has_new_fields(p_old -> 'properties' -> key, value)
+          or coalesce(p_old -> 'required' ? key, false) <> coalesce(p_new -> 'required' ? key, false))
+    else p_old <> p_new end
+  from (values ('{properties,items,required,title,x-fieldmark}'::text[])) as compared (apart)
+$$;
 
--- `state`: duplicate (the stack has an older document with the same bytes), container (an archive, whose files have rows;
--- failed if some were left out), waiting, running, awaiting_approval, failed, stale (columns were added or
--- changed since), done, or incomplete (a run ended without completing the extraction).
+-- `state`: duplicate (of an older document of the stack), container (an archive; failed if files were left out), waiting,
+-- running, awaiting_approval, failed, stale (columns are new or changed), done, incomplete (a run did not complete it).
 create view public.stack_table_rows with (security_invoker = true) as
   select s.org_id, s.stack_id, s.document_id, t.schema_id, e.id as extraction_id, e.schema_revid, e.version,
     e.extracted_fields, e.confidence_scores, e.evidence, e.locks, first.document_id as duplicate_of, state.state,
@@ -4358,8 +4359,7 @@ create view public.stack_table_rows with (security_invoker = true) as
   cross join lateral (
     select case
       when first.document_id is not null then 'duplicate'
-      when d.status = 'ready' and d.media_type = 'application/zip' then
-        case when skipped.code is null then 'container' else 'failed' end
+      when d.status = 'ready' and d.media_type = 'application/zip' then case when skipped.code is null then 'container' else 'failed' end
       when d.status = 'failed' and e.id is null then 'failed'
       when e.id is null or e.status <> 'completed' and r.status = 'queued' then 'waiting'
       when r.status in ('awaiting_approval', 'running') then r.status

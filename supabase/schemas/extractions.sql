@@ -57,8 +57,7 @@ create index extractions_corrected on public.extractions (org_id, created_at des
   where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions', p_members_read => true);
 grant insert (id, org_id, document_id, schema, schema_revid, prompt_revid),
-  update (document_type, status, extracted_fields, confidence_scores, evidence, locks, broken_paths) on public.extractions
-  to authenticated;
+  update (document_type, status, extracted_fields, confidence_scores, evidence, locks, broken_paths) on public.extractions to authenticated;
 
 create policy "members begin extractions of their own" on public.extractions for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));

@@ -94,8 +94,7 @@ begin
       case when c.new #>> '{}' ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]|$)' and pg_input_is_valid(left(c.new #>> '{}', 10), 'date')
         then 'day' else 'text' end
     else jsonb_typeof(c.new) end as kind,
-    v_has_currency and jsonb_typeof(c.new) = 'number' and private.is_quantity(c.path[cardinality(c.path)]) as is_quantity
-    offset 0) as k
+    v_has_currency and jsonb_typeof(c.new) = 'number' and private.is_quantity(c.path[cardinality(c.path)]) as is_quantity offset 0) as k
   cross join lateral (
     select c.name as pattern, '{}'::integer[] as indexes where c.steps !~ 'i'
     union all

@@ -43,6 +43,10 @@ def test_column_defined_as_before_keeps_its_subschema():
     assert (difference.added, difference.changed, difference.removed) == (["note"], ["tax"], [])
     dropped = compare_schemas(schema, schema_of([kept], schema))
     assert dropped.removed == ["tax", "note"] and not dropped.needs_reading
+    lines = schema_of(columns("items[].name", "items[].tax", "vendor.name", "vendor.vat"))
+    dropped = compare_schemas(lines, schema_of(columns("items[].name", "vendor.name"), lines))
+    assert dropped.removed == ["items[].tax", "vendor.vat"] and not dropped.needs_reading
+    assert compare_schemas(lines, schema_of(columns("items[].name", "items[].net"), lines)).changed == ["items"]
 
 
 def test_unit_of_a_column_is_a_keyword_of_its_field():

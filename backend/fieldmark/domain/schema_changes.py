@@ -10,8 +10,8 @@ from typing import Final, TypeAlias
 from pydantic import JsonValue
 
 from fieldmark.domain import paths
-from fieldmark.domain.json_values import JsonObject, as_object
-from fieldmark.domain.paths import Pattern
+from fieldmark.domain.json_values import JsonObject, as_list, as_object
+from fieldmark.domain.paths import EACH, Pattern
 from fieldmark.domain.rules import KEYWORD
 from fieldmark.errors import InvalidPath, InvalidSchema
 
@@ -63,11 +63,11 @@ def compare_schemas(old: JsonObject, new: JsonObject) -> SchemaDifference:
     """Return how two versions of a schema differ. Titles, defaults and examples are ignored. Raise InvalidSchema if a
     schema is nested too deeply."""
     try:
-        before, after = _Digests(old), _Digests(new)
+        before, after = _Digests(as_object(_without_dropped(old, new))), _Digests(new)
         known, wanted = as_object(old.get("properties")), as_object(new.get("properties"))
         return SchemaDifference(
             added=[key for key in wanted if key not in known],
-            removed=[key for key in known if key not in wanted],
+            removed=[paths.name(pattern) for pattern in _dropped(old, new)],
             changed=[key for key in wanted if key in known and _differ(before.field(key), after.field(key))],
             everything=_differ(before.rest(), after.rest()),
             rules=_rules(old) != _rules(new),
@@ -120,6 +120,35 @@ class _Digests:
                 return self._schema
             node = node[key]
         return node
+
+
+def _dropped(old: JsonValue, new: JsonValue, at: Pattern = ()) -> Iterator[Pattern]:
+    """Yield the fields of a subschema that its new version lacks, without those below them."""
+    old, new = as_object(old), as_object(new)
+    before, after = as_object(old.get("properties")), as_object(new.get("properties"))
+    for key, field in before.items():
+        if key not in after:
+            yield (*at, key)
+        else:
+            yield from _dropped(field, after[key], (*at, key))
+    if "items" in old and "items" in new:
+        yield from _dropped(old["items"], new["items"], (*at, EACH))
+
+
+def _without_dropped(old: JsonValue, new: JsonValue) -> JsonValue:
+    """Return a subschema without the fields that its new version lacks. Dropping a field changes no other."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return old
+    left = dict(old)
+    before, after = old.get("properties"), new.get("properties")
+    if isinstance(before, dict) and isinstance(after, dict):
+        left["properties"] = {key: _without_dropped(field, after[key]) for key, field in before.items() if key in after}
+        required = [key for key in as_list(left.pop("required", None)) if key not in before or key in after]
+        if required:
+            left["required"] = required
+    if "items" in old and "items" in new:
+        left["items"] = _without_dropped(old["items"], new["items"])
+    return left
 
 
 def _text_of(node: JsonValue) -> tuple[str, list[str]]:

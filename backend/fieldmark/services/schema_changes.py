@@ -54,7 +54,7 @@ class VersionDifference(BaseModel):
     number: int
     extractions: int = Field(description="Extractions that follow the older version. 10,000 means as many or more.")
     added: list[str]
-    removed: list[str]
+    removed: list[str] = Field(description="Fields that are dropped, also those in lists and objects.")
     changed: list[str] = Field(description="Fields whose schema differs in more than a title, a default or examples.")
     everything: bool = Field(description="A keyword at the root differs that may concern any field.")
     rules: bool = Field(description="The rules differ.")

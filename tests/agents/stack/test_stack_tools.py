@@ -15,7 +15,7 @@ from fieldmark.agents.stack.agent import STACK, create_stack_tools
 from fieldmark.domain.column_definitions import parse_definitions
 from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.services import stacks as stack_service
-from fieldmark.services.records import RecordsRequest, list_records
+from fieldmark.services.records import RecordsRequest, list_records, stale_columns
 from fieldmark.stores import extractions, runs, stacks, tool_calls
 from fieldmark.stores.library import schemas
 from fieldmark.stores.runs import RunOptions, Subject
@@ -378,19 +378,24 @@ async def test_rows_saved_by_the_agent_are_covered_by_approved_columns_unless_a_
     [
         ("total:number", RowState.DONE),
         ("total:number,vendor.name,number,items[].price:number", RowState.DONE),
+        ("number,items[].name,total:number", RowState.DONE),
         ("number,total:number,vendor.name,items[].price:number,tax:number", RowState.STALE),
         ("number,total:text,vendor.name", RowState.STALE),
         ("number,vendor.city", RowState.STALE),
-        ("number,vendor.name,items[].name", RowState.STALE),
+        ("number,vendor.name,items[].name,items[].tax", RowState.STALE),
     ],
 )
 async def test_row_is_stale_if_a_column_is_new_or_changed_but_not_if_one_is_dropped(case, columns, state):
-    run = await start(case, "number,total:number,vendor.name,items[].price:number")
+    run = await start(case, "number,total:number,vendor.name,items[].price:number,items[].name")
     saved = await run.call("extract_row", document_id=str(case.document_id), values={"number": "INV-7", "total": 10})
     assert saved.code == "stored", saved
     async with case.database.as_user(case.scope) as conn:
         await stack_service.define_columns(conn, case.scope, run.stack_id, parse_definitions(columns))
         (row,) = await stacks.rows(conn, run.stack_id, limit=2)
+        stack = await stacks.get(conn, run.stack_id)
+        assert stack.schema is not None
+        stale = await stale_columns(conn, stack.schema, [one.name for one in parse_definitions(columns)])
+        assert any(stale.values()) is (state is RowState.STALE)  # the cells agree with the row
         to_read = await stacks.rows_to_read(conn, run.stack_id, run.context.run_id, 9)
         assert (row.state, len(to_read)) == (state, int(state is RowState.STALE))
         described = [one.model_copy(update={"description": "Printed."}) for one in parse_definitions(columns)]
