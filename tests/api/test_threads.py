@@ -248,15 +248,15 @@ async def test_second_person_decides_in_a_shared_thread(serve, clone):
         assert_problem(await team.viewer.post("/api/agent/approve", json=body), 403, "read_only")
         assert (await team.colleague.post("/api/agent/approve", json=body)).status_code == 202
 
-        # The child run asks too. It was started by the colleague, so the creator of the thread decides.
+        # The child run asks too. The creator of the thread started the run above it, so the colleague decides again.
         while (turn := await until(lambda: get_decidable_turn(team, thread_id), describe=describe_state))[
             "status"
         ] != "completed":
             assert turn["waiting_run_id"] != first["run_id"] and turn["status"] == "awaiting_runs"
             approval = {"call_id": turn["waits_for"]["call_id"], "approved": True}
             body = {"run_id": turn["waiting_run_id"], "approvals": [approval], "wait": False}
-            assert_problem(await team.colleague.post("/api/agent/approve", json=body), 403, "second_person_needed")
-            assert (await team.http.post("/api/agent/approve", json=body)).status_code == 202
+            assert_problem(await team.http.post("/api/agent/approve", json=body), 403, "second_person_needed")
+            assert (await team.colleague.post("/api/agent/approve", json=body)).status_code == 202
         assert (turn["status"], turn["answer"]) == ("completed", "Done.")
         whole = (await team.http.get(f"/api/threads/{thread_id}")).json()
         assert set(whole["working_state"]) == {"extraction_id"}
