@@ -37,7 +37,7 @@ export function ColumnsEditor({ columns, onChange }: Props) {
             value={column.name}
             onChange={({ target }) => change(index, { name: target.value })}
           />
-          <select aria-label={t('stacks.columnType')} value={column.type} onChange={({ target }) => change(index, { type: target.value as StackColumn['type'] })}>
+          <select aria-label={t('stacks.columnType')} value={column.type} onChange={({ target }) => change(index, { type: target.value as StackColumn['type'], unit: null })}>
             {TYPES.map((type) => (
               <option key={type} value={type}>
                 {t(`stacks.types.${type}`)}

@@ -58,8 +58,14 @@ export function resizeColumn(table: string, path: string, width: number): void {
   changeLayout(table, { widths: { ...layoutOf(layouts.get(), table).widths, [path]: width } });
 }
 
-/** Return the label of a column: its title, else its path in plain words, without the list whose items are the rows. */
-export function columnLabel({ path, title }: TableColumn, list?: string): string {
+/** Return the label of a column: its title, else its path in plain words, without the list whose items are the rows; and
+ * its unit. */
+export function columnLabel({ unit, ...column }: TableColumn, list?: string): string {
+  const label = nameLabel(column, list);
+  return unit === null || unit === undefined ? label : `${label} (${visibleText(unit)})`;
+}
+
+function nameLabel({ path, title }: TableColumn, list?: string): string {
   if (title !== null && title !== '') return visibleText(title);
   const rest = list !== undefined && path.startsWith(`${list}[].`) ? path.slice(list.length + 3) : path;
   const steps = pathSteps(rest.replaceAll('[]', ''));

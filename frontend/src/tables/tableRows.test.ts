@@ -51,6 +51,7 @@ test.each([
 
 test('columns without a title have their path in plain words, without the list of the rows', () => {
   const label = (path: string, list?: string) => columnLabel({ path, title: null, type: 'text' }, list);
+  expect(columnLabel({ path: 'load', title: null, type: 'number', unit: 'kg' })).toBe('Load (kg)');
   expect([label('vendor.name'), label('items[].unit_price', 'items'), label('items[].unit_price')]).toEqual(['Vendor › Name', 'Unit price', 'Items › Unit price']);
 });
 
