@@ -144,6 +144,10 @@ begin
     for v_set in select value from jsonb_array_elements(v_change -> 'set') loop
       new.locks := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set))) || new.locks;
     end loop;
+    -- So does a value that a user confirms: the next run continues the extraction, and does not start another.
+    if v_old.status = 'failed' and new.locks <> '{}' then
+      new.status := 'in_progress';
+    end if;
   end if;
   new.confidence_scores := private.unchanged_entries(v_old.confidence_scores, new.confidence_scores, v_stale) || v_scores;
   new.evidence := private.unchanged_entries(v_old.evidence, new.evidence, v_stale) || v_evidence;

@@ -25,8 +25,14 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
   from (values ('{properties,items,required,title,x-fieldmark}'::text[])) as compared (apart)
 $$;
 
+<<<<<<< HEAD
 -- `state`: duplicate (of an older document of the stack), container (an archive; failed if files were left out), waiting,
 -- running, awaiting_approval, failed, stale (columns are new or changed), done, incomplete (a run did not complete it).
+=======
+-- `state`: duplicate (a document that is longer in the stack has the same bytes), container (an archive, whose files have
+-- rows; failed if some were left out), waiting, running, awaiting_approval, failed, stale (columns were added or changed
+-- since), done, or incomplete (a run ended without completing the extraction).
+>>>>>>> a1c43c02 (Stacks: a filled row never becomes a duplicate, duplicates are counted once, and confirmed values of a failed row are kept)
 create view public.stack_table_rows with (security_invoker = true) as
   select s.org_id, s.stack_id, s.document_id, t.schema_id, e.id as extraction_id, e.schema_revid, e.version,
     e.extracted_fields, e.confidence_scores, e.evidence, e.locks, first.document_id as duplicate_of, state.state,
@@ -36,14 +42,17 @@ create view public.stack_table_rows with (security_invoker = true) as
   from public.stack_documents as s
   join public.documents as d on d.id = s.document_id
   left join public.stack_tables as t on t.stack_id = s.stack_id
-  left join lateral private.extraction_under(s.document_id, t.schema_id) as e on true
+  left join lateral (
+    -- (By the time of adding, so that a row that is filled never becomes a duplicate. Also in stores/records.py.)
+    select o.id as document_id from public.documents as o
+    cross join lateral (
+      select created_at from public.stack_documents where stack_id = s.stack_id and document_id = o.id offset 0) as added
+    where o.org_id = s.org_id and o.content_sha256 = d.content_sha256
+      and (added.created_at, o.created_at, o.id) < (s.created_at, d.created_at, d.id)
+    order by added.created_at, o.created_at, o.id limit 1) as first on true
+  left join lateral private.extraction_under(s.document_id, t.schema_id) as e on first.document_id is null
   left join lateral (
     select * from public.runs where extraction_id = e.id order by created_at desc, id desc limit 1) as r on true
-  left join lateral (
-    select o.id as document_id from public.documents as o
-    join public.stack_documents as also on also.stack_id = s.stack_id and also.document_id = o.id
-    where o.org_id = s.org_id and o.content_sha256 = d.content_sha256 and (o.created_at, o.id) < (d.created_at, d.id)
-    order by o.created_at, o.id limit 1) as first on true
   left join lateral (
     select value ->> 'code' as code from jsonb_array_elements(d.warnings)
     where d.media_type = 'application/zip' and value ->> 'code' <> 'enclosed_apart' limit 1) as skipped on true

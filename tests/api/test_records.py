@@ -521,6 +521,40 @@ async def test_row_of_a_stack_without_an_extraction_has_no_cells_and_is_exported
             assert (file_format, answer.status_code) == (file_format, 200)
 
 
+async def test_copy_in_a_stack_has_no_values_and_a_row_that_is_filled_is_never_a_copy(serve, clone):
+    async with serve(with_worker=False) as server:
+        body = {"name": "Bills", "columns": [{"name": "total", "type": "number"}]}
+        stack = (await server.http.post("/api/stacks", json=body)).json()
+        revid, path = UUID(stack["schema_revid"]), f"/api/stacks/{stack['id']}"
+        documents = {
+            day: document(day, {"total": total}, revid, sha256=f"{number:064}", is_completed=day != 12)
+            for day, (number, total) in enumerate([(1, 5), (1, 5), *((n, n) for n in range(2, 11)), (11, 9000)], 1)
+        }
+        insert_documents(clone.owner_url, server.scope, documents.values())
+
+        async def rows(**query: Any) -> dict[str, Any]:
+            page = (await server.http.get(f"{path}/rows", params={"totals": True, **query})).json()
+            states = {row["filename"]: (row["status"], bool(row["cells"])) for row in page["items"]}
+            return {"states": states, "sum": sum(float(one["sum"]) for one in page["totals"]), **page}
+
+        # The copy that was uploaded later is added, and read, first.
+        for days in ([2], [*range(3, 13)], [1]):
+            ids = [str(documents[day].id) for day in days]
+            await server.http.post(f"{path}/documents", json={"document_ids": ids})
+            page = await rows()
+            assert page["states"]["2.pdf"] == ("done", True)
+            assert page["sum"] == (5 if days == [2] else 5 + sum(range(2, 11)) + 9000)
+        assert page["states"]["1.pdf"] == ("duplicate", False)
+        (copy,) = (await rows(row_status="duplicate"))["items"]
+        assert copy["duplicate_of"] == str(documents[2].id)
+        await server.http.delete(f"{path}/documents/{documents[2].id}")
+        assert (await rows())["states"]["1.pdf"] == ("done", True)
+        # Neither a page past the end nor a filter by state changes what the table has.
+        assert [(await rows(offset=offset, limit=1))["total"] for offset in (0, 10, 11, 500)] == [11] * 4
+        for query in ({}, {"row_status": "incomplete"}):
+            assert [mark["code"] for mark in (await rows(marks=True, **query))["marks"]] == ["outlier"]
+
+
 async def test_parquet_has_the_names_of_the_view_and_exact_typed_values(serve, clone):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     async with serve(with_worker=False) as server:

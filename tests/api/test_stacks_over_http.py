@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -96,6 +97,16 @@ async def test_questions_about_a_stack_use_its_documents_and_leave_out_copies(se
         async with server.client_with_token(made.json()["key"]) as robot:
             answer = await robot.get("/api/documents", params={"stack_id": stack["id"]})
             assert_problem(answer, 403, "scope_missing")
+
+
+async def test_columns_defined_by_several_people_at_once_are_versions_of_one_schema(serve):
+    async with serve(with_worker=False) as server:
+        stack = await create_stack(server)
+        path = f"/api/stacks/{stack['id']}/columns"
+        changes = (server.http.put(path, json={"columns": [{"name": f"column{n}"}]}) for n in range(6))
+        assert {answer.status_code for answer in await asyncio.gather(*changes)} == {200}
+        (schema,) = (await server.get("schemas"))["items"]
+        assert schema["number"] == 6
 
 
 async def test_key_that_may_not_write_schemas_cannot_define_columns_by_starting_a_run(serve):

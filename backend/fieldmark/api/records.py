@@ -76,13 +76,13 @@ class Record(ResponseModel):
     created_at: AwareDatetime = Field(description="When the document was uploaded.")
     status: RowState = Field(
         description="`stale`: it follows an older version of the columns. In a stack also `waiting`, `running`, "
-        "`awaiting_approval`, `failed`, `duplicate` (the stack has an older document with the same bytes), `container` "
-        "(an archive, whose files have rows) and `incomplete` (the agent ended without completing it). Otherwise "
-        "`done`."
+        "`awaiting_approval`, `failed`, `duplicate` (a document that is longer in the stack has the same bytes), "
+        "`container` (an archive, whose files have rows) and `incomplete` (the agent ended without completing it). "
+        "Otherwise `done`."
     )
     error: str | None = Field(description="Why the row of a stack failed.")
     error_code: str | None
-    duplicate_of: UUID | None = Field(description="The older document with the same bytes.")
+    duplicate_of: UUID | None = Field(description="The document with the same bytes that has the row.")
     version: int | None = Field(description="The extraction's version. Send it as If-Match when you change a value.")
     is_reviewed: bool
     path: str | None = Field(description="The path of the list item, such as `items[2]`. null for a document.")

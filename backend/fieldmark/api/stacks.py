@@ -106,7 +106,9 @@ class Progress(BaseModel):
     running: int
     awaiting_approval: int = Field(description="A run waits for a person to approve the row's values.")
     stale: int = Field(description="Read before a column was added or changed.")
-    duplicates: int = Field(description="Documents with the same bytes as an older one of the stack. They have no row.")
+    duplicates: int = Field(
+        description="Documents with the same bytes as one that is longer in the stack. They have no row."
+    )
     containers: int = Field(description="Archives. Their files are documents of the stack, with rows of their own.")
     cost_usd: float | None = Field(description="Of all runs of the stack. null: a model's price is not known.")
 

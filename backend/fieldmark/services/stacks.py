@@ -44,7 +44,7 @@ async def define_columns(
 ) -> SchemaRow:
     """Set the columns of a stack: a schema of its own, named like the stack, or a new version of it. Raise NotFound,
     Invalid."""
-    stack = await stacks.get(conn, stack_id)
+    stack = await stacks.get_to_change(conn, stack_id)  # two first definitions would otherwise make two schemas
     current = stack.schema
     schema = schema_of(definitions, None if current is None else current.schema)
     await check(schema)

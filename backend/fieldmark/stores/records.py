@@ -32,17 +32,21 @@ NEWEST_EXTRACTIONS: Final[LiteralString] = """
     select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
   order by e.document_id, e.created_at desc, e.id desc"""
 
-# The documents of a stack, each with its extraction under the stack's schema, if it has one.
+# The documents of a stack, each with its extraction under the stack's schema, if it has one. Duplicates have none: of
+# documents with the same bytes the one that was added first has the row, as in the view `stack_table_rows`.
 _STACK: Final[LiteralString] = """
-  select e.id, s.document_id, d.created_at
-  from public.stack_documents as s join public.documents as d on d.id = s.document_id
+  select e.id, s.document_id, s.uploaded_at as created_at
+  from (
+    select s.stack_id, s.document_id, d.created_at as uploaded_at, row_number() over (
+      partition by coalesce(d.content_sha256, d.id::text) order by s.created_at, d.created_at, d.id) as copy
+    from public.stack_documents as s join public.documents as d on d.id = s.document_id
+    where s.stack_id = {stack_id}) as s
   left join public.stack_tables as t on t.stack_id = s.stack_id
-  left join lateral private.extraction_under(s.document_id, t.schema_id) as e on true
-  where s.stack_id = {stack_id}"""
+  left join lateral private.extraction_under(s.document_id, t.schema_id) as e on s.copy = 1
+  where true"""
 _STATES: Final[LiteralString] = """
-    and exists (
-      select from public.stack_table_rows as r
-      where r.stack_id = s.stack_id and r.document_id = s.document_id and r.state = any ({states}))"""
+    and s.document_id = any (array(
+      select document_id from public.stack_table_rows where stack_id = {stack_id} and state = any ({states})))"""
 
 # The cells of extraction `e` in the row with `indexes`: a column `c.name`, its value `v` (null if there is none), and
 # what the status depends on.
@@ -179,8 +183,8 @@ async def other_schema_names(conn: Connection, schema_id: UUID) -> list[str]:
 async def find_records(
     conn: Connection, query: RecordsQuery, *, limit: int, offset: int = 0, seconds: float = MAX_SECONDS
 ) -> tuple[list[RecordKey], int]:
-    """Return the keys of records in order, starting at `offset`, and the number of all that match. The number is 0 if
-    `offset` is past the end. Raise TooLongToAnswer."""
+    """Return the keys of records in order, starting at `offset`, and the number of all that match. Raise
+    TooLongToAnswer."""
     parameters = Parameters()
     statement = SQL(
         """with record as materialized ({records})
@@ -195,6 +199,8 @@ async def find_records(
     )
     async with query_timeout(conn, seconds):
         rows = await (await conn.execute(statement, parameters.values)).fetchall()
+    if offset and not rows:  # past the end, where no row has the number
+        return [], (await find_records(conn, query, limit=1, seconds=seconds))[1]
     return [RecordKey(row["document_id"], row["id"], row["indexes"]) for row in rows], rows[0]["total"] if rows else 0
 
 
@@ -283,9 +289,11 @@ def matching_records(query: RecordsQuery, parameters: Parameters) -> Composed:
     if query.stack_id is None:
         extractions = SQL(NEWEST_EXTRACTIONS).format(schema_id=parameters.add(query.schema_id, "uuid"))
     else:
-        extractions = SQL(_STACK).format(stack_id=parameters.add(query.stack_id, "uuid"))
+        stack_id = parameters.add(query.stack_id, "uuid")
+        extractions = SQL(_STACK).format(stack_id=stack_id)
         if query.states:
-            extractions += SQL(_STATES).format(states=parameters.add(list(query.states), "text[]"))
+            states = parameters.add(list(query.states), "text[]")
+            extractions += SQL(_STATES).format(stack_id=stack_id, states=states)
     if query.rows is None:
         source = SQL("(select *, '{{}}'::integer[] as indexes from ({}) as x) as e").format(extractions)
     else:

@@ -160,6 +160,12 @@ async def get(conn: Connection, stack_id: UUID) -> StackRow:
     return row
 
 
+async def get_to_change(conn: Connection, stack_id: UUID) -> StackRow:
+    """Return a stack, and lock it until the transaction ends. Raise NotFound."""
+    await conn.execute("select from public.stacks where id = %s for no key update", (stack_id,))
+    return await get(conn, stack_id)
+
+
 async def list_page(
     conn: Connection, scope: Scope, *, limit: int, before: str | None = None, name: str | None = None
 ) -> RowPage[StackRow]:

@@ -485,3 +485,25 @@ async def test_deleting_a_stack_cancels_the_runs_that_read_its_rows(case):
     assert case.sql("select from public.runs where id = %s", child["id"]) == []
     (extraction,) = case.sql("select status from public.extractions where id = %s", child["extraction_id"])
     assert extraction["status"] == "failed"  # otherwise it would be in progress forever
+
+
+async def test_row_that_failed_is_continued_with_a_value_that_a_person_confirmed(case):
+    run = await start(case, "number,total:number")
+    (added,) = case.sql(
+        """insert into public.extractions (org_id, document_id, created_by, schema_revid, status, extracted_fields)
+           select t.org_id, %s, t.created_by, v.id, 'in_progress', '{"number": "INV-7"}' from public.stack_tables as t
+           join public.schema_versions as v on v.schema_id = t.schema_id where t.stack_id = %s returning id""",
+        case.document_id,
+        run.stack_id,
+    )
+    newest = await replace(case, extraction_id=added["id"]).queue_run()
+    case.sql(
+        "update public.runs set status = 'failed', error = 'Ended.', error_code = 'internal' where id = %s", newest
+    )
+    assert (await run.call("get_table_state")).data["states"] == {"failed": 1}
+    async with case.database.as_user(case.scope) as conn:
+        await extractions.confirm(conn, added["id"], ("number",))
+    # A new extraction would hide it.
+    assert (await run.call("extract_row")).code == "awaiting_runs"
+    (child,) = case.sql("select extraction_id from public.runs where parent_run_id = %s", run.context.run_id)
+    assert child["extraction_id"] == added["id"]

@@ -339,7 +339,7 @@ class StackTools:
         return write_result(self.context, written, value if isinstance(value, dict) else {})
 
     async def _refuse_without_row(self, conn: Connection, document_id: UUID) -> StackTableRow:
-        """Return the row of a document. Raise ModelRetry if the table shows only an older copy of the document, or the
+        """Return the row of a document. Raise ModelRetry if the table shows only another copy of the document, or the
         files in it."""
         found = await stored.rows(conn, self.stack_id, limit=1, document_id=document_id)
         if not found:
