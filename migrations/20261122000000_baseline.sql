@@ -4338,14 +4338,9 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
   from (values ('{properties,items,required,title,x-fieldmark}'::text[])) as compared (apart)
 $$;
 
-<<<<<<< HEAD
--- `state`: duplicate (of an older document of the stack), container (an archive; failed if files were left out), waiting,
--- running, awaiting_approval, failed, stale (columns are new or changed), done, incomplete (a run did not complete it).
-=======
 -- `state`: duplicate (a document that is longer in the stack has the same bytes), container (an archive, whose files have
 -- rows; failed if some were left out), waiting, running, awaiting_approval, failed, stale (columns were added or changed
 -- since), done, or incomplete (a run ended without completing the extraction).
->>>>>>> a1c43c02 (Stacks: a filled row never becomes a duplicate, duplicates are counted once, and confirmed values of a failed row are kept)
 create view public.stack_table_rows with (security_invoker = true) as
   select s.org_id, s.stack_id, s.document_id, t.schema_id, e.id as extraction_id, e.schema_revid, e.version,
     e.extracted_fields, e.confidence_scores, e.evidence, e.locks, first.document_id as duplicate_of, state.state,
