@@ -40,7 +40,6 @@ ROUTES_WITH_ID = [
     ("DELETE", "/api/extractions/{extraction}/locks?path=a", None),
     ("POST", "/api/extractions/{extraction}/locks?path=a", None),
     ("DELETE", "/api/extractions/{extraction}/fields?path=a", None),
-    ("DELETE", "/api/extractions/{extraction}/examples?path=a", None),
     ("POST", "/api/extractions/{extraction}/restore", {"version": 0}),
     ("POST", "/api/extractions/{extraction}/complete", {}),
     ("PATCH", "/api/extractions/{extraction}", {"document_type": "invoice"}),

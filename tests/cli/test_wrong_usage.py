@@ -44,7 +44,7 @@ def input_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("extract",), "argument"),
         (("extract", INVOICE, "@/missing.pdf"), "missing.pdf"),
         (("extract", "@"), "is a folder"),
-        (("extract", INVOICE, "--schema", "@/fields.json"), '{"type": "object", "properties": {"total"'),
+        (("extract", INVOICE, "--schema", "@/fields.json"), "at total"),
         (("extract", INVOICE, "--schema", "@/no-json.json"), "no-json.json"),
         (("extract", INVOICE, "--schema", "@/missing.json"), "missing.json"),
         (("extract", INVOICE, "--out", "@/nowhere/out.json"), "nowhere/out.json"),
