@@ -4,6 +4,8 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { api, dataOf } from '../api/client';
 import type { ReplacedValue } from '../api/types';
+import { displayValue } from '../document/fields/fieldValue';
+import { pathLabel } from '../document/fields/labels';
 import { Button } from '../shared/Button';
 import { Dialog } from '../shared/Dialog';
 import { visibleText } from '../shared/format';
@@ -48,6 +50,7 @@ export function ChangesDialog({ stackId, canWrite, onClose }: { stackId: string;
 
 function ChangeRow({ one, canWrite }: { one: ReplacedValue; canWrite: boolean }) {
   const queries = useQueryClient();
+  const [field, name] = [pathLabel(one.path), visibleText(one.filename)];
   const params = { path: { extraction_id: one.extraction_id }, header: { 'if-match': `"${one.version}"` } };
   const decide = useMutation({
     mutationFn: (isRestored: boolean): Promise<unknown> =>
@@ -63,10 +66,10 @@ function ChangeRow({ one, canWrite }: { one: ReplacedValue; canWrite: boolean })
     <tr>
       <td className="truncate">
         <Link to="/documents/$documentId" params={{ documentId: one.document_id }}>
-          {visibleText(one.filename)}
+          {name}
         </Link>
       </td>
-      <td>{visibleText(one.path)}</td>
+      <td title={visibleText(one.path)}>{field}</td>
       <td>
         <del>{valueText(one.old)}</del>
       </td>
@@ -75,11 +78,11 @@ function ChangeRow({ one, canWrite }: { one: ReplacedValue; canWrite: boolean })
         {canWrite && one.is_current && (
           <>
             {one.new !== null && (
-              <Button disabled={decide.isPending} onClick={() => decide.mutate(false)}>
+              <Button aria-label={t('stacks.keepNewOf', { field, name })} disabled={decide.isPending} onClick={() => decide.mutate(false)}>
                 {t('stacks.keepNew')}
               </Button>
             )}
-            <Button disabled={decide.isPending} onClick={() => decide.mutate(true)}>
+            <Button aria-label={t('stacks.restoreOldOf', { field, name })} disabled={decide.isPending} onClick={() => decide.mutate(true)}>
               {t('stacks.restoreOld')}
             </Button>
           </>
@@ -91,5 +94,5 @@ function ChangeRow({ one, canWrite }: { one: ReplacedValue; canWrite: boolean })
 }
 
 function valueText(value: unknown): string {
-  return value === null || value === undefined ? '–' : visibleText(typeof value === 'string' ? value : JSON.stringify(value));
+  return displayValue(value) || t('fields.nothing');
 }

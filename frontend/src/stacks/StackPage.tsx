@@ -5,6 +5,7 @@ import { Link } from '@tanstack/react-router';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { startFill, startStackCorrection } from '../api/runs';
 import type { RecordRow, Stack } from '../api/types';
+import { waitingRunQuery } from '../approvals/approvalQueries';
 import { onUploaded } from '../documents/uploads';
 import { Uploads } from '../documents/Uploads';
 import { stackRoute } from '../router';
@@ -17,6 +18,7 @@ import { formatDollars, formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
 import { Loading } from '../shared/Loading';
+import { Markdown } from '../shared/Markdown';
 import { EmptyState, ErrorNotice, errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
@@ -41,7 +43,14 @@ export function StackPage() {
   const { stackId } = stackRoute.useParams();
   const view = stackRoute.useSearch();
   const stack = useQuery(stackQuery(stackId));
-  if (stack.isError) return <ErrorNotice error={stack.error} onRetry={() => void stack.refetch()} />;
+  if (stack.isError) {
+    return (
+      <div className={tableStyles.content}>
+        <ErrorNotice error={stack.error} onRetry={() => void stack.refetch()} />
+        <Link to="/stacks">{t('stacks.toList')}</Link>
+      </div>
+    );
+  }
   if (stack.data === undefined) return <Loading />;
   return <StackView key={stackId} stack={stack.data} view={view} />;
 }
@@ -79,6 +88,8 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
   }, [read, phase, state.steps.length, counts]);
   useEffect(() => () => clearTimeout(timer.current), []);
 
+  /** The run that was started here: its answer is shown when it ends. */
+  const [started, setStarted] = useState<string | null>(null);
   const idempotency = useRef(crypto.randomUUID());
   const start = useMutation({
     mutationFn: (message: string) => {
@@ -86,8 +97,9 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
       // Before anything is read, a message is about how to read.
       return isUnread ? startFill(id, idempotency.current, message) : startStackCorrection(id, message, idempotency.current);
     },
-    onSuccess: async () => {
+    onSuccess: async (started) => {
       idempotency.current = crypto.randomUUID();
+      setStarted(started);
       await queries.invalidateQueries({ queryKey: ['stacks'] });
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),
@@ -141,6 +153,7 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
         {canWrite && stack.columns.length === 0 && !running && <p className="muted">{t('stacks.noColumnsHint')}</p>}
         <Uploads />
         <WaitingRows stack={stack} />
+        {started !== null && started === runId && phase === 'complete' && <RunAnswer runId={started} onClose={() => setStarted(null)} />}
         {runId !== null && (running || state.phase === 'failed') && <RunPanel runId={runId} state={state} canWrite={canWrite} onResume={resume} />}
       </div>
       <RecordsTable
@@ -157,6 +170,20 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
       {canWrite && progress.documents > 0 && <StackMessage isUnread={isUnread} isBlocked={running || start.isPending} onSend={(message) => start.mutateAsync(message)} />}
       {showsChanges && <ChangesDialog stackId={id} canWrite={canWrite} onClose={() => setShowsChanges(false)} />}
       {isEditing && <ColumnsDialog stack={stack} onClose={() => setEditing(false)} />}
+    </div>
+  );
+}
+
+/** What the agent said at the end of a run: a change in words may not have been understood. */
+function RunAnswer({ runId, onClose }: { runId: string; onClose: () => void }) {
+  const { data: run } = useQuery(waitingRunQuery(runId));
+  if (run?.answer == null || run.answer === '') return null;
+  return (
+    <div className={styles.answer} role="status">
+      <Markdown text={run.answer} />
+      <Button kind="quiet" label={t('common.dismiss')} onClick={onClose}>
+        <Icon name="cross" />
+      </Button>
     </div>
   );
 }

@@ -19,6 +19,9 @@ import type { GridColumn } from './gridColumns';
 
 const CROP_WIDTH = 640; // pixels: sharp on high-density screens
 
+/** Characters: a longer value is cut off in its cell, and may be cut off in the excerpt. */
+const SHORT = 30;
+
 interface FrameProps {
   anchor: () => Element | null;
   grid: RefObject<HTMLElement | null>;
@@ -64,6 +67,7 @@ export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite
       ) : (
         <p className={styles.value}>{text === '' ? t('tables.cellStatuses.not_in_document') : text}</p>
       )}
+      {box !== undefined && text.length > SHORT && <p className={styles.long}>{text}</p>}
       {cell?.quote != null && cell.quote !== String(cell.value) && <p className="muted">{t('tables.printed', { quote: cell.quote })}</p>}
       {outlier !== undefined && (
         <p className={styles.outlier}>

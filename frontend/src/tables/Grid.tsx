@@ -4,7 +4,7 @@
  * scrolled. The header is row -1. Column 0 selects rows, column 1 is the document, the last column is the status. */
 
 import { useVirtualizer, defaultRangeExtractor, type Range } from '@tanstack/react-virtual';
-import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState, type KeyboardEvent, type PointerEvent, type ReactNode, type Ref } from 'react';
+import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState, type CSSProperties, type KeyboardEvent, type PointerEvent, type ReactNode, type Ref } from 'react';
 import type { ReadRow, RecordCell, RecordRow } from '../api/types';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
@@ -21,9 +21,8 @@ import { rowKey, type Selection } from './useSelection';
 export const ROW = 40; // pixels
 const HEAD = 34;
 export const CHECK_WIDTH = 36;
-export const DOCUMENT_WIDTH = 236;
 export const STATUS_WIDTH = 156;
-export const LEFT = CHECK_WIDTH + DOCUMENT_WIDTH;
+const RESIZE_STEP = 16;
 export const DOCUMENT = 1;
 export const FIRST = 2;
 
@@ -65,6 +64,8 @@ interface Props {
   table: string;
   view: string;
   label: string;
+  /** Pixels of the column of documents. */
+  documentWidth: number;
   columns: readonly GridColumn[];
   total: number;
   isPrevious: boolean;
@@ -94,7 +95,7 @@ interface Props {
 
 const PRINTABLE = /^[^\p{C}]$/u;
 
-export function Grid({ ref, table, view, label, columns, total, isPrevious, rowAt, marksAt, indexOf, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onConfirmRange, onNext, onClear, onCopy, onPaste, onUndo }: Props) {
+export function Grid({ ref, table, view, label, documentWidth, columns, total, isPrevious, rowAt, marksAt, indexOf, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onConfirmRange, onNext, onClear, onCopy, onPaste, onUndo }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const position = gridPosition(table, view);
   const [cursor, setCursor] = useState<KeyedCursor>(position.cursor);
@@ -103,6 +104,7 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
   const [isPeeking, setPeeking] = useState(false);
   const isDragging = useRef(false);
   const lastColumn = columns.length + FIRST;
+  const left = CHECK_WIDTH + documentWidth;
 
   // The cursor stays on its row when rows come or go above it.
   const keyAt = (index: number) => {
@@ -146,14 +148,14 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
     getScrollElement: () => scroller.current,
     estimateSize: (index) => columns[index]?.width ?? MIN_WIDTH,
     overscan: 2,
-    paddingStart: LEFT,
+    paddingStart: left,
     paddingEnd: STATUS_WIDTH,
-    scrollPaddingStart: LEFT,
+    scrollPaddingStart: left,
     scrollPaddingEnd: STATUS_WIDTH,
     initialOffset: position.left,
     rangeExtractor: (shown) => withActive(shown, active.column - FIRST),
   });
-  useLayoutEffect(() => across.measure(), [across, columns]);
+  useLayoutEffect(() => across.measure(), [across, columns, left]);
   const [ofView, setOfView] = useState(view);
   if (ofView !== view) {
     setOfView(view);
@@ -220,6 +222,11 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
       case 'ArrowRight':
       case 'ArrowLeft': {
         const by = key === 'ArrowRight' ? 1 : -1;
+        // On a header, as its edge is dragged with the mouse.
+        if (extend && active.row < 0 && column !== undefined) {
+          resizeColumn(table, column.path, clamp(column.width + by * RESIZE_STEP, MIN_WIDTH, MAX_WIDTH));
+          return true;
+        }
         moveTo(active.row, mod ? (by > 0 ? lastColumn : DOCUMENT) : active.column + by, { extend });
         return true;
       }
@@ -339,6 +346,7 @@ export function Grid({ ref, table, view, label, columns, total, isPrevious, rowA
         aria-busy={isPrevious}
         aria-activedescendant={cellId(active.row, active.column)}
         tabIndex={0}
+        style={{ '--document-width': `${documentWidth}px` } as CSSProperties}
         onScroll={({ currentTarget }) => Object.assign(position, { top: currentTarget.scrollTop, left: currentTarget.scrollLeft })}
         onKeyDown={(event) => {
           if (editing === null && press(event)) event.preventDefault();

@@ -112,7 +112,7 @@ function Row({ index, top, record, columns, shown, isSelected, activeColumn, ran
             key={column.path}
             {...common(at + FIRST)}
             aria-selected={at + FIRST >= rangeLeft && at + FIRST <= rangeRight}
-            className={names(at + FIRST, styles.cell, column.type === 'number' && styles.number, isEditing && styles.editing, styles[cellStatus(cell)])}
+            className={names(at + FIRST, styles.cell, column.type === 'number' && styles.number, isEditing && styles.editing, isEditing && column.type === 'text' && styles.text, styles[cellStatus(cell)])}
             style={{ left: start, width: size }}
             onClick={(event) => event.detail === 1 && !event.shiftKey && !isEditing && onPeek()}
             onDoubleClick={() => record !== undefined && !isEditing && onOpen(record, cell, column)}

@@ -15,7 +15,7 @@ import { needsLook, type CellStatus } from './cellStatus';
 import { columnDecimals, displayCell, formatAmount, parseCell } from './cellValue';
 import { ColumnsMenu } from './ColumnsMenu';
 import { Filters } from './Filters';
-import { FIRST, Grid, LEFT, STATUS_WIDTH, type CellRange, type Cursor, type GridHandle } from './Grid';
+import { CHECK_WIDTH, FIRST, Grid, STATUS_WIDTH, type CellRange, type Cursor, type GridHandle } from './Grid';
 import { cellPath, columnLabel, gridColumns, layoutOf, layouts, type ColumnMeasure, type GridColumn } from './gridColumns';
 import { SelectionBar } from './SelectionBar';
 import { firstRowsQuery, PAGE, tableKey, totalsQuery, type TableRequest } from './tableQueries';
@@ -59,6 +59,7 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
   useEffect(() => clearSelection(), [view, clearSelection]);
   const layout = layoutOf(usePersisted(layouts), table);
   const width = useWindowWidth();
+  const documentWidth = width > 704 ? 236 : 132;
   const all = rows.first?.columns;
   const sums = totals.data;
   const { foot, mixed } = useMemo(() => totalsByColumn(sums ?? []), [sums]);
@@ -71,8 +72,8 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
   const columns = useMemo(() => {
     // The fields of line items come before those of their documents.
     const visible = (all ?? []).filter(({ path }) => !layout.hidden.includes(path)).toSorted((a, b) => Number(b.path.includes('[]')) - Number(a.path.includes('[]')));
-    return gridColumns(visible, layout, measured?.columns ?? new Map(), width - LEFT - STATUS_WIDTH - SCROLLBAR, request.list);
-  }, [all, layout, measured, width, request.list]);
+    return gridColumns(visible, layout, measured?.columns ?? new Map(), width - CHECK_WIDTH - documentWidth - STATUS_WIDTH - SCROLLBAR, request.list);
+  }, [all, layout, measured, width, documentWidth, request.list]);
   const totalCells = useMemo(() => new Map([...foot].map(([path, texts]) => [path, <Totals key={path} texts={texts} />])), [foot]);
   const clipboard = useClipboard({ columns, rows, selection, edits, canWrite });
 
@@ -170,6 +171,7 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
           table={table}
           view={view}
           label={label}
+          documentWidth={documentWidth}
           columns={columns}
           total={rows.total}
           isPrevious={rows.isPrevious}

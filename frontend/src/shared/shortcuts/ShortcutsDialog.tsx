@@ -8,6 +8,18 @@ import { usePersisted } from '../persisted';
 import { all, choice, keyName, keysOf, type ShortcutArea } from './registry';
 import styles from './ShortcutsDialog.module.css';
 
+/** The keys of tables, which are those of spreadsheets and can't be changed. */
+const TABLE_KEYS = [
+  ['edit', 'Enter'],
+  ['confirm', 'Ctrl+Enter'],
+  ['source', 'Space'],
+  ['open', 'Shift+Enter'],
+  ['select', 'Shift+Space'],
+  ['range', 'Shift+↑ ↓ ← →'],
+  ['copy', 'Ctrl+C / Ctrl+V'],
+  ['undo', 'Ctrl+Z'],
+  ['resize', 'Shift+← →'],
+] as const;
 const MODIFIERS = ['Control', 'Shift', 'Alt', 'Meta'];
 
 export function ShortcutsDialog({ onClose }: { onClose: () => void }) {
@@ -49,6 +61,15 @@ export function ShortcutsDialog({ onClose }: { onClose: () => void }) {
           ))}
         </section>
       ))}
+      <section className={styles.area} aria-label={t('shortcuts.inTables')}>
+        <h3 className="muted">{t('shortcuts.inTables')}</h3>
+        {TABLE_KEYS.map(([action, keys]) => (
+          <div key={action} className={styles.row}>
+            <span>{t(`shortcuts.table.${action}`)}</span>
+            <kbd>{keys}</kbd>
+          </div>
+        ))}
+      </section>
       <div className={styles.row}>
         <span className="muted">{t('shortcuts.hint')}</span>
         <Button onClick={() => choice.set({ off: false, keys: {} })}>{t('shortcuts.reset')}</Button>
