@@ -122,6 +122,11 @@ export function Grid({ ref, table, view, label, documentWidth, columns, total, i
   useEffect(() => {
     position.cursor = active;
   });
+  useEffect(() => {
+    // Back from a document that was opened here.
+    if (position.hasFocus && document.activeElement === document.body) focus();
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, []);
   const followed = useRef({ row: cursor.row, key: cursor.key });
   useLayoutEffect(() => {
     const before = followed.current;
@@ -348,6 +353,12 @@ export function Grid({ ref, table, view, label, documentWidth, columns, total, i
         tabIndex={0}
         style={{ '--document-width': `${documentWidth}px` } as CSSProperties}
         onScroll={({ currentTarget }) => Object.assign(position, { top: currentTarget.scrollTop, left: currentTarget.scrollLeft })}
+        onFocus={() => {
+          position.hasFocus = true;
+        }}
+        onBlur={({ relatedTarget }) => {
+          position.hasFocus = relatedTarget === null;
+        }}
         onKeyDown={(event) => {
           if (editing === null && press(event)) event.preventDefault();
         }}

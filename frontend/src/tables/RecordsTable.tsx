@@ -43,6 +43,7 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
   const navigate = useNavigate();
   const canWrite = useCanWrite();
   const grid = useRef<GridHandle>(null);
+  const focus = () => grid.current?.focus();
   const [shown, setShown] = useState({ from: 0, to: PAGE / 2 });
   const onRange = useCallback((from: number, to: number) => setShown({ from, to }), []);
   // First the rows, then the totals, then the marks.
@@ -75,7 +76,7 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
     return gridColumns(visible, layout, measured?.columns ?? new Map(), width - CHECK_WIDTH - documentWidth - STATUS_WIDTH - SCROLLBAR, request.list);
   }, [all, layout, measured, width, documentWidth, request.list]);
   const totalCells = useMemo(() => new Map([...foot].map(([path, texts]) => [path, <Totals key={path} texts={texts} />])), [foot]);
-  const clipboard = useClipboard({ columns, rows, selection, edits, canWrite });
+  const clipboard = useClipboard({ columns, rows, selection, edits, canWrite, focus });
 
   if (rows.first === undefined) {
     return rows.error === null ? (
@@ -155,7 +156,12 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
         <span className={styles.summary} role="status">
           {clipboard.progress ?? t(request.list === undefined ? 'tables.records' : 'tables.items', { count: rows.total })}
         </span>
-        {edits.canUndo && <Button onClick={edits.undo}>{t('common.undo')}</Button>}
+        {edits.canUndo && <Button
+            onClick={() => {
+              edits.undo();
+              focus(); // it may have been the last one: the button goes
+            }}
+          >{t('common.undo')}</Button>}
         <ColumnsMenu table={table} columns={rows.first.columns} list={request.list} hidden={layout.hidden} />
       </div>
       {rows.error !== null && <ErrorNotice error={rows.error} onRetry={rows.retry} />}
@@ -197,7 +203,7 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
         />
       )}
       {clipboard.dialogs}
-      <SelectionBar selection={selection} request={request} name={label} />
+      <SelectionBar selection={selection} request={request} name={label} onDone={focus} />
     </div>
   );
 }

@@ -28,9 +28,11 @@ interface Props {
   request: TableRequest;
   /** The name of an exported file. */
   name: string;
+  /** Called when the bar goes, with the focus in it. */
+  onDone: () => void;
 }
 
-export function SelectionBar({ selection, request, name }: Props) {
+export function SelectionBar({ selection, request, name, onDone }: Props) {
   const stackId = 'stack' in request.of ? request.of.stack : undefined;
   const queries = useQueryClient();
   const canWrite = useCanWrite();
@@ -38,8 +40,11 @@ export function SelectionBar({ selection, request, name }: Props) {
   const [failures, setFailures] = useState<readonly string[]>([]);
   const [done, setDone] = useState(0);
 
+  const reload = () => {
+    for (const queryKey of [['records'], ['stacks'], ['documents'], ['extractions'], ['extraction']]) void queries.invalidateQueries({ queryKey });
+  };
   const run = useMutation({
-    mutationFn: async ({ rows, act }: { rows: readonly RecordRow[]; act: (row: RecordRow) => Promise<unknown> }) => {
+    mutationFn: async ({ rows, act }: { rows: readonly RecordRow[]; act: (row: RecordRow) => Promise<unknown>; undo?: () => Promise<unknown> }) => {
       const failed: string[] = [];
       const waiting = [...rows];
       setDone(0);
@@ -53,15 +58,27 @@ export function SelectionBar({ selection, request, name }: Props) {
       await Promise.all(Array.from({ length: AT_ONCE }, work));
       return failed;
     },
-    onSuccess: (failed, { rows }) => {
+    onSuccess: (failed, { rows, undo }) => {
       setFailures(failed);
-      if (failed.length < rows.length) toast(t('tables.changedRows', { count: rows.length - failed.length }));
-      for (const queryKey of [['records'], ['stacks'], ['documents'], ['extractions'], ['extraction']]) void queries.invalidateQueries({ queryKey });
+      const act = () => {
+        onDone();
+        void undo?.().then(reload, (error: unknown) => toast(errorMessage(error), { urgent: true }));
+      };
+      if (failed.length < rows.length) toast(t('tables.changedRows', { count: rows.length - failed.length }), { seconds: 12, ...(undo && { action: { label: t('common.undo'), act } }) });
+      reload();
       selection.clear();
+      if (failed.length === 0) onDone();
     },
   });
   /** Each extraction and document once, also if several of its items are selected. */
   const once = (key: 'extraction_id' | 'document_id') => [...new Map(selection.rows.map((row) => [row[key], row])).values()];
+
+  const removeRows = (stack: string) => {
+    const rows = once('document_id');
+    const body = { document_ids: rows.map((row) => row.document_id) };
+    const undo = () => api.POST('/api/stacks/{stack_id}/documents', { params: { path: { stack_id: stack } }, body });
+    run.mutate({ rows, act: (row) => removeFromStack(stack, row.document_id), undo });
+  };
 
   const save = useMutation({
     mutationFn: async (format: string) => {
@@ -103,12 +120,12 @@ export function SelectionBar({ selection, request, name }: Props) {
             </>
           )}
           {canWrite && stackId !== undefined && (
-            <Button disabled={run.isPending} onClick={() => run.mutate({ rows: once('document_id'), act: (row) => removeFromStack(stackId, row.document_id) })}>
+            <Button disabled={run.isPending} onClick={() => removeRows(stackId)}>
               <Icon name="minus" /> {t('stacks.remove')}
             </Button>
           )}
           <ExportMenu isBusy={save.isPending} align="start" onChoose={save.mutate} />
-          <Button kind="quiet" label={t('tables.clearSelection')} onClick={selection.clear}>
+          <Button kind="quiet" label={t('tables.clearSelection')} onClick={() => (selection.clear(), onDone())}>
             <Icon name="cross" />
           </Button>
         </div>

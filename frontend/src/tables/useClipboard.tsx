@@ -30,9 +30,11 @@ interface Options {
   selection: Selection;
   edits: ReturnType<typeof useCellEdits>;
   canWrite: boolean;
+  /** Give the focus back to the grid. */
+  focus: () => void;
 }
 
-export function useClipboard({ columns, rows, selection, edits, canWrite }: Options) {
+export function useClipboard({ columns, rows, selection, edits, canWrite, focus }: Options) {
   const [asking, setAsking] = useState<{ edits: CellEdit[]; refused: string[] } | null>(null);
   const [refused, setRefused] = useState<readonly string[]>([]);
   const [saving, setSaving] = useState<{ done: number; of: number } | null>(null);
@@ -113,7 +115,7 @@ export function useClipboard({ columns, rows, selection, edits, canWrite }: Opti
     );
     const count = (await Promise.all(results)).filter(Boolean).length;
     setSaving(null);
-    if (changes.length > 1) toast(t(message, { count }), { seconds: 12, ...(count > 0 && { action: { label: t('common.undo'), act: () => edits.undoLast(count) } }) });
+    if (changes.length > 1) toast(t(message, { count }), { seconds: 12, ...(count > 0 && { action: { label: t('common.undo'), act: () => (edits.undoLast(count), focus()) } }) });
   }
 
   /** Confirm the values of a range that are not confirmed yet. */

@@ -32,18 +32,21 @@ export function useTableRows(request: TableRequest, from: number, to: number, is
     return [...new Set([0, ...shown])]; // the first page has the columns and the total
   }, [from, to]);
   const results = useQueries({
-    queries: pages.map((page) => ({
-      ...rowsQuery(request, page),
-      // Only of an earlier request: rows of another page of this one would be at the wrong place.
-      placeholderData: (before: RecordsPage | undefined, query: { queryKey: readonly unknown[] } | undefined) =>
-        query !== undefined && page === 0 && query.queryKey[3] === 0 && isSameTable(query.queryKey[2] as TableRequest, request) ? before : undefined,
-    })),
+    queries: pages.map((page) => rowsQuery(request, page)),
   });
+  const error = results.find((result) => result.error !== null)?.error ?? null;
   const byPage = new Map(pages.map((page, index) => [page, results[index]?.data]));
+  // The first rows of the earlier filter or order, so that the grid stays, with its focus. (`placeholderData` of useQueries
+  // does not get them.)
+  const [earlier, table] = [useRef<{ table: string; page: RecordsPage } | undefined>(undefined), tableKey(request)];
+  const own = byPage.get(0);
+  const isPrevious = own === undefined && error === null && earlier.current?.table === table;
+  if (own !== undefined) earlier.current = { table, page: own };
+  else if (isPrevious) byPage.set(0, earlier.current!.page);
   const latest = useRef(byPage);
   latest.current = byPage;
   const first = byPage.get(0);
-  const marks = useQueries({ queries: pages.map((page) => ({ ...marksQuery(request, page), enabled: byPage.get(page) !== undefined && isSettled })) });
+  const marks = useQueries({ queries: pages.map((page) => ({ ...marksQuery(request, page), enabled: byPage.get(page) !== undefined && !isPrevious && isSettled })) });
   const latestMarks = useRef(new Map<number, ReadonlyMap<string, RowMarks> | undefined>());
   latestMarks.current = new Map(pages.map((page, index) => [page, marks[index]?.data]));
   const load = useCallback(
@@ -61,8 +64,8 @@ export function useTableRows(request: TableRequest, from: number, to: number, is
   return {
     first,
     total: first?.total ?? 0,
-    error: results.find(({ error }) => error !== null)?.error ?? null,
-    isPrevious: results[0]?.isPlaceholderData ?? false,
+    error,
+    isPrevious,
     rowAt: useCallback((index: number) => latest.current.get(Math.floor(index / PAGE))?.items[index % PAGE], []),
     marksAt: useCallback((index: number) => {
       const page = Math.floor(index / PAGE);
@@ -80,8 +83,4 @@ export function useTableRows(request: TableRequest, from: number, to: number, is
       for (const result of results) if (result.isError) void result.refetch();
     },
   };
-}
-
-function isSameTable(before: TableRequest, now: TableRequest): boolean {
-  return tableKey(before) === tableKey(now);
 }
