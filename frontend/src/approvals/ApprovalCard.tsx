@@ -14,7 +14,7 @@ import { toolName, toolText } from '../runs/toolText';
 import { Button } from '../shared/Button';
 import { codeText } from '../shared/codeText';
 import { visibleText } from '../shared/format';
-import { t } from '../shared/i18n';
+import { language, t } from '../shared/i18n';
 import { Menu, MenuItem } from '../shared/Menu';
 import { ErrorNotice, Notice } from '../shared/Notice';
 import { Icon } from '../shared/Icon';
@@ -281,9 +281,10 @@ function DecisionError({ error, isJson }: { error: unknown; isJson: boolean }) {
   );
 }
 
-/** Why the tool refused edited arguments. What the service says names the tool's arguments, so it is shown only beside them. */
+/** Why the tool refused edited arguments. Without a text for its code: what the service says, to those who read English or
+ * edit the tool's own arguments. */
 function Refusal({ error, isJson }: { error: ApiError; isJson: boolean }) {
   const text = codeText('errors', error.problem?.errors?.[0]?.code, '');
   if (text !== '' && text !== error.message) return <p className="muted">{text}</p>;
-  return isJson && <p className="muted" lang="en">{visibleText(error.problem?.detail ?? '')}</p>;
+  return (isJson || language() === 'en') && <p className="muted" lang="en">{visibleText(error.problem?.detail ?? '')}</p>;
 }

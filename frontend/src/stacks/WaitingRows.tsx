@@ -7,6 +7,7 @@ import { decideCall } from '../api/runs';
 import type { Run, Stack } from '../api/types';
 import { waitingRowsQuery } from '../approvals/approvalQueries';
 import { changeLabel, changeValue } from '../approvals/changeText';
+import { displayValue } from '../document/fields/fieldValue';
 import { schemaPath } from '../document/fields/labels';
 import { Button } from '../shared/Button';
 import confirmStyles from '../shared/Confirm.module.css';
@@ -124,7 +125,7 @@ function WaitingRow({ run, columns, name, isChosen, failure, onToggle }: { run: 
             <div key={change.path}>
               <dt>{changeLabel(tool, change.path)}</dt>
               <dd>
-                {change.added !== true && <s className="muted">{changeValue(tool, change.path, change.old)}</s>} {change.removed === true ? t('approvals.removed') : changeValue(tool, change.path, change.new)}
+                {change.added !== true && <s className="muted">{valueText(tool, change.path, change.old)}</s>} {change.removed === true ? t('approvals.removed') : valueText(tool, change.path, change.new)}
               </dd>
             </div>
           ))}
@@ -133,6 +134,11 @@ function WaitingRow({ run, columns, name, isChosen, failure, onToggle }: { run: 
       </div>
     </li>
   );
+}
+
+/** Amounts that are not whole have two decimal places. */
+function valueText(tool: string, path: string, value: unknown): string {
+  return typeof value === 'number' && !Number.isInteger(value) ? displayValue(value, { type: 'number', decimals: 2 }) : changeValue(tool, path, value);
 }
 
 /** A run asks for one call after the other. */
