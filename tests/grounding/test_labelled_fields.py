@@ -79,6 +79,10 @@ def test_invoice_in_each_language_is_read(language):
         ("Total\n12.50", 12.5),
         ("Total: see below", None),
         ("Total: 12.50 of 13.00", None),
+        ("Total: 12.50- EUR", -12.5),
+        ("Total: 12.50−", -12.5),
+        ("Total: 12.50 EUR -", 12.5),
+        ("Total: (12.50) EUR", -12.5),
     ],
 )
 def test_printed_amount_is_parsed(line, value):
@@ -91,6 +95,11 @@ def test_printed_amount_is_parsed(line, value):
         ("2024-02-01", "2024-02-01"),
         ("July 4th, 2024", "2024-07-04"),
         ("31.02.2024", None),
+        ("1.1.99", "1999-01-01"),
+        ("1.1.68", "2068-01-01"),
+        ("1.2.3", None),
+        ("1.2.199", None),
+        ("1.2.0024", None),
     ],
 )
 def test_printed_date_is_parsed(printed, iso):

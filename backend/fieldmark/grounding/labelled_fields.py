@@ -49,7 +49,7 @@ _CURRENCY = rf"(?<![^\W\d_])(?:{'|'.join(map(re.escape, _CURRENCIES))})(?![^\W\d
 # digits, which keeps the time linear.
 _NUMBER = r"(?:\d{1,3}(?:\s?[.,'’\s]\s?\d{3})+(?!\d)|\d{1,15})(?:\s?[.,]\s?\d{1,4})?"
 _AFTER_AMOUNT = rf"(?:\s?{_CURRENCY}(?:\s[^\d%]{{0,30}})?|\s[A-Z*])?"  # a few words, or a tax rate's letter
-_AMOUNT = re.compile(rf"[-−(]?\s?(?:{_CURRENCY})?\s?[-−]?\s?({_NUMBER})[-)]?{_AFTER_AMOUNT}", re.IGNORECASE)
+_AMOUNT = re.compile(rf"[-−(]?\s?(?:{_CURRENCY})?\s?[-−]?\s?({_NUMBER})([-−)])?{_AFTER_AMOUNT}", re.IGNORECASE)
 _DATE_SEPARATOR = r"(?:st|nd|rd|th|er|º)?[-‐–/.,\s]{1,2}(?:de |del |di )?"
 _DATE = re.compile(_DATE_SEPARATOR.join([r"(\d{1,4}|[^\W\d_]{3,10})"] * 3) + r"(?!\w)")
 _VALUE_PATTERNS = {"id": r"(?=.*\d)[^\s%€$£]+(?:\s[^\s%€$£]+){0,2}", "text": r".*[^\W\d_].*", "any": r".*\w.*"}
@@ -111,7 +111,8 @@ def parse_amount(printed: str) -> float | None:
     if not readings:
         return None
     value = float(readings[-1])  # 1.250 is 1250: amounts of money don't have three decimals
-    return -value if value and re.search(r"^\D*[-−(]|-$", printed) else value
+    is_negative = found[2] in ("-", "−") or re.match(r"\D*[-−(]", printed)
+    return -value if value and is_negative else value
 
 
 def parse_date(printed: str, *, month_first: bool = False) -> tuple[str, str] | None:
@@ -125,7 +126,12 @@ def parse_date(printed: str, *, month_first: bool = False) -> tuple[str, str] | 
         first, month = month, first
     month = MONTHS.get(fold(month), month)
     try:
-        return date(int(year) + (2000 if len(year) == 2 else 0), int(month), int(first)).isoformat(), found[0]
+        number = int(year)
+        if len(year) == 2:
+            number += 1900 if number > 68 else 2000  # as in POSIX
+        elif number < 1000:  # 1.2.3 is no date
+            return None
+        return date(number, int(month), int(first)).isoformat(), found[0]
     except ValueError:
         return None
 
