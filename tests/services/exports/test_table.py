@@ -136,15 +136,17 @@ def test_formula_after_a_separator_within_a_cell_stays_text(text: str) -> None:
 
 def test_numbers_stay_numbers_and_digits_stay_text() -> None:
     values = {"a": -5, "b": -0.25, "c": "0049", "d": 1e300, "e": 2**60, "f": "1e5", "g": "#N/A", "h": "5-3 x@y a=b"}
+    values["i"] = 1234567890123456.75
     row = extraction(values)
     assert [line[1] for line in parse_csv(as_csv(row, None))[1:]] == [
-        "-5", "-0.25", "0049", "1e+300", "1152921504606846976", "1e5", "#N/A", "5-3 x@y a=b",
+        "-5", "-0.25", "0049", "1e+300", "1152921504606846976", "1e5", "#N/A", "5-3 x@y a=b", "1234567890123456.8",
     ]  # fmt: skip
     book = openpyxl.load_workbook(io.BytesIO(as_xlsx(row)))
-    cells = [book["Fields"].cell(line, 2) for line in range(2, 10)]
+    cells = [book["Fields"].cell(line, 2) for line in range(2, 11)]
     # A spreadsheet would round 2**60.
-    assert [cell.value for cell in cells] == [-5, -0.25, "0049", 1e300, str(2**60), "1e5", "#N/A", "5-3 x@y a=b"]
-    assert [cell.data_type for cell in cells] == ["n", "n", "s", "n", "s", "s", "s", "s"]
+    shown = [-5, -0.25, "0049", 1e300, str(2**60), "1e5", "#N/A", "5-3 x@y a=b", "1234567890123456.8"]
+    assert [cell.value for cell in cells] == shown
+    assert [cell.data_type for cell in cells] == ["n", "n", "s", "n", "s", "s", "s", "s", "s"]
 
 
 def test_values_that_excel_cannot_store_are_adapted() -> None:

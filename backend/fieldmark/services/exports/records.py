@@ -216,6 +216,8 @@ def _as_json(row: RecordRow) -> dict[str, Any]:
         "row": row.path,
         "status": row.status,
         "error": row.error,
+        "error_code": row.error_code,
+        "duplicate_of": row.duplicate_of,
         "reviewed": row.is_reviewed,
         "values": {name: cell["value"] for name, cell in row.cells.items()},
         "cells": row.cells,

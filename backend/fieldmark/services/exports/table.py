@@ -20,7 +20,6 @@ COLUMNS = ("path", "value", "confidence", "state", "page", "quote", "set_by_pers
 MAX_CELL = 32_000  # characters; Excel holds 32,767
 MAX_SHEET_TITLE = 31
 _FORMULA = frozenset("=+-@\t\r\n")
-_PRECISE = 10**15  # beyond it a spreadsheet rounds whole numbers
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 # Where a spreadsheet of another locale begins a cell: it splits at semicolons, and knows no quotes within a cell.
 _INNER = re.compile("[;\t\r\n][\\s\"']*+(?=([=+\\-@\uff1d\uff0b\uff0d\uff20\u2212\ufe63\u207b])?)")
@@ -139,7 +138,7 @@ def xlsx_cell(sheet: Any, value: JsonValue) -> Any:
     from openpyxl.cell import WriteOnlyCell
     from openpyxl.styles import Alignment
 
-    if value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < _PRECISE):
+    if value is None or isinstance(value, bool) or (isinstance(value, int | float) and not _is_rounded(value)):
         return value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = _UNPRINTABLE.sub("\ufffd", text)
@@ -151,6 +150,11 @@ def xlsx_cell(sheet: Any, value: JsonValue) -> Any:
     if "\n" in text:
         cell.alignment = Alignment(wrap_text=True, vertical="top")
     return cell
+
+
+def _is_rounded(number: float) -> bool:
+    """Return whether a spreadsheet, which has 15 digits, would show other digits before the decimal point."""
+    return abs(number) >= 10**15 and (isinstance(number, int) or float(f"{number:.15g}") != number)
 
 
 def xlsx_day(sheet: Any, value: JsonValue) -> Any:
