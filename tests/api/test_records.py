@@ -402,10 +402,17 @@ async def test_only_chosen_rows_are_exported_in_the_order_of_the_table(serve, cl
             ("1.pdf", None),
             ("3.pdf", None),
         ]
-        items = [("1.pdf", "items[1]"), ("3.pdf", "items[0]"), ("3.pdf", "items[5]")]
+        items = [("1.pdf", "items[1]"), ("3.pdf", "items[0]"), ("3.pdf", "items[0]")]
         assert await export(*items, list="items") == [("3.pdf", "items[0]"), ("1.pdf", "items[1]")]
-        assert await export(("1.pdf", None), list="items") == []
-        assert await export((str(uuid4()), None)) == []
+        # A file with fewer rows than were chosen would hide that some are gone.
+        present = {"document_id": ids["3.pdf"]}
+        for row, query in (
+            ({"document_id": str(uuid4())}, {}),
+            ({"document_id": ids["1.pdf"]}, {"filter": "total < 10"}),
+            ({"document_id": ids["1.pdf"], "path": "items[1]"}, {}),
+        ):
+            answer = await server.http.post(f"{path}/export", json={"rows": [present, row]}, params=query)
+            assert_problem(answer, 404)
         for rows in ([], [{"document_id": ids["1.pdf"]}] * 501, [{"document_id": ids["1.pdf"], "path": "a["}]):
             assert_problem(await server.http.post(f"{path}/export", json={"rows": rows}), 422)
 

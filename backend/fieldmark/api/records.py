@@ -244,7 +244,8 @@ async def export_chosen_records(
     request: Request,
     file_format: FileFormat = "csv",
 ) -> Response:
-    """Export only these records of a schema, in the formats and the order of `GET …/records/export`."""
+    """Export only these records of a schema, in the formats and the order of `GET …/records/export`. 404 if one of them
+    is not among the records."""
     return await export_response(runtime, scope, options.request, file_format, str(request.base_url), body)
 
 

@@ -306,7 +306,7 @@ async def export_chosen_rows(
     request: Request,
     file_format: FileFormat = "csv",
 ) -> Response:
-    """Export only these rows of a stack's table."""
+    """Export only these rows of a stack's table. 404 if one of them is not in it."""
     return await export_response(runtime, scope, options.request, file_format, str(request.base_url), body)
 
 

@@ -13,7 +13,7 @@ from fieldmark.domain.columns import Column, list_columns, list_names
 from fieldmark.domain.document_filters import FieldCondition
 from fieldmark.domain.schema_changes import compare_schemas
 from fieldmark.domain.statuses import CellStatus
-from fieldmark.errors import Invalid, NameTaken
+from fieldmark.errors import Invalid, NameTaken, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.services.fair_share import run_unqueued
 from fieldmark.services.record_marks import Mark, list_marks
@@ -112,7 +112,8 @@ async def read_table(
     as_text: bool = False,
 ) -> RecordsTable:
     """Return all records of a schema, or those that `only` names, each batch read in a transaction of its own.
-    `as_text`: the values are texts. Raise like `list_records`, and Invalid if there are more than MAX_EXPORTED."""
+    `as_text`: the values are texts. Raise like `list_records`, Invalid if there are more than MAX_EXPORTED, and
+    NotFound if one of `only` is not among the records."""
     async with database.as_user(scope) as conn:
         schema, columns, query = await _prepare(conn, request)
         if only is not None:
@@ -123,6 +124,11 @@ async def read_table(
     if only is not None:
         chosen = {(one.document_id, _indexes(one.path)) for one in only}
         keys = [key for key in keys if (key.document_id, tuple(key.indexes)) in chosen]
+        if missing := len(chosen) - len(keys):
+            raise NotFound(
+                f"{missing} of the {len(chosen)} rows are not in the table: they were deleted, or do not match the "
+                "filter. Load the table again and choose the rows."
+            )
 
     async def batches() -> AsyncGenerator[Sequence[RecordRow]]:
         for start in range(0, len(keys), _BATCH):
