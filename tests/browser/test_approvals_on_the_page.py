@@ -33,7 +33,7 @@ async def test_calls_are_approved_edited_and_rejected(serve, browsing):
         # Before the decision, the proposed value is shown among the fields, with its box and a picture of it.
         await page.locator('rect[data-path="number"]').wait_for(state="attached")
         await card.get_by_role("figure").locator("img").wait_for()
-        row = page.locator('[role=treeitem][data-path="number"]')
+        row = window.field_row("number")
         await row.get_by_text("needs approval").first.wait_for()
         (extraction,) = (await server.get("extractions"))["items"]
         assert (await server.extraction(extraction["id"]))["extracted_fields"] == {}
@@ -104,7 +104,7 @@ async def test_cancelled_run_needs_no_approval_and_second_person_is_named(serve,
         await extract_until_approval(server, document, "complete_extraction")
         await window.open(f"/documents/{document}")
         card = page.get_by_role("region", name=label("approvals.card"))
-        row = page.locator('[role=treeitem][data-path="number"]')
+        row = window.field_row("number")
         await card.wait_for()
         await row.get_by_text("needs approval").first.wait_for()
         # With another extraction selected, no approval is shown.

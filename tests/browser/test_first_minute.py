@@ -85,7 +85,7 @@ async def test_from_the_link_to_the_export(serve, browsing):
         found = {path: one for path, one in extraction["evidence"].items() if one["state"] == "found"}
         assert len(found) >= 6
         for path in list(found)[:6]:
-            await page.locator(f'[role=treeitem][data-path="{path}"]').click()
+            await window.field_row(path).click()
             number, box = await shown_box(page, f'rect[class*=chosen][data-path="{path}"]')
             assert number == found[path]["page"] and is_near(box, found[path]["boxes"][0]), path
             assert await page.locator("rect[class*=chosen]").count() == len(found[path]["boxes"])

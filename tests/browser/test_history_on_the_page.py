@@ -20,10 +20,9 @@ async def test_restoring_a_version_updates_the_fields(serve, browsing):
         page = window.page
         document, extraction = await new_extraction(server, TEXT)
         await window.open(f"/documents/{document}")
-        row = page.locator('[role=treeitem][data-path="total"]')
+        row = window.field_row("total")
         for value in ("13", "14"):
-            await row.dblclick()
-            await page.get_by_label("Value of total").fill(value)
+            await (await window.open_editor("total")).fill(value)
             await page.keyboard.press("Enter")
             await row.get_by_text(value, exact=True).wait_for()
         await page.get_by_role("button", name="History").click()
@@ -51,9 +50,8 @@ async def test_correction_in_words_and_accepted_proposal(serve, browsing):
         page = window.page
         document, extraction = await new_extraction(server, TEXT)
         await window.open(f"/documents/{document}")
-        total, number = (page.locator(f'[role=treeitem][data-path="{path}"]') for path in ("total", "number"))
-        await total.dblclick()
-        await page.get_by_label("Value of total").fill("13")
+        total, number = map(window.field_row, ("total", "number"))
+        await (await window.open_editor("total")).fill("13")
         await page.keyboard.press("Enter")
         await total.get_by_text("13", exact=True).wait_for()
         await page.get_by_label("Correction").fill("the number is 18")

@@ -25,17 +25,16 @@ async def test_language_of_the_browser_is_used_and_another_one_can_be_chosen(ser
             "paid": ("Ja", "Yes"),
         }
         for path, (german, _) in values.items():
-            await page.locator(f'[role=treeitem][data-path="{path}"]').get_by_text(german, exact=True).wait_for()
+            await window.field_row(path).get_by_text(german, exact=True).wait_for()
         assert await page.locator("html").get_attribute("lang") == "de"
-        await page.locator('[role=treeitem][data-path="due_date"]').get_by_text("Due date").wait_for()
+        await window.field_row("due_date").get_by_text("Due date").wait_for()
 
         await page.get_by_role("button", name="Konto").click()
         await page.get_by_role("menuitem", name="English").click()
         for _ in range(2):
             for path, (_, english) in values.items():
-                await page.locator(f'[role=treeitem][data-path="{path}"]').get_by_text(english, exact=True).wait_for()
+                await window.field_row(path).get_by_text(english, exact=True).wait_for()
             assert await page.locator("html").get_attribute("lang") == "en"
             await page.reload()
         # An editor shows the stored value.
-        await page.locator('[role=treeitem][data-path="total"]').dblclick()
-        assert await page.get_by_label(label("fields.valueOf", field="Total")).input_value() == "1312.5"
+        assert await (await window.open_editor("total")).input_value() == "1312.5"

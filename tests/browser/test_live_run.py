@@ -32,7 +32,7 @@ async def test_values_are_shown_while_written_and_after_a_reload(serve, browsing
         await window.open(f"/documents/{document}")
         await page.get_by_role("button", name="Extract").click()
         await page.get_by_role("menuitem", name="Extract all fields").click()
-        row = page.locator('[role=treeitem][data-path="number"]')
+        row = window.field_row("number")
         try:
             await row.get_by_text("Writing…").first.wait_for(state="attached")
             assert await page.get_by_role("button", name="Cancel").is_enabled()
@@ -98,12 +98,12 @@ async def test_reasoning_is_collapsed_with_a_timer_and_child_run_is_shown(serve,
             await page.get_by_role("tab", name="Fields").click()
             await page.locator("[data-phase=working]").wait_for()  # the page follows the child run as well
             is_child_followed.set()
-            number = page.locator('[role=treeitem][data-path="number"]')
+            number = window.field_row("number")
             await number.get_by_text("Writing…").first.wait_for(state="attached")
         finally:
             for event in (is_open, may_continue, is_child_followed, extracts_on):
                 event.set()
         await page.locator("[data-phase=complete]").wait_for()
-        await page.locator('[role=treeitem][data-path="total"]').get_by_text("12.5").wait_for()
+        await window.field_row("total").get_by_text("12.5").wait_for()
         total = (await server.get(f"runs/{talk}"))["cost_usd"]
         assert total > before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from browser.scripts import extraction_script, new_extraction
-from browser.window import delayed_response, label
+from browser.window import delayed_response, label, playwright
 from extraction_case import sql, until
 from fieldmark.stores import extractions
 
@@ -65,7 +65,7 @@ async def test_review_by_keyboard_across_documents(serve, browsing, clone):
                 word = next(one for one in words if one["text"] == "12.50")
                 x, y = (word["x0"] + word["x1"]) / 2, (word["y0"] + word["y1"]) / 2
                 await page.mouse.click(box["x"] + x * box["width"], box["y"] + y * box["height"])
-                assert await field.input_value() == "12.50"
+                await playwright.expect(field).to_have_value("12.50")
             await press("Enter")
             # The value with low confidence is shown next to its picture and confirmed.
             await page.get_by_label("Value of vat").wait_for()
@@ -247,13 +247,11 @@ async def test_document_with_missing_fields_can_be_marked_reviewed(serve, browsi
 
         # On the document page: a missing field is a row, another one is added from the page, then it is reviewed.
         await page.get_by_role("link", name="b.txt").click()
-        row = page.locator('[role=treeitem][data-path="vendor"]')
+        row = window.field_row("vendor")
         await row.get_by_text("missing").first.wait_for()
-        await row.dblclick()
-        await page.get_by_label("Value of vendor").fill("Acme")
+        await (await window.open_editor("vendor")).fill("Acme")
         await page.keyboard.press("Enter")
-        await page.locator('[role=treeitem][data-path="reference"]').dblclick()
-        await page.get_by_label("Value of reference").fill("17")
+        await (await window.open_editor("reference")).fill("17")
         await page.keyboard.press("Enter")
         await row.get_by_text("Confirmed").first.wait_for(state="attached")
         await page.get_by_role("button", name="Add field").click()
@@ -266,7 +264,7 @@ async def test_document_with_missing_fields_can_be_marked_reviewed(serve, browsi
         x, y = (word["x0"] + word["x1"]) / 2, (word["y0"] + word["y1"]) / 2
         await page.mouse.click(box["x"] + x * box["width"], box["y"] + y * box["height"])
         await form.get_by_role("button", name="Add").click()
-        await page.locator('[role=treeitem][data-path="net"]').wait_for()
+        await window.field_row("net").wait_for()
         await page.get_by_role("button", name="Mark as reviewed").click()
         await page.get_by_text("Reviewed", exact=True).wait_for()
         stored = await server.extraction(by_hand)
@@ -304,10 +302,7 @@ async def test_drawn_box_fills_the_field(serve, browsing, clone):
         document = (await server.extraction(extraction_id))["document_id"]
         words = {one["text"]: one for one in (await server.get(f"documents/{document}/pages/1"))["words"]}
         await window.open(f"/documents/{document}?field=number")
-        row = page.locator('[role=treeitem][data-path="number"]')
-        await row.dblclick()
-        field = page.get_by_label("Value of number")
-        await field.wait_for()
+        field = await window.open_editor("number")
         box = await page.locator("[data-page='1']").bounding_box()
 
         def at(x: float, y: float) -> tuple[float, float]:
@@ -318,12 +313,12 @@ async def test_drawn_box_fills_the_field(serve, browsing, clone):
         await page.mouse.down()
         await page.mouse.move(*at(last["x1"] + 0.01, first["y1"] + 0.003), steps=5)
         await page.mouse.up()
-        assert await field.input_value() == "Total: 12.50 EUR"
+        await playwright.expect(field).to_have_value("Total: 12.50 EUR")
         number = words["17"]
         await page.keyboard.down("Shift")
         await page.mouse.click(*at((number["x0"] + number["x1"]) / 2, (number["y0"] + number["y1"]) / 2))
         await page.keyboard.up("Shift")
-        assert await field.input_value() == "Total: 12.50 EUR 17"
+        await playwright.expect(field).to_have_value("Total: 12.50 EUR 17")
         await page.keyboard.press("Enter")
 
         async def is_written() -> bool:

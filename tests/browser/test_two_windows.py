@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import pytest
 
 from browser.scripts import extract_until_approval, extraction_script, new_extraction
-from browser.window import Window, label, playwright
+from browser.window import Window, label
 
 pytestmark = pytest.mark.anyio
 
@@ -33,18 +31,8 @@ async def update_field(server, extraction_id: str, path: str, value) -> None:
     assert changed.status_code == 200, changed.text
 
 
-def field_row(window: Window, path: str):
-    return window.page.locator(f'[role=treeitem][data-path="{path}"]')
-
-
 async def write(window: Window, path: str, text: str, *, keep: bool = True) -> None:
-    editor = window.page.get_by_label(f"Value of {path}")
-    # A row that is drawn again between the two clicks gets no double-click.
-    while not await editor.is_visible():
-        await field_row(window, path).dblclick()
-        with suppress(playwright.TimeoutError):
-            await editor.wait_for(timeout=3000)
-    await editor.fill(text)
+    await (await window.open_editor(path)).fill(text)
     if keep:
         await window.page.keyboard.press("Enter")
 
@@ -56,28 +44,26 @@ async def test_edit_conflict_offers_both_values_and_an_editor_left_open_writes_n
         await write(window, "total", "14", keep=False)
         await update_field(server, extraction_id, "number", "18")
         await window.page.keyboard.press("Enter")
-        await field_row(window, "number").get_by_text("18", exact=True).wait_for()
-        await field_row(window, "total").get_by_text("14", exact=True).wait_for()
+        await window.field_row("number").get_by_text("18", exact=True).wait_for()
+        await window.field_row("total").get_by_text("14", exact=True).wait_for()
         await write(window, "total", "15", keep=False)
         await update_field(server, extraction_id, "total", 13)
         await window.page.keyboard.press("Enter")
         await window.page.get_by_text(label("fields.changedBySomeone", field="Total", value="13")).first.wait_for()
         assert (await server.extraction(extraction_id))["extracted_fields"] == {"number": "18", "total": 13}
         await window.page.get_by_role("button", name=label("fields.useInstead", value="15")).click()
-        await field_row(window, "total").get_by_text("15", exact=True).wait_for()
+        await window.field_row("total").get_by_text("15", exact=True).wait_for()
         assert (await server.extraction(extraction_id))["extracted_fields"] == {"number": "18", "total": 15}
 
         # A change in another tab appears here, below an open editor, which does not overwrite it.
-        await field_row(window, "total").dblclick()
-        editor = window.page.get_by_label("Value of total")
-        await editor.wait_for()
+        editor = await window.open_editor("total")
         other = await open_tab(window, f"/documents/{document}")
         await write(other, "number", "19")
         await write(other, "total", "16")
-        await field_row(other, "total").get_by_text("16", exact=True).wait_for()
-        await field_row(window, "number").get_by_text("19", exact=True).wait_for()
+        await other.field_row("total").get_by_text("16", exact=True).wait_for()
+        await window.field_row("number").get_by_text("19", exact=True).wait_for()
         await editor.press("Enter")
-        await field_row(window, "total").get_by_text("16", exact=True).wait_for()
+        await window.field_row("total").get_by_text("16", exact=True).wait_for()
         now = await server.extraction(extraction_id)
         assert now["extracted_fields"] == {"number": "19", "total": 16}
 
@@ -94,7 +80,7 @@ async def test_decision_disappears_in_other_tabs(serve, browsing):
         await approve[window].click()
         await approve[inbox].wait_for(state="detached")
         await inbox.page.get_by_role("heading", name=label("approvals.none")).wait_for()
-        await field_row(window, "total").get_by_text("12.50", exact=True).wait_for()
+        await window.field_row("total").get_by_text("12.50", exact=True).wait_for()
 
 
 async def test_switching_organisation_hides_the_one_before_and_keeps_uploads_apart(serve, browsing):
@@ -108,7 +94,7 @@ async def test_switching_organisation_hides_the_one_before_and_keeps_uploads_apa
         await window.open("/documents")
         await page.get_by_role("link", name="personal.txt").wait_for()
         other = await open_tab(window, f"/documents/{document}")
-        await field_row(other, "total").wait_for()
+        await other.field_row("total").wait_for()
         dropped = page.get_by_label("Files to upload")
         await dropped.set_input_files([{"name": "dropped.txt", "mimeType": "text/plain", "buffer": b"Total: 4"}])
         await page.get_by_role("link", name="dropped.txt").wait_for()

@@ -30,7 +30,7 @@ async def test_unmapped_values_are_added_by_keyboard(serve, browsing):
         page = window.page
         document_id, extraction_id = await new_extraction(server, TEXT)
         await window.open(f"/documents/{document_id}")
-        await page.locator('[role=treeitem][data-path="total"]').wait_for()
+        await window.field_row("total").wait_for()
         assert await page.locator("rect[data-unmapped]").count() == 0
         await page.keyboard.press("u")
         tree = page.get_by_role("tree", name=label("document.unmapped"))

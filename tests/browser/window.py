@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -80,6 +80,19 @@ class Window:
         if await sign_in.is_visible():
             await sign_in.click()
         await areas.wait_for()
+
+    def field_row(self, path: str) -> Any:
+        return self.page.locator(f'[role=treeitem][data-path="{path}"]')
+
+    async def open_editor(self, path: str) -> Any:
+        """Open the editor of a field with a double-click and return it. A row that is drawn again between the two
+        clicks gets no double-click."""
+        editor = self.page.get_by_label(f"Value of {path}")
+        while not await editor.is_visible():
+            await self.field_row(path).dblclick()
+            with suppress(playwright.TimeoutError):
+                await editor.wait_for(timeout=3000)
+        return editor
 
 
 def find_chromium() -> str:
