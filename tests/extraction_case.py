@@ -417,8 +417,10 @@ class CliConversation:
         return "\n".join(json.dumps(request, ensure_ascii=False) for request in self.model.requests)
 
 
-async def until(condition: Callable[[], Any], seconds: float = 60, describe: Callable[[], str] = str) -> Any:
-    """Poll `condition` (sync or async) until it returns something true, and return that.
+async def until(
+    condition: Callable[[], Any], seconds: float = 60, describe: Callable[[], str] = str, *, every: float = 0.02
+) -> Any:
+    """Poll `condition` (sync or async) every 20 ms until it returns something true, and return that.
 
     Fails after `seconds` with the text of `describe`. The timeout is generous; it measures nothing.
     """
@@ -430,4 +432,4 @@ async def until(condition: Callable[[], Any], seconds: float = 60, describe: Cal
         if found:
             return found
         assert time.monotonic() < end, f"it did not become true within {seconds} s\n{describe()}"
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(every)

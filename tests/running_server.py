@@ -68,7 +68,7 @@ class RunningServer:
         async def has_ended() -> bool:
             return (await self.get(f"documents/{document_id}"))["status"] != "reading"
 
-        await until(has_ended)
+        await until(has_ended, every=0.1)  # each poll is a request, which slows down what it waits for
         return document_id
 
     async def wait_until_indexed(self) -> None:
@@ -77,7 +77,7 @@ class RunningServer:
         async def is_indexed() -> bool:
             return (await self.get("search?q=anything"))["not_indexed"] == 0
 
-        await until(is_indexed)
+        await until(is_indexed, every=0.1)
 
     async def extract(self, document_id: UUID | str, **request: Any) -> dict[str, Any]:
         """Extract a document's fields and return the run's result."""
