@@ -112,7 +112,6 @@ async def ask(http: httpx.AsyncClient, route, ids: Ids, **headers: str) -> httpx
 
 async def create_objects(server) -> Ids:
     document = await server.upload_text()
-    run = (await server.http.post("/api/agent/extract", json={"document_id": str(document)})).json()
     created = {
         kind: (await server.http.post(f"/api/{kind}s", json={"name": "Mine", **body})).json()
         for kind, body in (
@@ -122,6 +121,8 @@ async def create_objects(server) -> Ids:
             ("stack", {"document_ids": [str(document)]}),
         )
     }
+    body = {"document_id": str(document), "schema_revid": created["schema"]["schema_revid"]}
+    run = (await server.http.post("/api/agent/extract", json=body)).json()
     return {
         "document": str(document),
         "extraction": run["extraction"]["id"],
