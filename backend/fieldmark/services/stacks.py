@@ -124,4 +124,8 @@ async def _start_row(conn: Connection, scope: Scope, schema: SchemaRow, row: sta
     if extraction.schema_revid == schema.schema_revid:
         return RowReading(row.document_id, row.extraction_id, None)
     difference = await move_to_version(conn, extraction, schema)
+    if (
+        row.state is not stacks.RowState.STALE
+    ):  # its last reading did not end, so fields are missing that did not change
+        return RowReading(row.document_id, row.extraction_id, None)
     return RowReading(row.document_id, row.extraction_id, difference.fields) if difference.needs_reading else None

@@ -507,3 +507,20 @@ async def test_row_that_failed_is_continued_with_a_value_that_a_person_confirmed
     assert (await run.call("extract_row")).code == "awaiting_runs"
     (child,) = case.sql("select extraction_id from public.runs where parent_run_id = %s", run.context.run_id)
     assert child["extraction_id"] == added["id"]
+
+
+@pytest.mark.parametrize("code", ["max_cost", "deadline"])
+async def test_row_that_was_not_read_to_its_end_is_read_as_a_whole_after_the_columns_changed(case, code):
+    run = await start(case, "number,total:number")
+    assert (await run.call("extract_row")).code == "awaiting_runs"
+    (child,) = case.sql("select * from public.runs where parent_run_id = %s", run.context.run_id)
+    async with case.database.as_user(case.scope) as conn:
+        await extractions.update_field(conn, child["extraction_id"], ("number",), "INV-8", {}, {})
+    await run.end_child(child["parent_call_id"], "failed", error="Ended.", error_code=code)
+    case.sql("update public.runs set status = 'completed', finished_at = now() where id = %s", run.context.run_id)
+    second = await start_on(case, run.stack_id)
+    columns = [{"name": "number"}, {"name": "total", "type": "number"}, {"name": "vendor"}]
+    assert (await second.call("define_columns", columns=columns)).code == "defined"
+    assert (await second.call("extract_row")).code == "awaiting_runs"
+    (again,) = case.sql("select * from public.runs where parent_run_id = %s", second.context.run_id)
+    assert (again["extraction_id"], again["input"]) == (child["extraction_id"], {})
