@@ -62,7 +62,7 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
             card = page.get_by_role("region", name=label("approvals.card")).filter(has_text=label(f"tools.{tool}"))
             await card.wait_for()
             # On a phone there is room for the table beside it: the page scrolls.
-            await page.set_viewport_size({"width": 380, "height": 800})
+            await page.set_viewport_size({"width": 380, "height": 480})
             assert (await grid.bounding_box())["height"] > 150
             await page.set_viewport_size({"width": 1280, "height": 800})
             await card.get_by_role("button", name=label("approvals.approve"), exact=True).click()
