@@ -1106,8 +1106,7 @@ begin
   perform private.check_name(coalesce(p_name, v_tag.name));
   perform private.require(lower(coalesce(p_color, v_tag.color)) ~ '^#[0-9a-f]{6}$', 'A color must look like #1e90ff.');
   begin
-    update public.tags set
-      name = coalesce(p_name, name), color = lower(coalesce(p_color, color)),
+    update public.tags set name = coalesce(p_name, name), color = lower(coalesce(p_color, color)),
       -- Once a user changes the tag, it no longer belongs to the run.
       run_id = case when run_id = private.this_root_run() then run_id end
     where id = p_tag_id;
@@ -2339,12 +2338,8 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     select case
       when me.role = 'viewer' then 'read_only'
       when o.approvers = 'owners' and me.role <> 'owner' then 'not_approver'
-      when o.second_person
-        then case
-          when private.user_of(p_created_by) = private.user_of(auth.uid())
-            then 'second_person_needed'
-          else ''
-        end
+      when o.second_person and private.user_of(p_created_by) = private.user_of(auth.uid()) then 'second_person_needed'
+      when o.second_person then ''
       when p_created_by = auth.uid() or o.approvers = 'owners'
         or private.user_of(p_created_by) = private.user_of(auth.uid())
         or coalesce(private.role_of(p_org_id, p_created_by) = 'viewer', true) then ''
@@ -3503,8 +3498,7 @@ begin
     'confidence_scores', to_jsonb(array(select jsonb_object_keys(p_confidences))),
     'evidence', to_jsonb(array(select jsonb_object_keys(p_evidence))),
     'removed', to_jsonb(p_removed), 'set', p_set, 'decided', to_jsonb(p_decided)))::text, true);
-  update public.extractions set
-    extracted_fields = p_fields, confidence_scores = confidence_scores || p_confidences,
+  update public.extractions set extracted_fields = p_fields, confidence_scores = confidence_scores || p_confidences,
     evidence = evidence || p_evidence
   where id = p_was.id
   returning * into v_now;
@@ -4203,8 +4197,7 @@ begin
   v_is_made := new.status = 'completed' and exists (
     select from public.runs
     where extraction_id = v_creation.extraction_id and parent_run_id = new.id and status = 'completed');
-  update public.auto_creations set
-    status = case when v_is_made then 'proposed' else 'failed' end,
+  update public.auto_creations set status = case when v_is_made then 'proposed' else 'failed' end,
     error = case when not v_is_made then coalesce(new.error, 'No fields were extracted from the document.') end
   where run_id = new.id;
   if v_is_made then
@@ -4591,8 +4584,7 @@ begin
   ), counted as (
     select array(select key from added cross join lateral (select distinct unnest(keys)) as k (key)) as keys
   ), summed as (
-    update private.search_orgs set
-      chunks = chunks + (select count(*) from added) - v_gone_chunks,
+    update private.search_orgs set chunks = chunks + (select count(*) from added) - v_gone_chunks,
       page_chunks = page_chunks + (select count(*) from added where number > 0) - v_gone_page_chunks,
       terms = terms + (select coalesce(sum(length), 0) from added where number > 0) - v_gone_terms,
       languages = array(select unnest(languages) union select language from added order by 1)
@@ -4888,8 +4880,7 @@ begin
   insert into private.search_vectors (org_number, document_id, number, embedder, embedding)
   select v_number, p_document_id, v.number, p_embedder, v.embedding
   from jsonb_to_recordset(p_vectors) as v (number integer, embedding real[])
-  join private.search_chunks as p
-    on p.document_id = p_document_id and p.number = v.number and p.org_number = v_number
+  join private.search_chunks as p on p.document_id = p_document_id and p.number = v.number and p.org_number = v_number
   where p_embedder like '%/' || cardinality(v.embedding) on conflict (org_number, document_id, number) do update
     set embedder = excluded.embedder, embedding = excluded.embedding;
   update private.embedding_queue set tries = 0, taken_until = null

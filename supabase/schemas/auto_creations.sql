@@ -157,8 +157,7 @@ begin
   v_is_made := new.status = 'completed' and exists (
     select from public.runs
     where extraction_id = v_creation.extraction_id and parent_run_id = new.id and status = 'completed');
-  update public.auto_creations set
-    status = case when v_is_made then 'proposed' else 'failed' end,
+  update public.auto_creations set status = case when v_is_made then 'proposed' else 'failed' end,
     error = case when not v_is_made then coalesce(new.error, 'No fields were extracted from the document.') end
   where run_id = new.id;
   if v_is_made then

@@ -39,12 +39,8 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     select case
       when me.role = 'viewer' then 'read_only'
       when o.approvers = 'owners' and me.role <> 'owner' then 'not_approver'
-      when o.second_person
-        then case
-          when private.user_of(p_created_by) = private.user_of(auth.uid())
-            then 'second_person_needed'
-          else ''
-        end
+      when o.second_person and private.user_of(p_created_by) = private.user_of(auth.uid()) then 'second_person_needed'
+      when o.second_person then ''
       when p_created_by = auth.uid() or o.approvers = 'owners'
         or private.user_of(p_created_by) = private.user_of(auth.uid())
         or coalesce(private.role_of(p_org_id, p_created_by) = 'viewer', true) then ''

@@ -30,8 +30,7 @@ begin
     'confidence_scores', to_jsonb(array(select jsonb_object_keys(p_confidences))),
     'evidence', to_jsonb(array(select jsonb_object_keys(p_evidence))),
     'removed', to_jsonb(p_removed), 'set', p_set, 'decided', to_jsonb(p_decided)))::text, true);
-  update public.extractions set
-    extracted_fields = p_fields, confidence_scores = confidence_scores || p_confidences,
+  update public.extractions set extracted_fields = p_fields, confidence_scores = confidence_scores || p_confidences,
     evidence = evidence || p_evidence
   where id = p_was.id
   returning * into v_now;

@@ -202,8 +202,7 @@ begin
   ), counted as (
     select array(select key from added cross join lateral (select distinct unnest(keys)) as k (key)) as keys
   ), summed as (
-    update private.search_orgs set
-      chunks = chunks + (select count(*) from added) - v_gone_chunks,
+    update private.search_orgs set chunks = chunks + (select count(*) from added) - v_gone_chunks,
       page_chunks = page_chunks + (select count(*) from added where number > 0) - v_gone_page_chunks,
       terms = terms + (select coalesce(sum(length), 0) from added where number > 0) - v_gone_terms,
       languages = array(select unnest(languages) union select language from added order by 1)

@@ -120,8 +120,7 @@ begin
   insert into private.search_vectors (org_number, document_id, number, embedder, embedding)
   select v_number, p_document_id, v.number, p_embedder, v.embedding
   from jsonb_to_recordset(p_vectors) as v (number integer, embedding real[])
-  join private.search_chunks as p
-    on p.document_id = p_document_id and p.number = v.number and p.org_number = v_number
+  join private.search_chunks as p on p.document_id = p_document_id and p.number = v.number and p.org_number = v_number
   where p_embedder like '%/' || cardinality(v.embedding) on conflict (org_number, document_id, number) do update
     set embedder = excluded.embedder, embedding = excluded.embedding;
   update private.embedding_queue set tries = 0, taken_until = null

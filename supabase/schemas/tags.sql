@@ -63,8 +63,7 @@ begin
   perform private.check_name(coalesce(p_name, v_tag.name));
   perform private.require(lower(coalesce(p_color, v_tag.color)) ~ '^#[0-9a-f]{6}$', 'A color must look like #1e90ff.');
   begin
-    update public.tags set
-      name = coalesce(p_name, name), color = lower(coalesce(p_color, color)),
+    update public.tags set name = coalesce(p_name, name), color = lower(coalesce(p_color, color)),
       -- Once a user changes the tag, it no longer belongs to the run.
       run_id = case when run_id = private.this_root_run() then run_id end
     where id = p_tag_id;
