@@ -142,6 +142,13 @@ STATUSES = {
     "2.pdf": {"vendor.name": "unclear", "date": "locked", "paid": "needs_review", "currency": "not_in_document"},
     "3.pdf": {"total": "needs_review", "vendor.name": "not_in_document", "date": "not_in_document", "paid": "locked"},
     "4.pdf": {"total": "locked", "date": "stale", "paid": "not_in_document", "currency": "not_in_document"},
+    "5.pdf": {"total": "needs_review", "date": "needs_review", "paid": "locked"},
+}
+REASONS = {
+    ("2.pdf", "paid"): "proposal",
+    ("3.pdf", "total"): "not_found",
+    ("5.pdf", "total"): "breaks_schema",
+    ("5.pdf", "date"): "breaks_schema",
 }
 
 
@@ -163,6 +170,11 @@ async def test_cells_have_a_status_by_which_rows_are_filtered(serve, clone):
                 unverified=frozenset(("total",)),
             ),
             document(4, {"total": 4, "vendor": vendor}, old, locked=frozenset(("total",))),
+            # Values of other types than their columns.
+            document(
+                *(5, {"total": "4 kg", "currency": "EUR", "vendor": vendor, "date": "May", "paid": "?"}, new),
+                locked=frozenset(("paid",)),
+            ),
         ]  # fmt: skip
         insert_documents(clone.owner_url, server.scope, documents)
         with psycopg.connect(clone.owner_url) as conn:
@@ -183,6 +195,8 @@ async def test_cells_have_a_status_by_which_rows_are_filtered(serve, clone):
             row["filename"]: {name: cell["status"] for name, cell in row["cells"].items() if cell["status"] != "found"}
             for row in rows
         } == STATUSES
+        reasons = {(row["filename"], name): cell["reason"] for row in rows for name, cell in row["cells"].items()}
+        assert {cell: reason for cell, reason in reasons.items() if reason is not None} == REASONS
         assert {row["filename"]: row["status"] for row in rows} == {
             name: "stale" if "stale" in cells.values() else "done" for name, cells in STATUSES.items()
         }
@@ -202,7 +216,7 @@ async def test_cells_have_a_status_by_which_rows_are_filtered(serve, clone):
         query = {"list": "items", "cell_status": "not_in_document", "column": "items[].price"}
         (row,) = (await server.http.get(path, params=query)).json()["items"]
         assert row["cells"]["items[].price"] == {
-            **dict.fromkeys(("value", "kind", "currency", "state", "confidence", "page", "quote")),
+            **dict.fromkeys(("reason", "value", "kind", "currency", "state", "confidence", "page", "quote")),
             "path": "items[0].price",
             "status": "not_in_document",
             "is_verified": False,

@@ -53,9 +53,12 @@ class RecordCell(ResponseModel):
 
     path: str = Field(description="The field's path in the extraction, such as `items[2].price`.")
     status: CellStatus = Field(
-        description="unclear: found with a confidence below 0.5; needs_review: not found, an agent proposes another "
-        "value, or a person's change made it break the schema; stale: read with an older version of the schema, in "
-        "which the field differs; locked: set by a person; not_in_document: no value."
+        description="unclear: found with a confidence below 0.5; needs_review: see `reason`; stale: read with an older "
+        "version of the schema, in which the field differs; locked: set by a person; not_in_document: no value."
+    )
+    reason: Literal["proposal", "breaks_schema", "not_found"] | None = Field(
+        description="Why it needs review. proposal: an agent proposes another value; breaks_schema: it does not fit "
+        "the column, or a person's change made it break a rule; not_found: it is on no page."
     )
     value: float | int | bool | str | None
     kind: str | None = Field(description="number, day, text or boolean. null without a value.")

@@ -186,8 +186,7 @@ async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[SchemaRow
             raise Invalid(f"The table has no column {name[:200]!r}. Its columns: {', '.join(names)[:1000]}.")
     query = RecordsQuery(
         None if schema is None else schema.id,
-        names,
-        measures=[column.path for column in columns if column.unit is not None],
+        {column.path: column for column in columns},
         rows=None if schema is None else list_name,
         stale={} if schema is None else await stale_columns(conn, schema, names),
         conditions=request.conditions,

@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
-from fieldmark.domain.columns import cell_path
+from fieldmark.domain.columns import Column, cell_path
 from fieldmark.domain.document_filters import FieldCondition, FilterOp
 from fieldmark.domain.paths import EACH, Pattern
 from fieldmark.domain.statuses import CellStatus
@@ -48,47 +48,52 @@ _STATES: Final[LiteralString] = """
     and s.document_id = any (array(
       select document_id from public.stack_table_rows where stack_id = {stack_id} and state = any ({states})))"""
 
-# The cells of extraction `e` in the row with `indexes`: a column `c.name`, its value `v` (null if there is none), and
-# what the status depends on.
+# The cells of extraction `e` in the row with `indexes`: a column `c` (`name`, and `kind`: that of its values, null for
+# any), its value `v` (null if there is none), and what the status depends on.
 _CELLS: Final[LiteralString] = """
   (select locks, broken_paths, {indexes} as indexes, coalesce({stale} -> schema_revid::text, {all}) as stale, array(
      select name from public.extraction_proposals where extraction_id = e.id and status = 'pending') as proposed
    from public.extractions where id = e.id offset 0) as x
-  cross join unnest({columns}) as c (name)
+  cross join unnest({columns}, {kinds}) as c (name, kind)
   left join (
     select * from public.field_values
     where extraction_id = e.id and kind <> 'container' and indexes = {indexes}[:cardinality(indexes)]
   ) as v on v.pattern = c.name"""
-_CELL_STATUS: Final[LiteralString] = """case
+# Why a person has to look at a cell that needs review.
+_CELL_REASON: Final[LiteralString] = """case
   when x.proposed <> '{}' and exists (
     select from unnest(x.proposed) as p (name)
-    where v.path = name or starts_with(v.path, name || '.') or starts_with(v.path, name || '[')) then 'needs_review'
+    where v.path = name or starts_with(v.path, name || '.') or starts_with(v.path, name || '[')) then 'proposal'
   when x.broken_paths <> '{}' and exists (
     select from unnest(x.broken_paths) as b (name),
       coalesce(v.path, replace(c.name, '[]', '[' || coalesce(x.indexes[1], 0) || ']')) as path
-    where path = name or v.path is null and starts_with(path, name || '.')) then 'needs_review'
+    where path = name or v.path is null and starts_with(path, name || '.')) then 'breaks_schema'
+  when v.path is null or x.locks ? v.path or x.stale ? c.name then null
+  when v.kind <> c.kind then 'breaks_schema'
+  when v.state is null or v.state not in ('found', 'message') then 'not_found' end"""
+_CELL_STATUS: Final[LiteralString] = f"""case
+  when {_CELL_REASON} is not null then 'needs_review'
   when x.locks ? v.path then 'locked'
   when x.stale ? c.name then 'stale'
   when v.path is null then 'not_in_document'
-  when v.state = 'message' then 'found'
-  when v.state is distinct from 'found' then 'needs_review'
   when v.confidence < 0.5 then 'unclear'
   else 'found' end"""
+# The kind of the values of a column. Any kind fits a column of texts.
+_KINDS: Final = {"number": "number", "date": "day", "boolean": "boolean"}
 
 
 @dataclass(frozen=True, slots=True)
 class RecordsQuery:
     """Which records, in which order. `stack_id`: the documents of a stack, with or without an extraction; `states`:
     only rows of the stack in these states. None: all extractions under the schema. `document_ids`: only records of
-    these documents. `columns`: the paths of the fields to return; `measures`: those with a unit, whose numbers have no
-    currency. `rows`: the list whose items are the rows; None: a row for each document. `stale`: for each version of the
-    schema the columns that have changed since; all columns have changed since a version that is not listed.
-    `cell_status`: only records with such a cell, in the column `cell_column` if given. `sort`: the field to sort by;
-    None: newest document first."""
+    these documents. `columns`: the fields to return, by path; the numbers of those with a unit have no currency.
+    `rows`: the list whose items are the rows; None: a row for each document. `stale`: for each version of the schema
+    the columns that have changed since; all columns have changed since a version that is not listed. `cell_status`:
+    only records with such a cell, in the column `cell_column` if given. `sort`: the field to sort by; None: newest
+    document first."""
 
     schema_id: UUID | None
-    columns: Sequence[str]
-    measures: Sequence[str] = ()
+    columns: Mapping[str, Column]
     rows: str | None = None
     stale: Mapping[UUID, Sequence[str]] = field(default_factory=dict[UUID, Sequence[str]])
     conditions: Sequence[FieldCondition] = ()
@@ -229,7 +234,7 @@ async def load_records(
            cross join lateral (select jsonb_path_query_first(e.evidence, '$') as whole offset 0) as evidence
            cross join lateral (
              select json_object_agg(c.name, json_build_object(
-               'path', v.path, 'status', {status},
+               'path', v.path, 'status', {status}, 'reason', {reason},
                'value', case when {as_text} then to_json(v.text) when v.kind = 'number' then to_json(v.number)
                  when v.kind = 'boolean' then to_json(v.text::boolean) else to_json(v.text) end,
                'kind', v.kind, 'currency', case when c.name <> all ({measures}) then v.currency end,
@@ -248,9 +253,10 @@ async def load_records(
         indexes=parameters.add([f"{{{','.join(map(str, key.indexes))}}}" for key in keys], "text[]"),
         row=parameters.add(f"{query.rows}[]", "text"),
         as_text=parameters.add(as_text, "boolean"),
-        measures=parameters.add(list(query.measures), "text[]"),
-        values=_cells(query, query.columns, "r.indexes", parameters),
+        measures=parameters.add(_measures(query), "text[]"),
+        values=_cells(query, list(query.columns), "r.indexes", parameters),
         status=SQL(_CELL_STATUS),
+        reason=SQL(_CELL_REASON),
     )
     return await large_rows(conn, _row, statement, parameters.values)
 
@@ -278,7 +284,7 @@ async def column_totals(conn: Connection, query: RecordsQuery, seconds: float = 
         records=matching_records(query, parameters),
         once=SQL("" if query.rows is None else "distinct on (v.id)"),  # a document's field is repeated in each item
         columns=parameters.add(list(query.columns), "text[]"),
-        measures=parameters.add(list(query.measures), "text[]"),
+        measures=parameters.add(_measures(query), "text[]"),
     )
     async with query_timeout(conn, seconds):
         return await large_rows(conn, ColumnTotal, statement, parameters.values)
@@ -334,10 +340,14 @@ def _condition(query: RecordsQuery, condition: FieldCondition, parameters: Param
 
 def _has_cell(query: RecordsQuery, status: CellStatus, parameters: Parameters) -> Composed:
     """Return a condition on a record: it has a cell of this status."""
-    columns = query.columns if query.cell_column is None else [query.cell_column]
+    columns = list(query.columns) if query.cell_column is None else [query.cell_column]
     return SQL("exists (select from {} where {} = {})").format(
         _cells(query, columns, "e.indexes", parameters), SQL(_CELL_STATUS), parameters.add(status, "text")
     )
+
+
+def _measures(query: RecordsQuery) -> list[str]:
+    return [column.path for column in query.columns.values() if column.unit is not None]
 
 
 def _cells(query: RecordsQuery, columns: Sequence[str], indexes: LiteralString, parameters: Parameters) -> Composed:
@@ -345,6 +355,7 @@ def _cells(query: RecordsQuery, columns: Sequence[str], indexes: LiteralString, 
         stale=parameters.add(_stale(query), "jsonb"),
         all=parameters.add(Jsonb(list(query.columns)), "jsonb"),
         columns=parameters.add(list(columns), "text[]"),
+        kinds=parameters.add([_KINDS.get(query.columns[name].type) for name in columns], "text[]"),
         indexes=SQL(indexes),
     )
 
