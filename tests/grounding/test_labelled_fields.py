@@ -177,6 +177,24 @@ def test_total_is_neither_a_tax_nor_a_net_amount(text, total):
     assert fields_by_name(text, {"properties": RECEIPT}).get("total") == total
 
 
+@pytest.mark.parametrize(
+    ("printed", "kilograms"),
+    [
+        ("2.5 kg", 2.5),
+        ("1500 g", 1.5),
+        ("0.75 t", 750),
+        ("3 lb", 3),  # not converted, and unclear since the page has another unit
+        ("12", 12),
+        ("1.250 kg", None),
+        ("4 boxes", None),
+        ("unknown", None),
+    ],
+)
+def test_measure_is_read_in_the_unit_of_its_field(printed, kilograms):
+    schema = {"properties": {"weight": {"type": "number", "x-fieldmark": {"unit": "kg"}}}}
+    assert fields_by_name(f"Weight: {printed}", schema).get("weight") == kilograms
+
+
 def test_unknown_labels_become_field_names():
     text = "Licence plate: HH-AB 12\nDeposit: 250.00\nStart date: 12 March 2024\n"
     text += "Website: http://x.example\nhttp://y.example\nFoo   9.00"

@@ -14,7 +14,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fieldmark.domain.columns import column_unit
 from fieldmark.domain.folding import HARD_SPACE, fold
+from fieldmark.domain.measures import Measure, unit_name
 from fieldmark.grounding.dates import MONTHS
 from fieldmark.grounding.numbers import possible_values
 
@@ -113,6 +115,21 @@ def parse_amount(printed: str) -> float | None:
     value = float(readings[-1])  # 1.250 is 1250: amounts of money don't have three decimals
     is_negative = found[2] in ("-", "−") or re.match(r"\D*[-−(]", printed)
     return -value if value and is_negative else value
+
+
+def _parse_measure(printed: str, unit: str) -> float | None:
+    """Return a printed measure in a unit: converted, or as it is if it has no unit or one that cannot be converted.
+    None for `1.250 kg`, which may have either value."""
+    found = re.fullmatch(rf"([-−]?\s?{_NUMBER})\s?(\S{{0,10}})", printed)
+    number = parse_amount(found[1]) if found else None
+    if found is None or number is None or re.fullmatch(r"\D*\d{1,3}[.,]\d{3}", found[1]):
+        return None
+    if not found[2]:
+        return number
+    own, wanted = unit_name(found[2]), unit_name(unit)
+    if own is None or wanted is None:
+        return None
+    return float(dict(Measure(number, own).printings()).get(wanted, number))
 
 
 def parse_date(printed: str, *, month_first: bool = False) -> tuple[str, str] | None:
@@ -307,6 +324,8 @@ def _convert_to_schema(field: Field, shape: Schema) -> Any:
         )
     if "boolean" in types:
         return YES_NO.get(text)
+    if (unit := column_unit(shape)) is not None:
+        return _parse_measure(field.quote, unit)
     if "number" in types or "integer" in types:
         return number if number is None or "number" in types else int(number) if number.is_integer() else None
     value = field.quote if isinstance(field.value, float) else field.value
