@@ -569,6 +569,8 @@ async def test_copy_in_a_stack_has_no_values_and_a_row_that_is_filled_is_never_a
         (copy,) = (await rows(row_status="duplicate"))["items"]
         exported = (await server.http.get(f"{path}/rows/export", params={"format": "json"})).json()
         assert {copy["duplicate_of"], exported[-1]["duplicate_of"]} == {str(documents[2].id)}
+        lines = (await server.http.get(f"{path}/rows/export", params={"row_status": "duplicate"})).text.splitlines()
+        assert lines[1].split(",")[:4] == [str(documents[1].id), "1.pdf", "", "duplicate of 2.pdf"]
         await server.http.delete(f"{path}/documents/{documents[2].id}")
         assert (await rows())["states"]["1.pdf"] == ("done", True)
         # Neither a page past the end nor a filter by state changes what the table has.

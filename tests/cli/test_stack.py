@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 
 import pytest
@@ -12,6 +13,7 @@ from fieldmark.cli.process import LOCAL_USER
 
 pytestmark = pytest.mark.anyio
 
+COUNTED = ("documents", "done", "incomplete", "failed", "unreadable", "duplicates", "containers")
 INVOICE = "Invoice number: R-1\nVendor: Firm GmbH\nTotal: 10.50 EUR\n"
 
 
@@ -28,6 +30,8 @@ async def test_files_that_cannot_be_uploaded_are_reported_and_a_second_run_uploa
             archive.writestr("3.txt", INVOICE.replace("R-1", "R-3"))
             archive.writestr("copy.txt", INVOICE)
         fieldmark.file(b"x" * 2_000_000, "inbox/large.txt")
+        fieldmark.file("Nothing with a label.\n", "inbox/4.txt")
+        fieldmark.file(b"%PDF-1.7 broken", "inbox/broken.pdf")
         (folder / "link.txt").symlink_to(fieldmark.folder / "outside.txt")
         (folder / "linked").symlink_to(fieldmark.folder)
         for columns in ("total:number", "total:number,vendor"):
@@ -39,17 +43,39 @@ async def test_files_that_cannot_be_uploaded_are_reported_and_a_second_run_uploa
                 "inbox/link.txt",
                 "inbox/linked",
             }
-            counts = {name: report["progress"][name] for name in ("documents", "done", "duplicates", "containers")}
-            assert counts == {"documents": 5, "done": 3, "duplicates": 1, "containers": 1}, report
+            counts = {name: report["progress"][name] for name in COUNTED}
+            assert counts == dict.fromkeys(COUNTED, 1) | {"documents": 7, "done": 3}, report
+            assert [one["duplicate_of_filename"] for one in report["duplicates"]] == ["1.txt"]
+            # The bars of both steps end, and the last line says how many.
+            ended = [re.findall(r"\d+", line)[:2] for line in done.err.splitlines() if "█" * 20 in line]
+            assert all(read == total for read, total in ended) and ended[-1] == ["4", "4"], done.err
+            assert len(ended) == (2 if columns == "total:number" else 1), done.err
             assert "\x1b" not in done.err
             if columns == "total:number":
                 described = {"columns": [{"name": "total", "type": "number", "description": "With tax."}]}
                 async with fieldmark.server.client(LOCAL_USER) as http:
                     changed = await http.put(f"/api/stacks/{report['id']}/columns", json=described)
                 assert changed.status_code == 200, changed.text
+        shown = (await fieldmark.run("stack", "inbox", "--out", "inbox/table.csv")).err
+        (summary,) = [line for line in shown.splitlines() if line.startswith("inbox: ")]
+        numbers = [int(number) for number in re.findall(r"\b\d+\b", summary.split(", 3 not uploaded")[0])]
+        assert numbers == [3, 1, 1, 1, 1], shown
+        assert "copy.txt: a copy of 1.txt" in shown and shown.count("damaged") == 1
         # The table itself is no document, and a column that stays keeps its description.
         assert (folder / "table.csv").read_text("utf-8-sig").count("10.5") == 3
         assert [one["description"] for one in report["columns"]] == ["With tax.", None]
+
+
+async def test_empty_folder_and_empty_name_are_refused_before_a_stack_is_created(commands):
+    async with commands(answer_offline) as fieldmark:
+        (fieldmark.folder / "inbox").mkdir()
+        fieldmark.file("Hidden: 1\n", "inbox/.hidden.txt")
+        empty = await fieldmark.run("stack", "inbox")
+        assert empty.code == 2 and "inbox" in empty.err, empty.err
+        fieldmark.file(INVOICE, "inbox/1.txt")
+        for name in ("", " "):
+            assert (await fieldmark.run("stack", "inbox", "--name", name)).code == 2
+        assert fieldmark.sql("select from public.stacks") == []
 
 
 async def test_table_that_is_not_filled_exits_1(commands):

@@ -86,6 +86,7 @@ class Record(ResponseModel):
     error: str | None = Field(description="Why the row of a stack failed.")
     error_code: str | None
     duplicate_of: UUID | None = Field(description="The document with the same bytes that has the row.")
+    duplicate_of_filename: str | None
     version: int | None = Field(description="The extraction's version. Send it as If-Match when you change a value.")
     is_reviewed: bool
     path: str | None = Field(description="The path of the list item, such as `items[2]`. null for a document.")

@@ -20,7 +20,7 @@ from fieldmark.cli.client import Client, Disconnected, ErrorResponse, error_text
 from fieldmark.cli.files import print_json
 from fieldmark.cli.process import CANNOT_WORK, FAILED, WAITS
 from fieldmark.cli.target import Target
-from fieldmark.cli.terminal import err, out, plain, show_step, steps
+from fieldmark.cli.terminal import err, out, plain, show_progress, show_step, steps
 from fieldmark.domain.events import ProposedCall
 from fieldmark.domain.formatting import value_text
 from fieldmark.domain.statuses import ExtractionStatus, RunStatus
@@ -301,20 +301,14 @@ def show_event(event: Mapping[str, Any], status: Status) -> None:
             shown = f"{event['path']}: {json.dumps(event['value'], ensure_ascii=False)}"
             status.update(plain(shown[:MAX_SHOWN_CHARACTERS]) + "…")
         case "progress":
-            status.update(_progress_text(event))
+            ended = event["done"] + event["failed"]
+            failed = f", {event['failed']} failed" if event["failed"] else ""
+            cost = f", ${event['cost']:.2f}" if event["cost"] else ""
+            show_progress(status, ended, ended + event["left"], f"documents{failed}{cost}")
         case "thinking" | "thinking_delta":
             status.update("Thinking…")
         case _:
             pass
-
-
-def _progress_text(event: Mapping[str, Any]) -> str:
-    ended = event["done"] + event["failed"]
-    total = ended + event["left"]
-    bar = "█" * (filled := round(20 * ended / total) if total else 20) + "░" * (20 - filled)
-    failed = f", {event['failed']} failed" if event["failed"] else ""
-    cost = f", ${event['cost']:.2f}" if event["cost"] else ""
-    return f"{bar} {ended} of {total} documents{failed}{cost}"
 
 
 def _say_how_to_decide(client: Client, waiting: PendingDecision, *, shown: bool) -> None:

@@ -18,8 +18,9 @@ from fieldmark.cli.follow import Runs, RunState, running
 from fieldmark.cli.process import FAILED, MISUSED, WAITS, exit_with
 from fieldmark.cli.records import FORMATS
 from fieldmark.cli.target import Target, command
-from fieldmark.cli.terminal import err, plain, show_step, steps
+from fieldmark.cli.terminal import err, plain, show_progress, show_step, steps
 from fieldmark.domain.column_definitions import ColumnDefinition, parse_definitions
+from fieldmark.domain.names import name_problem
 from fieldmark.domain.statuses import DocumentStatus, RunStatus
 from fieldmark.errors import Invalid, NameTaken
 
@@ -67,9 +68,14 @@ def stack(
     except Invalid as error:
         exit_with(f"Invalid --columns: {error}", MISUSED)
     files, not_uploaded = _find_files(folder, out)
+    if name is not None and (problem := name_problem(name)):
+        exit_with(f"Invalid --name: {problem}", MISUSED)
     stack_name = name or folder.resolve().name or "stack"
 
     async def work(client: Client) -> tuple[RunState | None, dict[str, Any], bytes | None]:
+        if not files and not await _has_documents(client, stack_name):
+            message = f"No documents in {folder}. Put files in it, or name another folder. Hidden files are left out."
+            exit_with(message, MISUSED)
         async with running(client) as runs:
             found = await _find_or_create(client, stack_name, definitions)
             not_uploaded.extend(await _upload_new(client, runs, found["id"], files))
@@ -129,6 +135,10 @@ def _problem(file: Path, error: str) -> dict[str, str]:
     return {"file": name, "error": error}
 
 
+async def _has_documents(client: Client, name: str) -> bool:
+    return any(one["progress"]["documents"] for one in (await client.get("/api/stacks", name=name))["items"])
+
+
 async def _find_or_create(client: Client, name: str, definitions: list[ColumnDefinition] | None) -> dict[str, Any]:
     """Return the stack of this name with these columns. Create it if there is none."""
     columns = None if definitions is None else [one.model_dump(exclude_none=True) for one in definitions]
@@ -186,9 +196,12 @@ async def _wait_until_read(client: Client, runs: Runs, stack_id: str) -> None:
         listed = await _documents(client, first)
         reading = [one["id"] for one in listed if one["status"] == DocumentStatus.READING]
         ids = reading + ids[_IDS_AT_ONCE:]
+        if ids:
+            show_progress(runs.status, len(waited) - len(ids), len(waited), "files read")
         if len(reading) == len(first):
-            runs.status.update(f"Reading documents: {len(ids)} to go…")
             await asyncio.sleep(_POLL_SECONDS)
+    if waited:
+        show_progress(runs.status, len(waited), len(waited), "files read")
 
 
 async def _waiting(client: Client, stack_id: str, known: set[str]) -> list[str]:
@@ -235,7 +248,7 @@ async def _report(client: Client, path: str) -> dict[str, Any]:
             if row["status"] == "failed"
         ],
         "duplicates": [
-            {key: row[key] for key in ("document_id", "filename", "duplicate_of")}
+            {key: row[key] for key in ("document_id", "filename", "duplicate_of", "duplicate_of_filename")}
             for row in listed
             if row["status"] == "duplicate"
         ],
@@ -245,15 +258,26 @@ async def _report(client: Client, path: str) -> dict[str, Any]:
 def _show(report: dict[str, Any], out: Path | None) -> None:
     progress = report["progress"]
     for row in report["failed"][:_MAX_LISTED]:
-        err.print(f"[red]✗[/red] {plain(row['filename'])}: {plain(row['error'] or '')} [dim]{row['error_code']}[/dim]")
+        err.print(f"[red]✗[/red] {plain(row['filename'])}: {plain(row['error'] or row['error_code'])}")
     for row in report["duplicates"][:_MAX_LISTED]:
-        err.print(f"[yellow]=[/yellow] {plain(row['filename'])}: a copy of another document of the stack.")
-    counts = [(progress["done"] + progress["incomplete"], "rows"), (progress["failed"], "failed")]
-    counts += [(progress["duplicates"], "duplicates"), (_count_left(progress), "left")]
-    counts += [(len(report["not_uploaded"]), "not uploaded")]
-    said = ", ".join(f"{number} {what}" for number, what in counts if number or what == "rows")
+        err.print(f"[yellow]=[/yellow] {plain(row['filename'])}: a copy of {plain(row['duplicate_of_filename'])}.")
+    said = ", ".join(_counts(progress, len(report["not_uploaded"])))
     cost = f", ${progress['cost_usd']:.2f}" if progress["cost_usd"] else ""
     steps().print(f"{plain(report['name'])}: {said}{cost}." + (f" Written to {plain(str(out))}." if out else ""))
+
+
+def _counts(progress: dict[str, Any], not_uploaded: int) -> list[str]:
+    """Return the number of documents in each state, which add up to those of the stack, and the files outside of it."""
+    counts = [
+        (progress["done"], "row", "rows"),
+        (progress["incomplete"], *["incomplete (not every column was found)"] * 2),
+        (progress["failed"], *["failed"] * 2),
+        (progress["duplicates"], "duplicate", "duplicates"),
+        (progress["containers"], "archive", "archives"),
+        (_count_left(progress), *["left"] * 2),
+        (not_uploaded, *["not uploaded"] * 2),
+    ]
+    return [f"{number} {one if number == 1 else many}" for number, one, many in counts if number or one == "row"]
 
 
 def _count_left(progress: dict[str, Any]) -> int:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable
+from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
+
+_SECONDS_BETWEEN_LINES: Final = 10
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 out = Console(highlight=False)
 
 _silent = Console(stderr=True, quiet=True)
 _is_quiet = False
+_line_shown_at = 0.0
 
 
 def be_quiet(quiet: bool) -> None:
@@ -41,7 +46,23 @@ def show_step(status: Status, words: str) -> None:
     """Show the current step: in the status line of a terminal, otherwise as a line."""
     status.update(words)
     if not err.is_terminal:
-        steps().print(words)
+        _show_line(words)
+
+
+def show_progress(status: Status, read: int, total: int, what: str) -> None:
+    """Show how far a step is: in the status line of a terminal, otherwise as a line every 10 seconds. The end is always
+    a line, because a status line disappears."""
+    bar = "█" * (filled := round(20 * read / total) if total else 20) + "░" * (20 - filled)
+    words = f"{bar} {read} of {total} {what}"
+    status.update(words)
+    if read == total or (not err.is_terminal and time.monotonic() - _line_shown_at >= _SECONDS_BETWEEN_LINES):
+        _show_line(words)
+
+
+def _show_line(words: str) -> None:
+    global _line_shown_at
+    _line_shown_at = time.monotonic()
+    steps().print(words)
 
 
 def show_lines(rows: Iterable[Iterable[object]], none: str) -> None:

@@ -135,6 +135,7 @@ class RecordRow:
     error: str | None
     error_code: str | None
     duplicate_of: UUID | None
+    duplicate_of_filename: str | None
     version: int | None
     is_reviewed: bool
     path: str | None
@@ -219,7 +220,7 @@ async def load_records(
         """select e.id as extraction_id, d.id as document_id, d.filename, d.created_at, e.version,
              e.reviewed_by is not null as is_reviewed, r.path, r.indexes, coalesce(cells.cells, '{{}}') as cells,
              coalesce(s.state, case when {stale} -> e.schema_revid::text = '[]' then 'done' else 'stale' end) as status,
-             s.error, s.error_code, s.duplicate_of
+             s.error, s.error_code, s.duplicate_of, o.filename as duplicate_of_filename
            from (
              select ordinality, document_id, id, indexes::integer[], list_path as path
              from unnest({documents}, {ids}, {indexes})
@@ -230,6 +231,7 @@ async def load_records(
            join public.documents as d on d.id = r.document_id
            left join public.extractions as e on e.id = r.id
            left join public.stack_table_rows as s on s.stack_id = {stack} and s.document_id = r.document_id
+           left join public.documents as o on o.id = s.duplicate_of
            -- (Decompressed once, instead of twice for each value.)
            cross join lateral (select jsonb_path_query_first(e.evidence, '$') as whole offset 0) as evidence
            cross join lateral (

@@ -203,8 +203,8 @@ _WRITERS: Final = {"json": _JsonWriter, "csv": _CsvWriter, "xlsx": _XlsxWriter, 
 
 def _values(row: RecordRow, columns: Sequence[Column]) -> list[JsonValue]:
     cells = [row.cells.get(column.path) for column in columns]
-    reason = row.error or (row.duplicate_of and str(row.duplicate_of))
-    status = row.status if reason is None else f"{row.status}: {reason}"
+    status = row.status if row.error is None else f"{row.status}: {row.error}"
+    status += "" if row.duplicate_of_filename is None else f" of {row.duplicate_of_filename}"
     about: list[JsonValue] = [str(row.document_id), row.filename, row.path, status, row.is_reviewed]
     return [*about, *(cell and cell["value"] for cell in cells)]
 
@@ -218,6 +218,7 @@ def _as_json(row: RecordRow) -> dict[str, Any]:
         "error": row.error,
         "error_code": row.error_code,
         "duplicate_of": row.duplicate_of,
+        "duplicate_of_filename": row.duplicate_of_filename,
         "reviewed": row.is_reviewed,
         "values": {name: cell["value"] for name, cell in row.cells.items()},
         "cells": row.cells,
