@@ -223,7 +223,7 @@ class Sweep:
         if self._looked_at - before > STALLED_SECONDS - HEARTBEAT_SECONDS:
             return
         for job in await self._queue.job_manager.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
-            log.warning("retrying the job of a dead worker", job=job.task_name, attempts=job.attempts)
+            log.info("retrying the job of a dead worker", job=job.task_name, attempts=job.attempts)
             await self._queue.job_manager.retry_job(job)
 
 
