@@ -12,7 +12,7 @@ import { Button } from '../shared/Button';
 import { formatPercent } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
-import { CELL_STATUSES, cellStatus } from './cellStatus';
+import { CELL_STATUSES, cellStatus, cellStatusText, proposalText } from './cellStatus';
 import styles from './CellPopover.module.css';
 import { displayCell } from './cellValue';
 import type { GridColumn } from './gridColumns';
@@ -51,13 +51,14 @@ export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite
     cell?.page != null && t('common.pageFirst', { page: cell.page }),
   ].filter(Boolean);
   const text = displayCell(cell, column);
+  const proposed = cell?.reason === 'proposal' ? proposalText(extraction.data?.proposals ?? [], cell.path) : undefined;
   return (
     <Frame anchor={anchor} grid={grid} label={t('tables.sourceOf', { field: column.label })} onClose={onClose}>
       <div className={styles.head}>
         <b className="truncate">{column.label}</b>
         <span className="muted">{facts.join(' · ')}</span>
         <Badge tone={tone} icon={icon ?? (status === 'found' ? 'check' : undefined)}>
-          {t(`tables.cellStatuses.${status}`)}
+          {cellStatusText(cell)}
         </Badge>
       </div>
       {evidence?.page != null && box !== undefined ? (
@@ -69,6 +70,7 @@ export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite
       )}
       {box !== undefined && text.length > SHORT && <p className={styles.long}>{text}</p>}
       {cell?.quote != null && cell.quote !== String(cell.value) && <p className="muted">{t('tables.printed', { quote: cell.quote })}</p>}
+      {proposed !== undefined && <p className={styles.long}>{proposed}</p>}
       {outlier !== undefined && (
         <p className={styles.outlier}>
           <Icon name="outlier" size={13} /> {outlier}

@@ -10,7 +10,7 @@ import { Icon, type IconName } from '../shared/Icon';
 import { codeText } from '../shared/codeText';
 import type { RowMarks } from './rowMarks';
 import { CellInput } from './CellInput';
-import { CELL_STATUSES, cellStatus, isRead, ROW_STATUSES, rowStatus } from './cellStatus';
+import { CELL_STATUSES, cellStatus, cellStatusText, isRead, ROW_STATUSES, rowStatus } from './cellStatus';
 import { displayCell } from './cellValue';
 import { FIRST, DOCUMENT } from './Grid';
 import styles from './Grid.module.css';
@@ -148,7 +148,7 @@ function hasValues(row: RecordRow): boolean {
 function CellContent({ cell, column, withCurrency, outlier }: { cell: RecordCell | undefined; column: GridColumn; withCurrency: boolean; outlier: string | undefined }) {
   const status = cellStatus(cell);
   const { icon } = CELL_STATUSES[status];
-  const label = t(`tables.cellStatuses.${status}`);
+  const label = cellStatusText(cell);
   if (status === 'not_in_document') {
     return (
       <span className={styles.none} title={label}>

@@ -5,6 +5,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore, type ReactNode } from 'react';
 import type { ReadRow, RecordRow, RecordsPage } from '../api/types';
 import { useCanWrite } from '../session/role';
+import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { toast } from '../shared/Toasts';
 import { Loading } from '../shared/Loading';
@@ -115,6 +116,13 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
     return null;
   }
 
+  /** Say so if the cell still needs review: the next one is shown meanwhile. */
+  async function confirm(row: ReadRow, column: GridColumn) {
+    if (!(await edits.confirm({ row, column }))) return;
+    const reason = edits.stillToReview({ row, column });
+    if (reason !== undefined) toast(t('tables.stillToReview', { name: visibleText(row.filename), field: column.label, reason }), { seconds: 12, urgent: true });
+  }
+
   function open(row: RecordRow, column: GridColumn | undefined) {
     const search = row.extraction_id === null ? {} : { extraction: row.extraction_id, ...(column !== undefined && { field: row.cells[column.path]?.path ?? cellPath(column.path, row.path) }) };
     void navigate({ to: '/documents/$documentId', params: { documentId: row.document_id }, search });
@@ -193,7 +201,7 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
           onSort={(path) => onView(({ sort, descending, ...others }) => ({ ...others, ...nextSort({ ...(sort !== undefined && { sort }), ...(descending && { descending }) }, path) }))}
           onOpen={(row, _, column) => open(row, column)}
           onEdit={edit}
-          onConfirm={(row, column) => row.cells[column.path]?.value != null && void edits.confirm({ row, column })}
+          onConfirm={(row, column) => row.cells[column.path]?.value != null && void confirm(row, column)}
           onConfirmRange={(range) => void clipboard.confirm(range)}
           onNext={(at) => void goToNext(at)}
           onClear={(range) => void clear(range)}

@@ -1,7 +1,10 @@
 /** The status of a cell and of a row: an icon, a colour and a text. */
 
-import type { ReadRow, RecordCell, RecordRow } from '../api/types';
+import type { Extraction, ReadRow, RecordCell, RecordRow } from '../api/types';
+import { displayValue } from '../document/fields/fieldValue';
+import { pathSteps, valueAt } from '../document/fields/paths';
 import type { Tone } from '../shared/Badge';
+import { t } from '../shared/i18n';
 import type { IconName } from '../shared/Icon';
 
 export type CellStatus = RecordCell['status'];
@@ -18,6 +21,24 @@ export const CELL_STATUSES: Record<CellStatus, { tone: Tone; icon?: IconName }> 
 /** undefined: the row has no values yet. */
 export function cellStatus(cell: RecordCell | undefined): CellStatus {
   return cell?.status ?? 'not_in_document';
+}
+
+/** Return a cell's status in words: of one to review, why. */
+export function cellStatusText(cell: RecordCell | undefined): string {
+  return cell?.status === 'needs_review' && cell.reason != null ? t(`tables.reviewReasons.${cell.reason}`) : t(`tables.cellStatuses.${cellStatus(cell)}`);
+}
+
+/** Return what the agent proposes for a field, in words; undefined if nothing. */
+export function proposalText(proposals: Extraction['proposals'], path: string): string | undefined {
+  const found = proposals.find(({ path: of }) => isWithin(path, of));
+  if (found === undefined) return undefined;
+  const value = displayValue(valueAt(found.new, pathSteps(path.slice(found.path.length)) ?? []));
+  return value === '' ? t('tables.proposedRemoval') : t('tables.proposedValue', { value });
+}
+
+/** Whether a field is at a path or below it. */
+export function isWithin(path: string, of: string): boolean {
+  return path === of || path.startsWith(`${of}.`) || path.startsWith(`${of}[`);
 }
 
 /** Whether a person should look at the cell. */

@@ -48,6 +48,13 @@ export function copiedText(value: RecordCell['value'] | undefined): string {
   return value;
 }
 
+/** Whether a value has the type of its column. No value fits each column. */
+export function fitsColumn(value: unknown, type: ColumnType): boolean {
+  if (value === null || value === undefined) return true;
+  if (type === 'date') return typeof value === 'string' && /^\d{4}-\d{2}-\d{2}$/.test(value) && parseDay(value) === value;
+  return typeof value === (type === 'text' ? 'string' : type);
+}
+
 export type ParsedCell = { value: string | number | boolean | null } | { problem: Exclude<ColumnType, 'text'> };
 
 /** Parse typed or pasted text as a value of a column's type. Empty text is no value (null). */

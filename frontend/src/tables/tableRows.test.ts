@@ -2,13 +2,13 @@
 
 import { expect, test } from 'vitest';
 import type { Extraction, RecordCell, RecordRow, RecordsPage } from '../api/types';
-import { cellStatus, rowStatus } from './cellStatus';
+import { cellStatus, proposalText, rowStatus } from './cellStatus';
 import { cellPath, columnLabel, gridColumns } from './gridColumns';
 import { conditionText, nextSort, parseTableView } from './tableView';
 import { pageWith } from './useCellEdits';
 
 const cell = (more: Partial<RecordCell>): RecordCell => ({
-  path: 'total', status: 'found', value: 5, kind: 'number', currency: 'EUR', state: 'found', confidence: 0.9, is_verified: true, page: 1, quote: '5.00', ...more,
+  path: 'total', status: 'found', reason: null, value: 5, kind: 'number', currency: 'EUR', state: 'found', confidence: 0.9, is_verified: true, page: 1, quote: '5.00', ...more,
 });
 const row = (id: string, more: Partial<RecordRow> = {}) =>
   ({ extraction_id: id, document_id: 'd', filename: 'a.pdf', created_at: '', version: 1, is_reviewed: false, path: null, status: 'done', cells: {}, ...more }) as RecordRow;
@@ -32,6 +32,33 @@ test('a change updates all rows of its extraction and no others', () => {
   expect(changed.map(({ cells }) => cellStatus(cells.total))).toEqual(['needs_review', 'needs_review', 'not_in_document']);
   expect(cellStatus(changed[1]!.cells['items[].price'])).toBe('locked');
   expect(changed[0]!.cells.total!.currency).toBe('EUR');
+});
+
+const total = { path: 'total', type: 'number', title: null } as const;
+const broken = [{ path: 'total', about: [] }];
+test.each([
+  ['of a proposal', { proposals: [{ path: 'total', new: 8 }], errors: broken }, 'proposal'],
+  ['that breaks the schema', { errors: broken }, 'breaks_schema'],
+  ['that a rule compares', { errors: [{ path: '', about: ['total', 'tax'] }] }, null],
+  ['that a rule compares, all confirmed', { errors: [{ path: '', about: ['total'] }] }, 'breaks_schema'],
+  ['of another type than the column', { extracted_fields: { total: 'x' }, locks: {} }, 'breaks_schema'],
+  ['on no page', { locks: {} }, 'not_found'],
+  ['confirmed', {}, null],
+] as const)('a cell %s says why it needs review', (_, more, reason) => {
+  const page = { columns: [total], items: [row('a', { cells: { total: cell({}) } })], lists: [], total: 1, totals: [], marks: [] } as unknown as RecordsPage;
+  const now = {
+    id: 'a', version: 2, status: 'completed', reviewed_by: null, locks: { total: {} }, confidence_scores: {}, proposals: [], extracted_fields: { total: 7 },
+    evidence: { total: { state: 'not_found', page: null, quote: null } }, errors: [], ...more,
+  } as unknown as Extraction;
+  const changed = pageWith(page, now).items[0]!.cells.total!;
+  expect([changed.status, changed.reason]).toEqual([reason === null ? 'locked' : 'needs_review', reason]);
+});
+
+test('the words for a proposal', () => {
+  const proposals = [{ path: 'items', new: [{ price: 8 }] }] as unknown as Extraction['proposals'];
+  expect(proposalText(proposals, 'items[0].price')).toBe('Another value is proposed: 8');
+  expect(proposalText(proposals, 'items[1].price')).toBe('Its removal is proposed');
+  expect(proposalText(proposals, 'total')).toBeUndefined();
 });
 
 test('a row counts the cells that need a look, until it is reviewed', () => {

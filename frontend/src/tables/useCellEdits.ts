@@ -4,7 +4,7 @@
 import { useQueryClient, type Query } from '@tanstack/react-query';
 import { useCallback, useRef, useState } from 'react';
 import { api, ApiError, dataOf } from '../api/client';
-import type { Change, Extraction, ReadRow, RecordCell, RecordRow, RecordsPage, TableColumn } from '../api/types';
+import type { Change, ChangedExtraction, Extraction, ReadRow, RecordCell, RecordRow, RecordsPage, TableColumn } from '../api/types';
 import { extractionQuery } from '../document/documentPageQueries';
 import { pathSteps, valueAt } from '../document/fields/paths';
 import { useDecisions, type Seen } from '../review/useDecisions';
@@ -12,6 +12,8 @@ import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
+import { cellStatusText, isWithin, proposalText } from './cellStatus';
+import { fitsColumn } from './cellValue';
 import { cellPath, type GridColumn } from './gridColumns';
 
 const UNCLEAR_BELOW = 0.5; // as the API counts it
@@ -34,7 +36,7 @@ export interface CellConflict extends CellEdit {
 export function useCellEdits(leaves: boolean) {
   const queries = useQueryClient();
   /** The newest known version of each extraction that was changed here, and its locked fields. */
-  const rowsSeen = useRef(new Map<string, Pick<Seen, 'version' | 'locks'>>());
+  const rowsSeen = useRef(new Map<string, Pick<Seen, 'version' | 'locks'> & Partial<Seen>>());
 
   const names = useRef(new Map<string, string>());
 
@@ -114,6 +116,13 @@ export function useCellEdits(leaves: boolean) {
       const path = pathOf(edit);
       return confirm(row.extraction_id, path, { was: edit.value, onError: (error) => void refuse(edit, path, error, report) });
     },
+    /** Return why a confirmed cell still needs review; undefined if it does not. */
+    stillToReview({ row, column }: Pick<CellEdit, 'row' | 'column'>): string | undefined {
+      const pages = queries.getQueriesData<RecordsPage>({ queryKey: ['records', 'rows'] });
+      const cell = pages.flatMap(([, page]) => page?.items ?? []).find((one) => one.extraction_id === row.extraction_id && one.path === row.path)?.cells[column.path];
+      if (cell?.status !== 'needs_review') return undefined;
+      return proposalText(rowsSeen.current.get(row.extraction_id)?.proposals ?? [], cell.path) ?? cellStatusText(cell);
+    },
   };
 }
 
@@ -131,22 +140,23 @@ export function pageWith(page: RecordsPage, now: Extraction): RecordsPage {
 function rowWith(row: RecordRow, columns: readonly TableColumn[], now: Extraction): RecordRow {
   // The currency is that of the document, unless its lists have their own.
   const currency = Object.values(row.cells).find((cell) => cell.currency !== null)?.currency ?? null;
-  const cells = columns.map(({ path, type }) => [path, cellWith(row.cells[path], cellPath(path, row.path), type, now, currency)] as const);
+  const cells = columns.map(({ path, type }) => [path, cellWith(row.cells[path], cellPath(path, row.path), type, now, currency, row.version !== now.version)] as const);
   const isDone = row.status === 'done' || row.status === 'incomplete';
   const status = !isDone ? row.status : now.status === 'completed' ? 'done' : 'incomplete';
   return { ...row, status, version: now.version, is_reviewed: now.reviewed_by !== null, cells: Object.fromEntries(cells) };
 }
 
-function cellWith(before: RecordCell | undefined, path: string, type: TableColumn['type'], now: Extraction, currency: string | null): RecordCell {
+function cellWith(before: RecordCell | undefined, path: string, type: TableColumn['type'], now: Extraction, currency: string | null, isChanged: boolean): RecordCell {
   const value = storedValue(now, path);
   const evidence = now.evidence[path] as { state: string; page: number | null; quote: string | null } | undefined;
   const confidence = now.confidence_scores[path] ?? null;
   const isLocked = now.locks[path] !== undefined;
-  const isUnchanged = before?.value === value && !isLocked && before.status !== 'locked' && before.status !== 'needs_review';
+  const isBroken = (isChanged || before?.reason === 'breaks_schema') && breaksSchema(now, path, before);
+  const isUnchanged = before?.value === value && !isLocked && !isBroken && before.status !== 'locked' && before.status !== 'needs_review';
   if (isUnchanged) return before;
   return {
     path,
-    status: statusWith(value, evidence?.state, confidence, isLocked, isProposed(now, path)),
+    ...statusWith(value, evidence?.state, confidence, isLocked, isProposed(now, path), isBroken, type === 'text' || fitsColumn(value, type)), // any value fits a column of texts
     value,
     kind: value === null ? null : typeof value === 'number' ? 'number' : typeof value === 'boolean' ? 'boolean' : type === 'date' ? 'day' : 'text',
     currency: typeof value === 'number' ? (before?.currency ?? currency) : null,
@@ -158,14 +168,26 @@ function cellWith(before: RecordCell | undefined, path: string, type: TableColum
   };
 }
 
-function statusWith(value: RecordCell['value'], state: string | undefined, confidence: number | null, isLocked: boolean, isProposed: boolean): RecordCell['status'] {
-  if (isProposed) return 'needs_review';
-  if (isLocked) return 'locked';
-  if (value === null) return 'not_in_document';
-  if (state !== 'found' && state !== 'message') return 'needs_review';
-  return confidence !== null && confidence < UNCLEAR_BELOW ? 'unclear' : 'found';
+function statusWith(value: RecordCell['value'], state: string | undefined, confidence: number | null, isLocked: boolean, isProposed: boolean, isBroken: boolean, fits: boolean): Pick<RecordCell, 'status' | 'reason'> {
+  if (isProposed) return { status: 'needs_review', reason: 'proposal' };
+  if (isBroken) return { status: 'needs_review', reason: 'breaks_schema' };
+  if (isLocked) return { status: 'locked', reason: null };
+  if (value === null) return { status: 'not_in_document', reason: null };
+  if (!fits) return { status: 'needs_review', reason: 'breaks_schema' };
+  if (state !== 'found' && state !== 'message') return { status: 'needs_review', reason: 'not_found' };
+  return { status: confidence !== null && confidence < UNCLEAR_BELOW ? 'unclear' : 'found', reason: null };
 }
 
 function isProposed(now: Extraction, path: string): boolean {
-  return now.proposals.some(({ path: of }) => path === of || path.startsWith(`${of}.`) || path.startsWith(`${of}[`));
+  return now.proposals.some(({ path: of }) => isWithin(path, of));
+}
+
+/** Whether a field breaks its schema, as the service counts it: of a rule, the values that no person has set, else all. */
+function breaksSchema(now: Extraction & Partial<ChangedExtraction>, path: string, before: RecordCell | undefined): boolean {
+  if (now.status !== 'completed') return false;
+  if (now.errors === undefined) return now.valid === false && before?.reason === 'breaks_schema';
+  return now.errors.some(({ path: of, about }) => {
+    const open = about.filter((one) => now.locks[one] === undefined);
+    return (open.length > 0 ? open : about.length > 0 ? about : [of]).includes(path);
+  });
 }
