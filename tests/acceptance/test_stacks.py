@@ -101,6 +101,7 @@ async def test_table_is_proposed_approved_filled_corrected_and_exported(serve, c
         assert (await server.http.post("/api/agent/stack_correct", json=renamed)).json()["status"] == "completed"
         (change,) = (await server.get(f"stacks/{stack_id}/changes"))["items"]
         assert (change["filename"], change["path"], change["old"], change["new"]) == ("2.txt", "total", 20.5, 21)
+        assert (change["is_current"], change["is_restored"]) == (True, False)
         restored = {"path": change["path"], "value": change["old"]}
         answer = await server.http.patch(
             f"/api/extractions/{change['extraction_id']}/fields",
@@ -108,7 +109,8 @@ async def test_table_is_proposed_approved_filled_corrected_and_exported(serve, c
             headers={"If-Match": f'"{change["version"]}"'},
         )
         assert answer.status_code == 200, answer.text
-        assert not (await server.get(f"stacks/{stack_id}/changes"))["items"][0]["is_current"]
+        (change,) = (await server.get(f"stacks/{stack_id}/changes"))["items"]
+        assert (change["is_current"], change["is_restored"]) == (False, True)
 
         # In words, and into a file.
         message = {"stack_id": stack_id, "message": "drop the invoice number column", "approval": "auto"}

@@ -148,6 +148,7 @@ class ReplacedValue(ResponseModel):
     old: JsonValue
     new: JsonValue = Field(description="null: it was removed.")
     is_current: bool = Field(description="Whether it is still the value of the row.")
+    is_restored: bool = Field(description="Whether the old value is the value of the row again.")
 
 
 class ReplacedValues(BaseModel):

@@ -322,7 +322,7 @@ async def rows_to_read(conn: Connection, stack_id: UUID, run_id: UUID, limit: in
 @dataclass(frozen=True, slots=True)
 class ReplacedValue:
     """A value that a run replaced or removed. `new` is None if it was removed. `version` is the extraction's now, and
-    `is_current` whether the value is still the run's."""
+    `is_current` whether the value is still the run's, and `is_restored` whether it is the old one again."""
 
     document_id: UUID
     filename: str
@@ -332,6 +332,7 @@ class ReplacedValue:
     old: JsonValue
     new: JsonValue
     is_current: bool
+    is_restored: bool
 
 
 async def replaced_values(conn: Connection, stack_id: UUID, run_id: UUID, limit: int) -> list[ReplacedValue]:
@@ -340,7 +341,8 @@ async def replaced_values(conn: Connection, stack_id: UUID, run_id: UUID, limit:
         conn,
         _replaced_value,
         """select s.document_id, d.filename, e.id as extraction_id, e.version, j.path, j.steps, j.old, j.new,
-             e.extracted_fields #> j.path is not distinct from j.new as is_current
+             e.extracted_fields #> j.path is not distinct from j.new as is_current,
+             e.extracted_fields #> j.path is not distinct from j.old as is_restored
            from public.stack_documents as s
            join public.documents as d on d.id = s.document_id
            join public.stack_tables as t on t.stack_id = s.stack_id

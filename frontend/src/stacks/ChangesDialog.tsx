@@ -3,7 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { api, dataOf } from '../api/client';
-import type { ReplacedValue } from '../api/types';
+import type { ReplacedValue, Stack } from '../api/types';
 import { displayValue } from '../document/fields/fieldValue';
 import { pathLabel } from '../document/fields/labels';
 import { Button } from '../shared/Button';
@@ -13,42 +13,47 @@ import { t } from '../shared/i18n';
 import { Loading } from '../shared/Loading';
 import { ErrorNotice, errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
-import { replacedQuery } from './stackQueries';
+import { isVisible, misfit } from './replacedValue';
+import { MAX_CHANGES, replacedQuery } from './stackQueries';
 import styles from './Stacks.module.css';
 
-export function ChangesDialog({ stackId, canWrite, onClose }: { stackId: string; canWrite: boolean; onClose: () => void }) {
-  const replaced = useQuery(replacedQuery(stackId));
+export function ChangesDialog({ stack, canWrite, onClose }: { stack: Stack; canWrite: boolean; onClose: () => void }) {
+  const replaced = useQuery(replacedQuery(stack.id));
+  const shown = replaced.data?.items.filter(isVisible) ?? [];
   return (
     <Dialog title={t('stacks.changes')} open onClose={onClose} isWide>
       {replaced.isError ? (
         <ErrorNotice error={replaced.error} onRetry={() => void replaced.refetch()} />
       ) : replaced.data === undefined ? (
         <Loading />
-      ) : replaced.data.items.length === 0 ? (
+      ) : shown.length === 0 ? (
         <p>{t('stacks.noChanges')}</p>
       ) : (
-        <table className={styles.changes}>
-          <thead>
-            <tr>
-              <th>{t('tables.document')}</th>
-              <th>{t('stacks.field')}</th>
-              <th>{t('stacks.oldValue')}</th>
-              <th>{t('stacks.newValue')}</th>
-              <th />
-            </tr>
-          </thead>
-          <tbody>
-            {replaced.data.items.map((one) => (
-              <ChangeRow key={`${one.extraction_id} ${one.path}`} one={one} canWrite={canWrite} />
-            ))}
-          </tbody>
-        </table>
+        <>
+          <p className="muted">{t(replaced.data.items.length < MAX_CHANGES ? 'stacks.changeCount' : 'stacks.firstChanges', { count: shown.length })}</p>
+          <table className={styles.changes}>
+            <thead>
+              <tr>
+                <th>{t('tables.document')}</th>
+                <th>{t('stacks.field')}</th>
+                <th>{t('stacks.oldValue')}</th>
+                <th>{t('stacks.newValue')}</th>
+                <th />
+              </tr>
+            </thead>
+            <tbody>
+              {shown.map((one) => (
+                <ChangeRow key={`${one.extraction_id} ${one.path}`} one={one} columns={stack.columns} canWrite={canWrite} />
+              ))}
+            </tbody>
+          </table>
+        </>
       )}
     </Dialog>
   );
 }
 
-function ChangeRow({ one, canWrite }: { one: ReplacedValue; canWrite: boolean }) {
+function ChangeRow({ one, columns, canWrite }: { one: ReplacedValue; columns: Stack['columns']; canWrite: boolean }) {
   const queries = useQueryClient();
   const [field, name] = [pathLabel(one.path), visibleText(one.filename)];
   const params = { path: { extraction_id: one.extraction_id }, header: { 'if-match': `"${one.version}"` } };
@@ -62,6 +67,7 @@ function ChangeRow({ one, canWrite }: { one: ReplacedValue; canWrite: boolean })
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
+  const why = misfit(columns, one.path, one.old);
   return (
     <tr>
       <td className="truncate">
@@ -70,10 +76,10 @@ function ChangeRow({ one, canWrite }: { one: ReplacedValue; canWrite: boolean })
         </Link>
       </td>
       <td title={visibleText(one.path)}>{field}</td>
-      <td>
+      <td data-label={t('stacks.oldValue')}>
         <del>{valueText(one.old)}</del>
       </td>
-      <td>{valueText(one.new)}</td>
+      <td data-label={t('stacks.newValue')}>{valueText(one.new)}</td>
       <td className={styles.decide}>
         {canWrite && one.is_current && (
           <>
@@ -82,12 +88,16 @@ function ChangeRow({ one, canWrite }: { one: ReplacedValue; canWrite: boolean })
                 {t('stacks.keepNew')}
               </Button>
             )}
-            <Button aria-label={t('stacks.restoreOldOf', { field, name })} disabled={decide.isPending} onClick={() => decide.mutate(true)}>
-              {t('stacks.restoreOld')}
-            </Button>
+            {why === null ? (
+              <Button aria-label={t('stacks.restoreOldOf', { field, name })} disabled={decide.isPending} onClick={() => decide.mutate(true)}>
+                {t('stacks.restoreOld')}
+              </Button>
+            ) : (
+              <span className="muted">{t(`stacks.misfits.${why}`)}</span>
+            )}
           </>
         )}
-        {!one.is_current && t('stacks.changedSince')}
+        {!one.is_current && t(one.is_restored ? 'stacks.restored' : 'stacks.changedSince')}
       </td>
     </tr>
   );

@@ -168,7 +168,7 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
         }
       />
       {canWrite && progress.documents > 0 && <StackMessage isUnread={isUnread} isBlocked={running || start.isPending} onSend={(message) => start.mutateAsync(message)} />}
-      {showsChanges && <ChangesDialog stackId={id} canWrite={canWrite} onClose={() => setShowsChanges(false)} />}
+      {showsChanges && <ChangesDialog stack={stack} canWrite={canWrite} onClose={() => setShowsChanges(false)} />}
       {isEditing && <ColumnsDialog stack={stack} onClose={() => setEditing(false)} />}
     </div>
   );

@@ -5,6 +5,8 @@ import { dataOf, api } from '../api/client';
 import type { Stack } from '../api/types';
 
 const PAGE = 50;
+/** Of the newest run, that are shown. */
+export const MAX_CHANGES = 200;
 
 export const stacksQuery = infiniteQueryOptions({
   queryKey: ['stacks', 'list'],
@@ -27,7 +29,7 @@ export const stackQuery = (stackId: string) =>
 export const replacedQuery = (stackId: string) =>
   queryOptions({
     queryKey: ['stacks', 'changes', stackId],
-    queryFn: ({ signal }) => dataOf(api.GET('/api/stacks/{stack_id}/changes', { params: { path: { stack_id: stackId } }, signal })),
+    queryFn: ({ signal }) => dataOf(api.GET('/api/stacks/{stack_id}/changes', { params: { path: { stack_id: stackId }, query: { limit: MAX_CHANGES } }, signal })),
   });
 
 /** Whether the agent is filling the table, or waits for a decision. */
