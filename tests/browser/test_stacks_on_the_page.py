@@ -10,6 +10,7 @@ import pytest
 from browser.window import label
 from extraction_case import sql, until
 from fieldmark.agents.registry import answer_offline
+from fieldmark.domain.measures import UNITS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
@@ -89,6 +90,15 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         assert await save.is_disabled()
         await names.last.fill("iban")
         await page.locator("[aria-invalid=true]").wait_for(state="detached")
+        # Numbers can have a unit: those of the API.
+        unit = page.get_by_label(label("stacks.columnUnit"))
+        texts = await unit.count()
+        await page.get_by_label(label("stacks.columnType")).last.select_option("number")
+        options = await unit.last.locator("option").all()
+        assert [await one.get_attribute("value") for one in options] == ["", *UNITS]
+        await unit.last.select_option("kg")
+        await page.get_by_label(label("stacks.columnType")).last.select_option("text")
+        assert await unit.count() == texts
         await save.click()
         await page.get_by_text(label("stacks.rowsOutdated", count=2)).wait_for()
         assert not [one for one in await columns(server, stack["id"]) if one == "iban"]

@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
-import { formatDollars, visibleText } from '../shared/format';
+import { formatEstimate, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import type { PendingCall } from './pendingCall';
 import styles from './Approvals.module.css';
@@ -29,7 +29,7 @@ export function SchemaEffect({ runId, call }: { runId: string; call: PendingCall
       <p>
         {data.estimated_cost_usd === null || data.read_again === 0
           ? t('approvals.effect.reread', { count: data.read_again })
-          : t('approvals.effect.rereadCost', { count: data.read_again, cost: formatDollars(data.estimated_cost_usd) })}
+          : t('approvals.effect.rereadCost', { count: data.read_again, cost: formatEstimate(data.estimated_cost_usd) })}
       </p>
       <ul>
         {data.versions.filter(({ extractions }) => extractions > 0).map((one) => (

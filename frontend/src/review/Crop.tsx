@@ -42,12 +42,12 @@ export function Crop({ documentId, page, box, width = WIDTH, isPaused = false }:
   return (
     <figure className={styles.crop} aria-label={t('document.viewer.excerpt', { page })}>
       {url !== null && (
-        <>
+        <div>
           <img src={url} alt="" />
           <svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true">
             <rect x={x0} y={y0} width={x1 - x0} height={y1 - y0} />
           </svg>
-        </>
+        </div>
       )}
       {isError && <p className="muted">{t('document.viewer.excerptFailed')}</p>}
     </figure>

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { keyLabel, pathLabel } from '../document/fields/labels';
 import { displayValue, editedText, parseEdited } from '../document/fields/fieldValue';
-import { visibleText } from './format';
+import { formatEstimate, visibleText } from './format';
 
 test.each([
   ['invoice\u202efdp.exe', 'invoice\\u202efdp.exe'],
@@ -74,3 +74,10 @@ test('a path has the labels of its steps, by the titles of the schema', () => {
   expect(pathLabel('items[1].price', schema)).toBe('Items › 2 › Unit price');
   expect(pathLabel('items[1].price')).toBe('Items › 2 › Price');
 });
+
+test.each([
+  [0, 'less than $0.01'],
+  [0.004, 'less than $0.01'],
+  [0.014, 'about $0.01'],
+  [12.345, 'about $12.35'],
+])('an estimated cost of %d', (amount, expected) => expect(formatEstimate(amount)).toBe(expected));

@@ -47,8 +47,16 @@ export function formatPercent(part: number): string {
 
 /** Format a cost with as many digits as small amounts need. */
 export function formatDollars(amount: number): string {
-  const digits = amount < 1 ? 4 : 2;
+  return inDollars(amount, amount < 1 ? 4 : 2);
+}
+
+function inDollars(amount: number, digits: number): string {
   return formatNumber(amount, { style: 'currency', currency: 'USD', currencyDisplay: 'narrowSymbol', minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+/** Format an estimate of a cost: "about $1.20", "less than $0.01". */
+export function formatEstimate(amount: number): string {
+  return amount < 0.01 ? t('common.lessThan', { amount: inDollars(0.01, 2) }) : t('common.about', { amount: inDollars(amount, 2) });
 }
 
 export function formatDuration(milliseconds: number): string {

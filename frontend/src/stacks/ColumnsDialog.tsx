@@ -7,7 +7,7 @@ import type { ColumnsChanged, Stack } from '../api/types';
 import { Button } from '../shared/Button';
 import confirmStyles from '../shared/Confirm.module.css';
 import { Dialog } from '../shared/Dialog';
-import { formatDollars } from '../shared/format';
+import { formatEstimate } from '../shared/format';
 import { t } from '../shared/i18n';
 import { ErrorNotice, Notice } from '../shared/Notice';
 import { columnConflict } from './columnConflict';
@@ -54,7 +54,7 @@ export function ColumnsDialog({ stack, onClose }: { stack: Stack; onClose: () =>
               ? t('stacks.nothingReadAgain')
               : changes.estimated_cost_usd === null
                 ? t('stacks.readAgain', { count: changes.read_again })
-                : t('stacks.readAgainCost', { count: changes.read_again, cost: formatDollars(changes.estimated_cost_usd) })}
+                : t('stacks.readAgainCost', { count: changes.read_again, cost: formatEstimate(changes.estimated_cost_usd) })}
           </p>
         </Notice>
       )}

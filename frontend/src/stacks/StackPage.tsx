@@ -197,7 +197,7 @@ function StateFilters({ progress, chosen, onChoose }: { progress: Stack['progres
     if (count === 0 && chosen !== state) return null;
     return (
       <button key={state} type="button" className={styles.filter} data-tone={state} aria-pressed={chosen === state} onClick={() => onChoose(chosen === state ? undefined : state)}>
-        {formatNumber(count)} {t(`tables.rowStatuses.${state}`)}
+        {state === 'duplicate' ? t('stacks.duplicates', { count }) : `${formatNumber(count)} ${t(`tables.rowStatuses.${state}`)}`}
       </button>
     );
   });

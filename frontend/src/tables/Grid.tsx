@@ -72,6 +72,7 @@ interface Props {
   rowAt: (index: number) => RecordRow | undefined;
   marksAt: (index: number) => RowMarks | undefined;
   indexOf: (key: string) => number | undefined;
+  nameOf: (documentId: string) => string | undefined;
   sort: { path: string | undefined; isDescending: boolean };
   selection: Selection;
   canWrite: boolean;
@@ -95,7 +96,7 @@ interface Props {
 
 const PRINTABLE = /^[^\p{C}]$/u;
 
-export function Grid({ ref, table, view, label, documentWidth, columns, total, isPrevious, rowAt, marksAt, indexOf, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onConfirmRange, onNext, onClear, onCopy, onPaste, onUndo }: Props) {
+export function Grid({ ref, table, view, label, documentWidth, columns, total, isPrevious, rowAt, marksAt, indexOf, nameOf, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onConfirmRange, onNext, onClear, onCopy, onPaste, onUndo }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const position = gridPosition(table, view);
   const [cursor, setCursor] = useState<KeyedCursor>(position.cursor);
@@ -434,6 +435,7 @@ export function Grid({ ref, table, view, label, documentWidth, columns, total, i
                 editing={isActive ? editing : null}
                 mixed={mixed}
                 marks={marksAt(index)}
+                original={record?.duplicate_of == null ? undefined : nameOf(record.duplicate_of)}
                 onFinish={finish}
                 onSelect={(isRange) => (isRange ? selection.extend(index, rowAt) : selection.toggle(index, rowAt))}
                 onPeek={() => setPeeking(anchor === null)}
