@@ -385,19 +385,26 @@ async def test_records_are_exported_in_each_format(serve, clone):
         assert lines[3][5:] == ["'=Beta", "100", "2026-01-02", "true", ""]
         answer = await server.http.get(path, params={"format": "xlsx", "sort": "total", "descending": True})
         sheet = openpyxl.load_workbook(io.BytesIO(answer.content))["Invoice"]
-        assert sheet.cell(2, lines[0].index("date") + 1).value == datetime(2026, 1, 2)
+        names = [cell.value for cell in sheet[1]]
+        assert names == [*lines[0][1:], "document_id"]
+        assert sheet.cell(2, names.index("date") + 1).value == datetime(2026, 1, 2)
         answer = await server.http.get(path, params={"format": "xlsx", "list": "items"})
-        book = openpyxl.load_workbook(io.BytesIO(answer.content))
+        book = openpyxl.load_workbook(io.BytesIO(answer.content), data_only=True)
         values, locations = book["Invoice"], book["Locations"]
         names = [cell.value for cell in values[1]]
-        assert [cell.value for cell in values[4]][names.index("items[].name") :] == ["=B", 7]
+        assert [cell.value for cell in values[4]][names.index("items[].name") : -1] == ["=B", 7]
         assert values.cell(4, names.index("items[].name") + 1).data_type == "s"
         assert values.auto_filter.ref == f"A1:{values.cell(1, len(names)).column_letter}{values.max_row}"
-        link = locations.cell(2, names.index("total") + 1).value
-        assert link == "needs_review"  # and on no page
-        link = locations.cell(3, names.index("total") + 1).value
-        assert link.startswith('=HYPERLINK("http') and f"/documents/{values.cell(3, 1).value}" in link
-        assert '"found, page ' in link
+        # Each value links to its document, also without a page; what has no value does not.
+        total = names.index("total") + 1
+        for row, text in ((2, "needs_review"), (3, "found, page ")):
+            link = locations.cell(row, total)
+            assert (row, link.value.startswith(text)) == (row, True)
+            assert link.hyperlink.target == f"{server.base_url}/documents/{values.cell(row, len(names)).value}"
+        assert locations.cell(2, names.index("vendor.name") + 1).hyperlink is None
+        for shown in (values, locations):
+            widths = [shown.column_dimensions[cell.column_letter].width for cell in shown[1]]
+            assert all(6 <= width <= 63 for width in widths) and widths[-1] > 36, widths
 
 
 async def test_only_chosen_rows_are_exported_in_the_order_of_the_table(serve, clone):

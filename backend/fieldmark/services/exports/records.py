@@ -18,7 +18,7 @@ from fieldmark.domain.columns import Column, ColumnType
 from fieldmark.errors import NotInstalled
 from fieldmark.identity.scope import Scope
 from fieldmark.services.exports.export import MEDIA_TYPES, ExportedFile
-from fieldmark.services.exports.table import plain_text, sheet_title, xlsx_cell, xlsx_day
+from fieldmark.services.exports.table import plain_text, set_widths, sheet_title, xlsx_cell, xlsx_day
 from fieldmark.services.records import RecordName, RecordsRequest, read_table
 from fieldmark.stores.record_views import column_names
 from fieldmark.stores.records import RecordRow
@@ -29,7 +29,8 @@ _ABOUT: Final = ("document_id", "filename", "row", "status", "reviewed")
 """The columns before the fields. `row` is the path of a list item, such as `items[2]`. `status` says why a row of a
 stack failed, or which document it duplicates."""
 
-_MAX_LITERAL = 250  # characters; Excel accepts 255 in a text literal of a formula
+_MAX_LINKS: Final = 65_000
+"""Links of a sheet. Excel repairs a file with more than 65,530 by removing them; the cells after these are text."""
 
 
 async def export_records(
@@ -83,58 +84,86 @@ class _CsvWriter:
 
 
 class _XlsxWriter:
-    """A workbook with two sheets of the same shape: the values, and the status of each, with its page and quote as a
-    link to the document."""
+    """A workbook with two sheets of the same shape: the values, and the status of each, with its page and quote and a
+    link to the document. The filename comes first and the id last, since people read these sheets."""
 
     def __init__(self, schema_name: str, columns: Sequence[Column], service_url: str) -> None:
         from openpyxl import Workbook  # imported here: it takes long, and only this export needs it
+        from openpyxl.styles import Font
 
         self._columns, self._service_url = columns, service_url.rstrip("/")
         self._book = Workbook(write_only=True)
-        self._rows = 1
+        self._link_font = Font(color="0563C1", underline="single")
+        self._rows, self._links = 0, 0
         titles: set[str] = set()
         self._values, self._locations = (
             self._book.create_sheet(sheet_title(title, titles)) for title in (schema_name, "Locations")
         )
-        names = [*_ABOUT, *(column.heading for column in columns)]
-        for sheet in (self._values, self._locations):
-            sheet.freeze_panes = "C2"
-            sheet.append([xlsx_cell(sheet, name) for name in names])
 
     def add(self, rows: Sequence[RecordRow]) -> None:
-        for row in rows:
-            values = _values(row, self._columns)
+        lines = [_id_last(_values(row, self._columns)) for row in rows]
+        if not self._rows:
+            self._begin(rows, lines)
+        for row, line in zip(rows, lines, strict=True):
             cells = [row.cells.get(column.path) for column in self._columns]
-            kinds: list[Any] = [*([None] * len(_ABOUT)), *(cell and cell["kind"] for cell in cells)]
-            self._values.append(
-                [
-                    xlsx_day(self._values, value) if kind == "day" else xlsx_cell(self._values, value)
-                    for kind, value in zip(kinds, values, strict=True)
-                ]
-            )
+            start = len(_ABOUT) - 1
+            about: list[Any] = [xlsx_cell(self._locations, value) for value in line[:start]]
+            values = [
+                xlsx_day(self._values, value) if cell and cell["kind"] == "day" else xlsx_cell(self._values, value)
+                for cell, value in zip(cells, line[start:-1], strict=True)
+            ]
+            self._values.append([*(xlsx_cell(self._values, value) for value in line[:start]), *values, line[-1]])
+            locations = [cell and self._location(row.document_id, cell) for cell in cells]
+            self._locations.append([*about, *locations, line[-1]])
             self._rows += 1
-            about: list[Any] = [xlsx_cell(self._locations, value) for value in values[: len(_ABOUT)]]
-            self._locations.append([*about, *(cell and self._location(row.document_id, cell) for cell in cells)])
 
     def finish(self) -> bytes:
         from openpyxl.utils import get_column_letter
 
+        if not self._rows:
+            self._begin([], [])
         last = get_column_letter(len(_ABOUT) + len(self._columns))
         for sheet in (self._values, self._locations):
-            sheet.auto_filter.ref = f"A1:{last}{self._rows}"
+            sheet.auto_filter.ref = f"A1:{last}{self._rows + 1}"
         out = io.BytesIO()
         self._book.save(out)
         return out.getvalue()
 
-    def _location(self, document_id: UUID, cell: Mapping[str, Any]) -> str:
-        """Return the status; for a value with a page, a formula that also shows the page and opens the document."""
-        if cell["page"] is None:
-            return cell["status"]
-        quote = f": {cell['quote']}" if cell["quote"] else ""
-        shown = f"{cell['status']}, page {cell['page']}{quote}"
-        text = "".join(c if c.isprintable() else " " for c in shown)[:_MAX_LITERAL]
-        text = text.replace('"', '""')[:_MAX_LITERAL].rstrip('"')
-        return f'=HYPERLINK("{self._service_url}/documents/{document_id}","{text}")'
+    def _begin(self, rows: Sequence[RecordRow], lines: Sequence[Sequence[JsonValue]]) -> None:
+        """Write the headers, with the widths of the columns by these rows. Widths cannot be set later."""
+        names: list[JsonValue] = _id_last([*_ABOUT, *(column.heading for column in self._columns)])
+        locations: list[list[JsonValue]] = []
+        for row, line in zip(rows, lines, strict=True):
+            texts = [_location_text(row.cells.get(column.path)) for column in self._columns]
+            locations.append([*line[: len(_ABOUT) - 1], *texts, line[-1]])
+        for sheet, shown in ((self._values, lines), (self._locations, locations)):
+            sheet.freeze_panes = "B2"
+            set_widths(sheet, names, shown)
+            sheet.append([xlsx_cell(sheet, name) for name in names])
+
+    def _location(self, document_id: UUID, cell: Mapping[str, Any]) -> Any:
+        """Return a cell with the status, and with the page and quote if the value has them. A value links to the
+        document."""
+        linked = xlsx_cell(self._locations, _location_text(cell))
+        if cell["value"] is None or self._links == _MAX_LINKS:
+            return linked
+        self._links += 1
+        linked.hyperlink = f"{self._service_url}/documents/{document_id}"
+        linked.font = self._link_font
+        return linked
+
+
+def _id_last(values: Sequence[JsonValue]) -> list[JsonValue]:
+    """Return the values of a row, which begin with the document's id, with the id at the end."""
+    return [*values[1:], values[0]]
+
+
+def _location_text(cell: Mapping[str, Any] | None) -> str | None:
+    if cell is None:
+        return None
+    at = "" if cell["page"] is None else f", page {cell['page']}"
+    quote = f": {cell['quote']}" if at and cell["quote"] else ""
+    return "".join(c if c.isprintable() else " " for c in f"{cell['status']}{at}{quote}")
 
 
 class _ParquetWriter:

@@ -120,9 +120,7 @@ def _fill(book: Any, title: str, columns: Sequence[str], rows: Sequence[Sequence
     sheet: Any = book.create_sheet(title)
     sheet.freeze_panes = "A2"
     sheet.auto_filter.ref = f"A1:{get_column_letter(len(columns))}{len(rows) + 1}"
-    for index, name in enumerate(columns):
-        shown = [name, *(str(row[index]) for row in rows[:200] if row[index] is not None)]
-        sheet.column_dimensions[get_column_letter(index + 1)].width = min(max(map(len, shown)) + 3, 60)
+    set_widths(sheet, columns, rows)
     head: list[Any] = []
     for name in columns:
         cell = xlsx_cell(sheet, name)
@@ -131,6 +129,15 @@ def _fill(book: Any, title: str, columns: Sequence[str], rows: Sequence[Sequence
     sheet.append(head)
     for row in rows:
         sheet.append([xlsx_cell(sheet, value) for value in row])
+
+
+def set_widths(sheet: Any, columns: Sequence[JsonValue], rows: Sequence[Sequence[JsonValue]]) -> None:
+    """Make the columns of a sheet as wide as the texts of the first rows, up to 60 characters."""
+    from openpyxl.utils import get_column_letter
+
+    for index, name in enumerate(columns):
+        shown = [name, *(row[index] for row in rows[:200] if row[index] is not None)]
+        sheet.column_dimensions[get_column_letter(index + 1)].width = min(max(len(str(one)) for one in shown) + 3, 60)
 
 
 def xlsx_cell(sheet: Any, value: JsonValue) -> Any:
