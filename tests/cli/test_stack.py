@@ -61,6 +61,8 @@ async def test_files_that_cannot_be_uploaded_are_reported_and_a_second_run_uploa
         numbers = [int(number) for number in re.findall(r"\b\d+\b", summary.split(", 3 not uploaded")[0])]
         assert numbers == [3, 1, 1, 1, 1], shown
         assert "copy.txt: a copy of 1.txt" in shown and shown.count("damaged") == 1
+        asked = await fieldmark.run("ask", "--stack", "inbox", "how many documents are there?")
+        assert asked.code == 0 and "stack inbox" in asked.out, asked.err
         # The table itself is no document, and a column that stays keeps its description.
         assert (folder / "table.csv").read_text("utf-8-sig").count("10.5") == 3
         assert [one["description"] for one in report["columns"]] == ["With tax.", None]

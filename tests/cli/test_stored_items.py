@@ -104,5 +104,8 @@ async def test_extract_uses_stored_items_by_name(commands):
         )
         listed = (await fieldmark.run("documents", "--tag", "paid")).out
         assert listed.startswith(named["document_id"]) and "Paid" in listed and len(listed.splitlines()) == 1
+        for limit, is_more in (("1", True), ("2", False)):
+            listed = await fieldmark.run("documents", "--limit", limit)
+            assert (listed.code, "--limit" in listed.err) == (0, is_more), listed.err
         unknown = await fieldmark.run("documents", "--tag", "late")
         assert unknown.code == 1 and "late" in unknown.err

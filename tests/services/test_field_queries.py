@@ -220,12 +220,13 @@ async def test_groups_are_sorted_and_limited(database, make_user, clone):
     insert_documents(
         clone.owner_url,
         scope,
-        [LibraryDocument({"v": f"V{n}", "total": n, "d": f"2025-{n:02}-01"}) for n in range(1, 10)],
+        [LibraryDocument({"v": f"V{n}", "total": n, "d": f"2025-{n:02}-01"}) for n in range(1, 10)]
+        + [LibraryDocument({"total": 100})],
     )
     answer = await _query_fields(database, scope, aggregates=[_sum("total")], group_by={"path": "v"}, limit=3)
-    assert ([group.key for group in answer.groups], answer.groups_total) == (["V9", "V8", "V7"], 9)
+    assert ([group.key for group in answer.groups], answer.groups_total) == (["V9", "V8", "V7", None], 10)
     answer = await _query_fields(database, scope, group_by={"kind": "month", "path": "d"}, limit=2)
-    assert [group.key for group in answer.groups] == ["2025-01", "2025-02"]
+    assert [group.key for group in answer.groups] == ["2025-01", "2025-02", None]
 
 
 async def test_fields_of_other_organisations_are_excluded(database, make_user, clone):

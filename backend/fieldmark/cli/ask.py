@@ -55,6 +55,8 @@ def ask(
     answer = run["result"] or {"error": run["error"], "code": run["error_code"]}
     if not print_json(target, answer) and run["result"] is not None:
         _show(run["answer"], run["result"])
+        if stack is not None:
+            out.print(f"(Only documents of the stack {stack}.)", markup=False, soft_wrap=True)
         steps().print(f'[dim]To go on: fieldmark ask --thread {run["thread_id"]} "…"[/dim]')
     if run["status"] != RunStatus.COMPLETED:
         raise typer.Exit(FAILED)

@@ -38,11 +38,11 @@ def documents(
 ) -> None:
     """List documents, newest first."""
 
-    async def list_filtered(client: Client) -> list[dict[str, Any]]:
+    async def list_filtered(client: Client) -> tuple[list[dict[str, Any]], bool]:
         tag_id = None if tag is None else (await find_or_exit(client, "tag", tag))["id"]
         return await _fetch_items(client, "/api/documents", limit, {"parent_document_id": parent, "tag_id": tag_id})
 
-    found = run_with_client(target, list_filtered)
+    found, is_more = run_with_client(target, list_filtered)
     if print_json(target, found):
         return
     rows = (
@@ -58,6 +58,7 @@ def documents(
         for row in found
     )
     show_lines(rows, "No documents.")
+    _say_if_more(found, is_more)
 
 
 @command()
@@ -73,9 +74,10 @@ def show(
         exit_with("Use either --history or --version.", MISUSED)
     path = f"/api/extractions/{extraction}"
     if history:
-        changes = run_with_client(target, lambda client: _fetch_items(client, f"{path}/history", limit, {}))
+        changes, is_more = run_with_client(target, lambda client: _fetch_items(client, f"{path}/history", limit, {}))
         if not print_json(target, changes):
             show_lines(map(_change, changes), "No changes.")
+            _say_if_more(changes, is_more)
         return
     found, filename = run_with_client(target, lambda client: _extraction(client, path, version))
     if not print_json(target, found):
@@ -125,8 +127,10 @@ def usage(
         out.print(plain(f"spent this month: {credit['spent_usd']:.4f} $, of {most}"), soft_wrap=True)
 
 
-async def _fetch_items(client: Client, path: str, limit: int, query: Mapping[str, object]) -> list[dict[str, Any]]:
-    """Yield the first items of a list, page by page."""
+async def _fetch_items(
+    client: Client, path: str, limit: int, query: Mapping[str, object]
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return the first items of a list, page by page, and whether there are more."""
     found: list[dict[str, Any]] = []
     before: str | None = None
     while len(found) < limit:
@@ -135,7 +139,12 @@ async def _fetch_items(client: Client, path: str, limit: int, query: Mapping[str
         before = page["next"]
         if before is None:
             break
-    return found
+    return found, before is not None
+
+
+def _say_if_more(found: list[dict[str, Any]], is_more: bool) -> None:
+    if is_more:
+        steps().print(f"The first {len(found)}. There are more: pass a higher --limit.")
 
 
 async def _extraction(client: Client, path: str, version: int | None) -> tuple[dict[str, Any], str]:

@@ -105,7 +105,12 @@ class FieldQuery(BaseModel):
     where: DocumentFilters = DocumentFilters()
     aggregates: tuple[Aggregate, ...] = Field(default=(), max_length=MAX_AGGREGATES)
     group_by: GroupBy | None = None
-    limit: int = Field(default=50, ge=1, le=MAX_GROUPS, description="Maximum number of groups to return.")
+    limit: int = Field(
+        default=50,
+        ge=1,
+        le=MAX_GROUPS,
+        description="Maximum number of groups to return, besides the one without the key.",
+    )
     include_unverified: bool = False
 
 
@@ -230,8 +235,9 @@ class FieldAnswer:
     """The result of a field query.
 
     `groups` has up to `limit` of all `groups_total` groups, the largest figure first (months and years in order of
-    time). Without `group_by` there is one group. If `in_several_groups` documents belong to more than one group, the
-    groups do not add up to the total. `rows` has the first MAX_ROWS of `rows_total`, newest document first.
+    time), and the one without the key. Without `group_by` there is one group. If `in_several_groups` documents belong
+    to more than one group, the groups do not add up to the total. `rows` has the first MAX_ROWS of `rows_total`, newest
+    document first.
     """
 
     groups: Sequence[FieldGroup]

@@ -197,13 +197,13 @@ def _statement(org_id: UUID, query: FieldQuery) -> tuple[Composed, dict[str, Any
         sizes as (
           select key, sum(documents)::bigint as documents from (
             {sizes} union all select distinct key, 0::bigint from cells) as s group by key),
-        ranked as materialized (
+        ranked as materialized (select * from (
           select s.key, coalesce(n.shown, s.key) as shown, coalesce(n.spellings, 0) as spellings, s.documents,
             row_number() over (order by {order}) as position
           from sizes as s left join names as n on n.key = s.key
           left join (select key, {rank} as rank from cells where number = 0 group by key) as r
             on r.key is not distinct from s.key
-          order by position limit {limit}),
+          ) as r where position <= {limit} or key is null),
         shown as ({shown})
         select
           (select jsonb_build_object(

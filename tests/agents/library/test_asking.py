@@ -239,3 +239,9 @@ async def test_offline_rules_count_sum_and_look_up_fields(serve, clone):
             assert select(result["result"]) == expected, result
             assert result["result"]["fallback"] is not None or "no language model" in result["answer"]
         assert "roof leaks" in result["result"]["sources"][0]["quote"]
+        # Of many groups the one without a vendor is never left out.
+        more = [LibraryDocument({"vendor": f"V{number}", "total": 10}) for number in range(12)]
+        insert_documents(clone.owner_url, server.scope, [*more, LibraryDocument({"total": 7})])
+        result = await ask(server.http, "sum of totals by vendor")
+        named = result["result"]["answer"].split(". ")[0].split("; ")
+        assert (len(named), named[-2], ":" in named[-1]) == (12, "(none): 7", False), result

@@ -108,7 +108,9 @@ def _figure(turn: RuleTurn, asked: re.Match[str]) -> None:
 def _submit_figure(turn: RuleTurn, found: FinishedCall, *, is_count: bool, is_grouped: bool) -> None:
     lines: list[str] = []
     results: list[str] = []
-    for group in map(as_object, as_list(found.data.get("groups"))[:_MOST]):
+    groups = [as_object(one) for one in as_list(found.data.get("groups"))]
+    listed = [group for at, group in enumerate(groups) if at < _MOST or group.get("key") is None]
+    for group in listed:
         values = [as_object(one) for one in as_list(group.get("results"))]
         shown = ", ".join(f"{one.get('value')} {one.get('currency') or ''}".strip() for one in values)
         shown = str(group.get("documents")) if is_count else shown
@@ -117,6 +119,7 @@ def _submit_figure(turn: RuleTurn, found: FinishedCall, *, is_count: bool, is_gr
     if not results:
         return
     names = dict.fromkeys(str(as_object(one).get("filename")) for one in as_list(found.data.get("sources")))
+    lines += ["and other groups"] if found.data.get("groups_total") != len(listed) else []
     formula = str(found.data.get("expression"))
     of = f" ({', '.join([*names][:_MOST])})" if is_count and names else ""
     said = ". ".join(["; ".join(lines) + of, f"Computed: {formula}", NOTE])

@@ -97,8 +97,12 @@ class CalculationTools:
             text += f" No document searched has {', '.join(unknown)}. {there}"
         if found.in_several_groups:
             text += f" {found.in_several_groups} documents are in several groups: the groups do not add up."
+        if left := found.groups_total - len(found.groups):
+            text += f" {left} more groups are not listed. The listed groups do not add up to all."
         details: dict[str, JsonValue] = {"matched": found.coverage.matched, "groups": data["groups"]}
-        shown = ShownResult(f"Computed {said[:200]}", details, "\n".join([text, *_lines(found)]))
+        shown = ShownResult(
+            f"Computed {said[:200]}", details, "\n".join([text, *_lines(found, is_grouped=args.group_by is not None)])
+        )
         return ToolResult(text, "computed", data, shown=shown)
 
     @tool(Calculator, lambda args: f"Computing {args.expression[:100]}", ToolEffect.NOTE, is_independent=True)
@@ -187,7 +191,7 @@ def answer_coverage(found: Coverage, document_type: str | None) -> AnswerCoverag
     )
 
 
-def _lines(found: FieldAnswer) -> list[str]:
+def _lines(found: FieldAnswer, *, is_grouped: bool) -> list[str]:
     """Return the figures as text, one line per group: `ACME: sum of total = 1234.50 EUR, documents = 3`."""
     lines: list[str] = []
     for group in found.groups:
@@ -195,8 +199,8 @@ def _lines(found: FieldAnswer) -> list[str]:
             f"{one.op}{'' if one.path is None else f' of {one.path}'} = {one.value} {one.currency or ''}".strip()
             for one in group.results
         ]
-        name = "" if group.key is None else f"{group.key}: "
-        lines.append(name + ", ".join([*figures, f"documents = {group.documents}"]))
+        name = "(none)" if group.key is None else group.key
+        lines.append((f"{name}: " if is_grouped else "") + ", ".join([*figures, f"documents = {group.documents}"]))
     return lines
 
 
