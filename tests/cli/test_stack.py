@@ -48,7 +48,7 @@ async def test_files_that_cannot_be_uploaded_are_reported_and_a_second_run_uploa
             assert [one["duplicate_of_filename"] for one in report["duplicates"]] == ["1.txt"]
             # The bars of both steps end, and the last line says how many.
             ended = [re.findall(r"\d+", line)[:2] for line in done.err.splitlines() if "█" * 20 in line]
-            assert all(read == total for read, total in ended) and ended[-1] == ["4", "4"], done.err
+            assert all(read == total for read, total in ended) and ended[-1] == ["5", "5"], done.err
             assert len(ended) == (2 if columns == "total:number" else 1), done.err
             assert "\x1b" not in done.err
             if columns == "total:number":

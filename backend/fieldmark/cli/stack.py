@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
 from collections import Counter
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from rich.status import Status
 
 from fieldmark.cli.asking import TerminalUser
-from fieldmark.cli.client import Client, ErrorResponse, error_text, run_with_client
+from fieldmark.cli.client import Client, Disconnected, ErrorResponse, error_text, run_with_client
 from fieldmark.cli.files import check_out, print_json, write
-from fieldmark.cli.follow import Runs, RunState, running
+from fieldmark.cli.follow import Runs, RunState, running, show_event
 from fieldmark.cli.process import FAILED, MISUSED, WAITS, exit_with
 from fieldmark.cli.records import FORMATS
 from fieldmark.cli.target import Target, command
@@ -27,6 +30,7 @@ from fieldmark.errors import Invalid, NameTaken
 _PAGE: Final = 500
 _IDS_AT_ONCE: Final = 50
 _POLL_SECONDS: Final = 1
+_POLL_ROWS_SECONDS: Final = 3
 _MAX_LISTED: Final = 50
 _REFUSED_FILE: Final = (400, 413, 415, 422)
 """Statuses of an upload with which the service refuses the file itself."""
@@ -87,15 +91,20 @@ def stack(
             # Filling a table whose columns are known was asked for by the command itself.
             approval = "auto" if yes or (found["columns"] and correct is None) else "ask"
             options = {"approval": approval, "max_cost_usd": max_cost}
-            state = await runs.follow_to_end(
-                await runs.start(task, {**body, **options}),
-                TerminalUser(err, client.settings.editor) if approval == "ask" else None,
-            )
             path = f"/api/stacks/{found['id']}"
+            async with _showing_rows(client, runs.status, path):
+                state = await runs.follow_to_end(
+                    await runs.start(task, {**body, **options}),
+                    TerminalUser(err, client.settings.editor) if approval == "ask" else None,
+                    show=_show_event,
+                )
             content = None
             if out is not None:
                 content = await client.file(f"{path}/rows/export", format=FORMATS[out.suffix.lower()])
-            return state, {**await _report(client, path), "not_uploaded": not_uploaded}, content
+            report = await _report(client, path)
+            if not _count_left(report["progress"]):
+                _show_rows(runs.status, report["progress"])
+            return state, {**report, "not_uploaded": not_uploaded}, content
 
     state, report, content = run_with_client(target, work)
     if out is not None and content is not None:
@@ -202,6 +211,38 @@ async def _wait_until_read(client: Client, runs: Runs, stack_id: str) -> None:
             await asyncio.sleep(_POLL_SECONDS)
     if waited:
         show_progress(runs.status, len(waited), len(waited), "files read")
+
+
+@contextlib.asynccontextmanager
+async def _showing_rows(client: Client, status: Status, path: str) -> AsyncGenerator[None]:
+    """Show how many rows of the stack are read. Also those that the run of a killed command still reads, which has no
+    events in the new run."""
+
+    async def show() -> None:
+        while True:
+            await asyncio.sleep(_POLL_ROWS_SECONDS)
+            with contextlib.suppress(ErrorResponse, Disconnected):
+                progress = (await client.get(path))["progress"]
+                if _count_left(progress):
+                    _show_rows(status, progress)
+
+    task = asyncio.create_task(show())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def _show_rows(status: Status, progress: dict[str, Any]) -> None:
+    total = progress["documents"] - progress["duplicates"] - progress["containers"]
+    failed = f", {progress['failed']} failed" if progress["failed"] else ""
+    show_progress(status, total - _count_left(progress), total, f"documents{failed}")
+
+
+def _show_event(event: Mapping[str, Any], status: Status) -> None:
+    if event.get("type") != "progress":  # which counts only the rows of one call
+        show_event(event, status)
 
 
 async def _waiting(client: Client, stack_id: str, known: set[str]) -> list[str]:
