@@ -30,7 +30,9 @@ _ABOUT: Final = ("document_id", "filename", "row", "status", "reviewed")
 stack failed, or which document it duplicates."""
 
 _MAX_LINKS: Final = 65_000
-"""Links of a sheet. Excel repairs a file with more than 65,530 by removing them; the cells after these are text."""
+"""Links of a sheet. Excel repairs a file with more than 65,530 by removing them; the cells after these are formulas,
+which programs other than spreadsheets show as empty."""
+_MAX_LITERAL: Final = 250  # characters; Excel accepts 255 in a text literal of a formula
 
 
 async def export_records(
@@ -134,7 +136,8 @@ class _XlsxWriter:
         names: list[JsonValue] = _id_last([*_ABOUT, *(column.heading for column in self._columns)])
         locations: list[list[JsonValue]] = []
         for row, line in zip(rows, lines, strict=True):
-            texts = [_location_text(row.cells.get(column.path)) for column in self._columns]
+            cells = [row.cells.get(column.path) for column in self._columns]
+            texts = [cell and _location_text(cell) for cell in cells]
             locations.append([*line[: len(_ABOUT) - 1], *texts, line[-1]])
         for sheet, shown in ((self._values, lines), (self._locations, locations)):
             sheet.freeze_panes = "B2"
@@ -144,12 +147,15 @@ class _XlsxWriter:
     def _location(self, document_id: UUID, cell: Mapping[str, Any]) -> Any:
         """Return a cell with the status, and with the page and quote if the value has them. A value links to the
         document."""
-        linked = xlsx_cell(self._locations, _location_text(cell))
-        if cell["value"] is None or self._links == _MAX_LINKS:
-            return linked
+        text = _location_text(cell)
+        if cell["value"] is None:
+            return xlsx_cell(self._locations, text)
+        url = f"{self._service_url}/documents/{document_id}"
+        if self._links == _MAX_LINKS:
+            return f'=HYPERLINK("{url}","{_in_formula(text)}")'
         self._links += 1
-        linked.hyperlink = f"{self._service_url}/documents/{document_id}"
-        linked.font = self._link_font
+        linked = xlsx_cell(self._locations, text)
+        linked.hyperlink, linked.font = url, self._link_font
         return linked
 
 
@@ -158,12 +164,14 @@ def _id_last(values: Sequence[JsonValue]) -> list[JsonValue]:
     return [*values[1:], values[0]]
 
 
-def _location_text(cell: Mapping[str, Any] | None) -> str | None:
-    if cell is None:
-        return None
+def _location_text(cell: Mapping[str, Any]) -> str:
     at = "" if cell["page"] is None else f", page {cell['page']}"
     quote = f": {cell['quote']}" if at and cell["quote"] else ""
     return "".join(c if c.isprintable() else " " for c in f"{cell['status']}{at}{quote}")
+
+
+def _in_formula(text: str) -> str:
+    return text[:_MAX_LITERAL].replace('"', '""')[:_MAX_LITERAL].rstrip('"')
 
 
 class _ParquetWriter:
