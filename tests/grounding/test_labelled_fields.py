@@ -177,6 +177,12 @@ def test_total_is_neither_a_tax_nor_a_net_amount(text, total):
     assert fields_by_name(text, {"properties": RECEIPT}).get("total") == total
 
 
+def test_totals_that_differ_need_a_look_but_subtotals_of_parts_do_not():
+    text = "Subtotal   112.00\nSubtotal   150.90\nSubtotal   262.90\nTotal   270.00\nTotal   279.84"
+    found = {field.keys[0]: (field.value, field.confidence < 0.5) for field in read_fields(text)}
+    assert found == {"subtotal": (262.9, False), "total": (279.84, True)}
+
+
 @pytest.mark.parametrize(
     ("printed", "kilograms"),
     [

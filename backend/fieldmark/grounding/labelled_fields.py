@@ -222,9 +222,11 @@ def _find_fields(text: str, known: Labels, *, include_unknown: bool) -> dict[Key
     for (keys, kind), by_rank in seen.items():
         best = by_rank[min(by_rank)]
         if len({one.value for one in best}) == 1 or kind == "money":
-            # Of several totals, the last is the grand total. Any other field with conflicting values is dropped.
-            differ = len({one.value for (rank, _), each in by_rank.items() if rank < 2 for one in each}) > 1
-            fields[keys] = best[-1]._replace(confidence=_TO_CHECK) if differ and kind == "money" else best[-1]
+            # Of several sums, the last is that of the whole. Any other field with conflicting values is dropped.
+            fields[keys] = best[-1]
+        totals = {one.value for (rank, _), each in by_rank.items() if rank < 2 for one in each}
+        if keys == ("total",) and len(totals) > 1:  # some may be before tax, discount or rounding
+            fields[keys] = best[-1]._replace(confidence=_TO_CHECK)
     for field in [] if ("currency",) in fields else list(fields.values()):
         if sign := re.search(_CURRENCY, field.quote, re.IGNORECASE):
             fields["currency",] = Field(("currency",), _CURRENCIES[sign[0].casefold()], 0.6, field.quote, field.page)
