@@ -184,6 +184,26 @@ def test_totals_that_differ_need_a_look_but_subtotals_of_parts_do_not():
 
 
 @pytest.mark.parametrize(
+    ("text", "total", "is_sure"),
+    [
+        ("Total sales RM 52.08\nRounding adjustment RM .02\nRounding RM 52.10\nCash 60.00\nChange 7.90", 52.10, True),
+        ("Total   15.39\nRounding   -0.01\nGrand amount RM15.38\nGST   15.39   0.00", 15.38, True),
+        ("Subtotal   106.10\nTax   6.37\nRounding   -0.02\nTotal   112.45", 112.45, True),
+        ("Total   1.38\nRounding   0.02\nCash   1.40", 1.38, True),  # no rounded total is printed
+        ("Summe   1'234.53\nRundung   0.02\nTotal   1'234.55\nBar   2 000.00\nRückgeld   765.45", 1234.55, True),
+        ("Total   100.00\nTotal incl GST   106.00\nCash   120.00\nChange   14.00", 106.0, True),
+        ("Total incl GST   106.00\nTotal   100.00\nCash   120.00\nChange   20.00", 100.0, True),
+        ("Total   90.00\nCash   120.00\nChange   14.00", 90.0, False),  # 106.00 was paid
+        ("Total   90.00\nAmount to be paid   95.00\nChange   5.00", 90.0, True),
+    ],
+)
+def test_total_is_after_rounding_and_agrees_with_what_was_paid(text, total, is_sure):
+    (found,) = read_fields(text, {"properties": {"total": {"type": "number"}}})
+    assert (found.value, found.confidence >= 0.5) == (total, is_sure)
+    assert found.quote in text
+
+
+@pytest.mark.parametrize(
     ("printed", "kilograms"),
     [
         ("2.5 kg", 2.5),

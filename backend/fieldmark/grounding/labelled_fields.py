@@ -69,6 +69,11 @@ _LEGAL_FORM = re.compile(
     r"s\.?r\.?l|s\.?p\.?a|s\.?a|b\.?v|n\.?v|pty|oy|ab|kft)\.?",
     re.IGNORECASE,
 )
+# Lines of a receipt that prove its total: what was added to round it, what was paid, and the change.
+_ROUNDING = re.compile(r"\b(?:round(?:ing|ed|off)?|rundung\w*|arrondi\w*|redondeo|arrotondamento|afronding)\b")
+_PAID = re.compile(r"\b(?:cash|tender(?:ed)?|(?<!be )paid|received|gegeben|bar|especes|efectivo|contanti|contant)\b")
+_CHANGE = re.compile(r"\b(?:change|ruckgeld|wechselgeld|rendu|cambio|resto|wisselgeld)\b")
+_CENTS = re.compile(r"(?<!\d)(?:\d{1,3}(?:[.,'\s]\d{3}){1,3}|\d{0,12})[.,]\d\d(?!\d)")
 _TO_CHECK = 0.4
 _CONFIDENCES = {"colon": 0.9, "cells": 0.85, "joined": 0.8, "below": 0.75}
 
@@ -224,13 +229,49 @@ def _find_fields(text: str, known: Labels, *, include_unknown: bool) -> dict[Key
         if len({one.value for one in best}) == 1 or kind == "money":
             # Of several sums, the last is that of the whole. Any other field with conflicting values is dropped.
             fields[keys] = best[-1]
-        totals = {one.value for (rank, _), each in by_rank.items() if rank < 2 for one in each}
-        if keys == ("total",) and len(totals) > 1:  # some may be before tax, discount or rounding
-            fields[keys] = best[-1]._replace(confidence=_TO_CHECK)
+        if keys == ("total",) and kind == "money":
+            totals = [one for (rank, _), each in by_rank.items() if rank < 2 for one in each]
+            fields[keys] = _choose_total(best[-1], totals, text)
     for field in [] if ("currency",) in fields else list(fields.values()):
         if sign := re.search(_CURRENCY, field.quote, re.IGNORECASE):
             fields["currency",] = Field(("currency",), _CURRENCIES[sign[0].casefold()], 0.6, field.quote, field.page)
     return fields
+
+
+def _choose_total(total: Field, others: list[Field], text: str) -> Field:
+    """Return the total after rounding, if the document rounds it, or another total that was paid: cash less change. It
+    is to be checked if neither explains why totals differ, or if another amount was paid."""
+    page, printed = 1, list[tuple[int, str, int]]()  # (amount in cents, its text, page)
+    adjustments, paid, change = list[tuple[int, int]](), list[int](), list[int]()
+    for line in text.splitlines():
+        if header := re.fullmatch(r"--- page (\d{1,6}) of \d+ ---", line):
+            page = int(header[1])
+        found = [(int(re.sub(r"\D", "", one[0])), one[0].strip(), page) for one in _CENTS.finditer(line)]
+        words = normalise_label(re.sub(r"\d", " ", line)) if found else ""
+        if _ROUNDING.search(words) and 0 < found[-1][0] < 100:
+            adjustments.append((len(printed), found.pop()[0]))
+        elif _CHANGE.search(words):
+            change.append(found.pop()[0])
+        elif _PAID.search(words):
+            paid.append(found.pop()[0])
+        printed += found
+    amount, explained = _cents(total), {_cents(total)}
+    for at, adjustment in adjustments[:1]:
+        explained |= {amount - adjustment, amount + adjustment}
+        after = next((one for one in printed[at:] if one[0] in explained), None)
+        if after is not None and after[0] != amount:
+            total = total._replace(value=after[0] / 100, quote=after[1], page=after[2])
+    spent = {one - other for one in paid[:10] for other in change[:10]}
+    if not spent.isdisjoint(explained):
+        return total
+    proven = {one.value: one for one in others if _cents(one) in spent}
+    if len(proven) == 1:
+        return proven.popitem()[1]
+    return total._replace(confidence=_TO_CHECK) if spent or not explained.issuperset(map(_cents, others)) else total
+
+
+def _cents(field: Field) -> int:
+    return round(100 * field.value)
 
 
 def _read_value(kind: str, layout: str, printed: list[str], month_first: bool) -> list[tuple[Any, str]]:
