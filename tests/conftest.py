@@ -36,6 +36,7 @@ from fieldmark.api.app import create_app
 from fieldmark.db.embedded import EmbeddedServer, embedded_postgres
 from fieldmark.db.migrate import migrate
 from fieldmark.db.pool import Database
+from fieldmark.documents.reading.readers import PLAIN, WITH_OCR
 from fieldmark.identity.scope import Scope
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.server import OfflineModel
@@ -107,6 +108,8 @@ def pytest_configure_node(node) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    for forkserver in (PLAIN, WITH_OCR):
+        forkserver.stop()
     if _HOME in config.stash:
         config.stash[_HOME].cleanup()
 
