@@ -158,7 +158,7 @@ async def test_approval_shows_old_and_new_with_hidden_characters_escaped(serve, 
 @pytest.mark.real_cli("its process stays")
 async def test_cli_is_kept_for_a_prompt_decision(serve, clone):
     script = Script([[update("a", 1)], [update("b", 2)], [text("Done.")]])
-    async with serve(script, approval_wait_seconds=20) as server:
+    async with serve(script, approval_wait_seconds=30) as server:
         result = await extract_until_approval(server)
         (cli,) = cli_processes()
         result = (await server.decide(result)).json()

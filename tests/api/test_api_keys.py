@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -172,12 +172,15 @@ async def test_run_of_a_key_outlives_its_expiry_and_is_cancelled_by_revocation(s
         assert (cancelled["status"], cancelled["error_code"]) == ("cancelled", "cancelled")
 
 
-async def test_event_stream_ends_when_its_key_expires(serve):
+async def test_event_stream_ends_when_its_key_expires(serve, clone):
     async with serve(with_worker=False) as server:
         document = (await server.http.post("/api/documents", files={"file": ("a.txt", b"Total 1")})).json()["id"]
         run = (await server.http.post("/api/agent/extract", json={"document_id": document, "wait": False})).json()
-        expires_at = datetime.now(UTC) + timedelta(seconds=1)
-        key = await create_key(server.http, "runs:read", expires_at=expires_at.isoformat())
+        key = await create_key(server.http, "runs:read")
+        (row,) = sql(
+            clone.owner_url, "update public.api_keys set expires_at = now() + interval '1 second' returning expires_at"
+        )
+        expires_at = row["expires_at"]
         lines: dict[str, list[str]] = {"key": [], "person": []}
         late_event = TextEvent(text="After that.")
         async with server.client_with_token(key["key"]) as robot, asyncio.TaskGroup() as group:

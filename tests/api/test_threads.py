@@ -6,15 +6,19 @@ import asyncio
 import json
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from answers import assert_problem
 from members import create_org, new_member
 
 from extraction_case import sql, until
+from fieldmark.errors import NotFound
+from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import call, text
+from fieldmark.runs.events.follow import follow
 from fieldmark.testing.script import Script, pause_midway
+from running_server import PATIENCE
 from two_agent_model import chat_script, extraction_call
 
 pytestmark = pytest.mark.anyio
@@ -30,12 +34,14 @@ async def open_team(serve, answer, **settings):
         server.http.headers["x-org-id"] = org
         document = str(await server.upload_text())
         async with (
-            new_member(server, org, "member") as (colleague, _),
+            new_member(server, org, "member") as (colleague, colleague_id),
             new_member(server, org, "viewer") as (viewer, _),
         ):
+            scope = Scope(colleague_id, UUID(org))
             yield SimpleNamespace(
-                server=server, http=server.http, colleague=colleague, viewer=viewer, document=document, org=org
-            )
+                server=server, http=server.http, colleague=colleague, viewer=viewer, document=document, org=org,
+                colleague_scope=scope,
+            )  # fmt: skip
 
 
 async def send_chat(team, message: str, thread_id: str | None = None, http=None, **more) -> dict:
@@ -198,22 +204,21 @@ async def test_stream_of_a_colleague_ends_when_sharing_ends(serve):
         started = await send_chat(team, "Answer", wait=False)
         thread_id = started["thread_id"]
         await team.http.patch(f"/api/threads/{thread_id}", json={"shared": True})
-        received = asyncio.Event()
-        lines: list[str] = []
+        received: list[str] = []
 
-        async def follow():
-            path = f"/api/runs/{started['run_id']}/events"
-            async with team.colleague.stream("GET", path, params={"deltas": True}) as answer:
-                async for line in answer.aiter_lines():
-                    lines.append(line)
-                    received.set()
+        async def read() -> None:
+            database, run_id = team.server.runtime.database, UUID(started["run_id"])
+            events = follow(database, team.colleague_scope, run_id, deltas=True, poll_seconds=600)
+            async for event in events:
+                received.append(str(event))  # noqa: PERF401  read while they arrive
 
-        reader = asyncio.create_task(follow())
-        await asyncio.wait_for(received.wait(), 60)
+        reader = asyncio.create_task(read())
+        await until(lambda: received)
         await team.http.patch(f"/api/threads/{thread_id}", json={"shared": False})
-        await asyncio.wait_for(reader, 3)  # less than the polling interval
+        with pytest.raises(NotFound):
+            await asyncio.wait_for(reader, PATIENCE)  # less than the polling interval
         released.set()
-        assert SECRET not in "".join(lines)
+        assert SECRET not in "".join(received)
 
 
 async def test_second_person_decides_in_a_shared_thread(serve, clone):

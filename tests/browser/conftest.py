@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from browser.window import Window, build_page, find_chromium, launch
-from running_server import PATIENCE, RunningServer
+from browser.window import MILLISECONDS, Window, build_page, find_chromium, launch
+from running_server import RunningServer
 
 Browsing = Callable[..., AbstractAsyncContextManager[Window]]
 
@@ -40,7 +40,7 @@ def browsing(_chromium: Any) -> Browsing:
         default_options = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
         context = await _chromium.new_context(**default_options | options)
         try:
-            context.set_default_timeout(PATIENCE * 1000 / 4)
+            context.set_default_timeout(MILLISECONDS)
             window = Window(server, await context.new_page())
             yield window
             assert window.faults == []

@@ -55,20 +55,25 @@ async def test_chat_creates_a_schema_and_extracts_with_three_approvals(serve, br
         # A schema is shown as a table of its fields. The buttons are visible, and no message can be sent meanwhile.
         table = approval_card(page).get_by_role("table", name="Fields of the schema")
         await table.get_by_role("row", name="vendor text new").wait_for()
-        approve = await approval_card(page).get_by_role("button", name="Approve", exact=True).bounding_box()
-        assert approve["y"] + approve["height"] < (await box.bounding_box())["y"]
+        approve = approval_card(page).get_by_role("button", name="Approve", exact=True)
+
+        async def is_above_the_box() -> bool:
+            shown = await approve.bounding_box()
+            return shown["y"] + shown["height"] < (await box.bounding_box())["y"]
+
+        await until(is_above_the_box)
         await page.get_by_text(label("chat.decideFirst")).wait_for()
         await box.fill("and then?")
         assert await page.get_by_role("button", name="Send").is_disabled()
         await box.fill("")
         await page.get_by_text("What needs approval").click()
         await page.get_by_text(label("tools.create_schema")).first.wait_for()
-        await approval_card(page).get_by_role("button", name="Approve", exact=True).click()
+        await approve.click()
         # After a reload the conversation continues.
         await approval_card(page).get_by_text("Invoices (version 1)").wait_for()
         await page.reload()
         await approval_card(page).get_by_text("Invoices (version 1)").wait_for()
-        await approval_card(page).get_by_role("button", name="Approve", exact=True).click()
+        await approve.click()
         await approval_card(page).get_by_text("Acme Ltd").wait_for()
         await approval_card(page).get_by_role("button", name="Edit").click()
         await approval_card(page).get_by_label("New value of vendor").fill("Acme AG")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from browser import scripts
-from browser.window import SAMPLES, Window, delayed_response, label
+from browser.window import SAMPLES, Window, delayed_response, label, playwright
 from documents.reading.generated_files import make_pdf, text_at
 from extraction_case import until
 
@@ -45,15 +45,19 @@ async def field_order(page: Any) -> list[str]:
     return [path for _, path in sorted(rows)]
 
 
-async def shown_box(page: Any, selector: str) -> tuple[int, list[float]]:
+async def shown_box(rect: Any) -> tuple[int, list[float]]:
     """Return the page number of a box, and the box in fractions of that page's picture."""
-    rect = page.locator(selector).first
-    await rect.wait_for(state="attached")
-    sheet = page.locator("[data-page]").filter(has=rect)
-    outer, inner = await sheet.bounding_box(), await rect.bounding_box()
-    x0, y0 = (inner["x"] - outer["x"]) / outer["width"], (inner["y"] - outer["y"]) / outer["height"]
-    number = int(await sheet.get_attribute("data-page"))
-    return number, [x0, y0, x0 + inner["width"] / outer["width"], y0 + inner["height"] / outer["height"]]
+    # All at once: the page may be scrolling.
+    number, box = await rect.evaluate(
+        """one => {
+          const sheet = one.closest('[data-page]');
+          const [outer, inner] = [sheet, one].map((element) => element.getBoundingClientRect());
+          const x = (value) => (value - outer.x) / outer.width;
+          const y = (value) => (value - outer.y) / outer.height;
+          return [sheet.dataset.page, [x(inner.left), y(inner.top), x(inner.right), y(inner.bottom)]];
+        }"""
+    )
+    return int(number), box
 
 
 def is_near(box: list[float], other: list[float]) -> bool:
@@ -69,15 +73,14 @@ async def test_from_the_link_to_the_export(serve, browsing):
         # The page text can be selected. It covers the printed word and the space after it.
         words = page.locator("[data-page='1'] span", has_text=re.compile(r"^INV/2023/03/0008 $"))
         await words.first.dblclick()
-        marked = await page.evaluate("getSelection().toString()")
-        assert marked.strip() and marked.strip() in "INV/2023/03/0008"
+        marked = await until(lambda: page.evaluate("getSelection().toString().trim()"))
+        assert marked in "INV/2023/03/0008"
         document = (await server.get("documents"))["items"][0]
         page_words = (await server.get(f"documents/{document['id']}/pages/1"))["words"]
         word = next(one for one in page_words if one["text"] == "INV/2023/03/0008")
-        sheet, shown = await page.locator("[data-page='1']").bounding_box(), await words.first.bounding_box()
-        assert abs((shown["x"] - sheet["x"]) / sheet["width"] - word["x0"]) < 0.005
-        assert abs((shown["y"] - sheet["y"]) / sheet["height"] - word["y0"]) < 0.005
-        assert 0 < shown["width"] / sheet["width"] - (word["x1"] - word["x0"]) < 0.03
+        number, (x0, y0, x1, _) = await shown_box(words.first)
+        assert number == 1 and abs(x0 - word["x0"]) < 0.005 and abs(y0 - word["y0"]) < 0.005
+        assert 0 < (x1 - x0) - (word["x1"] - word["x0"]) < 0.03
 
         extraction = await extract_all(window)
 
@@ -86,7 +89,7 @@ async def test_from_the_link_to_the_export(serve, browsing):
         assert len(found) >= 6
         for path in list(found)[:6]:
             await window.field_row(path).click()
-            number, box = await shown_box(page, f'rect[class*=chosen][data-path="{path}"]')
+            number, box = await shown_box(page.locator(f'rect[class*=chosen][data-path="{path}"]').first)
             assert number == found[path]["page"] and is_near(box, found[path]["boxes"][0]), path
             assert await page.locator("rect[class*=chosen]").count() == len(found[path]["boxes"])
 
@@ -201,7 +204,7 @@ async def test_small_window_shows_every_area_and_the_way_back_keeps_the_list(ser
         # Unknown parts of an address are removed.
         await window.open("/documents?status=bogus&tag=&name=.txt")
         await page.get_by_role("link", name="c.txt").wait_for()
-        assert page.url.endswith("/documents?name=.txt")
+        await playwright.expect(page).to_have_url(f"{server.base_url}/documents?name=.txt")
         for link in await page.get_by_role("navigation", name=label("areas.main")).get_by_role("link").all():
             box = await link.bounding_box()
             assert box["x"] >= 0 and box["x"] + box["width"] <= PHONE["width"], await link.inner_text()
@@ -210,14 +213,18 @@ async def test_small_window_shows_every_area_and_the_way_back_keeps_the_list(ser
             await page.get_by_role("status", name="Loading").first.wait_for()
         tree = page.get_by_role("tree", name="Fields")
         await tree.wait_for()
-        assert (await tree.bounding_box())["height"] > 150
+
+        async def is_high() -> bool:
+            return (await tree.bounding_box())["height"] > 150
+
+        await until(is_high)
         await page.get_by_role("link", name="Next").click()
         await page.get_by_role("heading", name="b.txt").wait_for()
         await page.get_by_role("link", name="Previous").click()
         await page.get_by_role("heading", name="c.txt").wait_for()
         await page.get_by_role("link", name=label("document.all")).click()
         await page.get_by_role("link", name="a.txt").wait_for()
-        assert page.url.endswith("/documents?name=.txt")
+        await playwright.expect(page).to_have_url(f"{server.base_url}/documents?name=.txt")
 
         await page.goto(f"{server.base_url}/nowhere/at/all")
         await page.get_by_role("heading", name=label("shell.notFound")).wait_for()

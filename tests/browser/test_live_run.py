@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
@@ -19,13 +20,17 @@ TEXT = "Invoice number: 17\nTotal: 12.50 EUR\n"
 
 
 async def test_values_are_shown_while_written_and_after_a_reload(serve, browsing):
-    may_continue = asyncio.Event()
+    is_followed, may_continue = asyncio.Event(), asyncio.Event()
 
     async def pause_writing(written: str) -> None:
         if "12.5" in written:  # the first field is complete then
             await may_continue.wait()
 
-    script = Script([[IDENTIFY], stream_in_steps(pause_writing, SAVED), [COMPLETE]])
+    async def save_slowly(_body):
+        await is_followed.wait()  # a page that connects later gets nothing of what was written before
+        return stream_in_steps(pause_writing, SAVED)
+
+    script = Script([[IDENTIFY], save_slowly, [COMPLETE]])
     async with serve(script) as server, browsing(server) as window:
         page = window.page
         document = await server.upload_text(TEXT)
@@ -34,6 +39,8 @@ async def test_values_are_shown_while_written_and_after_a_reload(serve, browsing
         await page.get_by_role("menuitem", name="Extract all fields").click()
         row = window.field_row("number")
         try:
+            await page.locator("[data-phase=working]").wait_for()
+            is_followed.set()
             await row.get_by_text("Writing…").first.wait_for(state="attached")
             assert await page.get_by_role("button", name="Cancel").is_enabled()
             stored = (await server.get("extractions"))["items"][0]
@@ -41,6 +48,7 @@ async def test_values_are_shown_while_written_and_after_a_reload(serve, browsing
             assert whole["extracted_fields"] == {}
             await page.reload()
         finally:
+            is_followed.set()
             may_continue.set()
         await page.locator("[data-phase=complete]").wait_for()
         await row.get_by_text("17", exact=True).wait_for()
@@ -76,10 +84,10 @@ async def test_reasoning_is_collapsed_with_a_timer_and_child_run_is_shown(serve,
                 await page.get_by_role("tab", name="Chat").click()
             steps = page.get_by_role("log", name="Conversation")
             await steps.wait_for()
-            await page.wait_for_timeout(500)  # the page is following by then
+            await steps.get_by_text(label("runs.status.thinking")).wait_for()  # the page is following
             is_open.set()
             reasoning = steps.locator("details").filter(has_text="Reasoning")
-            await reasoning.get_by_role("timer").filter(has_text="1s").wait_for()
+            await reasoning.get_by_role("timer").filter(has_text=re.compile(r"[1-9]\d*s")).wait_for()
             assert await reasoning.get_attribute("open") is None
             may_continue.set()
             await reasoning.get_by_text("Reasoning", exact=True).wait_for()

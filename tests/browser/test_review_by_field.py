@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from browser.scripts import extraction_script, new_extraction
-from browser.window import label
+from browser.window import label, playwright
 from extraction_case import until
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,8 @@ async def test_review_by_field_with_the_keyboard(serve, browsing):
         names = [await row.get_by_role("link").inner_text() for row in await rows.all()]
         assert names == ["a.txt", "b.txt", "c.txt"]  # the newest first
         field = page.get_by_label("Value in a.txt")
-        assert await field.input_value() == "12.5" and await field.evaluate("one => document.activeElement === one")
+        await playwright.expect(field).to_be_focused()
+        assert await field.input_value() == "12.5"
         # The crop is the part of the page around the value.
         crop = rows.nth(1).get_by_role("figure")
         await crop.locator("img").wait_for()

@@ -53,14 +53,12 @@ async def test_review_by_keyboard_across_documents(serve, browsing, clone):
             await page.get_by_role("link", name=name).wait_for()
             # The value that no page contains comes first. It is overwritten and saved.
             field = page.get_by_label("Value of total")
-            await field.wait_for()
-            assert (
-                await field.evaluate("one => document.activeElement === one") and await field.input_value() == "99.25"
-            )
+            await playwright.expect(field).to_be_focused()
+            assert await field.input_value() == "99.25"
             if name == "b.txt":
                 await page.keyboard.type("12.5")
             else:  # A click on a word of the page replaces the value.
-                box = await page.locator("[data-page='1']").bounding_box()
+                box = await window.first_page()
                 words = (await server.get(f"documents/{documents[name]}/pages/1"))["words"]
                 word = next(one for one in words if one["text"] == "12.50")
                 x, y = (word["x0"] + word["x1"]) / 2, (word["y0"] + word["y1"]) / 2
@@ -257,7 +255,7 @@ async def test_document_with_missing_fields_can_be_marked_reviewed(serve, browsi
         await page.get_by_role("button", name="Add field").click()
         form = page.get_by_role("form", name="Add field")
         await form.get_by_label("Field").fill("net")
-        box = await page.locator("[data-page='1']").bounding_box()
+        box = await window.first_page()
         word = next(
             one for one in (await server.get(f"documents/{second}/pages/1"))["words"] if one["text"] == "100.00"
         )
@@ -303,7 +301,7 @@ async def test_drawn_box_fills_the_field(serve, browsing, clone):
         words = {one["text"]: one for one in (await server.get(f"documents/{document}/pages/1"))["words"]}
         await window.open(f"/documents/{document}?field=number")
         field = await window.open_editor("number")
-        box = await page.locator("[data-page='1']").bounding_box()
+        box = await window.first_page()
 
         def at(x: float, y: float) -> tuple[float, float]:
             return box["x"] + x * box["width"], box["y"] + y * box["height"]

@@ -59,12 +59,16 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
 
         # The run asks for the columns, then for reading the rest.
         await page.get_by_role("button", name=label("stacks.fill")).first.click()
+
+        async def is_high() -> bool:
+            return (await grid.bounding_box())["height"] > 150
+
         for tool in ("define_columns", "extract_row"):
             card = page.get_by_role("region", name=label("approvals.card")).filter(has_text=label(f"tools.{tool}"))
             await card.wait_for()
             # On a phone there is room for the table beside it: the page scrolls.
             await page.set_viewport_size({"width": 380, "height": 480})
-            assert (await grid.bounding_box())["height"] > 150
+            await until(is_high)
             await page.set_viewport_size({"width": 1280, "height": 800})
             await card.get_by_role("button", name=label("approvals.approve"), exact=True).click()
         await grid.get_by_role("row", name="2.txt").get_by_text("20.5", exact=False).wait_for()

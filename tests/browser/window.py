@@ -17,9 +17,13 @@ from uuid import UUID
 import pytest
 
 from fieldmark.identity.tokens import LocalTokens
-from running_server import RunningServer
+from running_server import PATIENCE, RunningServer
 
 playwright = pytest.importorskip("playwright.async_api", reason="Install the extra `browser`.")
+
+MILLISECONDS = PATIENCE * 1000 / 4
+"""Timeout of each action and expectation. Playwright's own timeout of expectations is 5 seconds."""
+playwright.expect.set_options(timeout=MILLISECONDS)
 
 ROOT = Path(__file__).parents[2]
 CATALOGUES = ROOT / "frontend" / "src" / "locales"
@@ -85,14 +89,24 @@ class Window:
         return self.page.locator(f'[role=treeitem][data-path="{path}"]')
 
     async def open_editor(self, path: str) -> Any:
-        """Open the editor of a field with a double-click and return it. A row that is drawn again between the two
-        clicks gets no double-click."""
+        """Open the editor of a field with a double-click and return it."""
         editor = self.page.get_by_label(f"Value of {path}")
-        while not await editor.is_visible():
-            await self.field_row(path).dblclick()
-            with suppress(playwright.TimeoutError):
-                await editor.wait_for(timeout=3000)
+        await double_click(self.field_row(path), editor)
         return editor
+
+    async def first_page(self) -> dict[str, float]:
+        """Return where page 1 is on the screen, once its words are shown: only then is its size final."""
+        sheet = self.page.locator("[data-page='1']")
+        await sheet.locator("span").first.wait_for(state="attached")
+        return await sheet.bounding_box()
+
+
+async def double_click(target: Any, opened: Any) -> None:
+    """Double-click until `opened` is visible. What is drawn again between the two clicks gets no double-click."""
+    while not await opened.is_visible():
+        with suppress(playwright.TimeoutError):
+            await target.dblclick(timeout=3000)
+            await opened.wait_for(timeout=3000)
 
 
 def find_chromium() -> str:

@@ -85,11 +85,12 @@ def auth_server() -> Iterator[Auth]:
             status, headers, body = auth.fixed_response or (200, {}, json.dumps({"keys": auth.keys}).encode())
             if auth.fixed_response is None and self.path != "/auth/v1/.well-known/jwks.json":
                 status = 404
-            self.send_response(status)
-            for header in {"Content-Length": str(len(body)), **headers}.items():
-                self.send_header(*header)
-            self.end_headers()
-            self.wfile.write(body)
+            with suppress(BrokenPipeError, ConnectionResetError):  # the client did not wait for it
+                self.send_response(status)
+                for header in {"Content-Length": str(len(body)), **headers}.items():
+                    self.send_header(*header)
+                self.end_headers()
+                self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
             pass

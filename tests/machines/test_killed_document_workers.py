@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from child_processes import is_alive
 from extraction_case import until
 from fieldmark.offline_model.messages import call, objects_in, text
 
@@ -56,7 +57,7 @@ async def kill_worker(hosts: Any, worker: Any) -> Any:
     """Kill a worker with SIGKILL and age its heartbeat by an hour."""
     cli_processes = worker.cli_processes()
     worker.kill()
-    await until(lambda: not any(cli.is_running() for cli in cli_processes))
+    await until(lambda: not any(map(is_alive, cli_processes)))
     hosts.sql("update queue.procrastinate_workers set last_heartbeat = last_heartbeat - interval '1 hour' returning id")
     return await hosts.worker()
 

@@ -12,6 +12,7 @@ import pytest
 from test_killed_document_workers import count_rows, kill_worker
 
 from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit_answer
+from child_processes import is_alive
 from extraction_case import until
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script, repeat_forever
@@ -120,7 +121,7 @@ async def test_answer_stored_before_a_crash_is_the_only_answer(on_hosts):
             await until(lambda: is_blocked(hosts), 60, lambda: str(hosts.run(started["run_id"])))
             cli_processes = worker.cli_processes()
             worker.kill()
-            await until(lambda: not any(cli.is_running() for cli in cli_processes))
+            await until(lambda: not any(map(is_alive, cli_processes)))
         asked = len(hosts.model.requests)
         await kill_worker(hosts, worker)
         result = await result_reported_once(hosts, api, started)

@@ -138,8 +138,8 @@ async def test_worker_stopped_during_cli_start_leaves_no_cli(case):
     run_id = await case.queue_run()
     async with OfflineModel(Script([stall_connection(600)])) as model:
         task = asyncio.create_task(case.runner(model).execute(run_id))
+        # The launcher or, if it was too quick to be seen, the CLI.
         await until(lambda: any("sealed-cli" in command_line(child) for child in children()) or cli_processes())
-        assert model.requests == []
         task.cancel()
         await asyncio.wait({task})
     assert cli_processes() == [] and not any("sealed-cli" in command_line(child) for child in children())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from uuid import UUID
 
 import pytest
@@ -124,28 +123,25 @@ async def test_child_run_works_with_one_slot_and_one_run_at_a_time(serve, clone,
 
 
 async def test_cancelling_interrupts_a_slow_tool(serve, clone, toy):
-    async with serve(script([call("wait_for_others", {"seconds": 20})], [text("Done.")])) as server:
+    async with serve(script([call("wait_for_others", {"seconds": 60})], [text("Done.")])) as server:
         documents = await upload_two_documents(server)
         asking = asyncio.create_task(compare(server, documents, "Wait."))
         query = "select run_id from public.tool_calls where status = 'approved'"
         ((run,),) = [await until(lambda: sql(clone.owner_url, query))]
         await asyncio.sleep(0.5)  # the tool is running
-        before = time.monotonic()
         cancelled = await server.http.post(f"/api/runs/{run['run_id']}/cancel")
         assert cancelled.json()["status"] == "cancelled"
-        result = await asyncio.wait_for(asking, 15)
+        result = await asyncio.wait_for(asking, 50)  # the tool waits 60 seconds
         assert result["status"] == "cancelled"
-        assert time.monotonic() - before < 15  # the tool waits 20 seconds
 
 
 async def test_turns_of_a_thread_run_in_order(serve, clone, toy):
     async with serve(lambda body: [text("Yes.")]) as server:
         documents = await upload_two_documents(server)
         thread_id = await get_thread_id(server, await compare(server, documents, "One."))
-        results = await asyncio.gather(
-            *(compare(server, documents, message, thread_id=thread_id) for message in ("Two.", "Three."))
-        )
-        assert {one["status"] for one in results} == {"completed"}
+        body = {"documents": documents, "message": "Two.", "thread_id": thread_id, "wait": False}
+        assert (await server.http.post("/api/agent/compare", json=body)).status_code == 202
+        last = await compare(server, documents, "Three.", thread_id=thread_id)
+        assert last["status"] == "completed"
         sent = [json.dumps(request["messages"]) for request in server.model.requests]
-        rows = sql(clone.owner_url, "select input ->> 'message' as message from public.runs order by created_at, id")
-        assert len(sent) == len(rows) == 3 and all(row["message"] in one for row, one in zip(rows, sent, strict=True))
+        assert ["One." in sent[0], "Two." in sent[1], "Three." in sent[2]] == [True] * len(sent)

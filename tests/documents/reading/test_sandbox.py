@@ -297,11 +297,11 @@ async def test_reader_of_root_runs_as_a_separate_user(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     task = asyncio.create_task(read_file(save_slow_file(tmp_path), "slow.tiff", Limits()))
+    child = await wait_for_reader(locked_down=True)
     (forkserver, *_) = forkservers()
     # No environment variables of the service.
     names = {name for name in forkserver.environ() if not name.startswith("MALLOC_")}
     assert names <= {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LC_ALL"}
-    child = await wait_for_reader(locked_down=True)
     assert child.uids().real == child.uids().effective
     assert users.is_in_range(child.uids().real) and child.uids().real != users.postgres_user()
     task.cancel()
