@@ -212,6 +212,22 @@ async def test_cells_have_a_status_by_which_rows_are_filtered(serve, clone):
                         if any(cell["status"] == status for name, cell in row["cells"].items() if column in ("", name))
                     ],
                 )
+        urgent_first = ("needs_review", "unclear", "stale", "not_in_document", "locked", "found")
+        for column in ("", "total", "paid", "vendor.name"):
+            urgency = {
+                row["filename"]: min(
+                    urgent_first.index(cell["status"]) for name, cell in row["cells"].items() if column in ("", name)
+                )
+                for row in rows
+            }
+            assert len(set(urgency.values())) > 1
+            for descending in (False, True):
+                query = {"by_status": True, "descending": descending} | ({"sort": column} if column else {})
+                found = (await server.http.get(path, params=query)).json()["items"]
+                assert (query, [row["filename"] for row in found]) == (
+                    query,
+                    sorted(urgency, key=lambda name: urgency[name], reverse=descending),
+                )
         # In a table of items the cells are those of the item.
         query = {"list": "items", "cell_status": "not_in_document", "column": "items[].price"}
         (row,) = (await server.http.get(path, params=query)).json()["items"]

@@ -46,6 +46,13 @@ CellStatusIs = Annotated[
 CellColumn = Annotated[FieldPath | None, Query(alias="column", description="The column that `cell_status` is about.")]
 Sort = Annotated[FieldPath | None, Query(description="The column to sort by. Default: newest document first.")]
 Descending = Annotated[bool, Query(description="Sort from the highest value to the lowest.")]
+ByStatus = Annotated[
+    bool,
+    Query(
+        description="Sort by the status of the cells, the most urgent first: in the column `sort`, or else by the most "
+        "urgent cell of each row. The order: needs_review, unclear, stale, not_in_document, locked, found."
+    ),
+]
 
 
 class RecordCell(ResponseModel):
@@ -184,10 +191,11 @@ class RecordsOptions:
         cell_column: CellColumn = None,
         sort: Sort = None,
         descending: Descending = False,
+        by_status: ByStatus = False,
     ) -> None:
         conditions = [FieldCondition.parse(text) for text in filter or ()]
         self.request = RecordsRequest(
-            schema_id, list_name, conditions, cell_status, cell_column, sort=sort, descending=descending
+            schema_id, list_name, conditions, cell_status, cell_column, sort, descending, by_status
         )
 
 

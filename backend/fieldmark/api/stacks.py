@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.records import (
+    ByStatus,
     CellColumn,
     CellStatusIs,
     Descending,
@@ -169,6 +170,7 @@ class StackRowsOptions:
         cell_column: CellColumn = None,
         sort: Sort = None,
         descending: Descending = False,
+        by_status: ByStatus = False,
         row_status: Annotated[list[RowState] | None, Query(description="Only rows in these states.")] = None,
     ) -> None:
         conditions = [FieldCondition.parse(text) for text in filter or ()]
@@ -180,6 +182,7 @@ class StackRowsOptions:
             cell_column,
             sort,
             descending,
+            by_status,
             stack_id=stack_id,
             states=tuple(row_status or ()),
         )

@@ -33,6 +33,9 @@ def records(
     column: Annotated[str | None, typer.Option(help="The column that --status is about.")] = None,
     sort: Annotated[str | None, typer.Option(help="The column to sort by. Default: newest document first.")] = None,
     descending: Annotated[bool, typer.Option("--descending", help="Sort from the highest value.")] = False,
+    by_status: Annotated[
+        bool, typer.Option("--by-status", help="Sort by the status of the cells, the most urgent first.")
+    ] = False,
     marks: Annotated[bool, typer.Option("--marks", help="Also print likely duplicates and outliers.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of rows to print.")] = 50,
     out: Annotated[
@@ -44,7 +47,7 @@ def records(
         exit_with(f"Unknown file type {out.suffix!r}. Use {', '.join(FORMATS)}.", MISUSED)
     check_out(out)
     options: dict[str, Any] = {"list": list_name, "filter": where, "cell_status": status, "column": column}
-    options |= {"sort": sort, "descending": descending}
+    options |= {"sort": sort, "descending": descending, "by_status": by_status}
 
     async def ask(client: Client) -> Any:
         path = f"/api/schemas/{(await find_or_exit(client, 'schema', schema))['id']}/records"

@@ -82,22 +82,22 @@ class DocumentStage(StrEnum):
 
 
 class CellStatus(StrEnum):
-    """The status of a value in a table. Computed, never stored.
+    """The status of a value in a table, the most urgent first. Computed, never stored.
 
-    FOUND            is on a page, or in a person's message
-    UNCLEAR          was found with a confidence below 0.5
     NEEDS_REVIEW     was not found, an agent proposes another value, or a person's change made it break the schema
+    UNCLEAR          was found with a confidence below 0.5
     STALE            was read with an older version of the schema, in which this field differs
-    LOCKED           was set or confirmed by a person
     NOT_IN_DOCUMENT  has no value
+    LOCKED           was set or confirmed by a person
+    FOUND            is on a page, or in a person's message
     """
 
-    FOUND = "found"
-    UNCLEAR = "unclear"
     NEEDS_REVIEW = "needs_review"
+    UNCLEAR = "unclear"
     STALE = "stale"
-    LOCKED = "locked"
     NOT_IN_DOCUMENT = "not_in_document"
+    LOCKED = "locked"
+    FOUND = "found"
 
 
 class ReadingError(StrEnum):

@@ -35,7 +35,7 @@ class RecordsRequest:
     """A table of records: of a schema, or of a stack (`states`: only its rows in these states). `list_name`: a list of
     the schema, whose items are the rows; None: a row for each document. A stack has its own. `cell_status`: only
     records with such a cell, in the column `cell_column` if given. `sort`: the column to sort by; None: newest document
-    first."""
+    first. `by_status`: sort by the status of the cells in `sort`, or by the most urgent status of each record."""
 
     schema_id: UUID | None
     list_name: str | None = None
@@ -44,6 +44,7 @@ class RecordsRequest:
     cell_column: str | None = None
     sort: str | None = None
     descending: bool = False
+    by_status: bool = False
     stack_id: UUID | None = None
     states: Sequence[RowState] = ()
 
@@ -194,6 +195,7 @@ async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[SchemaRow
         cell_column=request.cell_column,
         sort=request.sort,
         descending=request.descending,
+        by_status=request.by_status,
         stack_id=request.stack_id,
         states=request.states,
     )

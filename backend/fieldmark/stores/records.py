@@ -57,7 +57,7 @@ _CELLS: Final[LiteralString] = """
   cross join unnest({columns}, {kinds}) as c (name, kind)
   left join (
     select * from public.field_values
-    where extraction_id = e.id and kind <> 'container' and indexes = {indexes}[:cardinality(indexes)]
+    where extraction_id = e.id and kind <> 'container' and indexes = {indexes}[:cardinality(indexes)]{in_one_column}
   ) as v on v.pattern = c.name"""
 # Why a person has to look at a cell that needs review.
 _CELL_REASON: Final[LiteralString] = """case
@@ -90,7 +90,8 @@ class RecordsQuery:
     `rows`: the list whose items are the rows; None: a row for each document. `stale`: for each version of the schema
     the columns that have changed since; all columns have changed since a version that is not listed. `cell_status`:
     only records with such a cell, in the column `cell_column` if given. `sort`: the field to sort by; None: newest
-    document first."""
+    document first. `by_status`: sort by the status of the cells in `sort`, or by the most urgent status of each
+    record."""
 
     schema_id: UUID | None
     columns: Mapping[str, Column]
@@ -101,6 +102,7 @@ class RecordsQuery:
     cell_column: str | None = None
     sort: str | None = None
     descending: bool = False
+    by_status: bool = False
     stack_id: UUID | None = None
     states: Sequence[str] = ()
     document_ids: Sequence[UUID] | None = None
@@ -353,7 +355,10 @@ def _measures(query: RecordsQuery) -> list[str]:
 
 
 def _cells(query: RecordsQuery, columns: Sequence[str], indexes: LiteralString, parameters: Parameters) -> Composed:
+    # (One column is looked up in the index.)
+    in_one_column = SQL(" and pattern_key = md5({})::uuid").format(parameters.add(columns[0], "text"))
     return SQL(_CELLS).format(
+        in_one_column=in_one_column if len(columns) == 1 else SQL(""),
         stale=parameters.add(_stale(query), "jsonb"),
         all=parameters.add(Jsonb(list(query.columns)), "jsonb"),
         columns=parameters.add(list(columns), "text[]"),
@@ -376,6 +381,16 @@ def _shared_levels(row: Pattern, other: Pattern) -> int:
 
 
 def _sort_value(query: RecordsQuery, parameters: Parameters) -> Composed:
+    if query.by_status:
+        columns = list(query.columns) if query.sort is None else [query.sort]
+        return SQL(
+            """cross join lateral (select r.id) as e
+               cross join lateral (select min(array_position({}, {})) as urgency from {}) as s"""
+        ).format(
+            parameters.add(list(CellStatus), "text[]"),
+            SQL(_CELL_STATUS),
+            _cells(query, columns, "r.indexes", parameters),
+        )
     if query.sort is None:
         return Composed([])
     pattern = paths.parse_pattern(query.sort)
@@ -392,6 +407,8 @@ def _sort_value(query: RecordsQuery, parameters: Parameters) -> Composed:
 def _order(query: RecordsQuery) -> SQL:
     """Sort by number, then day, then text; records without a value come last."""
     newest = "r.created_at desc, r.document_id, r.indexes"
+    if query.by_status:
+        return SQL(f"s.urgency {'desc ' if query.descending else ''}nulls last, {newest}")
     if query.sort is None:
         return SQL(newest)
     if query.descending:

@@ -73,14 +73,15 @@ interface Props {
   marksAt: (index: number) => RowMarks | undefined;
   indexOf: (key: string) => number | undefined;
   nameOf: (documentId: string) => string | undefined;
-  sort: { path: string | undefined; isDescending: boolean };
+  /** By the column with this path, or by the status of the rows (null). */
+  sort: { path: string | null | undefined; isDescending: boolean };
   selection: Selection;
   canWrite: boolean;
   /** The columns whose numbers have several currencies. */
   mixed: ReadonlySet<string>;
   foot: ReadonlyMap<string, ReactNode>;
   onRange: (from: number, to: number) => void;
-  onSort: (path: string) => void;
+  onSort: (path: string | null) => void;
   onOpen: (row: RecordRow, cell: RecordCell | undefined, column: GridColumn | undefined) => void;
   /** Save typed text. Return why it is not valid; null if it is. */
   onEdit: (row: ReadRow, column: GridColumn, text: string) => string | null;
@@ -279,7 +280,7 @@ export function Grid({ ref, table, view, label, documentWidth, columns, total, i
 
   function enter(mod: boolean, shift: boolean) {
     if (active.row < 0) {
-      if (column !== undefined) onSort(column.path);
+      if (column !== undefined || active.column === lastColumn) onSort(column?.path ?? null);
       else if (active.column === 0) selection.toggleAll();
     } else if (mod && anchor !== null && canWrite) onConfirmRange(range);
     else if (shownRow === undefined) return;
@@ -412,8 +413,11 @@ export function Grid({ ref, table, view, label, documentWidth, columns, total, i
               </div>
             );
           })}
-          <div className={`${styles.status} ${active.row < 0 && active.column === lastColumn ? styles.active : ''}`} role="columnheader" aria-colindex={lastColumn + 1} id={cellId(-1, lastColumn)}>
-            {t('tables.status')}
+          <div className={`${styles.status} ${active.row < 0 && active.column === lastColumn ? styles.active : ''}`} role="columnheader" aria-sort={sort.path === null ? 'ascending' : 'none'} aria-colindex={lastColumn + 1} id={cellId(-1, lastColumn)}>
+            <button type="button" tabIndex={-1} className={styles.sort} title={t('tables.sortByStatus')} onClick={() => onSort(null)}>
+              {t('tables.status')}
+              {sort.path === null && <Icon name="up" size={11} />}
+            </button>
           </div>
         </div>
         <div className={`${styles.body} ${isPrevious ? styles.previous : ''}`} role="rowgroup" style={{ height: rows.getTotalSize(), width }}>

@@ -193,13 +193,13 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
           marksAt={rows.marksAt}
           indexOf={rows.indexOf}
           nameOf={rows.nameOf}
-          sort={{ path: request.sort, isDescending: request.descending === true }}
+          sort={{ path: request.byStatus === true ? null : request.sort, isDescending: request.descending === true }}
           selection={selection}
           canWrite={canWrite}
           mixed={mixed}
           foot={totalCells}
           onRange={onRange}
-          onSort={(path) => onView(({ sort, descending, ...others }) => ({ ...others, ...nextSort({ ...(sort !== undefined && { sort }), ...(descending && { descending }) }, path) }))}
+          onSort={(path) => onView((view) => nextSort(view, path))}
           onOpen={(row, _, column) => open(row, column)}
           onEdit={edit}
           onConfirm={(row, column) => row.cells[column.path]?.value != null && void confirm(row, column)}

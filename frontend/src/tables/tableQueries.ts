@@ -28,13 +28,14 @@ export const tablesQuery = queryOptions({
   refetchInterval: 60_000,
 });
 
-function queryOf({ list, filter, cells, state, sort, descending }: TableView) {
+function queryOf({ list, filter, cells, state, sort, descending, byStatus }: TableView) {
   return {
     ...(list !== undefined && { list }),
     ...(filter !== undefined && { filter: filter.map(conditionText) }),
     ...(state !== undefined && { row_status: [state] }),
     ...(cells !== undefined && { cell_status: cells }),
     ...(sort !== undefined && { sort, descending: descending === true }),
+    ...(byStatus === true && { by_status: true }),
   };
 }
 
@@ -74,7 +75,7 @@ export const firstRowsQuery = (request: TableRequest) =>
   });
 
 /** The totals of the number columns. They don't depend on the order. */
-export const totalsQuery = ({ sort: _, descending: __, ...request }: TableRequest) =>
+export const totalsQuery = ({ sort: _, descending: __, byStatus: ___, ...request }: TableRequest) =>
   queryOptions({
     queryKey: ['records', 'totals', request],
     queryFn: async ({ signal }) => (await fetchRows(request, { limit: 1, totals: true }, signal)).totals,

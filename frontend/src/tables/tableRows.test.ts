@@ -93,7 +93,11 @@ test('a view is read from the address, without what is not valid', () => {
   const view = parseTableView({ filter, sort: 'total', descending: true, list: '', cells: 'locked', state: 'other' });
   expect(view).toEqual({ filter: [filter[0], filter[3]], cells: 'locked', sort: 'total', descending: true });
   expect(view.filter!.map(conditionText)).toEqual(['total > 5', 'y missing']);
-  expect(nextSort({}, 'a')).toEqual({ sort: 'a' });
+  expect(parseTableView({ byStatus: true })).toEqual({ byStatus: true });
+  expect(nextSort({ cells: 'locked' }, 'a')).toEqual({ cells: 'locked', sort: 'a' });
+  expect(nextSort({ sort: 'a', descending: true }, null)).toEqual({ byStatus: true });
+  expect(nextSort({ byStatus: true }, null)).toEqual({});
+  expect(nextSort({ byStatus: true }, 'a')).toEqual({ sort: 'a' });
   expect(nextSort({ sort: 'a' }, 'a')).toEqual({ sort: 'a', descending: true });
   expect(nextSort({ sort: 'a', descending: true }, 'a')).toEqual({});
 });

@@ -24,10 +24,12 @@ export interface TableView {
   state?: RecordRow['status'];
   sort?: string;
   descending?: true;
+  /** Rows with the most urgent cells first, in place of a column. */
+  byStatus?: true;
 }
 
 /** Parse the search parameters of an address; drop invalid ones. */
-export function parseTableView({ list, filter, cells, state, sort, descending }: Record<string, unknown>): TableView {
+export function parseTableView({ list, filter, cells, state, sort, descending, byStatus }: Record<string, unknown>): TableView {
   const conditions = Array.isArray(filter) ? filter.filter(isCondition) : [];
   return {
     ...(typeof list === 'string' && list !== '' && { list }),
@@ -35,6 +37,7 @@ export function parseTableView({ list, filter, cells, state, sort, descending }:
     ...(typeof cells === 'string' && Object.hasOwn(CELL_STATUSES, cells) && { cells: cells as CellStatus }),
     ...(typeof state === 'string' && Object.hasOwn(ROW_STATUSES, state) && { state: state as RecordRow['status'] }),
     ...(typeof sort === 'string' && sort !== '' && { sort, ...(descending === true && { descending }) }),
+    ...(byStatus === true && sort === undefined && { byStatus }),
   };
 }
 
@@ -61,8 +64,10 @@ export function conditionText({ path, op, value }: Condition): string {
   return value === undefined ? `${path} ${op}` : `${path} ${op} ${value}`;
 }
 
-/** Return the next order after a click on a column's header: ascending, descending, then the default. */
-export function nextSort(view: TableView, path: string): Pick<TableView, 'sort' | 'descending'> {
-  if (view.sort !== path) return { sort: path };
-  return view.descending === true ? {} : { sort: path, descending: true };
+/** Return the view after a click on a column's header: sorted ascending, descending, then in the default order. The
+ * column of the statuses (null) sorts the most urgent first. */
+export function nextSort({ sort, descending, byStatus, ...view }: TableView, path: string | null): TableView {
+  if (path === null) return byStatus === true ? view : { ...view, byStatus: true };
+  if (sort !== path) return { ...view, sort: path };
+  return descending === true ? view : { ...view, sort: path, descending: true };
 }
