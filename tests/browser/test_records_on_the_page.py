@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from browser.window import label
-from extraction_case import until
+from extraction_case import sql, until
 from library_rows import LibraryDocument, insert_documents
 
 pytestmark = pytest.mark.anyio
@@ -164,6 +164,30 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         await done.locator("xpath=..").get_by_role("button", name=label("common.undo")).click()
         await confirmed.nth(4).wait_for(state="detached")
 
+        # A proposal is shown first, then accepted or rejected by keys. The grid keeps the focus.
+        propose = """insert into public.extraction_proposals
+            (org_id, extraction_id, path, name, old, new, confidence_scores, evidence)
+            values (%s, %s, '{total}', 'total', %s, %s, '{}', '{}')"""
+        for number, old, new in ((0, "5", "7"), (1, "99", "98")):
+            sql(clone.owner_url, propose, server.scope.org_id, documents[number].extraction_id, old, new)
+        await page.evaluate("() => new BroadcastChannel('fieldmark').postMessage('changed')")
+        proposed = grid.get_by_text(label("tables.reviewReasons.proposal"))
+        await proposed.nth(1).wait_for(state="attached")
+        await shows("Acme.pdf", "Gamma.pdf", "Beta.pdf")
+        await page.keyboard.press("Control+Home")
+        for _ in range(at - 1):
+            await page.keyboard.press("ArrowRight")
+        await page.keyboard.press("Alt+Enter")
+        await source.get_by_text(label("tables.proposedValue", value="7")).wait_for()
+        await page.keyboard.press("Alt+Enter")
+        await source.get_by_text(label("tables.proposedValue", value="98")).wait_for()
+        await is_stored({"Acme": (7, False), "Beta": (99, False), "Delta": (21, False)})
+        await page.keyboard.press("Control+Enter")
+        await proposed.first.wait_for(state="detached")
+        assert await grid.evaluate("(element) => element === document.activeElement")
+        for one in documents[:2]:
+            assert (await server.extraction(str(one.extraction_id)))["proposals"] == []
+
         # Selected rows are exported, and marked as reviewed.
         for name in ("Gamma.pdf", "Beta.pdf"):
             await grid.get_by_role("checkbox", name=label("tables.selectRow", name=name)).click()
@@ -174,7 +198,7 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         lines = (await (await download.value).path()).read_text("utf-8-sig").splitlines()
         assert [line.split(",")[1] for line in lines] == ["filename", "Gamma.pdf", "Beta.pdf"]
         await page.get_by_role("button", name=label("tables.markReviewed")).click()
-        await is_stored({"Acme": (5, False), "Beta": (99, True), "Delta": (21, True)})
+        await is_stored({"Acme": (7, False), "Beta": (99, True), "Delta": (21, True)})
 
         # Line items are rows; a double click opens the document at the field.
         await page.get_by_role("button", name="Items", exact=True).click()

@@ -27,6 +27,8 @@ export type Seen = Pick<Extraction, 'version' | 'locks' | 'proposals'>;
 interface How {
   /** The value that the person saw. If only other fields were changed since, the decision is saved for the new version. */
   was?: unknown;
+  /** It cannot be undone. */
+  isFinal?: boolean;
   /** Called if it cannot be saved, in place of a toast. */
   onError?: ((error: unknown) => void) | undefined;
 }
@@ -103,7 +105,7 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
           const changed = (await ask(current).catch(retry)) as ChangedExtraction;
           put(changed);
           const wasLocked = current.locks[path] !== undefined;
-          if (changed.version === current.version && wasLocked) drop(); // rejecting a suggestion cannot be undone
+          if (how.isFinal === true || (changed.version === current.version && wasLocked)) drop();
           else one.saved = { before: current.version, after: changed.version, wasLocked };
           return true;
         } catch (error) {
@@ -127,9 +129,10 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
         const changed = (await dataOf(
           api.PATCH('/api/extractions/{extraction_id}/fields', { params: { path: { extraction_id: id }, header }, body: { path, value } }),
         )) as ChangedExtraction;
-        if (!changed.proposals.some((one) => one.path === path)) return changed;
+        const proposals = changed.proposals.filter((one) => one.path === path);
+        if (proposals.length === 0) return changed;
         // The written value wins over a suggestion. If rejecting that fails, it is asked about again.
-        return answerProposals(id, changed, path, false).catch(() => changed);
+        return answerProposals(id, proposals, false).catch(() => changed);
       }, how),
     [decide],
   );
@@ -144,8 +147,9 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
     [decide],
   );
 
+  /** Decide the proposals that the person saw for a path: another one that came since stays open. Rejecting is final. */
   const decideProposals = useCallback(
-    (id: string, path: string, accepted: boolean) => decide(id, path, (current) => answerProposals(id, current, path, accepted)),
+    (id: string, path: string, proposals: Seen['proposals'], accepted: boolean) => decide(id, path, () => answerProposals(id, proposals, accepted), { isFinal: !accepted }),
     [decide],
   );
 
@@ -195,8 +199,8 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
   return { times, canUndo: decided.length > 0, settled, write, confirm, decideProposals, undo };
 }
 
-function answerProposals(id: string, current: Seen, path: string, accepted: boolean) {
-  const decisions = current.proposals.filter((one) => one.path === path).map((one) => ({ id: one.id, accepted }));
+function answerProposals(id: string, proposals: Seen['proposals'], accepted: boolean) {
+  const decisions = proposals.map((one) => ({ id: one.id, accepted }));
   return dataOf(
     api.POST('/api/extractions/{extraction_id}/proposals', { params: { path: { extraction_id: id } }, body: { decisions } }),
   );

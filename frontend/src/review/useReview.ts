@@ -133,7 +133,7 @@ export function useReview(first: string | undefined) {
     ...decisions,
     write: (path: string, value: unknown) => void write(id, path, value),
     confirm: (path: string) => void confirm(id, path),
-    decideProposals: (path: string, accepted: boolean) => void decideProposals(id, path, accepted),
+    decideProposals: (path: string, accepted: boolean) => void decideProposals(id, path, stored?.proposals.filter((one) => one.path === path) ?? [], accepted),
     skip: (path: string) => {
       setSkipped((before) => new Set(before).add(id));
       mark(id, path, true);

@@ -36,12 +36,16 @@ interface Props extends FrameProps {
   outlier: string | undefined;
   canWrite: boolean;
   onEdit: () => void;
+  /** Confirm the value; with a proposal: reject that. */
   onConfirm: () => void;
+  onAccept: () => void;
   onOpen: () => void;
 }
 
-export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite, onClose, onEdit, onConfirm, onOpen }: Props) {
-  const extraction = useQuery(extractionQuery(row.extraction_id));
+export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite, onClose, onEdit, onConfirm, onAccept, onOpen }: Props) {
+  const isProposed = cell?.reason === 'proposal';
+  // A proposal does not change the version: one that is not shown yet may have come since.
+  const extraction = useQuery({ ...extractionQuery(row.extraction_id), ...(isProposed && { staleTime: 0 }) });
   const evidence = cell === undefined ? undefined : (extraction.data?.evidence[cell.path] as Evidence | undefined);
   const box = evidence?.boxes?.[0] as Box | undefined;
   const status = cellStatus(cell);
@@ -51,7 +55,8 @@ export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite
     cell?.page != null && t('common.pageFirst', { page: cell.page }),
   ].filter(Boolean);
   const text = displayCell(cell, column);
-  const proposed = cell?.reason === 'proposal' ? proposalText(extraction.data?.proposals ?? [], cell.path) : undefined;
+  const proposed = isProposed ? proposalText(extraction.data?.proposals ?? [], cell.path) : undefined;
+  const isLoading = proposed === undefined && extraction.isFetching;
   return (
     <Frame anchor={anchor} grid={grid} label={t('tables.sourceOf', { field: column.label })} onClose={onClose}>
       <div className={styles.head}>
@@ -77,9 +82,14 @@ export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite
         </p>
       )}
       <div className={styles.buttons}>
-        {canWrite && text !== '' && (
-          <Button kind="main" onClick={onConfirm} title={t('tables.confirmHint')}>
-            <Icon name="check" /> {t('common.confirm')}
+        {canWrite && (text !== '' || isProposed) && (
+          <Button kind="main" disabled={isProposed && isLoading} onClick={onConfirm} title={t(isProposed ? 'tables.keepHint' : 'tables.confirmHint')}>
+            <Icon name="check" /> {t(isProposed ? 'review.keepCurrent' : 'common.confirm')}
+          </Button>
+        )}
+        {canWrite && isProposed && (
+          <Button disabled={isLoading} onClick={onAccept} title={t('tables.acceptHint')}>
+            {t('review.acceptProposal')}
           </Button>
         )}
         {canWrite && <Button onClick={onEdit}>{t('common.edit')}</Button>}

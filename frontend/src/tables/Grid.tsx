@@ -86,6 +86,8 @@ interface Props {
   /** Save typed text. Return why it is not valid; null if it is. */
   onEdit: (row: ReadRow, column: GridColumn, text: string) => string | null;
   onConfirm: (row: ReadRow, column: GridColumn) => void;
+  /** Accept or reject what is proposed for the cell. Return false if its source shows no proposal. */
+  onDecide: (row: ReadRow, column: GridColumn, accepted: boolean) => boolean;
   onConfirmRange: (range: CellRange) => void;
   /** Go to the next cell that needs a look. */
   onNext: (at: Cursor) => void;
@@ -97,7 +99,7 @@ interface Props {
 
 const PRINTABLE = /^[^\p{C}]$/u;
 
-export function Grid({ ref, table, view, label, documentWidth, columns, total, isPrevious, rowAt, marksAt, indexOf, nameOf, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onConfirmRange, onNext, onClear, onCopy, onPaste, onUndo }: Props) {
+export function Grid({ ref, table, view, label, documentWidth, columns, total, isPrevious, rowAt, marksAt, indexOf, nameOf, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onDecide, onConfirmRange, onNext, onClear, onCopy, onPaste, onUndo }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const position = gridPosition(table, view);
   const [cursor, setCursor] = useState<KeyedCursor>(position.cursor);
@@ -218,7 +220,11 @@ export function Grid({ ref, table, view, label, documentWidth, columns, total, i
   function press(event: KeyboardEvent): boolean {
     const { key, shiftKey: extend } = event;
     const mod = event.ctrlKey || event.metaKey;
-    if (event.altKey) return false;
+    if (event.altKey) {
+      if (key !== 'Enter' || !canEdit || cell?.reason !== 'proposal') return false;
+      if (!event.repeat) decide(row, column, true);
+      return true;
+    }
     switch (key) {
       case 'ArrowDown':
       case 'ArrowUp': {
@@ -296,10 +302,18 @@ export function Grid({ ref, table, view, label, documentWidth, columns, total, i
     scroller.current?.focus({ preventScroll: true });
   }
 
+  /** Confirm the value: what is proposed in its place is rejected. */
   function confirm(of: ReadRow, at: GridColumn) {
+    if (of.cells[at.path]?.reason === 'proposal') return decide(of, at, false);
     focus();
     onConfirm(of, at);
     onNext(active);
+  }
+
+  function decide(of: ReadRow, at: GridColumn, accepted: boolean) {
+    focus();
+    if (!isPeeking) return setPeeking(true); // what is proposed must be seen first
+    if (onDecide(of, at, accepted)) onNext(active);
   }
 
   function startEditing(of: ReadRow, at: GridColumn, text?: string) {
@@ -479,6 +493,7 @@ export function Grid({ ref, table, view, label, documentWidth, columns, total, i
           }}
           onEdit={() => startEditing(row, column)}
           onConfirm={() => confirm(row, column)}
+          onAccept={() => decide(row, column, true)}
           onOpen={() => onOpen(row, cell, column)}
         />
       )}

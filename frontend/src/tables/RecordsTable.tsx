@@ -116,9 +116,9 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
     return null;
   }
 
-  /** Say so if the cell still needs review: the next one is shown meanwhile. */
-  async function confirm(row: ReadRow, column: GridColumn) {
-    if (!(await edits.confirm({ row, column }))) return;
+  /** Say so if a decided cell still needs review: the next one is shown meanwhile. */
+  async function warnIfOpen(row: ReadRow, column: GridColumn, isSaved: Promise<boolean>) {
+    if (!(await isSaved)) return;
     const reason = edits.stillToReview({ row, column });
     if (reason !== undefined) toast(t('tables.stillToReview', { name: visibleText(row.filename), field: column.label, reason }), { seconds: 12, urgent: true });
   }
@@ -202,7 +202,12 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
           onSort={(path) => onView((view) => nextSort(view, path))}
           onOpen={(row, _, column) => open(row, column)}
           onEdit={edit}
-          onConfirm={(row, column) => row.cells[column.path]?.value != null && void confirm(row, column)}
+          onConfirm={(row, column) => row.cells[column.path]?.value != null && void warnIfOpen(row, column, edits.confirm({ row, column }))}
+          onDecide={(row, column, accepted) => {
+            const isSaved = edits.decide({ row, column }, accepted);
+            if (isSaved !== undefined) void warnIfOpen(row, column, isSaved);
+            return isSaved !== undefined;
+          }}
           onConfirmRange={(range) => void clipboard.confirm(range)}
           onNext={(at) => void goToNext(at)}
           onClear={(range) => void clear(range)}

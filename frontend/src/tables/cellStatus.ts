@@ -2,6 +2,7 @@
 
 import type { Extraction, ReadRow, RecordCell, RecordRow } from '../api/types';
 import { displayValue } from '../document/fields/fieldValue';
+import { pathLabel } from '../document/fields/labels';
 import { pathSteps, valueAt } from '../document/fields/paths';
 import type { Tone } from '../shared/Badge';
 import { t } from '../shared/i18n';
@@ -28,12 +29,18 @@ export function cellStatusText(cell: RecordCell | undefined): string {
   return cell?.status === 'needs_review' && cell.reason != null ? t(`tables.reviewReasons.${cell.reason}`) : t(`tables.cellStatuses.${cellStatus(cell)}`);
 }
 
+/** Return what the agent proposes for a field, or for a list or object around it; undefined if nothing. */
+export function proposalOf(proposals: Extraction['proposals'], path: string): Extraction['proposals'][number] | undefined {
+  return proposals.find(({ path: of }) => isWithin(path, of));
+}
+
 /** Return what the agent proposes for a field, in words; undefined if nothing. */
 export function proposalText(proposals: Extraction['proposals'], path: string): string | undefined {
-  const found = proposals.find(({ path: of }) => isWithin(path, of));
+  const found = proposalOf(proposals, path);
   if (found === undefined) return undefined;
   const value = displayValue(valueAt(found.new, pathSteps(path.slice(found.path.length)) ?? []));
-  return value === '' ? t('tables.proposedRemoval') : t('tables.proposedValue', { value });
+  const text = value === '' ? t('tables.proposedRemoval') : t('tables.proposedValue', { value });
+  return found.path === path ? text : `${text}. ${t('tables.proposedWhole', { field: pathLabel(found.path) })}`;
 }
 
 /** Whether a field is at a path or below it. */

@@ -56,8 +56,9 @@ test.each([
 
 test('the words for a proposal', () => {
   const proposals = [{ path: 'items', new: [{ price: 8 }] }] as unknown as Extraction['proposals'];
-  expect(proposalText(proposals, 'items[0].price')).toBe('Another value is proposed: 8');
-  expect(proposalText(proposals, 'items[1].price')).toBe('Its removal is proposed');
+  expect(proposalText(proposals, 'items[0].price')).toBe('Another value is proposed: 8. It changes all of Items.');
+  expect(proposalText(proposals, 'items[1].price')).toBe('Its removal is proposed. It changes all of Items.');
+  expect(proposalText([{ path: 'total', new: 8 }] as unknown as Extraction['proposals'], 'total')).toBe('Another value is proposed: 8');
   expect(proposalText(proposals, 'total')).toBeUndefined();
 });
 

@@ -12,7 +12,7 @@ import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
-import { cellStatusText, isWithin, proposalText } from './cellStatus';
+import { cellStatusText, isWithin, proposalOf, proposalText } from './cellStatus';
 import { fitsColumn } from './cellValue';
 import { cellPath, type GridColumn } from './gridColumns';
 
@@ -60,7 +60,7 @@ export function useCellEdits(leaves: boolean) {
     },
     [changed, queries],
   );
-  const { write, confirm, undo, canUndo } = useDecisions({ seen, mark, changed });
+  const { write, confirm, decideProposals, undo, canUndo } = useDecisions({ seen, mark, changed });
 
   const pathOf = ({ row, column }: Pick<CellEdit, 'row' | 'column'>) => row.cells[column.path]?.path ?? cellPath(column.path, row.path);
   const look = (row: ReadRow) => {
@@ -116,7 +116,18 @@ export function useCellEdits(leaves: boolean) {
       const path = pathOf(edit);
       return confirm(row.extraction_id, path, { was: edit.value, onError: (error) => void refuse(edit, path, error, report) });
     },
-    /** Return why a confirmed cell still needs review; undefined if it does not. */
+    /** Accept or reject what is proposed for a cell, as its source shows it; undefined: it shows no proposal. */
+    decide({ row, column }: Pick<CellEdit, 'row' | 'column'>, accepted: boolean): Promise<boolean> | undefined {
+      const shown = queries.getQueryData(extractionQuery(row.extraction_id).queryKey);
+      const proposal = proposalOf(shown?.proposals ?? [], pathOf({ row, column }));
+      look(row);
+      if (proposal === undefined) {
+        mark(row.extraction_id, '', false); // it may be decided elsewhere
+        return undefined;
+      }
+      return decideProposals(row.extraction_id, proposal.path, [proposal], accepted);
+    },
+    /** Return why a decided cell still needs review; undefined if it does not. */
     stillToReview({ row, column }: Pick<CellEdit, 'row' | 'column'>): string | undefined {
       const pages = queries.getQueriesData<RecordsPage>({ queryKey: ['records', 'rows'] });
       const cell = pages.flatMap(([, page]) => page?.items ?? []).find((one) => one.extraction_id === row.extraction_id && one.path === row.path)?.cells[column.path];

@@ -12,6 +12,7 @@ import styles from './ShortcutsDialog.module.css';
 const TABLE_KEYS = [
   ['edit', 'Enter'],
   ['confirm', 'Ctrl+Enter'],
+  ['accept', 'Alt+Enter'],
   ['source', 'Space'],
   ['open', 'Shift+Enter'],
   ['select', 'Shift+Space'],
