@@ -4,7 +4,7 @@ The service, its Postgres and a scripted model run as in production. Times are m
 timestamp to the end of the frame that shows the result. Commit times come from Postgres (track_commit_timestamp).
 Scrolling is compared with a blank page with as many plain rows.
 
-    pip install '.[bench,browser]' && python bench/page.py [--parts clicks,review,commits,loads,scroll]
+    pip install '.[bench,browser]' && python bench/page.py [--parts clicks,review,commits,loads,scroll,table]
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from page_site import (
     run_site,
 )
 from processes import restore_signals
+from tables import COLUMNS, insert
 
 DEADLINE_SECONDS = 1200
-FIELDS, PAGES, DOCUMENTS = 2_000, 500, 10_000
+FIELDS, PAGES, DOCUMENTS, RECORDS = 2_000, 500, 10_000, 10_000
 CLICKS, REVIEWED, LOADS = 60, 25, 10
 WRITES = 20
 SCROLLED_SECONDS = 5
@@ -239,6 +240,22 @@ async def measure_loads(browser: Any, site: Site, document: str) -> None:
         print(f"    CLS at most {max(shifts):.4f}; longest task {max(tasks):.0f} ms", flush=True)
 
 
+async def measure_table(browser: Any, site: Site) -> None:
+    row = site.owner.execute("select id from organisations").fetchone()
+    assert row is not None
+    site.owner.execute("set session_replication_role = replica")
+    insert(site.owner, row[0], 1, RECORDS, COLUMNS)
+    site.owner.execute("set session_replication_role = origin")
+    site.owner.execute("vacuum analyze")
+    waited: list[float] = []
+    for _ in range(LOADS):
+        page = await open_signed_in(browser, site, f"/records/{row[0]}")
+        await page.locator("[role=gridcell][aria-colindex='3']", has_text="value").first.wait_for()
+        waited.append(await page.evaluate("performance.now()"))
+        await page.context.close()
+    print_percentiles(f"cold load of {RECORDS:,} records: first rows", waited)
+
+
 async def measure_scroll(browser: Any, site: Site, large: str) -> None:
     texts = [[f"Page {page}, line {n}" for n in range(LINES)] for page in range(1, PAGES + 1)]
     long = await site.upload("long.pdf", make_pdf(texts))
@@ -295,13 +312,15 @@ async def main(parts: Sequence[str]) -> None:
             await measure_review(browser, running_site)
         if "scroll" in parts:
             await measure_scroll(browser, running_site, large)
+        if "table" in parts:
+            await measure_table(browser, running_site)
         if "loads" in parts:
             await measure_loads(browser, running_site, large)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", default="clicks,commits,review,scroll,loads")
+    parser.add_argument("--parts", default="clicks,commits,review,scroll,table,loads")
     options = parser.parse_args()
     restore_signals()
     asyncio.run(main(options.parts.split(",")))

@@ -48,9 +48,10 @@ _SCHEMA = {
 _VALUE = "case when f %% 3 = 0 then to_jsonb(n * f %% 9973) else to_jsonb('value ' || n %% 997 || ' of ' || f) end"
 
 _ORGANISATION = """
-insert into auth.users (id) values (%(org)s);
-insert into organisations (id, name, created_by) values (%(org)s, 'Organisation', %(org)s);
-insert into memberships (org_id, user_id, role, created_by) values (%(org)s, %(org)s, 'owner', %(org)s);
+insert into auth.users (id) values (%(org)s) on conflict do nothing;
+insert into organisations (id, name, created_by) values (%(org)s, 'Organisation', %(org)s) on conflict do nothing;
+insert into memberships (org_id, user_id, role, created_by) values (%(org)s, %(org)s, 'owner', %(org)s)
+  on conflict do nothing;
 insert into schemas (id, org_id, name, created_by) values (%(org)s, %(org)s, 'Table', %(org)s);
 insert into schema_versions (id, org_id, schema_id, number, name, schema)
   values (%(org)s, %(org)s, %(org)s, 1, 'Table', %(schema)s);
@@ -78,6 +79,7 @@ insert into field_values (org_id, document_id, extraction_id, path, pattern, ind
 
 
 def insert(owner: psycopg.Connection, org: UUID, first: int, count: int, columns: int) -> None:
+    """Insert records into an organisation, which is created if it is not there, and a schema with its id."""
     parameters = {"org": org, "schema": Jsonb(_SCHEMA), "first": first, "last": first + count - 1, "columns": columns}
     for statement in (_ORGANISATION + _DOCUMENTS).strip().split(";\n"):
         owner.execute(statement.encode(), parameters)
