@@ -713,11 +713,17 @@ async def test_view_of_records_is_typed_and_follows_the_policies_of_its_reader(s
             "records_über_bills", "records_über_bills_items", "records_über_bills_items_taxes",
         ]  # fmt: skip
         same = (await server.http.post("/api/schemas", json={"name": "über-bills", "schema": SCHEMA})).json()
-        for schema in (made, same):
-            assert_problem(await server.http.get(f"/api/schemas/{schema['id']}/view"), 409, "name_taken")
+        path = f"/api/schemas/{same['id']}/view"
+        other, renamed = [(await server.http.get(path, params=query)).json() for query in ({}, {"name": "bills_2"})]
+        assert (other["name"], renamed["name"]) == ("records_über_bills", "bills_2")
+        for name in ('b"; drop table documents', "B", "ü", "9", "b" * 64):
+            assert_problem(await server.http.get(path, params={"name": name}), 422, "invalid")
         with psycopg.connect(clone.owner_url) as conn:
-            for view in [*views, *views]:  # each can be run again
+            for view in [*views, renamed]:
                 conn.execute(view["sql"])
+            # The view of another schema is not replaced.
+            with pytest.raises(psycopg.errors.DuplicateTable), conn.transaction():
+                conn.execute(other["sql"])
             kinds = conn.execute(
                 "select column_name, data_type from information_schema.columns where table_name = 'records_über_bills'"
             ).fetchall()

@@ -203,6 +203,10 @@ Totals = Annotated[bool, Query(description="Also return the totals of the number
 Marks = Annotated[bool, Query(description="Also return likely duplicates and outliers among these records.")]
 MostRecords = Annotated[int, Query(ge=1, le=500, description="The most records to return.")]
 SkippedRecords = Annotated[int, Query(ge=0, le=1_000_000, description="The number of records to skip.")]
+ViewName = Annotated[
+    str | None,
+    Query(pattern="^[a-z_][a-z0-9_]{0,62}$", description="The view's name. Default: `records_` and the schema's name."),
+]
 FileFormat = Annotated[RecordsFormat, Query(alias="format", description="The format of the file.")]
 
 
@@ -228,10 +232,12 @@ async def list_records(
 
 
 @router.get("/schemas/{schema_id}/view", response_model=RecordsView)
-async def define_view(schema_id: UUID, conn: Conn, list_name: List = None) -> records.RecordsView:
+async def define_view(
+    schema_id: UUID, conn: Conn, list_name: List = None, name: ViewName = None
+) -> records.RecordsView:
     """Return the SQL of a view of the table with typed columns, to run in a migration. Row policies apply to its
     readers."""
-    return await records.define_view(conn, schema_id, list_name)
+    return await records.define_view(conn, schema_id, list_name, name)
 
 
 @router.get("/schemas/{schema_id}/records/export", response_class=Response)

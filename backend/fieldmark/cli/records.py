@@ -74,13 +74,15 @@ def view(
     target: Target,
     schema: Name,
     list_name: Annotated[str | None, typer.Option("--list", help="A row for each item of this list.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The view's name. Default: `records_` and the schema's name.")
+    ] = None,
 ) -> None:
     """Print the SQL of a view of the table of a schema, with typed columns. Run it with psql or in a migration."""
 
     async def ask(client: Client) -> Any:
-        return await client.get(
-            f"/api/schemas/{(await find_or_exit(client, 'schema', schema))['id']}/view", list=list_name
-        )
+        path = f"/api/schemas/{(await find_or_exit(client, 'schema', schema))['id']}/view"
+        return await client.get(path, list=list_name, name=name)
 
     found = run_with_client(target, ask)
     if not print_json(target, found):

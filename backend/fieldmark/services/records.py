@@ -13,7 +13,7 @@ from fieldmark.domain.columns import Column, list_columns, list_names
 from fieldmark.domain.document_filters import FieldCondition
 from fieldmark.domain.schema_changes import compare_schemas
 from fieldmark.domain.statuses import CellStatus
-from fieldmark.errors import Invalid, NameTaken, NotFound
+from fieldmark.errors import Invalid, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.services.fair_share import run_unqueued
 from fieldmark.services.record_marks import Mark, list_marks
@@ -152,18 +152,12 @@ class RecordsView:
     sql: str
 
 
-async def define_view(conn: Connection, schema_id: UUID, list_name: str | None) -> RecordsView:
-    """Return a SQL view of the records of a schema. It is not created. Raise like `list_records`, and NameTaken if the
-    view of another schema has the same name."""
+async def define_view(conn: Connection, schema_id: UUID, list_name: str | None, name: str | None) -> RecordsView:
+    """Return a SQL view of the records of a schema. It is not created. `name`: that of the view; None: one made from
+    the schema's name. Raise like `list_records`."""
     schema, columns, _ = await _prepare(conn, RecordsRequest(schema_id, list_name))
     assert schema is not None
-    name = view_name(schema.name, list_name)
-    for other in await records.other_schema_names(conn, schema_id):
-        if name in (view_name(other, None), view_name(other, list_name)):
-            raise NameTaken(
-                f"The view of the schema {other!r} has the same name, {name}: one would replace the other. Rename one "
-                "of the schemas."
-            )
+    name = name or view_name(schema.name, list_name)
     return RecordsView(name, view_statement(name, schema_id, columns, list_name))
 
 

@@ -67,7 +67,7 @@ def view_statement(name: str, schema_id: UUID, columns: Sequence[Column], rows: 
         for column_name, column in zip(names, columns, strict=True)
     ]
     statement = SQL(
-        """create or replace view public.{name} with (security_invoker = true) as
+        """create view public.{name} with (security_invoker = true) as
 select e.document_id, e.id as extraction_id, d.filename{selected}
 from ({extractions}
 ) as e

@@ -178,16 +178,6 @@ async def table_sizes(conn: Connection, org_id: UUID) -> list[TableSize]:
     )
 
 
-async def other_schema_names(conn: Connection, schema_id: UUID) -> list[str]:
-    """Return the names of the other schemas of a schema's organisation."""
-    cursor = await conn.execute(
-        """select o.name from public.schemas as s join public.schemas as o on o.org_id = s.org_id and o.id <> s.id
-           where s.id = %s and o.deleted_at is null order by o.name""",
-        (schema_id,),
-    )
-    return [row["name"] for row in await cursor.fetchall()]
-
-
 async def find_records(
     conn: Connection, query: RecordsQuery, *, limit: int, offset: int = 0, seconds: float = MAX_SECONDS
 ) -> tuple[list[RecordKey], int]:
