@@ -346,9 +346,12 @@ def _measures(query: RecordsQuery) -> list[str]:
 
 def _cells(query: RecordsQuery, columns: Sequence[str], indexes: LiteralString, parameters: Parameters) -> Composed:
     # (One column is looked up in the index.)
-    in_one_column = SQL(" and pattern_key = md5({})::uuid").format(parameters.add(columns[0], "text"))
+    in_one_column = SQL("").join(
+        SQL(" and pattern_key = md5({})::uuid").format(parameters.add(name, "text"))
+        for name in (columns if len(columns) == 1 else ())
+    )
     return SQL(_CELLS).format(
-        in_one_column=in_one_column if len(columns) == 1 else SQL(""),
+        in_one_column=in_one_column,
         stale=parameters.add(_stale(query), "jsonb"),
         all=parameters.add(Jsonb(list(query.columns)), "jsonb"),
         columns=parameters.add(list(columns), "text[]"),
