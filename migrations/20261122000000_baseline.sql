@@ -3618,13 +3618,13 @@ begin
   return jsonb_build_object('value', v_row.document_type, 'version', v_row.version);
 end $$;
 
-create function public.complete_extraction(p_extraction_id uuid) returns jsonb
+create function public.complete_extraction(p_extraction_id uuid, p_withdraw_to text default null) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_row public.extractions := private.locked_extraction(p_extraction_id);
 begin
-  perform set_config('fieldmark.change', '{"completed": true}', true);
-  update public.extractions set status = 'completed' where id = v_row.id returning * into v_row;
+  perform set_config('fieldmark.change', jsonb_build_object('completed', p_withdraw_to is null)::text, true);
+  update public.extractions set status = coalesce(p_withdraw_to, 'completed') where id = v_row.id returning * into v_row;
   perform set_config('fieldmark.change', '', true);
   return jsonb_build_object('value', v_row.status, 'version', v_row.version);
 end $$;
@@ -3882,10 +3882,10 @@ begin
     select from jsonb_each(new.confidence_scores) as score
     where jsonb_typeof(score.value) = 'number' and score.value < '0.5' and not new.locks ? score.key);
   new.reviewed_by := case
-    when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change ? 'completed')
+    when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change -> 'completed' = 'true')
       then coalesce(private.reviewer(new.id), v_old.reviewed_by)
-    -- Unapproved writes by an agent, and a new schema, need another review.
-    when new.schema is distinct from v_old.schema or (
+    -- A withdrawn review, a new schema and unapproved writes by an agent need another review.
+    when v_change -> 'completed' = 'false' or new.schema is distinct from v_old.schema or (
       new.version <> v_old.version and private.is_agent() and private.approving_user() is null
       and private.paths_allowed_by_message() = '{}') then null
     else v_old.reviewed_by end;

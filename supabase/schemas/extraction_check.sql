@@ -164,10 +164,10 @@ begin
     select from jsonb_each(new.confidence_scores) as score
     where jsonb_typeof(score.value) = 'number' and score.value < '0.5' and not new.locks ? score.key);
   new.reviewed_by := case
-    when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change ? 'completed')
+    when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change -> 'completed' = 'true')
       then coalesce(private.reviewer(new.id), v_old.reviewed_by)
-    -- Unapproved writes by an agent, and a new schema, need another review.
-    when new.schema is distinct from v_old.schema or (
+    -- A withdrawn review, a new schema and unapproved writes by an agent need another review.
+    when v_change -> 'completed' = 'false' or new.schema is distinct from v_old.schema or (
       new.version <> v_old.version and private.is_agent() and private.approving_user() is null
       and private.paths_allowed_by_message() = '{}') then null
     else v_old.reviewed_by end;

@@ -150,13 +150,13 @@ begin
   return jsonb_build_object('value', v_row.document_type, 'version', v_row.version);
 end $$;
 
-create function public.complete_extraction(p_extraction_id uuid) returns jsonb
+create function public.complete_extraction(p_extraction_id uuid, p_withdraw_to text default null) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_row public.extractions := private.locked_extraction(p_extraction_id);
 begin
-  perform set_config('fieldmark.change', '{"completed": true}', true);
-  update public.extractions set status = 'completed' where id = v_row.id returning * into v_row;
+  perform set_config('fieldmark.change', jsonb_build_object('completed', p_withdraw_to is null)::text, true);
+  update public.extractions set status = coalesce(p_withdraw_to, 'completed') where id = v_row.id returning * into v_row;
   perform set_config('fieldmark.change', '', true);
   return jsonb_build_object('value', v_row.status, 'version', v_row.version);
 end $$;

@@ -46,8 +46,14 @@ async def test_document_is_reviewed_only_if_a_person_completed_or_approved_it(se
         reviewer = str(server.scope.user_id) if stage == "reviewed" else None
         assert (shown["stage"], extraction["reviewed_by"]) == (stage, reviewer)
 
-        await server.http.post(f"/api/extractions/{extraction['id']}/complete")
+        url = f"/api/extractions/{extraction['id']}/complete"
+        await server.http.post(url)
         assert (await server.get(f"documents/{document}"))["stage"] == "reviewed"
+        for status, expected in (("completed", "extracted"), ("in_progress", "needs_review"), ("failed", "ready")):
+            await server.http.post(url)
+            withdrawn = (await server.http.delete(url, params={"status": status})).json()
+            assert (withdrawn["status"], withdrawn["reviewed_by"]) == (status, None)
+            assert (await server.get(f"documents/{document}"))["stage"] == expected
 
 
 async def test_document_passes_through_all_stages(serve, clone):
@@ -104,6 +110,12 @@ async def test_document_passes_through_all_stages(serve, clone):
 
         # An edit that breaks the schema makes the document need review again.
         assert (await server.http.delete(f"{url}/fields", params={"path": "vendor"})).json()["valid"] is False
+        assert await stage() == ("needs_review", 1)
+
+        # So does a withdrawn review of such a document.
+        await server.http.post(f"{url}/complete")
+        assert await stage() == ("reviewed", None)
+        await server.http.delete(f"{url}/complete", params={"status": "completed"})
         assert await stage() == ("needs_review", 1)
 
         async with server.client() as stranger:

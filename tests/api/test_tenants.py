@@ -42,6 +42,7 @@ ROUTES_WITH_ID = [
     ("DELETE", "/api/extractions/{extraction}/fields?path=a", None),
     ("POST", "/api/extractions/{extraction}/restore", {"version": 0}),
     ("POST", "/api/extractions/{extraction}/complete", {}),
+    ("DELETE", "/api/extractions/{extraction}/complete?status=completed", None),
     ("PATCH", "/api/extractions/{extraction}", {"document_type": "invoice"}),
     ("GET", "/api/extractions/{extraction}/export", None),
     ("GET", "/api/extractions/{extraction}/schema", None),

@@ -199,6 +199,13 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         assert [line.split(",")[1] for line in lines] == ["filename", "Gamma.pdf", "Beta.pdf"]
         await page.get_by_role("button", name=label("tables.markReviewed")).click()
         await is_stored({"Acme": (7, False), "Beta": (99, True), "Delta": (21, True)})
+        await (
+            page.get_by_text(label("tables.changedRows", count=2))
+            .locator("xpath=..")
+            .get_by_role("button", name=label("common.undo"))
+            .click()
+        )
+        await is_stored({"Acme": (7, False), "Beta": (99, False), "Delta": (21, False)})
 
         # Line items are rows; a double click opens the document at the field.
         await page.get_by_role("button", name="Items", exact=True).click()

@@ -367,8 +367,9 @@ class ExtractionChange:
         self.database = runtime.database
         self._seen = _parse_version(if_match)
 
-    async def make(self, act: Callable[[Connection], Awaitable[object]]) -> Response:
-        """Make the change in a transaction. Return the response."""
+    async def make(self, act: Callable[[Connection], Awaitable[object]], *, is_unreviewed: bool = False) -> Response:
+        """Make the change in a transaction. Return the response. `is_unreviewed`: a value that breaks the schema needs
+        review also if no value has changed."""
         async with self.database.as_user(self.scope) as conn:
             before = await extractions.lock(conn, self.id, self._seen)
             await act(conn)
@@ -378,7 +379,7 @@ class ExtractionChange:
             # A completed extraction that now breaks its schema must be reviewed again. Checked after the transaction
             # because the check may take long.
             broken = sorted(extractions.broken_paths(row, found))[:_MAX_BROKEN_PATHS]
-            changed = row.version != before
+            changed = is_unreviewed or row.version != before
             async with self.database.as_user(self.scope) as conn:
                 await stored.set_broken_paths(conn, row.id, row.version, broken, is_changed=changed)
         return await json_response(ChangedExtraction.with_problems, row, found)
@@ -578,6 +579,15 @@ async def complete_extraction(change: TheChange) -> Response:
     """Complete the extraction, even if it breaks its schema (which an agent cannot do): the document itself may be
     wrong. `problems` lists what is still wrong."""
     return await change.make(lambda conn: stored.complete(conn, change.id))
+
+
+@router.delete("/{extraction_id}/complete", response_model=ChangedExtraction)
+async def withdraw_review(
+    change: TheChange,
+    status: Annotated[ExtractionStatus, Query(description="The status before the review.")],
+) -> Response:
+    """Withdraw the review of an extraction: no person has reviewed it then. Its values stay as they are."""
+    return await change.make(lambda conn: stored.withdraw_review(conn, change.id, status), is_unreviewed=True)
 
 
 @router.post("/{extraction_id}/restore", response_model=ChangedExtraction)

@@ -457,6 +457,11 @@ async def complete(conn: Connection, extraction_id: UUID) -> WriteResult:
     return await _write(conn, "select public.complete_extraction(%s) as result", (extraction_id,))
 
 
+async def withdraw_review(conn: Connection, extraction_id: UUID, status: ExtractionStatus) -> WriteResult:
+    """Withdraw the review of an extraction, and set the status that it had before."""
+    return await _write(conn, "select public.complete_extraction(%s, %s) as result", (extraction_id, status.value))
+
+
 async def set_broken_paths(
     conn: Connection, extraction_id: UUID, version: int, names: Sequence[str], *, is_changed: bool
 ) -> None:

@@ -3,9 +3,11 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { dataOf, api, fetchFile } from '../api/client';
-import type { RecordRow } from '../api/types';
+import type { Extraction, ReadRow, RecordRow } from '../api/types';
+import { withdrawReview } from '../document/MarkReviewed';
 import { tagsQuery } from '../documents/documentQueries';
 import { useCanWrite } from '../session/role';
+import { actOnEach } from '../shared/actOnEach';
 import { Button } from '../shared/Button';
 import { Dialog } from '../shared/Dialog';
 import { visibleText } from '../shared/format';
@@ -20,8 +22,6 @@ import { ExportMenu } from './TableExport';
 import { exportAddress, type TableRequest } from './tableQueries';
 import styles from './Tables.module.css';
 import type { Selection } from './useSelection';
-
-const AT_ONCE = 4;
 
 interface Props {
   selection: Selection;
@@ -43,21 +43,13 @@ export function SelectionBar({ selection, request, name, onDone }: Props) {
   const reload = () => {
     for (const queryKey of [['records'], ['stacks'], ['documents'], ['extractions'], ['extraction']]) void queries.invalidateQueries({ queryKey });
   };
+  /** Act on each row. Return why some failed. */
+  const each = async (rows: readonly RecordRow[], act: (row: RecordRow) => Promise<unknown>) => {
+    const { failed } = await actOnEach(rows, act, setDone);
+    return failed.map(({ item, error }) => `${visibleText(item.filename)}: ${errorMessage(error)}`);
+  };
   const run = useMutation({
-    mutationFn: async ({ rows, act }: { rows: readonly RecordRow[]; act: (row: RecordRow) => Promise<unknown>; undo?: () => Promise<unknown> }) => {
-      const failed: string[] = [];
-      const waiting = [...rows];
-      setDone(0);
-      const work = async () => {
-        for (let row = waiting.shift(); row !== undefined; row = waiting.shift()) {
-          const { filename } = row;
-          await act(row).catch((error: unknown) => failed.push(`${visibleText(filename)}: ${errorMessage(error)}`));
-          setDone((before) => before + 1);
-        }
-      };
-      await Promise.all(Array.from({ length: AT_ONCE }, work));
-      return failed;
-    },
+    mutationFn: ({ rows, act }: { rows: readonly RecordRow[]; act: (row: RecordRow) => Promise<unknown>; undo?: () => Promise<unknown> }) => each(rows, act),
     onSuccess: (failed, { rows, undo }) => {
       setFailures(failed);
       const act = () => {
@@ -73,6 +65,13 @@ export function SelectionBar({ selection, request, name, onDone }: Props) {
   /** Each extraction and document once, also if several of its items are selected. */
   const once = (key: 'extraction_id' | 'document_id') => [...new Map(selection.rows.map((row) => [row[key], row])).values()];
 
+  const markRows = () => {
+    const rows = once('extraction_id').filter((row) => isRead(row) && !row.is_reviewed);
+    const before = new Map<RecordRow, Extraction['status']>();
+    const act = async (row: RecordRow) => isRead(row) && before.set(row, await markReviewed(row));
+    const undo = async () => setFailures(await each([...before.keys()], async (row) => isRead(row) && withdrawReview({ id: row.extraction_id, version: row.version }, before.get(row)!)));
+    run.mutate({ rows, act, undo });
+  };
   const removeRows = (stack: string) => {
     const rows = once('document_id');
     const body = { document_ids: rows.map((row) => row.document_id) };
@@ -98,7 +97,7 @@ export function SelectionBar({ selection, request, name, onDone }: Props) {
           <span role="status">{run.isPending ? t('tables.saving', { done, count: run.variables.rows.length }) : t('tables.selected', { count: selection.size })}</span>
           {canWrite && (
             <>
-              <Button disabled={run.isPending} onClick={() => run.mutate({ rows: once('extraction_id').filter((row) => isRead(row) && !row.is_reviewed), act: markReviewed })}>
+              <Button disabled={run.isPending} onClick={markRows}>
                 <Icon name="check" /> {t('tables.markReviewed')}
               </Button>
               {(tags.data?.items.length ?? 0) > 0 && (
@@ -141,12 +140,12 @@ export function SelectionBar({ selection, request, name, onDone }: Props) {
   );
 }
 
-/** At the version that the row shows: values changed since then have not been seen. */
-async function markReviewed(row: RecordRow) {
-  if (!isRead(row)) return;
-  const { extraction_id: id, version } = row;
-  const params = { path: { extraction_id: id }, header: { 'if-match': `"${version}"` } };
-  await api.POST('/api/extractions/{extraction_id}/complete', { params });
+/** At the version that the row shows: values changed since then have not been seen. Return the status before. */
+async function markReviewed({ extraction_id: id, version, status }: ReadRow): Promise<Extraction['status']> {
+  const path = { extraction_id: id };
+  const before = status === 'done' ? 'completed' : ((await dataOf(api.GET('/api/extractions/{extraction_id}', { params: { path } }))) as Extraction).status;
+  await api.POST('/api/extractions/{extraction_id}/complete', { params: { path, header: { 'if-match': `"${version}"` } } });
+  return before;
 }
 
 async function addTag(id: string, tagId: string) {
