@@ -2,6 +2,7 @@
  * api/request_guard.py (UI_PATHS): the service serves the page only there. */
 
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, redirect } from '@tanstack/react-router';
+import { parseAskView, type AskView } from './ask/askView';
 import { parseDocumentFilter, type DocumentFilter } from './documents/filter';
 import { parseDocumentView, type DocumentView } from './document/documentView';
 import { parseColumn, type Column } from './review/byField/column';
@@ -92,7 +93,7 @@ const approvalsRoute = createRoute({
 export const askRoute = createRoute({
   getParentRoute: () => root,
   path: '/ask',
-  validateSearch: (search): { thread?: string } => (typeof search.thread === 'string' ? { thread: search.thread } : {}),
+  validateSearch: (search): AskView => parseAskView(search),
   component: lazyRouteComponent(() => import('./ask/AskPage'), 'AskPage'),
 });
 

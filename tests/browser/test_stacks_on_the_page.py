@@ -134,6 +134,15 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         await dialog.get_by_role("button", name=label("stacks.approveRows", count=2)).click()
         await dialog.wait_for(state="detached")
 
+        # Questions about the stack: it stays in the address, also of the answer.
+        await page.get_by_role("link", name=label("stacks.ask")).click()
+        assert await page.get_by_label(label("ask.about")).input_value() == stack["id"]
+        await page.get_by_label(label("ask.question")).fill("How many invoices are there?")
+        await page.keyboard.press("Enter")
+        await page.wait_for_url(f"**/ask?*stack={stack['id']}&thread=*")
+        asked = "select input -> 'filters' ->> 'stack_id' as id from public.runs where agent = 'library'"
+        assert sql(clone.owner_url, asked) == [{"id": stack["id"]}]
+
 
 async def names_are(grid, expected: list[str]) -> bool:
     shown = await grid.locator("[role=gridcell][aria-colindex='2'] a").all_inner_texts()

@@ -10,7 +10,7 @@ type ExtractRequest = components['schemas']['ExtractRequest'];
 export interface Question {
   message: string;
   thread_id?: string;
-  filters?: { tags?: string[]; filename?: string };
+  filters?: { tags?: string[]; filename?: string; stack_id?: string };
 }
 export interface ChatMessage {
   document_id: string;

@@ -15,7 +15,7 @@ export const waitingQuery = queryOptions({
   refetchInterval: 4000, // the next call of a run comes seconds after a decision
 });
 
-const MAX_PAGES = 20;
+const MAX_PAGES = 5; // those whose rows are loaded, and that are approved at once
 const PAGE = 100;
 
 /** The runs that wait for a decision on a row of a stack. */

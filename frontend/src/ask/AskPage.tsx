@@ -12,27 +12,32 @@ import { useUpdateSearch } from '../shared/useUpdateSearch';
 import { t } from '../shared/i18n';
 import styles from './Ask.module.css';
 import { AskBox } from './AskBox';
+import type { AskView } from './askView';
 import { SourceViewer } from './SourceViewer';
 import { ThreadList } from './ThreadList';
 
 export function AskPage() {
-  const { thread } = askRoute.useSearch();
-  const updateSearch = useUpdateSearch<{ thread?: string }>();
+  const { thread, stack } = askRoute.useSearch();
+  const updateSearch = useUpdateSearch<AskView>();
   const queries = useQueryClient();
   const threads = useQuery(threadsQuery('library'));
   const canWrite = useCanWrite();
   const [place, setPlace] = useState<SourceLocation | null>(null);
   const show = useCallback((next: SourceLocation) => setPlace((before) => ({ ...next, at: (before?.at ?? 0) + 1 })), []);
-  const open = (next: string | undefined) => {
+  const start = () => {
     setPlace(null);
-    updateSearch(() => addressed(next), { replace: false });
+    updateSearch(({ thread: _, ...others }) => others, { replace: false });
+  };
+  const open = (next: string) => {
+    setPlace(null);
+    updateSearch(() => ({ thread: next }), { replace: false });
   };
   // A late response must not replace a conversation that was opened since.
-  const replace = (next: string | undefined) => updateSearch((params) => (params.thread === thread ? addressed(next) : params), { replace: false });
+  const replace = (next: string | undefined) => updateSearch((params) => (params.thread === thread ? { ...(stack !== undefined && { stack }), ...(next !== undefined && { thread: next }) } : params), { replace: false });
   return (
     <div className={styles.page} data-beside={place !== null || undefined}>
       <aside className={styles.threads} aria-label={t('ask.threads')}>
-        <Button kind={thread === undefined ? 'plain' : 'main'} onClick={() => open(undefined)}>
+        <Button kind={thread === undefined ? 'plain' : 'main'} onClick={start}>
           {t('ask.new')}
         </Button>
         <ThreadList threads={threads.data?.items ?? []} chosen={thread} onOpen={open} onGone={() => replace(undefined)} />
@@ -52,6 +57,8 @@ export function AskPage() {
         <AskBox
           key={thread ?? ''}
           threadId={thread}
+          stackId={stack}
+          onStack={(next) => updateSearch(({ stack: _, ...others }) => (next === undefined ? others : { ...others, stack: next }))}
           onAsked={async (threadId) => {
             await Promise.all([
               queries.invalidateQueries({ queryKey: ['threads'] }),
@@ -65,8 +72,4 @@ export function AskPage() {
       {place !== null && <SourceViewer place={place} onClose={() => setPlace(null)} />}
     </div>
   );
-}
-
-function addressed(thread: string | undefined): { thread?: string } {
-  return thread === undefined ? {} : { thread };
 }

@@ -149,6 +149,11 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
           <span>{progressText(progress)}</span>
           <StateFilters progress={progress} chosen={view.state} onChoose={(to) => updateSearch(({ state: _, ...others }) => (to === undefined ? others : { ...others, state: to }))} />
           {cost > 0 && <span title={t('runs.cost')}>{formatDollars(cost)}</span>}
+          {canWrite && progress.documents > 0 && (
+            <Link to="/ask" search={{ stack: id }} className={styles.ask}>
+              {t('stacks.ask')}
+            </Link>
+          )}
         </div>
         {canWrite && stack.columns.length === 0 && !running && <p className="muted">{t('stacks.noColumnsHint')}</p>}
         <Uploads />

@@ -2,13 +2,14 @@
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import { useState } from 'react';
+import { useRef, useState } from 'react';
 import { decideCall } from '../api/runs';
 import type { Run, Stack } from '../api/types';
 import { waitingRowsQuery } from '../approvals/approvalQueries';
 import { changeLabel, changeValue } from '../approvals/changeText';
 import { displayValue } from '../document/fields/fieldValue';
 import { schemaPath } from '../document/fields/labels';
+import { actOnEach } from '../shared/actOnEach';
 import { Button } from '../shared/Button';
 import confirmStyles from '../shared/Confirm.module.css';
 import { Dialog } from '../shared/Dialog';
@@ -18,8 +19,6 @@ import { errorMessage, Notice } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
 import { firstRowsQuery } from '../tables/tableQueries';
 import styles from './Stacks.module.css';
-
-const AT_ONCE = 4;
 
 export function WaitingRows({ stack }: { stack: Stack }) {
   const { id: stackId } = stack;
@@ -51,43 +50,41 @@ function WaitingRowsDialog({ stack, runs, onClose }: { stack: Stack; runs: reado
   const queries = useQueryClient();
   const rows = useQuery(firstRowsQuery({ of: { stack: stack.id }, state: 'awaiting_approval' }));
   const names = new Map(rows.data?.map((row) => [row.document_id, visibleText(row.filename)]));
+  const nameOf = (run: Run) => names.get(run.document_id ?? '') ?? t('approvals.document');
   const [left, setLeft] = useState<ReadonlySet<string>>(new Set());
-  const [failures, setFailures] = useState<ReadonlyMap<string, string>>(new Map());
   const [done, setDone] = useState(0);
+  const isStopped = useRef(false);
   const decidable = runs.filter((run) => run.decision_refusal === null);
   const refusal = runs[0]?.decision_refusal ?? null;
   const columns = stack.columns.map((one) => schemaPath(one.name));
   const chosen = decidable.filter((run) => !left.has(callKey(run)));
   const approve = useMutation({
     mutationFn: async (chosenRuns: readonly Run[]) => {
-      const queue = [...chosenRuns];
-      const failed = new Map<string, string>();
-      setDone(0);
-      const work = async () => {
-        for (let run = queue.shift(); run !== undefined; run = queue.shift()) {
-          const key = callKey(run);
-          await decideCall(run.id, run.waits_for!.call_id, { approved: true }).catch((error: unknown) => failed.set(key, errorMessage(error)));
-          setDone((before) => before + 1);
-        }
-      };
-      await Promise.all(Array.from({ length: AT_ONCE }, work));
-      return failed;
+      isStopped.current = false;
+      const outcome = await actOnEach(chosenRuns, (run) => decideCall(run.id, run.waits_for!.call_id, { approved: true }), setDone, () => isStopped.current);
+      // Named now: a run that no longer waits leaves the list.
+      return { ...outcome, failed: outcome.failed.map(({ item, error }) => `${nameOf(item)}: ${errorMessage(error)}`) };
     },
-    onSuccess: (failed, { length }) => {
-      setFailures(failed);
-      if (failed.size < length) toast(t('stacks.rowsApproved', { count: length - failed.size }));
+    onSuccess: ({ done: approved, failed, left: unsent }) => {
       for (const queryKey of [['runs'], ['stacks'], ['records']]) void queries.invalidateQueries({ queryKey });
-      if (failed.size === 0) onClose();
+      if (failed.length + unsent.length > 0) return;
+      toast(t('stacks.rowsApproved', { count: approved.length }));
+      onClose();
     },
   });
+  const close = () => {
+    if (approve.isPending) isStopped.current = true;
+    else onClose();
+  };
   const toggle = (run: Run) => setLeft((before) => (before.has(callKey(run)) ? new Set([...before].filter((one) => one !== callKey(run))) : new Set([...before, callKey(run)])));
   return (
-    <Dialog title={t('stacks.rowsToApprove', { count: runs.length })} open onClose={onClose} isWide>
+    <Dialog title={t('stacks.rowsToApprove', { count: runs.length })} open onClose={close} isWide>
+      {approve.data !== undefined && <Summary {...approve.data} />}
       {decidable.length > 0 ? <p className="muted">{t('stacks.rowsToApproveHint')}</p> : refusal !== null && <Notice kind="unsure">{t(`approvals.refusals.${refusal}`)}</Notice>}
       <div className={styles.waitingRows} tabIndex={0} role="group" aria-label={t('stacks.rowsToApprove', { count: runs.length })}>
         <ul>
           {runs.map((run) => (
-            <WaitingRow key={callKey(run)} run={run} columns={columns} name={names.get(run.document_id ?? '') ?? t('approvals.document')} isChosen={chosen.includes(run)} failure={failures.get(callKey(run))} onToggle={() => toggle(run)} />
+            <WaitingRow key={callKey(run)} run={run} columns={columns} name={nameOf(run)} isChosen={chosen.includes(run)} onToggle={() => toggle(run)} />
           ))}
         </ul>
       </div>
@@ -97,7 +94,7 @@ function WaitingRowsDialog({ stack, runs, onClose }: { stack: Stack; runs: reado
             {t(chosen.length > 0 ? 'stacks.chooseNone' : 'stacks.chooseAllRows')}
           </Button>
         )}
-        <Button onClick={onClose}>{t(decidable.length > 0 ? 'common.cancel' : 'common.close')}</Button>
+        <Button onClick={close}>{t(approve.isPending ? 'stacks.stopApproving' : decidable.length > 0 ? 'common.cancel' : 'common.close')}</Button>
         {decidable.length > 0 && (
           <Button kind="main" disabled={chosen.length === 0 || approve.isPending} onClick={() => approve.mutate(chosen)}>
             {approve.isPending ? t('stacks.approving', { done, count: approve.variables.length }) : t('stacks.approveRows', { count: chosen.length })}
@@ -108,7 +105,27 @@ function WaitingRowsDialog({ stack, runs, onClose }: { stack: Stack; runs: reado
   );
 }
 
-function WaitingRow({ run, columns, name, isChosen, failure, onToggle }: { run: Run; columns: readonly string[]; name: string; isChosen: boolean; failure: string | undefined; onToggle: () => void }) {
+/** How many rows were approved, and why the others were not. */
+export function Summary({ done, failed, left }: { done: readonly Run[]; failed: readonly string[]; left: readonly Run[] }) {
+  return (
+    <Notice kind="unsure">
+      <p>{t('stacks.approvedOf', { done: done.length, count: done.length + failed.length + left.length })}</p>
+      {left.length > 0 && <p>{t('stacks.rowsNotSent', { count: left.length })}</p>}
+      {failed.length > 0 && (
+        <>
+          <p>{t('stacks.rowsFailed', { count: failed.length })}</p>
+          <ul className={styles.failed}>
+            {failed.map((one, index) => (
+              <li key={index}>{one}</li>
+            ))}
+          </ul>
+        </>
+      )}
+    </Notice>
+  );
+}
+
+function WaitingRow({ run, columns, name, isChosen, onToggle }: { run: Run; columns: readonly string[]; name: string; isChosen: boolean; onToggle: () => void }) {
   const { tool } = run.waits_for!;
   const order = (path: string) => (columns.indexOf(schemaPath(path)) + 1 || columns.length + 1);
   const changes = run.waits_for!.changes.toSorted((a, b) => order(a.path) - order(b.path));
@@ -130,7 +147,6 @@ function WaitingRow({ run, columns, name, isChosen, failure, onToggle }: { run: 
             </div>
           ))}
         </dl>
-        {failure !== undefined && <p className={styles.conflict}>{failure}</p>}
       </div>
     </li>
   );
