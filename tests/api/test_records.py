@@ -145,6 +145,7 @@ STATUSES = {
     "5.pdf": {"total": "needs_review", "date": "needs_review", "paid": "locked"},
 }
 REASONS = {
+    ("2.pdf", "vendor.name"): "low_confidence",
     ("2.pdf", "paid"): "proposal",
     ("3.pdf", "total"): "not_found",
     ("5.pdf", "total"): "breaks_schema",

@@ -109,6 +109,7 @@ def test_printed_date_is_parsed(printed, iso):
 def test_month_comes_first_if_another_date_requires_it():
     text = "Invoice date: 04/05/2024\nDue date: 04/25/2024"
     assert fields_by_name(text) == {"invoice_date": "2024-04-05", "due_date": "2024-04-25"}
+    assert fields_by_name(text.replace("/", "-")) == {"invoice_date": "2024-04-05", "due_date": "2024-04-25"}
 
 
 def test_values_below_their_labels_are_read():
@@ -152,7 +153,7 @@ RECEIPT = {"company": {"type": "string"}, "date": {"format": "date"}, "total": {
         ("Acme Sdn Bhd\n12-03-24 21:13 SH01\nTotal   9.00", {"company": "Acme Sdn Bhd", "date": "2024-03-12"}),
         ("ACME LTD.\nDue date: 12.03.2024", {"company": "ACME LTD."}),
         ("12.03.2024\n13.03.2024\nShop 5\nBob Inc", {}),
-        ("Acme Ltd\nOther GmbH\n03/04/2024   $ 5.00", {"date": "2024-03-04"}),
+        ("Acme Ltd\nOther LLC\n03/04/2024   $ 5.00", {"date": "2024-03-04"}),
         ("Acme\n--- page 2 of 2 ---\nBob Inc\n12.03.2024", {}),
     ],
 )

@@ -34,6 +34,7 @@ from fieldmark.domain.retry import retry_while_stale
 from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid
+from fieldmark.grounding.evidence import Doubt
 from fieldmark.services import extractions
 from fieldmark.services.evidence import INDEXES, unmapped
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
@@ -78,6 +79,11 @@ class Evidence(BaseModel):
     quote: str | None = Field(description="The text as printed.")
     location_count: int = Field(description="The number of locations that match the value.")
     claim: Claim | None
+    reason: Doubt | None = Field(
+        None,
+        description="What else the printed text may mean. ambiguous_date: nothing shows whether the day or the month "
+        "comes first; ambiguous_number: the point or comma may separate thousands, or the unit is another one.",
+    )
 
 
 class Lock(BaseModel):

@@ -17,6 +17,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.columns import Column
 from fieldmark.domain.document_filters import MAX_CONDITIONS, FieldCondition, FieldPath
 from fieldmark.domain.statuses import CellStatus
+from fieldmark.grounding.evidence import Doubt
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
 from fieldmark.services import records
@@ -63,9 +64,10 @@ class RecordCell(ResponseModel):
         description="unclear: found with a confidence below 0.5; needs_review: see `reason`; stale: read with an older "
         "version of the schema, in which the field differs; locked: set by a person; not_in_document: no value."
     )
-    reason: Literal["proposal", "breaks_schema", "not_found"] | None = Field(
+    reason: Literal["proposal", "breaks_schema", "not_found", Doubt, "low_confidence"] | None = Field(
         description="Why it needs review. proposal: an agent proposes another value; breaks_schema: it does not fit "
-        "the column, or a person's change made it break a rule; not_found: it is on no page."
+        "the column, or a person's change made it break a rule; not_found: it is on no page. Or why it is unclear: see "
+        "`reason` of the evidence; low_confidence: the agent doubts it, or the text is hard to read."
     )
     value: float | int | bool | str | None
     kind: str | None = Field(description="number, day, text or boolean. null without a value.")

@@ -353,12 +353,13 @@ class CandidateFinder:
         if not parsed.days:
             return Candidates("date", times, text) if times else None
         best = self._most_certain_dates({hit for day in parsed.days for hit in index.dates.get(day, ())}, text)
-        certainty = best.certainty if best else 1.0
+        if best is not None and best.certainty == dates.CONTRADICTED_CERTAINTY:
+            return None
         spans = best.spans if best else self._find_wrapped_dates(parsed.days)
         if not spans and len(parsed.days) == 1:
-            without_year = index.days_without_year.get(parsed.days[0], ())[:MAX_MATCHES]
-            spans = [index.folded_stream.span(*hit) for hit in without_year]
-            certainty = dates.WITHOUT_YEAR_CERTAINTY
+            best = self._most_certain_dates(index.days_without_year.get(parsed.days[0], ()), text)
+            spans = best.spans if best else ()
+        certainty = best.certainty if best else 1.0
         if parsed.time is None or not spans:
             return Candidates("date", spans, text, certainty=certainty) if spans else None
         times_of: dict[Span, Span] = {}

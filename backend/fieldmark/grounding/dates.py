@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from datetime import date
+from functools import cached_property
+from itertools import permutations
 from typing import Final, NamedTuple, TypeAlias
 
 from fieldmark.domain.folding import fold
 from fieldmark.grounding import units
+from fieldmark.grounding.conventions import Conventions, conventions_of
 
 Day: TypeAlias = tuple[int, int, int]
 Order: TypeAlias = str
@@ -118,10 +121,17 @@ _WEEK_BEFORE = re.compile(
     r"(?<![^\W_])(?:kw|cw|wk|week|kalenderwoche|woche|semaine|semana|settimana|vecka|uge|uke)[\s\x1f.:#]{0,3}\Z"
 )
 _LOOK_BACK_CHARACTERS: Final = 20
-# Certainty of a date that is ambiguous, in an unusual order for its text, or not surely a date.
+# Certainty of a time that may be something else, and of a date that may be a reference number or of another year.
 UNUSUAL_CERTAINTY: Final = 0.6
-_AMBIGUOUS_CERTAINTY, _REFERENCE_CERTAINTY = 0.9, 0.6
+_REFERENCE_CERTAINTY: Final = 0.6
 WITHOUT_YEAR_CERTAINTY: Final = 0.6
+# Certainty of a date in the order of its country; of one whose order is open, is unusual, or contradicts other dates of
+# the same format; and of a month's name that two languages use.
+_IN_COUNTRY_CERTAINTY: Final = 0.9
+AMBIGUOUS_CERTAINTY: Final = 0.4
+CONTRADICTED_CERTAINTY: Final = 0.0
+_TWO_LANGUAGES_CERTAINTY: Final = 0.9
+_LAST_SHORT_YEAR: Final = 35  # of this century
 _DAY_FIRST = re.compile(
     rf"(\d(?<![\w.,]\d)\d?){_ORDINAL}{_SEPARATOR}{_OF_WORDS}({units.any_of(MONTHS)})(?![^\W\d_]){_SEPARATOR}{_OF_WORDS}{_YEAR}"
 )
@@ -187,7 +197,7 @@ class PrintedDate(NamedTuple):
     days: tuple[Day, ...]
     orders: Mapping[Day, frozenset[Order]]
     is_reference: bool = False  # after a word such as "Ref": it may be a reference number
-    is_dotted: bool = False  # with dots, the day usually comes first
+    separator: str = ""  # with dots, the day usually comes first
 
 
 class DateAndTime(NamedTuple):
@@ -234,8 +244,8 @@ def find_dates(text: str) -> Iterator[PrintedDate]:
         before = text[max(0, found.start() - _LOOK_BACK_CHARACTERS) : found.start()] if is_short else ""
         if not before or not (_VERSION_BEFORE.search(before) or text[found.end() : found.end() + 1].isalpha()):
             is_reference = _REFERENCE_BEFORE.search(before) is not None
-            is_dotted = found[2].strip() == "."
-            yield from _as_printed_date(found, _days_of_numbers(found[1], found[3], found[4]), is_reference, is_dotted)
+            separator = found[2].strip()
+            yield from _as_printed_date(found, _days_of_numbers(found[1], found[3], found[4]), is_reference, separator)
     for found in _DAY_FIRST.finditer(text):
         yield from _as_printed_date(found, _days_of_month(found[2], found[1], _years(found[3])))
     for found in _MONTH_FIRST.finditer(text):
@@ -247,7 +257,7 @@ def find_dates(text: str) -> Iterator[PrintedDate]:
     for found in _FIRST_OF_TWO.finditer(text):
         if found[4]:
             days = [((year, int(found[4]), int(found[1])), "dmy") for year in _years(found[5])]
-            yield from _as_printed_date(found, days, is_dotted=True)
+            yield from _as_printed_date(found, days, separator=".")
         elif found[2]:
             yield from _as_printed_date(found, _days_of_month(found[2], found[1], _years(found[3])))
         else:
@@ -264,18 +274,19 @@ def find_dates(text: str) -> Iterator[PrintedDate]:
             yield from _as_printed_date(found, [((int(found[1]), int(found[2]), int(found[3])), "")])
 
 
-def find_without_year(text: str) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the (start, end, month, day) of the dates in a folded text that have no year after them. Numeric ones have
-    two digits each, in either order: `05/02`."""
+def find_without_year(text: str) -> Iterator[tuple[int, int, int, int, float]]:
+    """Yield the (start, end, month, day, certainty) of the dates in a folded text that have no year after them. Numeric
+    ones have two digits each, in either order: `05/02`."""
     for found in _DAY_AND_MONTH.finditer(text):
-        yield *found.span(), MONTHS[found[2]], int(found[1])
+        yield *found.span(), MONTHS[found[2]], int(found[1]), WITHOUT_YEAR_CERTAINTY
     for found in _DAY_ALONE.finditer(text):
         named = _MONTH_BEFORE.search(text, max(0, found.start() - _LOOK_BACK_CHARACTERS), found.start())
         if named and (month := MONTHS.get(named[1])):
-            yield named.start(), found.end(), month, int(found[1])
+            yield named.start(), found.end(), month, int(found[1]), WITHOUT_YEAR_CERTAINTY
     for found in _TWO_NUMBERS.finditer(text):
-        for month, day in {(int(found[1]), int(found[2])), (int(found[2]), int(found[1]))}:
-            yield *found.span(), month, day
+        readings = {(month, day) for month, day in permutations((int(found[1]), int(found[2]))) if 1 <= month <= 12}
+        certainty = WITHOUT_YEAR_CERTAINTY if len(readings) == 1 else AMBIGUOUS_CERTAINTY
+        yield from ((*found.span(), month, day, certainty) for month, day in readings)
 
 
 def find_periods(text: str) -> Iterator[tuple[int, int, Period, float]]:
@@ -376,34 +387,85 @@ def _days_of_month(name: str, day: str, years: tuple[int, ...]) -> list[tuple[Da
 
 
 def _as_printed_date(
-    found: re.Match[str], days: list[tuple[Day, Order]], is_reference: bool = False, is_dotted: bool = False
+    found: re.Match[str], days: list[tuple[Day, Order]], is_reference: bool = False, separator: str = ""
 ) -> Iterator[PrintedDate]:
     orders: defaultdict[Day, frozenset[Order]] = defaultdict(frozenset)
     for day, order in days:
         if _is_valid_day(day):
             orders[day] |= {order}
     if orders:
-        yield PrintedDate(found.start(), found.end(), tuple(orders), orders, is_reference, is_dotted)
+        yield PrintedDate(found.start(), found.end(), tuple(orders), orders, is_reference, separator)
 
 
-def certainties(printed: Iterable[PrintedDate]) -> Iterator[tuple[PrintedDate, Day, float]]:
-    """Yield each day that each date may mean, with its certainty: 1 if it is unambiguous.
+def certainties(printed: Iterable[PrintedDate], text: str) -> Iterator[tuple[PrintedDate, Day, float]]:
+    """Yield each day that each date of a folded text may mean, with its certainty: 1 if it is unambiguous.
 
-    Unambiguous dates, such as 25/12/2018, decide the order of the others in the text. Without any, dates with dots have
-    the day first.
+    Unambiguous dates, such as 25/12/2018, decide the order of the others. Without any, dates with dots have the day
+    first; a day that is also printed with a month's name has the same order; and the text may name a country.
     """
     dates = list(printed)
-    orders = [frozenset[Order]().union(*one.orders.values()) for one in dates]
-    usual = frozenset[Order]().union(*(several for one in orders if len(several := one - _YEAR_FIRST - _NAMED) == 1))
-    for one, several in zip(dates, orders, strict=True):
-        likely = usual if len(usual) == 1 or not one.is_dotted else _DAY_FIRST_ORDER
+    usual_orders = _UsualOrders(dates, text)
+    for one in dates:
+        several = frozenset[Order]().union(*one.orders.values())
         for day, own in one.orders.items():
-            certainty = _REFERENCE_CERTAINTY if one.is_reference else 1.0
-            if several & likely and not own & likely:
-                certainty = min(certainty, UNUSUAL_CERTAINTY)
-            elif not several - own <= _YEAR_FIRST and not (len(likely) == 1 and own & likely):
-                certainty = min(certainty, UNUSUAL_CERTAINTY if own == _YEAR_FIRST else _AMBIGUOUS_CERTAINTY)
+            certainty = 1.0
+            if own == _YEAR_FIRST != several:
+                certainty = AMBIGUOUS_CERTAINTY
+            elif not several - own <= _YEAR_FIRST:
+                likely, certainty, other_certainty = usual_orders.of(one)
+                certainty = certainty if not likely or own & likely else other_certainty
+            if one.is_reference:
+                certainty = min(certainty, _REFERENCE_CERTAINTY)
+            is_short = (day[0] - 100, *day[1:]) in one.orders or (day[0] + 100, *day[1:]) in one.orders
+            if is_short and (day[0] < 2000) == (day[0] % 100 <= _LAST_SHORT_YEAR):
+                certainty = min(certainty, AMBIGUOUS_CERTAINTY)
             yield one, day, certainty
+
+
+def usual_order(text: str) -> Order | None:
+    """Return the order of day and month in the ambiguous dates of a folded text, or None if nothing shows it."""
+    dates = list(find_dates(text))
+    likely, *_ = _UsualOrders(dates, text).of(PrintedDate(0, 0, (), {}, separator="/"))
+    return next(iter(likely)) if len(likely) == 1 else None
+
+
+class _UsualOrders:
+    """The order of day, month and year in the ambiguous dates of a folded text."""
+
+    def __init__(self, dates: Iterable[PrintedDate], text: str) -> None:
+        self._text = text
+        self._by_separator = defaultdict[str, set[Order]](set)
+        self._named_days = set[Day]()
+        for one in dates:
+            orders = frozenset[Order]().union(*one.orders.values())
+            if orders <= _NAMED:
+                self._named_days.update(one.days)
+            elif len(numeric := orders - _YEAR_FIRST) == 1:
+                self._by_separator[one.separator] |= numeric
+        self._all = set[Order]().union(*self._by_separator.values())
+
+    @cached_property
+    def _conventions(self) -> Conventions:
+        return conventions_of(self._text)
+
+    def of(self, date: PrintedDate) -> tuple[Set[Order], float, float]:
+        """Return the likely orders of a date, with the certainties of a day in such an order, and of any other day."""
+        same = self._by_separator.get(date.separator, set[Order]())
+        if len(same) == 1:
+            return same, 1.0, CONTRADICTED_CERTAINTY
+        if len(self._all) == 1:
+            return self._all, 1.0, AMBIGUOUS_CERTAINTY
+        if date.separator == ".":
+            return _DAY_FIRST_ORDER, 1.0, AMBIGUOUS_CERTAINTY
+        if not date.separator and any(" " in order for own in date.orders.values() for order in own):
+            return set(), _TWO_LANGUAGES_CERTAINTY, _TWO_LANGUAGES_CERTAINTY
+        named = {order for day, own in date.orders.items() if day in self._named_days for order in own}
+        if len(named) == 1:
+            return named, 1.0, AMBIGUOUS_CERTAINTY
+        country = None if self._all else self._conventions.order
+        if country is None:
+            return set(), AMBIGUOUS_CERTAINTY, AMBIGUOUS_CERTAINTY
+        return {country}, _IN_COUNTRY_CERTAINTY, AMBIGUOUS_CERTAINTY
 
 
 def _valid(days: list[Day]) -> tuple[Day, ...]:

@@ -10,7 +10,11 @@ from typing import Any, Final, Literal, TypeAlias
 from fieldmark.grounding.layout import Box
 
 Match: TypeAlias = Literal["exact", "normalised", "number", "date", "fuzzy", "quote", "symbol"]
+Doubt: TypeAlias = Literal["ambiguous_date", "ambiguous_number"]
 State: TypeAlias = Literal["found", "blank", "not_found"]
+
+UNCLEAR_CERTAINTY: Final = 0.5
+"""Below it the printed text means something else just as likely."""
 
 # Confidence in a location by kind of match. It is multiplied with the OCR's confidence in its words.
 WEIGHTS: Final[Mapping[Match, float]] = {
@@ -54,6 +58,13 @@ class Location:
     certainty: float = 1.0
 
     @property
+    def reason(self) -> Doubt | None:
+        """Return why the printed text may mean something else, or None if it hardly does."""
+        if self.certainty >= UNCLEAR_CERTAINTY:
+            return None
+        return "ambiguous_date" if self.match == "date" else "ambiguous_number"
+
+    @property
     def confidence(self) -> float:
         return round(WEIGHTS[self.match] * self.word_confidence * self.certainty, 4)
 
@@ -74,6 +85,7 @@ class Finding:
     def as_json(self, claim: Claim | None = None) -> dict[str, Any]:
         """Return the evidence as `extractions.evidence` stores it."""
         location = self.location
+        reason = location.reason if location else None
         return {
             "state": self.state,
             "match": location.match if location else None,
@@ -81,6 +93,7 @@ class Finding:
             "boxes": [list(box) for box in location.boxes] if location else [],
             "quote": location.quote if location else None,
             "location_count": location.location_count if location else 0,
+            **({} if reason is None else {"reason": reason}),
             "claim": None
             if claim is None
             else {"confidence": claim.confidence, "quote": claim.quote, "page": claim.page},

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from fieldmark.domain.columns import column_unit
 from fieldmark.domain.folding import HARD_SPACE, fold
 from fieldmark.domain.measures import Measure, unit_name
-from fieldmark.grounding.dates import MONTHS
+from fieldmark.grounding.dates import MONTHS, usual_order
 from fieldmark.grounding.numbers import possible_values
 
 Keys = tuple[str, ...]
@@ -144,7 +144,7 @@ def parse_date(printed: str, *, month_first: bool = False) -> tuple[str, str] | 
     first, month, year = found.groups()
     if len(first) == 4 and first.isdigit():
         first, year = year, first
-    elif not first.isdigit() or (month_first and "/" in found[0]):
+    elif not first.isdigit() or (month_first and re.search("[-/]", found[0])):
         first, month = month, first
     month = MONTHS.get(fold(month), month)
     try:
@@ -209,8 +209,8 @@ def _date_starts(text: str) -> Iterator[str]:
 
 
 def _is_month_first(text: str) -> bool:
-    slashed = re.findall(r"\b(\d\d?)/(\d\d?)/\d\d", text)
-    return any(int(b) > 12 for _, b in slashed) or ("$" in text and all(int(a) <= 12 for a, _ in slashed))
+    order = usual_order(fold(text))
+    return order == "mdy" or (order is None and "$" in text)
 
 
 def _find_fields(text: str, known: Labels, *, include_unknown: bool) -> dict[Keys, Field]:

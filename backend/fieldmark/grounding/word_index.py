@@ -151,20 +151,20 @@ class WordIndex:
         date_matches = (
             date for date in dates.find_dates(self.folded_stream.text) if self.are_read_together(date.start, date.end)
         )
-        for date, day, certainty in dates.certainties(date_matches):
+        for date, day, certainty in dates.certainties(date_matches, self.folded_stream.text):
             found[day].append((date.start, date.end, certainty))
         return found
 
     @cached_property
-    def days_without_year(self) -> dict[dates.Day, list[tuple[int, int]]]:
-        """Return the (start offset, end offset) of days printed without a year, combined with each year printed
-        anywhere."""
-        found: defaultdict[dates.Day, list[tuple[int, int]]] = defaultdict(list)
+    def days_without_year(self) -> dict[dates.Day, list[tuple[int, int, float]]]:
+        """Return the (start offset, end offset, certainty) of days printed without a year, combined with each year
+        printed anywhere."""
+        found: defaultdict[dates.Day, list[tuple[int, int, float]]] = defaultdict(list)
         years = sorted(dates.years_in(self.folded_stream.text))[:_MAX_YEARS]
-        for start, end, month, day in dates.find_without_year(self.folded_stream.text) if years else ():
+        for start, end, month, day, certainty in dates.find_without_year(self.folded_stream.text) if years else ():
             if self.are_read_together(start, end):
                 for year in years:
-                    found[year, month, day].append((start, end))
+                    found[year, month, day].append((start, end, certainty))
         return found
 
     @cached_property

@@ -228,7 +228,8 @@ async def load_records(
            cross join lateral (select jsonb_path_query_first(e.evidence, '$') as whole offset 0) as evidence
            cross join lateral (
              select json_object_agg(c.name, json_build_object(
-               'path', v.path, 'status', {status}, 'reason', {reason},
+               'path', v.path, 'status', {status}, 'reason', coalesce({reason}, case when {status} = 'unclear'
+                 then coalesce(evidence.whole -> v.path ->> 'reason', 'low_confidence') end),
                'value', case when {as_text} then to_json(v.text) when v.kind = 'number' then to_json(v.number)
                  when v.kind = 'boolean' then to_json(v.text::boolean) else to_json(v.text) end,
                'kind', v.kind, 'currency', case when c.name <> all ({measures}) then v.currency end,

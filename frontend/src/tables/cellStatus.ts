@@ -24,9 +24,9 @@ export function cellStatus(cell: RecordCell | undefined): CellStatus {
   return cell?.status ?? 'not_in_document';
 }
 
-/** Return a cell's status in words: of one to review, why. */
+/** Return a cell's status in words: of one to review or an unclear one, why. */
 export function cellStatusText(cell: RecordCell | undefined): string {
-  return cell?.status === 'needs_review' && cell.reason != null ? t(`tables.reviewReasons.${cell.reason}`) : t(`tables.cellStatuses.${cellStatus(cell)}`);
+  return cell?.reason != null ? t(`tables.reviewReasons.${cell.reason}`) : t(`tables.cellStatuses.${cellStatus(cell)}`);
 }
 
 /** Return what the agent proposes for a field, or for a list or object around it; undefined if nothing. */

@@ -403,29 +403,33 @@ async def test_row_is_stale_if_a_column_is_new_or_changed_but_not_if_one_is_drop
         assert [row.state for row in await stacks.rows(conn, run.stack_id, limit=2)] == [RowState.STALE]
 
 
-async def test_values_of_a_column_with_a_unit_are_unclear_unless_printed_as_that_measure(case):
-    run = await start(case, "load:number:kg,rest:number:kg,total:number,currency:currency")
+async def test_value_of_another_unit_or_order_than_printed_is_unclear_with_its_reason(case):
+    run = await start(case, "load:number:kg,rest:number:kg,total:number,currency:currency,made:date,due:date")
     async with document_with_pages(
-        case.database, case.owner_url, case.scope, ["Load 1500 g\nRest 7 lb\nTotal 9 EUR"]
+        case.database, case.owner_url, case.scope, ["Load 1500 g\nRest 7 lb\nTotal 9 EUR\n01/02/2024 03/04/2024"]
     ) as one:
         async with case.database.as_user(case.scope) as conn:
             await stacks.add_documents(conn, case.scope, run.stack_id, [one.document_id])
-        values = {"load": 1.5, "rest": 7, "total": 9, "currency": "EUR"}
+        dates = {"made": "2024-02-01", "due": "2024-03-04"}
+        values = {"load": 1.5, "rest": 7, "total": 9, "currency": "EUR", **dates}
         saved = await run.call("extract_row", document_id=str(one.document_id), values=values)
         assert saved.code == "stored", saved
         async with case.database.as_user(case.scope) as conn:
             request = RecordsRequest(None, stack_id=run.stack_id, states=[RowState.DONE])
             page = await list_records(conn, request, limit=9, with_totals=True)
     (row,) = page.items
-    shown = {name: (cell["status"], cell["currency"], cell["quote"]) for name, cell in row.cells.items()}
+    fields = ("status", "reason", "currency", "quote")
+    shown = {name: tuple(cell[field] for field in fields) for name, cell in row.cells.items()}
     assert shown == {
-        "load": ("found", None, "1500"),
-        "rest": ("unclear", None, "7"),
-        "total": ("found", "EUR", "9"),
-        "currency": ("found", None, "EUR"),
+        "load": ("found", None, None, "1500"),
+        "rest": ("unclear", "ambiguous_number", None, "7"),
+        "total": ("found", None, "EUR", "9"),
+        "currency": ("found", None, None, "EUR"),
+        "made": ("found", None, None, "01/02/2024"),
+        "due": ("unclear", "ambiguous_date", None, "03/04/2024"),
     }
     assert [(one.column, one.currency) for one in page.totals] == [("load", None), ("rest", None), ("total", "EUR")]
-    assert [column.unit for column in page.columns] == ["kg", "kg", None, None]
+    assert [column.unit for column in page.columns] == ["kg", "kg", None, None, None, None]
 
 
 STATES_OF_ROWS = {

@@ -1,0 +1,75 @@
+"""Hints at the country of a document: how it writes dates and numbers, if these alone do not show it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from fieldmark.domain.folding import fold
+from fieldmark.grounding import units
+
+_MAX_CHARACTERS: Final = 100_000  # of the document's start that are read
+
+# Languages other than English: their words for what documents say most, unless they are English words too.
+_OTHER_WORDS: Final = """
+und der das für mit bitte rechnung datum betrag mwst ust summe gesamt netto seite
+le les des pour avec facture montant ttc tva votre et
+los las del para con fecha factura importe iva el y
+il lo della per con fattura importo
+het een van voor factuur bedrag btw en
+do dla oraz data faktura kwota och för summa moms og til beløb fatura valor não pagamento
+"""
+_ENGLISH_WORDS: Final = "the of and for with please invoice your our amount receipt number thank you"
+_OTHERS: Final = frozenset(fold(_OTHER_WORDS).split())
+_ENGLISH: Final = frozenset(_ENGLISH_WORDS.split())
+_DAY_FIRST_PLACES: Final = (
+    "united kingdom|england|scotland|wales|ireland|australia|new zealand|malaysia|singapore|india|pakistan|nigeria"
+    "|kenya|deutschland|germany|österreich|austria|schweiz|switzerland|france|belgique|belgium|españa|spain|italia|italy"
+    "|nederland|netherlands|portugal|brasil|brazil|méxico|mexico|argentina|chile|colombia|polska|poland"
+    r"|sdn\.?\s?bhd|gmbh|pty\.?\s?ltd|plc|s\.?a\.?r\.?l|s\.p\.a|s\.r\.l|b\.v"
+)
+# Without those that are words of some language.
+_STATES: Final = "ak|az|ca|ct|fl|ga|ia|ks|ky|md|mi|mn|mo|mt|nv|nh|nj|nm|ny|nc|nd|ri|sc|sd|tn|tx|ut|vt|wa|wv|wi|wy|dc"
+_DOMAINS: Final = "uk|ie|au|nz|my|sg|pk|ng|ke|de|at|ch|fr|be|es|it|nl|pt|br|mx|ar|cl|pl|cz|dk|no|se|fi"
+_DAY_FIRST = re.compile(
+    rf"(?<![^\W_])(?:{_DAY_FIRST_PLACES})(?![^\W_])|(?:www\.|@)[\w-]{{1,40}}(?:\.com?)?\.(?:{_DOMAINS})(?![\w.])"
+)
+_MONTH_FIRST_PLACES: Final = (
+    r"usa|u\.s\.a|united states|(?<!\()inc(?!\.?\s(?:gst|vat|tax|of|all))|llc|sales tax|zip code"
+)
+_MONTH_FIRST = re.compile(rf"(?<![^\W_])(?:{_MONTH_FIRST_PLACES}|(?:{_STATES})[.,]?\s\d{{5}})(?![^\W_])")
+_WORD = re.compile(r"(?<![^\W_])[^\W\d_]{1,12}(?![^\W_])")
+_COMMA_CURRENCIES: Final = frozenset(
+    ["EUR", "PLN", "CZK", "HUF", "RON", "BGN", "DKK", "NOK", "SEK", "ISK", "BRL", "TRY", "RUB", "UAH", "IDR", "VND"]
+)
+_DAY_FIRST_CURRENCIES: Final = _COMMA_CURRENCIES | frozenset(
+    ["GBP", "CHF", "MYR", "INR", "SGD", "AUD", "NZD", "PKR", "NGN", "KES"]
+)
+_MIN_WORDS: Final = 3  # of a language
+
+
+class Conventions(NamedTuple):
+    """`order`: `dmy`, `mdy` or None. `decimal_mark`: `.`, `,` or None. None: the document does not show it."""
+
+    order: str | None
+    decimal_mark: str | None
+
+
+def conventions_of(text: str) -> Conventions:
+    """Return the conventions that the language, countries, companies and currencies in a folded text imply. Hints that
+    disagree imply nothing."""
+    text = text[:_MAX_CHARACTERS].replace("\n", " ")
+    words = _WORD.findall(text)
+    other, english = (len([word for word in words if word in of]) for of in (_OTHERS, _ENGLISH))
+    codes = {next(iter(one)) for one in units.currencies_in(text) if len(one) == 1}
+    orders, marks = set[str](), set[str]()
+    if other >= _MIN_WORDS and other > 2 * english:
+        orders.add("dmy")
+        marks.add(",")
+    elif english >= _MIN_WORDS and english > 2 * other:
+        marks.add(".")
+    if _DAY_FIRST.search(text) or codes & _DAY_FIRST_CURRENCIES:
+        orders.add("dmy")
+    if _MONTH_FIRST.search(text) or "USD" in codes:
+        orders.add("mdy")
+    return Conventions(*(one.pop() if len(one) == 1 else None for one in (orders, marks)))
