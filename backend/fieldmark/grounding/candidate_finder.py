@@ -15,7 +15,7 @@ from fieldmark.domain.measures import Measure
 from fieldmark.domain.numbers import canonical_decimal
 from fieldmark.grounding import dates, numbers, units, yes_no
 from fieldmark.grounding.candidate_ranker import words_of_key
-from fieldmark.grounding.evidence import Claim, Match
+from fieldmark.grounding.evidence import UNCLEAR_CERTAINTY, Claim, Match
 from fieldmark.grounding.locations import Candidates, covered_text
 from fieldmark.grounding.numbers import Number
 from fieldmark.grounding.text_search import MAX_VALUE_CHARACTERS, TextSearch
@@ -214,7 +214,9 @@ class CandidateFinder:
 
     def _find_number(self, value: int | float) -> Candidates | None:
         name = canonical_decimal(value)
-        found = self._find_numbers([name]) or self._index.numbers.find_padded(name, MAX_MATCHES) if name else []
+        found = self._find_numbers([name]) if name else []
+        if name and all(number.reading < UNCLEAR_CERTAINTY for number in found):
+            found = self._index.numbers.find_padded(name, MAX_MATCHES) or found
         return self._most_certain("number", found, str(value))
 
     def _find_measure(self, measure: Measure, claim: Claim, label: Sequence[str | int]) -> Candidates | None:
@@ -234,8 +236,9 @@ class CandidateFinder:
         return alone and replace(alone, certainty=min(alone.certainty, _OTHER_UNIT_CERTAINTY))
 
     def _most_certain(self, match: Match, found: Sequence[Number], text: str) -> Candidates | None:
-        certainty = max((number.certainty for number in found), default=1.0)
-        spans = [self._span_of_number(number) for number in found if number.certainty == certainty]
+        certainties = [min(number.certainty, number.reading) for number in found]
+        certainty = max(certainties, default=1.0)
+        spans = [self._span_of_number(one) for one, each in zip(found, certainties, strict=True) if each == certainty]
         return Candidates(match, spans, text, certainty=certainty) if spans else None
 
     def _find_numbers(self, names: Sequence[str], as_printed: bool = False) -> list[Number]:
@@ -292,7 +295,7 @@ class CandidateFinder:
                 found = [number for number, agreement in agreements.items() if agreement is Agreement.SHARED]
         if text.isdigit():  # digits alone may be an identifier, in which leading zeros count: 123 is not 0123
             found = [number for number in found if printed.text[number.start] != "0"]
-        same = [number for number in found if printed.text[number.start : number.end] == folded]
+        same = [one._replace(reading=1.0) for one in found if printed.text[one.start : one.end] == folded]
         printings = self._most_certain(match, same or found, text)
         written = self._text_search.find_in_reading_order(text) if not same and match == "number" else None
         if written and text.isdigit():

@@ -42,6 +42,7 @@ _WORD = re.compile(r"(?<![^\W_])[^\W\d_]{1,12}(?![^\W_])")
 _COMMA_CURRENCIES: Final = frozenset(
     ["EUR", "PLN", "CZK", "HUF", "RON", "BGN", "DKK", "NOK", "SEK", "ISK", "BRL", "TRY", "RUB", "UAH", "IDR", "VND"]
 )
+_POINT_CURRENCIES: Final = frozenset(["USD", "GBP", "MYR", "INR", "SGD", "AUD", "NZD", "PKR", "NGN", "KES", "PHP"])
 _DAY_FIRST_CURRENCIES: Final = _COMMA_CURRENCIES | frozenset(
     ["GBP", "CHF", "MYR", "INR", "SGD", "AUD", "NZD", "PKR", "NGN", "KES"]
 )
@@ -68,6 +69,7 @@ def conventions_of(text: str) -> Conventions:
         marks.add(",")
     elif english >= _MIN_WORDS and english > 2 * other:
         marks.add(".")
+    marks |= {mark for mark, of in ((",", _COMMA_CURRENCIES), (".", _POINT_CURRENCIES)) if codes & of}
     if _DAY_FIRST.search(text) or codes & _DAY_FIRST_CURRENCIES:
         orders.add("dmy")
     if _MONTH_FIRST.search(text) or "USD" in codes:

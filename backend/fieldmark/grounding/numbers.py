@@ -7,15 +7,16 @@ and printed numbers are read by the same function. Values are canonical decimals
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from fieldmark.domain.folding import HARD_SPACE, UNSPACED, fold
 from fieldmark.domain.numbers import MAX_DIGITS, canonical_decimal, join_decimal, with_sign
 from fieldmark.grounding import units
+from fieldmark.grounding.conventions import conventions_of
 from fieldmark.grounding.units import SYMBOLS, Codes, any_of
 
 BODY = re.compile(rf"\d+(?:[.,'·{HARD_SPACE}]\d+)*")
@@ -24,6 +25,8 @@ _SPACE = re.compile(r"[ \n]")
 _NO_DIGITS = {ord(mark): None for mark in f".,'· \n{HARD_SPACE}"}
 _GROUPS = re.compile(r"[.,'·\s\x1f]")
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:(?P<s>[.,'·\s\x1f])\d{3})(?:(?P=s)\d{3})*")
+# Either with three decimals, or with a separator of thousands.
+_EITHER_MARK = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
 _LAKHS = re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _CONTEXT_CHARACTERS: Final = 24  # read on either side of a number
@@ -34,6 +37,7 @@ _IGNORED_AROUND: Final = " +-()<>=:;,.*#~|!?^'\"[]{}"
 _DENOMINATORS: Final = frozenset({2, 3, 4, 5, 6, 8, 10, 16, 32, 64})
 # Certainty of a number that is a limit or the end of a range, and of one after a dash with a space.
 _LIMIT_CERTAINTY, _EITHER_SIGN_CERTAINTY = 0.6, 0.9
+_OTHER_READING_CERTAINTY: Final = 0.4  # of 1.25 at `1.250`, unless the document has decimal points
 _LIMIT_WORDS: Final = """
 less than, more than, fewer than, greater than, at most, at least, weniger als, mehr als, hochstens, mindestens
 moins de, plus de, au moins, menos de, meno di, piu di
@@ -116,6 +120,7 @@ class Number(NamedTuple):
     `shifted` holds the values after applying the percent sign or scale beside it: 0.19 for `19 %`, 3200000 for `3.2
     million`. `currency` holds the possible currency codes. A `unit` may also be % or ‰. `certainty` is below 1 if
     something beside the number may change its meaning: a limit, a range, a dash. `is_limit` is set for `<5` and `≥ 5`.
+    `reading` is the certainty of the value that was looked up: `1.250` may be 1.25 or 1250.
     """
 
     start: int
@@ -126,6 +131,7 @@ class Number(NamedTuple):
     unit: str | None = None
     certainty: float = 1.0
     is_limit: bool = False
+    reading: float = 1.0
 
 
 class ParsedNumber(NamedTuple):
@@ -149,7 +155,7 @@ def possible_values(body: str) -> tuple[str, ...]:
     whole, part = body[:last], body[last + 1 :]
     if last >= 0 and part.isdigit():
         mark = body[last]
-        if whole.isdigit():
+        if whole.isdigit() and not (mark == "'" and len(part) == 3):
             found.append(join_decimal(whole, part))
         elif mark not in whole and _is_grouped(whole):
             found.append(join_decimal(_GROUPS.sub("", whole), part))
@@ -238,10 +244,44 @@ class NumberIndex:
             if not is_moved and printed_as.isdisjoint(_parse_digits(self._text[start:end])):
                 continue
             for number in self.read(start, end):
-                if value in number.values or (not as_printed and value in number.shifted):
+                values = number.values if value in number.values else () if as_printed else number.shifted
+                if value in values:
                     is_group = start in self._weak and not _SPACE.search(self._text[start:end])
-                    (weak if is_group else strong).add(number)
+                    # (Two readings, and both again with the opposite sign.)
+                    is_either = len({one.removeprefix("-") for one in values}) == 2
+                    is_whole = values.index(value) % 2 == 1
+                    reading = self._certainty_of_reading(self._text[start:end], is_whole) if is_either else 1.0
+                    (weak if is_group else strong).add(number._replace(reading=reading))
         return sorted(strong or weak, key=lambda number: number[:2])
+
+    def _certainty_of_reading(self, body: str, is_whole: bool) -> float:
+        """Return the certainty that digits with one separator before the last three are a whole number, or are not."""
+        if not _EITHER_MARK.fullmatch(body):
+            return 1.0
+        mark = "." if "." in body else ","
+        if self._decimal_mark is not None:
+            return 1.0 if is_whole == (mark != self._decimal_mark) else _OTHER_READING_CERTAINTY
+        return 1.0 if is_whole and mark == "," else _OTHER_READING_CERTAINTY
+
+    @cached_property
+    def _decimal_mark(self) -> str | None:
+        """The decimal mark that the document's numbers show, or else its language and currencies; None if nothing
+        does."""
+        sure, likely = Counter[str](), Counter[str]()
+        for body in BODY.finditer(self._text):
+            marks = [mark for mark in body[0] if mark in ".,"]
+            digits = body[0].rpartition(marks[-1])[2] if marks else ""
+            if len(set(marks)) == 2 and marks.count(marks[-1]) == 1:
+                sure[marks[-1]] += 1
+            elif len(marks) > 1 and len(set(marks)) == 1 and _THOUSANDS.fullmatch(body[0]):
+                sure["." if marks[0] == "," else ","] += 1
+            elif len(marks) == 1 and len(digits) == 2:
+                likely[marks[0]] += 1
+        for counts in (sure, likely):
+            for mark, other in ((".", ","), (",", ".")):
+                if counts[mark] > 3 * counts[other]:
+                    return mark
+        return conventions_of(self._text).decimal_mark
 
     def read(self, start: int, end: int, digits: str | None = None) -> list[Number]:
         """Return the numbers that the digits at these offsets may be. `digits` are the digits without leading zeros."""
@@ -327,6 +367,8 @@ def read_number(before: str, body: str, after: str) -> ParsedNumber:
     if places is None:
         return ParsedNumber()
 
+    if "whole" in right:
+        values = values[-1:]  # 1.250,- has no decimals
     if "unspaced" in right and "," in body:
         values = tuple(value for value in values if "." not in value)  # 1,234千円: never a decimal comma
     shifted: tuple[str, ...] = ()
