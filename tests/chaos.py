@@ -803,8 +803,6 @@ async def _run_under_load(
         stopping.cancel()
         await asyncio.gather(stopping, return_exceptions=True)
         clients.closing = True
-        if options.age_heartbeats:
-            await asyncio.to_thread(_age_heartbeats, owner_url)
         settle = time.monotonic()
         _, waiting_clients = await asyncio.wait(working, timeout=SETTLE_SECONDS)
         for client_run in clients.followed if waiting_clients else []:
@@ -857,15 +855,6 @@ async def _run_under_load(
     return 0 if in_order else 1
 
 
-def _age_heartbeats(owner_url: str) -> None:
-    """Make all heartbeats 30 seconds older, which is a dead worker's age. Living workers soon send another one."""
-    with (
-        contextlib.suppress(psycopg.OperationalError),
-        psycopg.connect(owner_url, autocommit=True, connect_timeout=5) as owner,
-    ):
-        owner.execute("update queue.procrastinate_workers set last_heartbeat = last_heartbeat - interval '30 seconds'")
-
-
 def _wait_until_queue_is_empty(owner_url: str) -> None:
     """Wait until the queue is empty. A job whose worker was killed after the run's end is claimed once more."""
     until = time.monotonic() + HELD_SECONDS + 10
@@ -892,9 +881,6 @@ async def main() -> int:
     parser.add_argument("--seconds", type=float, default=3600, help="kill no longer than this")
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--clients", type=int, default=6)
-    parser.add_argument(
-        "--age-heartbeats", action="store_true", help="after the kills, dead workers count as such at once"
-    )
     options = parser.parse_args()
     task = asyncio.current_task()
     assert task is not None

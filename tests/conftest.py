@@ -27,6 +27,7 @@ from hypothesis import settings as hypothesis_settings
 from psycopg import sql
 
 import hang_detector
+import zygote
 from cli_stand_in import stand_in_cli
 from extraction_case import case as case  # a fixture
 from extraction_case import close_connection
@@ -43,6 +44,7 @@ from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runtime import Runtime
 from fieldmark.services.organisations import scope_of_user
 from fieldmark.settings import Settings
+from fieldmark.worker import jobs
 from running_server import METRICS_TOKEN, PATIENCE, Clone, RunningServer, Serve
 
 # Tests start hundreds of Python processes. Without stored bytecode each would compile Fieldmark, and pytest the tests.
@@ -57,6 +59,9 @@ hypothesis_settings.load_profile("steady")
 
 # structlog's default tracebacks, with colours and local variables, take seconds.
 structlog.configure(processors=[structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)])
+
+# A reader loads the OCR models when it reads the first picture, not in advance: most test processes read none.
+jobs.MODELS_AFTER_SECONDS = zygote.MODELS_AFTER_SECONDS
 
 _HOME = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 _TEMPLATE = "fieldmark_template"
