@@ -74,7 +74,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--postgres-major", type=int, default=int(major), help="PostgreSQL to test on: 16 or 18")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        # In one worker process: each would import the product for its commands (tests/zygote.py).
+        if item.path.parent.name in ("cli", "machines"):
+            item.add_marker(pytest.mark.xdist_group("commands"))
     # Long tests start first: one that starts last would prolong the session.
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 

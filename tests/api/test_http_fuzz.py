@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import http_fuzz
 from fieldmark.domain import paths
 from fieldmark.errors import InvalidPath
 from fieldmark.settings import Settings
@@ -16,6 +15,8 @@ from fieldmark.settings import Settings
 
 @pytest.mark.long
 def test_every_answer_matches_the_openapi_description(clone, tmp_path):
+    import http_fuzz  # it imports much: only in the process that needs it
+
     settings = Settings(_env_file=None, home=tmp_path, database_url=clone.app_url, log_level="error", warm_spares=0)
     report = http_fuzz.fuzz(settings, count=34, seed=3, deadline=300)
     assert report.sent >= 34, list(report.lines())

@@ -28,9 +28,8 @@ def control_characters(text: str) -> set[str]:
 
 
 @pytest.mark.long
-@pytest.mark.xdist_group("cli-extract")  # one home, so one worker process
 async def test_extract_prints_a_table_and_search_finds_the_document(home: Commands):
-    done = await home.run("extract", str(INVOICE), is_fresh=True)
+    done = await home.run("extract", str(INVOICE))
     assert done.code == 0
     assert "INV/2023/03/0008" in done.out and "279.84" in done.out and "confidence" in done.out
     heading = done.out.splitlines()[0]
@@ -90,7 +89,6 @@ async def test_extract_handles_broken_and_protected_files(commands):
 
 
 @pytest.mark.long
-@pytest.mark.xdist_group("cli-extract")
 @pytest.mark.real_cli("its process ends")
 async def test_interrupted_command_leaves_nothing(home: Commands):
     started_at = datetime.now(UTC)

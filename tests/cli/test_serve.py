@@ -19,7 +19,7 @@ from fieldmark.api.app import listen
 from fieldmark.testing.script import Script
 from running_server import PATIENCE
 
-pytestmark = [pytest.mark.anyio, pytest.mark.long, pytest.mark.xdist_group("cli-serve")]
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 
 def test_responses_are_sent_without_delayed_ack():
