@@ -265,10 +265,11 @@ async def rows(
     offset: int = 0,
     states: Sequence[RowState] | None = None,
     document_id: UUID | None = None,
+    name_search: str | None = None,
     with_values: bool = False,
 ) -> list[StackTableRow]:
     """Return documents of a stack with their rows, in the order in which they were added. `states`: only rows in these
-    states."""
+    states. `name_search`: only documents whose filename contains this, in upper or lower case."""
     return await large_rows(
         conn,
         _stack_table_row,
@@ -280,11 +281,13 @@ async def rows(
            left join public.extractions as e on e.id = r.extraction_id and e.status <> 'failed'
            where s.stack_id = %(stack)s and (%(states)s::text[] is null or r.state = any (%(states)s))
              and (%(document)s::uuid is null or s.document_id = %(document)s)
+             and (%(name)s::text is null or position(lower(%(name)s) in lower(d.filename)) > 0)
            order by s.created_at, d.created_at, s.document_id limit %(limit)s offset %(offset)s""",
         {
             "stack": stack_id,
             "states": None if states is None else [str(one) for one in states],
             "document": document_id,
+            "name": name_search,
             "values": with_values,
             "limit": limit,
             "offset": offset,

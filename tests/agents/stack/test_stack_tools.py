@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid4
@@ -23,6 +24,7 @@ from fieldmark.stores.stacks import RowState
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import StartedBy, ToolCall, ToolOutcome, collect, execute
 from fieldmark.tools.toolset import MAX_RESULT_BYTES
+from library_rows import LibraryDocument, insert_documents
 
 pytestmark = pytest.mark.anyio
 
@@ -345,6 +347,31 @@ async def test_state_of_a_table_with_long_columns_fits_into_a_result_with_all_co
         await schemas.update(conn, stack.schema.id, schema={"type": "object", "properties": fields})
     state = await run.call("get_table_state", with_values=True)
     assert len(state.data["columns"]) == 100 and len(state.text.encode()) <= MAX_RESULT_BYTES
+
+
+async def test_later_documents_are_found_by_name_and_each_part_of_a_table_says_where_the_next_begins(case):
+    run = await start(case, "total:number")
+    documents = [LibraryDocument(filename=f"{number}.pdf") for number in range(120)]
+    insert_documents(case.owner_url, case.scope, documents)
+    async with case.database.as_user(case.scope) as conn:
+        await stacks.add_documents(conn, case.scope, run.stack_id, [one.id for one in documents])
+        task = STACK.tasks["stack_correct"]
+        _, text = await task.briefing(conn, run.context, task.input.model_validate({"message": "…"}))
+    table = json.loads(next(line for line in text.splitlines() if line.startswith("{")))
+    assert len(table["documents"]) + table["documents_not_shown"] == 121
+    named = (await run.call("list_documents", name_search="119.PDF")).data["documents"]
+    assert [one["document_id"] for one in named] == [str(documents[-1].id)]
+    for tool, pages in (("list_documents", [100, 21]), ("get_table_state", [20] * 6 + [1])):
+        offset, read = 0, []
+        while offset is not None:
+            arguments = {"with_values": True} if tool == "get_table_state" else {}
+            page = await run.call(tool, offset=offset, **arguments)
+            read.append(len(page.data["rows" if arguments else "documents"]))
+            offset = page.data.get("offset")
+            assert (offset is not None) == (f"offset {offset}" in page.text), page.text
+        assert read == pages
+    one = await run.call("get_table_state", document_id=str(case.document_id))
+    assert (len(one.data["rows"]), "offset" in one.data) == (1, False)
 
 
 @pytest.mark.parametrize("second_person", [False, True])

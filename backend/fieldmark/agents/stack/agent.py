@@ -107,12 +107,13 @@ async def _table_text(conn: Connection, context: RunContext, *foreign: str) -> s
     stack = await stored.get(conn, context.stack_id)
     columns = stacks.columns_of(stack)
     progress = (await stored.progress(conn, [stack.id]))[stack.id]
-    rows = await stored.rows(conn, stack.id, limit=_SHOWN)
+    documents = cut([row_json(row) for row in await stored.rows(conn, stack.id, limit=_SHOWN)], _SHOWN_BYTES)
     shown = {
         "columns": columns_json(columns),
         "rows_are": stack.row_path or "documents",
         "states": {str(state): number for state, number in progress.counts.items()},
-        "documents": cut([row_json(row) for row in rows], _SHOWN_BYTES),
+        "documents": documents,
+        "documents_not_shown": sum(progress.counts.values()) - len(documents),
     }
     text = json.dumps(shown, ensure_ascii=False)
     boundary = Boundary(context.run_id, text, *foreign)

@@ -92,7 +92,7 @@ def _correct(turn: RuleTurn, table: JsonObject, words: str) -> str:
     said = " ".join(words[:2000].split()).strip(" .!")
     columns = [as_object(one) for one in as_list(table.get("columns"))]
     if change := _SET.fullmatch(said):
-        return _set(turn, table, columns, change)
+        return _set(turn, columns, change)
     if drop := _DROP.fullmatch(said):
         kept = [one for one in columns if one != _column(columns, drop["name"])]
         if len(kept) == len(columns) or not kept:
@@ -111,13 +111,15 @@ def _redefine(turn: RuleTurn, columns: list[JsonObject], done: str) -> str:
     return f"The columns were not changed: {defined.answer[:300]}" if defined.failed else _read_all(turn, done)
 
 
-def _set(turn: RuleTurn, table: JsonObject, columns: list[JsonObject], change: re.Match[str]) -> str:
+def _set(turn: RuleTurn, columns: list[JsonObject], change: re.Match[str]) -> str:
     column = _column(columns, change["name"])
-    wanted = change["file"].strip("\"' ").casefold()
-    rows = [as_object(one) for one in as_list(table.get("documents"))]
-    row = next((one for one in rows if str(one.get("filename")).casefold() == wanted), None)
-    if column is None or row is None:
-        return f"I find no such column or document in the table. {HELP}"
+    if column is None:
+        return f"I find no column {change['name']!r} in the table. {HELP}"
+    name = change["file"].strip("\"' ")
+    rows = _documents_named(turn, name)
+    if len(rows) != 1:
+        return f"{len(rows) or 'No'} documents of the table are named {name!r}, so nothing was changed. {HELP}"
+    (row,) = rows
     value: JsonValue = change["value"].strip("\"' ")
     if column.get("type") == "number" and (number := parse_amount(str(value))) is not None:
         value = number
@@ -126,6 +128,20 @@ def _set(turn: RuleTurn, table: JsonObject, columns: list[JsonObject], change: r
     if done.failed or done.code == "not_stored":
         return f"The value was not set: {done.answer[:300]}"
     return f"{column['name']} of {row['filename']} is {value}."
+
+
+def _documents_named(turn: RuleTurn, name: str) -> list[JsonObject]:
+    """Return the documents with this filename. Copies without a row count only if there is no other."""
+    found: list[JsonObject] = []
+    offset: JsonValue = 0
+    for _ in range(_MAX_CALLS):
+        listed = turn.call("list_documents", {"name_search": name, "offset": offset})
+        documents = [as_object(one) for one in as_list(listed.data.get("documents"))]
+        found += [one for one in documents if str(one.get("filename")).casefold() == name.casefold()]
+        if listed.code != "more":
+            break
+        offset = listed.data.get("offset")
+    return [one for one in found if one.get("state") != "duplicate"] or found
 
 
 def _column(columns: list[JsonObject], name: str) -> JsonObject | None:

@@ -55,6 +55,7 @@ Offset = Annotated[int, Field(ge=0, le=1_000_000, description="The number of doc
 class ListDocuments(ToolInput):
     """List the documents of the stack with the states of their rows, 100 at a time."""
 
+    name_search: Annotated[str | None, Field(max_length=300, description="A part of the filename.")] = None
     offset: Offset = 0
 
 
@@ -138,7 +139,7 @@ class StackTools:
 
     @tool(ListDocuments, lambda args: "Listing the documents of the stack")
     async def list_documents(self, conn: Connection, args: ListDocuments) -> ToolResult:
-        rows = await stored.rows(conn, self.stack_id, limit=_PAGE + 1, offset=args.offset)
+        rows = await stored.rows(conn, self.stack_id, limit=_PAGE + 1, offset=args.offset, name_search=args.name_search)
         shown = cut([row_json(row) for row in rows[:_PAGE]], _MAX_BYTES)
         data: dict[str, JsonValue] = {"documents": shown}
         text = f"{len(shown)} documents."
@@ -166,6 +167,7 @@ class StackTools:
         columns = stacks.columns_of(stack)
         progress = (await stored.progress(conn, [self.stack_id]))[self.stack_id]
         failed = await stored.rows(conn, self.stack_id, limit=_MAX_LISTED, states=[RowState.FAILED])
+        text = "The state of the table."
         data: dict[str, JsonValue] = {
             "columns": columns_json(columns),
             "rows_are": stack.row_path or "documents",
@@ -184,11 +186,13 @@ class StackTools:
             listed: list[JsonValue] = [{**row_json(row), "values": row.extracted_fields or {}} for row in rows]
             shown_rows = cut(listed, _MAX_BYTES - len(json.dumps(data, ensure_ascii=False).encode()))
             data["rows"] = shown_rows
-            if len(listed) == _PAGE_WITH_VALUES or len(shown_rows) < len(listed):
-                data["offset"] = args.offset + max(1, len(shown_rows))
+            following = args.offset + max(1, len(shown_rows))
+            if args.document_id is None and following < sum(progress.counts.values()):
+                data["offset"] = following
+                text += f" There are more rows: call again with offset {following}."
         counts = ", ".join(f"{number} {state}" for state, number in progress.counts.items())
         shown = ShownResult(f"Looked at the table: {counts or 'no documents'}", {"states": data["states"]})
-        return ToolResult("The state of the table.", "ok", data, shown=shown)
+        return ToolResult(text, "ok", data, shown=shown)
 
     async def _check_document(self, conn: Connection, document_id: UUID) -> None:
         if not await stored.has_document(conn, self.stack_id, document_id):
@@ -416,7 +420,9 @@ class StackTools:
         if missing:
             data: dict[str, JsonValue] = {"missing": [str(row.document_id) for row in missing[:_MAX_LISTED]]}
             raise ModelRetry(
-                "These documents have no current row yet: call extract_row without arguments.", "rows_missing", data
+                f"{len(missing)} documents have no current row yet: call extract_row without arguments.",
+                "rows_missing",
+                data,
             )
         counts = (await stored.progress(conn, [self.stack_id]))[self.stack_id].counts
         states: dict[str, JsonValue] = {str(state): number for state, number in counts.items()}
