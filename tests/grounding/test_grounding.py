@@ -345,3 +345,14 @@ def test_quote_on_a_printed_page_does_not_hide_the_value_on_an_xml_page() -> Non
     )
     found = index.ground({"iban": "DE755121"}, {"iban": Claim(quote="see below", page=1)})["iban"]
     assert found.location is not None and (found.location.page, found.location.match) == (2, "normalised")
+
+
+@pytest.mark.parametrize("character", ["\0", "\x07", "\x1b", "\x1f", "\x7f", "\x9f"])
+def test_control_characters_count_as_spaces_on_the_page_and_in_a_quote(character: str) -> None:
+    page = "Fee ☒ Paid 12.50 € AB-1"
+    for quote in ("☒", "Paid 12.50", "12.50 €", "€", "€ AB-1", "12.50"):
+        odd = [character + quote + character, quote.replace(" ", character), quote.replace(" ", f" {character} ")]
+        assert all(document_index(page).find_quote(one) for one in odd)
+        assert all(document_index(page.replace(quote, one)).find_quote(quote) for one in odd[::2])
+    # Two numbers stay two.
+    assert document_index(f"Fee 12{character}50 paid").find(1250) is None

@@ -16,8 +16,10 @@ import regex
 # A no-break or thin space, which separates thousands. An ordinary space would separate tokens instead.
 HARD_SPACE = "\x1f"
 
+_CONTROL_CHARACTERS = {code: " " for code in (*range(32), *range(127, 160)) if chr(code) not in f"\t\n{HARD_SPACE}"}
 _REPLACED_BEFORE_NFKC = str.maketrans(
     {
+        **{chr(code): space for code, space in _CONTROL_CHARACTERS.items()},
         **dict.fromkeys("\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f", HARD_SPACE),
         # Superscripts are footnotes or powers, not digits of the number before them.
         # A fraction is separate from the digits before it: 7½ is not 71/2.
@@ -60,9 +62,9 @@ _CLUSTER = regex.compile(r"\X")
 
 
 def fold(text: str) -> str:
-    """Return the folded text. Line breaks stay; an ASCII text keeps its length."""
+    """Return the folded text. Line breaks stay, control characters become spaces; an ASCII text keeps its length."""
     if text.isascii():
-        return text.lower()
+        return text.lower().translate(_CONTROL_CHARACTERS)
     text = unicodedata.normalize("NFKD", text.translate(_REPLACED_BEFORE_NFKC))
     text = unicodedata.normalize("NFC", _IGNORED.sub("", text).casefold()).translate(_REPLACED_AFTER_NFKC)
     return _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)

@@ -19,6 +19,7 @@ from fieldmark.grounding.units import Agreement
 from fieldmark.grounding.word_index import MAX_MATCHES, MAX_REORDERED_PAGES, MAX_TOKENS, WordIndex
 
 MAX_VALUE_CHARACTERS: Final = 20_000
+_MAX_BLANK_WORDS: Final = 4  # between a text and the mark beside it
 _MAX_MISSES: Final = 2_000  # rejected occurrences per value
 _MAX_FUZZY_SEARCHES: Final = 2_000  # per document, since each takes milliseconds
 _SIMILAR_CHARACTERS: Final = 100  # of a quote, used to find the most similar text
@@ -76,7 +77,7 @@ class TextSearch:
         index = self._index
         text = " ".join(value.split())
         found = self.find_in_reading_order(text) if page_index is None else None
-        folded = folding.fold(text)
+        folded = _squeeze(folding.fold(text))
         needle = folding.alphanumeric(folded)
         if found or not needle:
             return found
@@ -107,10 +108,10 @@ class TextSearch:
 
     def find_in_reading_order(self, text: str) -> Candidates | None:
         """Return the candidates for a text in the document's own reading order."""
-        folded = folding.fold(text)
+        folded = _squeeze(folding.fold(text))
         needle = folding.alphanumeric(folded)
         if not needle or len(needle) > MAX_VALUE_CHARACTERS:
-            return self._find_symbols(folded, text) if needle == "" and text else None
+            return self._find_symbols(folded, text) if needle == "" and folded else None
         spans = self._occurrences(self._index.alphanumeric_stream, needle, folded)
         return Candidates("normalised", spans, text) if spans else None
 
@@ -198,7 +199,7 @@ class TextSearch:
             parts[-1] = parts[-1][: _alphanumeric_at(parts[-1], span.end_in_word - 1) + 1]
         if span.start_in_word:
             parts[0] = parts[0][_alphanumeric_at(parts[0], span.start_in_word) :]
-        printed = " ".join(parts)
+        printed = _squeeze(" ".join(parts))
         if printed == folded:
             return True
         if _plus_and_hash_suffixes(printed) != _plus_and_hash_suffixes(folded):
@@ -246,21 +247,24 @@ class TextSearch:
     def _with_marks_around(self, printed: str, span: Span) -> Iterator[str]:
         """Yield the printed text with the marks next to it on its page: `$ 5`, `5 %`. A currency sign between two
         numbers may belong to either, so the text is also yielded without it: `2 €` in `1 € 2 €`."""
-        index, indexes = self._index, span.word_indexes()
-        before, after = (
-            index.folded[at]
-            if 0 <= at < len(index.words)
-            and index.page_of[at] == index.page_of[indexes[0]]
-            and not _MARKS.sub("", index.folded[at])
-            else ""
-            for at in (indexes[0] - 1, indexes[-1] + 1)
-        )
+        indexes = span.word_indexes()
+        before, after = self._mark_beside(indexes[0], -1), self._mark_beside(indexes[-1], 1)
         yield before + printed + after
         if before and after:
             if _SIGNS.fullmatch(before):
                 yield printed + after
             if _SIGNS.fullmatch(after):
                 yield before + printed
+
+    def _mark_beside(self, word: int, step: int) -> str:
+        """Return the next word of the page in a direction, if it is a mark. Control characters are skipped."""
+        index, at = self._index, word + step
+        while 0 <= at < len(index.words) and not index.folded[at].strip(" ") and abs(at - word) < _MAX_BLANK_WORDS:
+            at += step
+        if not (0 <= at < len(index.words) and index.page_of[at] == index.page_of[word]):
+            return ""
+        mark = index.folded[at].strip(" ")
+        return "" if _MARKS.sub("", mark) else mark
 
     def _find_currency(self, folded: str, text: str) -> Candidates | None:
         """Return the candidates for a currency printed differently from the value: EUR at `€`. A symbol shared by
@@ -296,7 +300,9 @@ class TextSearch:
                 break
             end = at + len(folded)
             around = printed.text[max(0, at - 1) : at] + printed.text[end : end + 1]
-            if (not glued and not around.strip("\n")) or (glued and not (folded[0].isalpha() and around[:1].isalpha())):
+            if (not glued and not around.strip("\n ")) or (
+                glued and not (folded[0].isalpha() and around[:1].isalpha())
+            ):
                 spans.append(printed.span(at, end))
             at = printed.text.find(folded, end)
         return Candidates("normalised", spans, text) if spans else None
@@ -343,6 +349,11 @@ def _alphanumeric_at(folded: str, number: int) -> int:
 @lru_cache(maxsize=256)
 def _alphanumeric_offsets(folded: str) -> list[int]:
     return [found.start() for found in _ALPHANUMERIC.finditer(folded)]
+
+
+def _squeeze(folded: str) -> str:
+    """Return a folded text without needless spaces, such as those that replace control characters."""
+    return " ".join(filter(None, folded.split(" ")))
 
 
 def _is_token_boundary(folded: str, number: int) -> bool:

@@ -76,7 +76,7 @@ class WordIndex:
         if joined.count("\n") != len(texts) - 1 or len(joined) > MAX_CHARACTERS or longest > MAX_WORD_CHARACTERS:
             texts = _within_limits(texts)
             joined = "\n".join(texts)
-        folded = folding.fold(joined)
+        folded = folding.fold(joined.replace(folding.HARD_SPACE, " "))  # printed, it is a control character
         self.folded: list[str] = folded.split("\n") if texts else []
         alphanumeric = folding.alphanumeric(folded)
         self.alphanumeric: list[str] = alphanumeric.split("\n") if texts else []
