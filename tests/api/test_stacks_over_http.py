@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
+import psycopg
 import pytest
 from answers import assert_problem
 
@@ -93,6 +94,28 @@ async def test_questions_about_a_stack_use_its_documents_and_leave_out_copies(se
             (found,) = result["coverage"]
             assert (found["with_field"], found["copies"]) == (len(expected) - copies, copies), result
             assert found["duplicates"] == ["copy.pdf"] * copies
+        # Once the stack has columns, its rows are asked, and not what else was extracted from its documents since.
+        columns = {"columns": [{"name": "total", "type": "number"}]}
+        changed = await server.http.put(f"/api/stacks/{stack['id']}/columns", json=columns)
+        assert changed.status_code == 200, changed.text
+        with psycopg.connect(clone.owner_url) as conn:
+            conn.execute(
+                """insert into extractions (org_id, document_id, created_by, document_type, schema_revid, schema,
+                     status, extracted_fields, evidence, created_at)
+                   select e.org_id, e.document_id, e.created_by, document_type, v.id, v.schema, status, '{"total": 7}',
+                     evidence, e.created_at - interval '1 day'
+                   from extractions as e join schema_versions as v on v.schema_id = %s where document_id = %s""",
+                [(await server.get(f"stacks/{stack['id']}"))["schema_id"], named["other"].id],
+            )
+        rows = (await server.get(f"stacks/{stack['id']}/rows?totals=true"))["totals"]
+        assert [one["sum"] for one in rows] == ["7"]
+        query["where"] = {"stack_id": stack["id"]}
+        figures = (await server.http.post("/api/fields/query", json=query)).json()
+        assert [one["value"] for one in figures["groups"][0]["results"]] == ["7"]
+        values = await server.http.get("/api/fields/values", params={"path": "total", "stack_id": stack["id"]})
+        assert [item["value"] for item in values.json()["items"]] == [7]
+        query["where"]["fields"] = [{"path": "total", "op": "<", "value": 7}]
+        assert (await server.http.post("/api/fields/query", json=query)).json()["coverage"]["matched"] == 0
         made = await server.http.post("/api/keys", json={"name": "robot", "scopes": ["documents:read"]})
         async with server.client_with_token(made.json()["key"]) as robot:
             answer = await robot.get("/api/documents", params={"stack_id": stack["id"]})

@@ -189,6 +189,7 @@ async def test_byte_identical_documents_are_counted_once_and_named(database, mak
     ):
         answer = await _query_fields(database, scope, where=where, aggregates=[_sum("total")])
         coverage = answer.coverage
+        assert coverage.other_types == (2 if where.get("document_type") == "receipt" else 0), where
         assert _results_by_group(answer)[None] == ([] if total is None else [(total, None)]), where
         assert (coverage.of_kind, coverage.no_extraction) == (of_kind, 0), where
         if duplicates is not None:

@@ -43,6 +43,7 @@ class AnswerCoverage(BaseModel):
     )
     to_review: int = Field(default=0, description="Number of documents left out because their extraction needs review.")
     without_fields: int = Field(default=0, description="Number of documents left out because nothing is extracted yet.")
+    other_types: int = Field(default=0, description="Number of documents of other types, which were not requested.")
     copies: int = Field(default=0, description="Number of byte-identical copies that were not counted again.")
     duplicates: list[str] = Field(
         default_factory=list[str],

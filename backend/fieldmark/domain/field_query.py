@@ -158,6 +158,7 @@ class Coverage:
     matched     also match the filters on fields
     needs_review, no_extraction, reading, failed
                 have no completed extraction; they match all filters except document type and fields
+    other_types have an extraction with another document type than that of the filters
     duplicates  have the same bytes as a counted document; `duplicate_files` names the first MAX_DUPLICATES
     """
 
@@ -167,6 +168,7 @@ class Coverage:
     needs_review: int
     reading: int
     failed: int
+    other_types: int
     duplicates: int
     duplicate_files: Sequence[DuplicateFile]
     paths: Sequence[PathCoverage]

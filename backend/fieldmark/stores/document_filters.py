@@ -1,6 +1,6 @@
 """Document filters as SQL conditions. They are composed of constant SQL; every value, path and name is a parameter.
 
-The conditions apply to the rows of `SOURCE`: `d` is a document and `e` its current extraction.
+The conditions apply to the rows of `source_of`: `d` is a document and `e` its extraction.
 """
 
 from __future__ import annotations
@@ -19,8 +19,15 @@ from fieldmark.domain.document_filters import DocumentFilters, FieldCondition, F
 from fieldmark.domain.paths import EACH, Pattern
 from fieldmark.stores.rows import value_of
 
-SOURCE: Final[LiteralString] = "public.documents as d left join lateral private.current_extraction(d.id) as e on true"
-"""All documents, each with its current extraction if it has one."""
+_SOURCE: Final[LiteralString] = "public.documents as d left join lateral private.current_extraction(d.id) as e on true"
+# If the stack has a table, the extractions are those in its rows.
+_STACK_SOURCE: Final[LiteralString] = """public.documents as d left join lateral (
+    select u.* from public.stack_tables as t cross join lateral private.extraction_under(d.id, t.schema_id) as u
+    where t.stack_id = {stack_id}
+    union all
+    select c.* from private.current_extraction(d.id) as c
+    where not exists (select from public.stack_tables where stack_id = {stack_id})
+  ) as e on true"""
 
 
 @dataclass(slots=True)
@@ -36,21 +43,24 @@ class Parameters:
         return SQL("{}::{}").format(sql.Placeholder(name), SQL(kind))
 
 
-def where(filters: DocumentFilters, org_id: UUID) -> tuple[Composed, dict[str, Any]]:
-    """Return a condition on the rows of `SOURCE`, and its parameters."""
+def source_of(filters: DocumentFilters, parameters: Parameters) -> Composed:
+    """Return a source of all documents, each with its current extraction if it has one, or with that of its row in the
+    table of the stack that is filtered by."""
+    if filters.stack_id is None:
+        return Composed([SQL(_SOURCE)])
+    return SQL(_STACK_SOURCE).format(stack_id=parameters.add(filters.stack_id, "uuid"))
+
+
+def matching(filters: DocumentFilters, org_id: UUID) -> tuple[Composed, dict[str, Any]]:
+    """Return a subquery for the ids of the matching documents, and its parameters."""
     parameters = Parameters()
     conditions = [
         document_conditions(filters, org_id, parameters),
         *type_conditions(filters, parameters),
         *(field_condition(condition, parameters) for condition in filters.fields),
     ]
-    return SQL(" and ").join(conditions), parameters.values
-
-
-def matching(filters: DocumentFilters, org_id: UUID) -> tuple[Composed, dict[str, Any]]:
-    """Return a subquery for the ids of the matching documents, and its parameters."""
-    condition, parameters = where(filters, org_id)
-    return SQL("select d.id from {} where {}").format(SQL(SOURCE), condition), parameters
+    query = SQL("select d.id from {} where {}").format(source_of(filters, parameters), SQL(" and ").join(conditions))
+    return query, parameters.values
 
 
 async def count(conn: Connection, filters: DocumentFilters, org_id: UUID) -> int:

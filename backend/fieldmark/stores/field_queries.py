@@ -31,10 +31,10 @@ from fieldmark.domain.field_query import (
     ValueKind,
 )
 from fieldmark.stores.document_filters import (
-    SOURCE,
     FieldComparison,
     Parameters,
     document_conditions,
+    source_of,
     type_conditions,
     values_at,
 )
@@ -212,6 +212,7 @@ def _statement(org_id: UUID, query: FieldQuery) -> tuple[Composed, dict[str, Any
              'needs_review', count(*) filter (where status = 'ready' and is_unknown and is_unfinished),
              'reading', count(*) filter (where status = 'reading' and is_unknown),
              'failed', count(*) filter (where status = 'failed' and is_unknown),
+             'other_types', count(*) filter (where extraction_id is not null and not fits and copy = 1),
              'duplicates', count(*) filter (where is_duplicate))
            from (select *, extraction_id is null and not is_duplicate as is_unknown from docs) as d) as documents,
           (select coalesce(jsonb_agg(to_jsonb(d)), '[]') from (
@@ -305,7 +306,7 @@ def _documents(org_id: UUID, query: FieldQuery, parameters: Parameters) -> Compo
                 *columns,
             ]
         ),
-        source=SQL(SOURCE),
+        source=source_of(query.where, parameters),
         joins=SQL(" ").join(joins),
         where=document_conditions(query.where, org_id, parameters),
     )

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from fieldmark.db.pool import Connection
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.paths import Path, name
-from fieldmark.stores.document_filters import SOURCE, Parameters, document_conditions, type_conditions, values_at
+from fieldmark.stores.document_filters import Parameters, document_conditions, source_of, type_conditions, values_at
 from fieldmark.stores.paging import Cursor, RowPage, position_of
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 from fieldmark.stores.rows import Position, large_rows
@@ -83,7 +83,7 @@ async def list_values(
            from sized where nth = 1 or stored <= {most} order by created_at desc, id desc"""
     ).format(
         at=at,
-        source=SQL(SOURCE),
+        source=source_of(where, parameters),
         values=values_at(path, parameters),
         where=SQL(" and ").join(conditions),
         limit=parameters.add(limit + 1, "bigint"),

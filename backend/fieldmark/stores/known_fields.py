@@ -9,7 +9,7 @@ from psycopg.sql import SQL
 from fieldmark.db.pool import Connection
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.field_query import MAX_SAMPLED_DOCUMENTS, KnownField, KnownFields, ValueKind
-from fieldmark.stores.document_filters import SOURCE, Parameters, document_conditions, type_conditions
+from fieldmark.stores.document_filters import Parameters, document_conditions, source_of, type_conditions
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 
 
@@ -37,7 +37,7 @@ async def list_known_fields(
           where v.kind <> 'container' group by 1, 2
         ) as f on true"""
     ).format(
-        source=SQL(SOURCE),
+        source=source_of(where, parameters),
         where=SQL(" and ").join(conditions),
         most=parameters.add(MAX_SAMPLED_DOCUMENTS, "bigint"),
     )

@@ -173,6 +173,8 @@ def answer_coverage(found: Coverage, document_type: str | None) -> AnswerCoverag
         text += (
             f"; documents not counted: {', '.join(f'{number} {what}' for what, number in left_out.items() if number)}"
         )
+    if found.other_types:
+        text += f"; documents of other types: {found.other_types}"
     if found.duplicates:  # (No names: the numbers in this text count as proven.)
         text += f"; byte-identical copies counted once: {found.duplicates}"
     duplicates = [one.filename for one in found.duplicate_files]
@@ -186,6 +188,7 @@ def answer_coverage(found: Coverage, document_type: str | None) -> AnswerCoverag
         fields=[FieldCoverage(path=one.path, have=one.have, documents=one.documents) for one in reversed(asked)],
         to_review=found.needs_review,
         without_fields=without,
+        other_types=found.other_types,
         copies=found.duplicates,
         duplicates=duplicates,
     )
