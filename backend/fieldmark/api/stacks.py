@@ -155,7 +155,7 @@ class ReplacedValue(ResponseModel):
 class ReplacedValues(BaseModel):
     """The values that a run replaced."""
 
-    run_id: UUID | None = Field(description="The newest run on the stack. null if there is none.")
+    run_id: UUID | None = Field(description="The run that replaced them. null if no run has replaced a value.")
     items: list[ReplacedValue]
 
 
@@ -266,13 +266,12 @@ async def set_columns(stack_id: UUID, body: ColumnsChange, scope: TheScope, runt
 async def list_changes(
     stack_id: UUID, conn: Conn, limit: Annotated[int, Query(ge=1, le=1000, description="The most values.")] = 200
 ) -> ReplacedValues:
-    """List the values that the newest run on the stack replaced or removed, for example because a column changed."""
+    """List the values that a run on the stack replaced or removed, for example because a column changed: the newest run
+    that did."""
     await stored.get(conn, stack_id)
-    newest = (await stored.progress(conn, [stack_id]))[stack_id].run
-    replaced = [] if newest is None else await stored.replaced_values(conn, stack_id, newest.run_id, limit)
-    return ReplacedValues(
-        run_id=None if newest is None else newest.run_id, items=[ReplacedValue.of(one) for one in replaced]
-    )
+    run_id = await stored.newest_run_with_changes(conn, stack_id)
+    replaced = [] if run_id is None else await stored.replaced_values(conn, stack_id, run_id, limit)
+    return ReplacedValues(run_id=run_id, items=[ReplacedValue.of(one) for one in replaced])
 
 
 @router.get("/{stack_id}/rows", response_model=RecordsPage)

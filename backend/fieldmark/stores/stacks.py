@@ -338,22 +338,34 @@ class ReplacedValue:
     is_restored: bool
 
 
+# The changes of a stack's rows, each with the run of the stack that made it, itself or by a child run.
+_REPLACED: Final[LiteralString] = """from public.stack_documents as s
+           join public.documents as d on d.id = s.document_id
+           join public.stack_tables as t on t.stack_id = s.stack_id
+           cross join lateral private.extraction_under(s.document_id, t.schema_id) as e
+           join public.extraction_journal as j on j.extraction_id = e.id
+           join public.runs as r on r.id = j.run_id
+           join public.runs as root on root.id = r.root_run_id and root.stack_id = s.stack_id
+           where s.stack_id = %(stack)s and j.old is not null and j.old is distinct from j.new"""
+
+
+async def newest_run_with_changes(conn: Connection, stack_id: UUID) -> UUID | None:
+    """Return the newest run on a stack that replaced or removed a value of its rows."""
+    # offset 0: otherwise the planner may search the whole journal, from its end.
+    query: LiteralString = f"""select run_id from (select root.id as run_id, j.id {_REPLACED} offset 0) as c
+        order by c.id desc limit 1"""
+    return await value_of(conn, query, {"stack": stack_id})
+
+
 async def replaced_values(conn: Connection, stack_id: UUID, run_id: UUID, limit: int) -> list[ReplacedValue]:
     """Return the values that a run and its child runs replaced in a stack's rows, in the order of the changes."""
     return await large_rows(
         conn,
         _replaced_value,
-        """select s.document_id, d.filename, e.id as extraction_id, e.version, j.path, j.steps, j.old, j.new,
+        f"""select s.document_id, d.filename, e.id as extraction_id, e.version, j.path, j.steps, j.old, j.new,
              e.extracted_fields #> j.path is not distinct from j.new as is_current,
              e.extracted_fields #> j.path is not distinct from j.old as is_restored
-           from public.stack_documents as s
-           join public.documents as d on d.id = s.document_id
-           join public.stack_tables as t on t.stack_id = s.stack_id
-           cross join lateral private.extraction_under(s.document_id, t.schema_id) as e
-           join public.extraction_journal as j on j.extraction_id = e.id
-           where s.stack_id = %(stack)s and j.old is not null and j.old is distinct from j.new
-             and j.run_id in (select id from public.runs where id = %(run)s or parent_run_id = %(run)s)
-           order by j.id limit %(limit)s""",
+           {_REPLACED} and root.id = %(run)s order by j.id limit %(limit)s""",
         {"stack": stack_id, "run": run_id, "limit": limit},
     )
 

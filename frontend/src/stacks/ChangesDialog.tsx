@@ -1,4 +1,4 @@
-/** The values that the newest run replaced: old and new side by side, each to be confirmed or restored. */
+/** The values that the newest run with changes replaced: old and new side by side, each to be confirmed or restored. */
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';

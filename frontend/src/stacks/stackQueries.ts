@@ -5,7 +5,7 @@ import { dataOf, api } from '../api/client';
 import type { Stack } from '../api/types';
 
 const PAGE = 50;
-/** Of the newest run, that are shown. */
+/** Of the newest run with changes, that are shown. */
 export const MAX_CHANGES = 200;
 
 export const stacksQuery = infiniteQueryOptions({
@@ -25,7 +25,7 @@ export const stackQuery = (stackId: string) =>
     refetchInterval: ({ state }) => (state.data !== undefined && (isBusy(state.data) || state.data.progress.waiting > 0) ? 3000 : 15_000),
   });
 
-/** The values that the newest run on a stack replaced. */
+/** The values that the newest run with changes on a stack replaced. */
 export const replacedQuery = (stackId: string) =>
   queryOptions({
     queryKey: ['stacks', 'changes', stackId],

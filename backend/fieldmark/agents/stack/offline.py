@@ -131,7 +131,7 @@ def _set(turn: RuleTurn, columns: list[JsonObject], change: re.Match[str]) -> st
 
 
 def _documents_named(turn: RuleTurn, name: str) -> list[JsonObject]:
-    """Return the documents with this filename. Copies without a row count only if there is no other."""
+    """Return the documents with this filename. A copy, which has no row, is left out if its original has this name."""
     found: list[JsonObject] = []
     offset: JsonValue = 0
     for _ in range(_MAX_CALLS):
