@@ -63,6 +63,19 @@ structlog.configure(processors=[structlog.dev.ConsoleRenderer(exception_formatte
 # A reader loads the OCR models when it reads the first picture, not in advance: most test processes read none.
 jobs.MODELS_AFTER_SECONDS = zygote.MODELS_AFTER_SECONDS
 
+# Tests of a group run in one worker process, since each process would prepare the same.
+_GROUPS = {
+    "commands": ("tests/cli/", "tests/machines/"),  # imports the product (zygote.py)
+    "ocr": (  # loads the OCR models
+        "tests/documents/odd/",
+        "tests/documents/reading/test_garbled.py",
+        "tests/documents/reading/test_pictures.py",
+        "tests/documents/reading/test_sandbox.py",
+        "tests/api/test_review_views.py::test_cropped_page_image",
+    ),
+    "ordinary owner": ("tests/sql/test_managed_postgres.py",),  # starts a Postgres server
+}
+
 _HOME = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 _TEMPLATE = "fieldmark_template"
 
@@ -74,12 +87,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--postgres-major", type=int, default=int(major), help="PostgreSQL to test on: 16 or 18")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        # In one worker process: each would import the product for its commands (tests/zygote.py).
-        if item.path.parent.name in ("cli", "machines"):
-            item.add_marker(pytest.mark.xdist_group("commands"))
     # Long tests start first: one that starts last would prolong the session.
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
@@ -90,6 +98,19 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Start with the groups. (The mark `xdist_group` has no effect: xdist 3.8 sets an attribute that pytest 9.2 does
+    not read.)"""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return next((group for group, paths in _GROUPS.items() if nodeid.startswith(paths)), nodeid)
+
+    return Scheduling(config, log)
 
 
 # With xdist the controller creates the home folder, passes its path to the workers and removes it at the end.

@@ -18,9 +18,6 @@ from fieldmark.agents.registry import agent_rows
 from fieldmark.db.embedded import embedded_postgres
 from fieldmark.db.migrate import migrate
 
-# One worker, so that one server is started.
-pytestmark = pytest.mark.xdist_group("ordinary owner")
-
 
 @pytest.fixture(scope="module")
 def managed(postgres_major: int) -> Iterator[Roles]:

@@ -19,7 +19,7 @@ sys.path.append(str(Path(__file__).parents[1] / "reading"))
 
 from generated_files import encode, make_pdf, make_zip, stream, text_at, text_image
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("ocr")]
+pytestmark = pytest.mark.anyio
 
 SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
 MUSTANG = (SAMPLES / "zf_mustang_20221026.pdf").read_bytes()

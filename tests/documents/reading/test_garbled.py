@@ -39,7 +39,6 @@ def test_correct_text_layer_is_read() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.xdist_group("ocr")
 async def test_garbled_page_is_read_by_ocr_with_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "a.pdf"
     path.write_bytes(make_pdf_with_shifted_unicode_map(3))

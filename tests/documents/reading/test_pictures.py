@@ -223,7 +223,6 @@ def test_pictures_beyond_the_limits_are_left_out_with_a_warning() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.xdist_group("ocr")
 async def test_picture_in_a_document_is_read_by_ocr_and_damaged_picture_gives_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     broken = base64.b64encode(SCAN[: len(SCAN) // 2]).decode()
@@ -238,7 +237,6 @@ async def test_picture_in_a_document_is_read_by_ocr_and_damaged_picture_gives_a_
 
 
 @pytest.mark.anyio
-@pytest.mark.xdist_group("ocr")
 async def test_only_picture_shaped_like_a_line_gives_a_warning_if_nothing_is_read(tmp_path: Path) -> None:
     def gradient_as_base64(width: int, height: int) -> str:
         return base64.b64encode(encode(Image.linear_gradient("L").resize((width, height)), "PNG")).decode()

@@ -25,8 +25,7 @@ from fieldmark.errors import Damaged, OverLimit, Unavailable
 from fieldmark.isolation import users
 from running_server import PATIENCE
 
-# With the other tests of OCR in one worker process: each would load the models.
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("ocr")]
+pytestmark = pytest.mark.anyio
 
 
 def save(folder: Path, name: str, data: bytes) -> Path:
