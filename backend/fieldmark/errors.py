@@ -192,8 +192,8 @@ class IdempotencyKeyReused(Invalid):
 class InvalidFields(Invalid):
     """Some fields are invalid. `paths` lists their path names."""
 
-    def __init__(self, message: str, paths: Sequence[str] = ()) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, paths: Sequence[str] = (), details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message, details)
         self.paths = tuple(paths)
 
 
@@ -206,6 +206,8 @@ class OutsideFields(InvalidFields):
 
 
 class SchemaViolation(InvalidFields):
+    """`details` contains `errors` (path, code, message, params)."""
+
     code, title = "schema_violation", "Schema violation"
 
 

@@ -31,6 +31,12 @@ class FieldError(BaseModel):
     message: str
 
 
+class RequestError(FieldError):
+    """One error in a request."""
+
+    params: dict[str, Any] | None = Field(default=None, description="The values in `message`, if any.")
+
+
 class Problem(BaseModel):
     """An error, as defined by RFC 9457."""
 
@@ -39,7 +45,7 @@ class Problem(BaseModel):
     status: int = Field(examples=[404])
     detail: str = Field(examples=["There is no such document."])
     code: str = Field(examples=["not_found"], description="Stable, for programs.")
-    errors: list[FieldError] | None = Field(
+    errors: list[RequestError] | None = Field(
         default=None, description="Only with `invalid` and `invalid_schema`: the first errors."
     )
     changes: list[dict[str, Any]] | None = Field(

@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from pydantic import JsonValue
@@ -494,7 +494,7 @@ async def complete(
         if found is None:
             found = await completion_violations(row)
         if found:
-            raise SchemaViolation(violations_text(found), violated_paths(found))
+            raise SchemaViolation(violations_text(found), violated_paths(found), _error_details(found))
     return await extractions.complete(conn, extraction_id)
 
 
@@ -515,6 +515,14 @@ async def completion_violations(row: ExtractionRow) -> list[Violation]:
 
 def violations_text(found: Sequence[Violation]) -> str:
     return "The fields do not follow the schema yet:\n" + "\n".join(f"- {one.message}" for one in found)
+
+
+def _error_details(found: Sequence[Violation]) -> dict[str, Any]:
+    errors = [
+        {"path": paths.name(one.path), "code": one.code, "message": one.message, "params": dict(one.params)}
+        for one in found
+    ]
+    return {"errors": errors}
 
 
 def violated_paths(found: Sequence[Violation]) -> list[str]:
@@ -638,6 +646,7 @@ async def _refuse_violations(conn: Connection, before: ExtractionRow, stored: Wr
             "Nothing was stored: the fields would not follow the schema.\n"
             + "\n".join(f"- {one.message}" for one in found),
             violated_paths(found),
+            _error_details(found),
         )
 
 

@@ -6,7 +6,8 @@ ToolFailed  calling again cannot succeed: the text says why
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from pydantic import JsonValue
 
@@ -16,8 +17,17 @@ class ToolRefusal(Exception):
 
     default_code: ClassVar[str]
 
-    def __init__(self, text: str, code: str | None = None, data: JsonValue = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        code: str | None = None,
+        data: JsonValue = None,
+        *,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`data` is for the model, `details` for the API's error response."""
         super().__init__(text)
+        self.details: Mapping[str, Any] = details or {}
         self.text = text
         self.code = code or self.default_code
         self.data = data

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -59,7 +59,8 @@ _NOT_AGAIN = "Calling again will not help."
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """The outcome of a call. `sentence` is for people, `text` is for the model."""
+    """The outcome of a call. `sentence` and `details` (of an error: its `details`) are for people, `text` is for the
+    model."""
 
     sentence: str
     code: str
@@ -67,6 +68,7 @@ class ToolOutcome:
     is_error: bool = False
     needs_attention: bool = False
     shown: ShownResult | None = None
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def text(self) -> str:
@@ -310,9 +312,15 @@ def outcome_of_error(error: Exception) -> ToolOutcome:
         case ToolRefusal():
             return ToolOutcome(error.text, error.code, error.data, is_error=True)
         case InvalidFields():
-            return ToolOutcome(str(error), error.code, shorten_lists({"paths": list(error.paths)}), is_error=True)
+            return ToolOutcome(
+                str(error),
+                error.code,
+                shorten_lists({"paths": list(error.paths)}),
+                is_error=True,
+                details=error.details,
+            )
         case Invalid() | TooLarge() | NameTaken() | VersionChanged():
-            return ToolOutcome(str(error), error.code, is_error=True)
+            return ToolOutcome(str(error), error.code, is_error=True, details=error.details)
         case Fenced():
             raise error
         case NotFound() | Conflict() | QueueFull():

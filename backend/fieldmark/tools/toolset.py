@@ -13,6 +13,7 @@ from typing import Annotated, Any, Generic, TypeAlias, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from fieldmark.db.pool import Connection
+from fieldmark.domain import paths
 from fieldmark.domain.answers import FallbackCode
 from fieldmark.domain.changes import Preview
 from fieldmark.domain.events import ActionType, EventBase
@@ -256,7 +257,7 @@ class Toolset:
             if any(fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1 for fault in faults):
                 names = [field.alias or name for name, field in tool.input.model_fields.items()]
                 said.append(f"The arguments are: {', '.join(names) or 'none'}.")
-            raise ModelRetry(" ".join(said)) from None
+            raise ModelRetry(" ".join(said), details={"errors": list(map(_fault_details, faults))}) from None
 
     def answer(self, name: str, arguments: Mapping[str, JsonValue], data: JsonValue) -> RunAnswer | None:
         """Return the run's answer if this finished call ends the run, else None. Empty text never ends it."""
@@ -320,6 +321,11 @@ def _lean(schema: Any, definitions: JsonObject) -> Any:
 def hash_arguments(arguments: Mapping[str, JsonValue]) -> str:
     """Return the SHA-256 of the canonical arguments. The call that runs must have the hash that was approved."""
     return hashlib.sha256(canonical(dict(arguments))).hexdigest()
+
+
+def _fault_details(fault: Mapping[str, Any]) -> dict[str, Any]:
+    params = {name: value for name, value in fault.get("ctx", {}).items() if isinstance(value, str | int | float)}
+    return {"path": paths.name(fault["loc"]), "code": fault["type"], "message": fault["msg"], "params": params}
 
 
 def _fault_text(fault: Mapping[str, Any]) -> str:

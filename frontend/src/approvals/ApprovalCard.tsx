@@ -12,9 +12,8 @@ import { schemaFields } from '../document/schemaFields';
 import { Crop } from '../review/Crop';
 import { toolName, toolText } from '../runs/toolText';
 import { Button } from '../shared/Button';
-import { codeText } from '../shared/codeText';
 import { visibleText } from '../shared/format';
-import { language, t } from '../shared/i18n';
+import { t } from '../shared/i18n';
 import { Menu, MenuItem } from '../shared/Menu';
 import { ErrorNotice, Notice } from '../shared/Notice';
 import { Icon } from '../shared/Icon';
@@ -25,6 +24,7 @@ import { proposedFieldsQuery, waitingRunQuery } from './approvalQueries';
 import styles from './Approvals.module.css';
 import { changeLabel, changeValue } from './changeText';
 import { editedInput, inputPathOf } from './editedInput';
+import { refusalTexts } from './refusalText';
 import { SchemaEffect } from './SchemaEffect';
 import { schemaChanges, type ProposedEvidence, type PendingChange, type PendingCall } from './pendingCall';
 
@@ -141,7 +141,7 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
         />
       )}
       {edited === 'wrong' && <Notice kind="unsure">{t('approvals.invalidJson')}</Notice>}
-      {decide.isError && <DecisionError error={decide.error} isJson={mode.kind === 'edit all' && columns === null} />}
+      {decide.isError && <DecisionError error={decide.error} />}
       {refusal !== null && <Notice kind="unsure">{t(`approvals.refusals.${refusal}`)}</Notice>}
       <div className={styles.buttons}>
         {mode.kind === 'reject' ? (
@@ -259,15 +259,14 @@ function proposedValue(call: PendingCall, change: PendingChange): unknown {
   return valueAt(call.input, inputPathOf(call.input, change.path) ?? []);
 }
 
-/** Why the decision failed; if values changed since they were shown, what they are now. `isJson`: the arguments were edited
- * as JSON. */
-function DecisionError({ error, isJson }: { error: unknown; isJson: boolean }) {
+/** Why the decision failed; if values changed since they were shown, what they are now. */
+function DecisionError({ error }: { error: unknown }) {
   const isMoved = error instanceof ApiError && error.code === 'target_changed';
   const moved = (isMoved ? (error.problem?.changes ?? []) : []) as { path: string; old: unknown; shown: unknown }[];
   return (
     <>
       <ErrorNotice error={error} />
-      {error instanceof ApiError && error.status === 422 && <Refusal error={error} isJson={isJson} />}
+      {error instanceof ApiError && error.status === 422 && error.problem !== undefined && refusalTexts(error.problem, error.message).map((text) => <p key={text}>{text}</p>)}
       {moved.length > 0 && (
         <ul className={styles.moved}>
           {moved.map((one) => (
@@ -279,12 +278,4 @@ function DecisionError({ error, isJson }: { error: unknown; isJson: boolean }) {
       )}
     </>
   );
-}
-
-/** Why the tool refused edited arguments. Without a text for its code: what the service says, to those who read English or
- * edit the tool's own arguments. */
-function Refusal({ error, isJson }: { error: ApiError; isJson: boolean }) {
-  const text = codeText('errors', error.problem?.errors?.[0]?.code, '');
-  if (text !== '' && text !== error.message) return <p className="muted">{text}</p>;
-  return (isJson || language() === 'en') && <p className="muted" lang="en">{visibleText(error.problem?.detail ?? '')}</p>;
 }

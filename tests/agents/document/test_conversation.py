@@ -146,8 +146,14 @@ async def test_edited_schema_is_checked_and_the_call_keeps_waiting(serve, clone)
     makes = [call("create_schema", {"name": "A", "schema": SCHEMA})], [text("Made.")]
     async with serve(script(*makes, [call("create_tag", {"name": "paid"})], [text("Then not.")])) as server:
         result = await send_message(server.http, await server.upload_text(PRINTED), "make a schema")
-        for given in ({"name": "A", "schema": {"total": "number"}}, {"name": "A\nB", "schema": SCHEMA}, {"name": "A"}):
-            assert (await decide(server.http, result, input=given)).status_code == 422
+        for given, expected in (
+            ({"name": "A", "schema": {"total": "number"}}, [("", "invalid_schema"), ("total", "unknown_keyword")]),
+            ({"name": "A\nB", "schema": SCHEMA}, [("name", "value_error")]),
+            ({"name": "A"}, [("schema", "missing")]),
+        ):
+            refused = await decide(server.http, result, input=given)
+            assert refused.status_code == 422
+            assert [(one["path"], one["code"]) for one in refused.json()["errors"]] == expected
         assert sql(clone.owner_url, "select id from public.schemas") == []
         assert (await decide(server.http, result)).json()["answer"] == "Made."
         # A new message cancels a pending call, and the agent is informed.

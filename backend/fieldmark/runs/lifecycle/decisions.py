@@ -17,6 +17,7 @@ from fieldmark.agents.registry import AGENTS
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.changes import Preview
 from fieldmark.domain.events import ShownChange
+from fieldmark.domain.json_values import as_list, as_object
 from fieldmark.domain.statuses import CallStatus, RunStatus
 from fieldmark.errors import (
     Conflict,
@@ -167,7 +168,7 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
     try:
         tools.check(call.tool, arguments)
     except ModelRetry as fault:
-        raise Invalid(fault.text) from None
+        raise Invalid(fault.text, fault.details) from None
     report_end = _end_reporter(run, replace(call, arguments=arguments))
     last = 0
 
@@ -188,7 +189,8 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
     async def then(conn: Connection, outcome: ToolOutcome) -> None:
         if outcome.is_error and edited is not None:  # not decided yet: the person can correct the arguments
             refusal = {"path": "", "code": outcome.code, "message": outcome.sentence}
-            raise Invalid(outcome.sentence, {"errors": [refusal]})
+            errors = outcome.details.get("errors") or as_list(as_object(outcome.data).get("errors"))
+            raise Invalid(outcome.sentence, {"errors": [refusal, *errors]})
         if outcome.code == "awaiting_runs":
             return
         await report_end(conn, outcome)
