@@ -5,7 +5,7 @@ import { useState } from 'react';
 import { api } from '../api/client';
 import type { DocumentDetails } from '../api/types';
 import { Button } from '../shared/Button';
-import { codeText } from '../shared/codeText';
+import { readingErrorText } from '../shared/codeText';
 import { t } from '../shared/i18n';
 import { EmptyState, ErrorNotice, Notice } from '../shared/Notice';
 import styles from './DocumentPage.module.css';
@@ -21,7 +21,7 @@ export function NotReady({ document }: { document: DocumentDetails }) {
   }
   return (
     <EmptyState title={t('document.unreadable')}>
-      <Notice kind="bad">{document.error_code === 'password' ? t('document.passwordNeeded') : codeText('readingErrors', document.error_code, document.error ?? '')}</Notice>
+      <Notice kind="bad">{document.error_code === 'password' ? t('document.passwordNeeded') : readingErrorText(document.error_code, document.error ?? '')}</Notice>
       {document.error_code === 'password' && <PasswordForm documentId={document.id} />}
     </EmptyState>
   );

@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router';
 import { memo } from 'react';
 import type { Document } from '../api/types';
 import { Button } from '../shared/Button';
-import { codeText } from '../shared/codeText';
+import { readingErrorText } from '../shared/codeText';
 import { formatAge, formatBytes, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Menu, MenuItem } from '../shared/Menu';
@@ -23,7 +23,7 @@ export const DocumentRow = memo(function DocumentRow({ document, canDelete, onDe
     document.page_count !== null && t('common.pages', { count: document.page_count }),
     document.byte_size !== null && formatBytes(document.byte_size),
   ].filter((one) => one !== false);
-  const why = document.error === null || document.error_code === 'password' ? null : codeText('readingErrors', document.error_code, document.error);
+  const why = document.error === null || document.error_code === 'password' ? null : readingErrorText(document.error_code, document.error);
   return (
     <>
       <div className={styles.name} role="cell">

@@ -8,7 +8,7 @@ import { Badge } from '../shared/Badge';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Icon, type IconName } from '../shared/Icon';
-import { codeText } from '../shared/codeText';
+import { codeText, readingErrorText } from '../shared/codeText';
 import type { RowMarks } from './rowMarks';
 import { CellInput } from './CellInput';
 import { CELL_STATUSES, cellStatus, cellStatusText, isRead, ROW_STATUSES, rowStatus } from './cellStatus';
@@ -189,7 +189,7 @@ function Sign({ icon, label }: { icon: IconName; label: string }) {
 
 /** Return why a row failed. */
 export function failureText(row: RecordRow): string | undefined {
-  return row.error === null ? undefined : codeText('runErrors', row.error_code, codeText('readingErrors', row.error_code, row.error));
+  return row.error === null ? undefined : codeText('runErrors', row.error_code, readingErrorText(row.error_code, row.error));
 }
 
 function RowBadge({ row, duplicates }: { row: RecordRow; duplicates: string | undefined }) {
