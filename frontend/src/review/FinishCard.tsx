@@ -8,6 +8,8 @@ import { EmptyState } from '../shared/Notice';
 
 interface Props {
   filename: string;
+  /** The extraction has no value at all. */
+  isEmpty: boolean;
   problems: readonly string[];
   isPending: boolean;
   onFinish: () => void;
@@ -15,9 +17,9 @@ interface Props {
   children: ReactNode;
 }
 
-export function FinishCard({ filename, problems, isPending, onFinish, onSkip, children }: Props) {
+export function FinishCard({ filename, isEmpty, problems, isPending, onFinish, onSkip, children }: Props) {
   return (
-    <EmptyState title={t('review.allDecided', { name: visibleText(filename) })}>
+    <EmptyState title={t(isEmpty ? 'review.noValues' : 'review.allDecided', { name: visibleText(filename) })}>
       {children}
       {problems.length > 0 && (
         <ul aria-label={t('review.remainingProblems')}>

@@ -52,6 +52,7 @@ export function ReviewPage() {
       <FinishCard
         key={extraction.id}
         filename={document.data.filename}
+        isEmpty={!rows.some((row) => row.kind === 'leaf')}
         problems={review.errors.map((one) => violationText(one, review.schema))}
         isPending={review.isFinishing || !canWrite}
         onFinish={() => void review.finish()}

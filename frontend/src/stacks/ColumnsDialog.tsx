@@ -1,7 +1,7 @@
 /** Changes the columns of a stack: first shows what a change means for the rows, then applies it. */
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { dataOf, api } from '../api/client';
 import type { ColumnsChanged, Stack } from '../api/types';
 import { Button } from '../shared/Button';
@@ -36,6 +36,11 @@ export function ColumnsDialog({ stack, onClose }: { stack: Stack; onClose: () =>
     },
   });
   const changes = preview?.changes ?? null;
+  // On a phone the columns fill the dialog.
+  const end = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (preview !== null) end.current?.scrollIntoView({ block: 'nearest' });
+  }, [preview]);
   return (
     <Dialog title={t('tables.columns')} open onClose={onClose} isWide>
       <ColumnsEditor
@@ -58,7 +63,7 @@ export function ColumnsDialog({ stack, onClose }: { stack: Stack; onClose: () =>
           </p>
         </Notice>
       )}
-      <div className={confirmStyles.buttons}>
+      <div className={confirmStyles.buttons} ref={end}>
         <Button onClick={onClose}>{t('common.cancel')}</Button>
         <Button kind="main" disabled={set.isPending || namedColumns(columns).length === 0 || columnConflict(columns) !== null} onClick={() => set.mutate()}>
           {preview === null ? t('stacks.saveColumns') : t('stacks.applyColumns')}

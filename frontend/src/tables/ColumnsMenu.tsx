@@ -23,7 +23,7 @@ export function ColumnsMenu({ table, columns, list, hidden }: Props) {
       <Popover.Trigger
         render={
           <Button>
-            <Icon name="columns" /> {t('tables.columns')}
+            <Icon name="columns" /> <span className={styles.label}>{t('tables.columns')}</span>
             {some > 0 && <span className={styles.number}>{`${columns.length - some}/${columns.length}`}</span>}
           </Button>
         }

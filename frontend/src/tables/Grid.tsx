@@ -191,6 +191,7 @@ export function Grid({ ref, table, view, label, documentWidth, columns, total, i
     if (to.row >= 0) rows.scrollToIndex(to.row, { align: 'auto' });
     const at = to.column - FIRST;
     if (at >= 0 && at < columns.length) across.scrollToIndex(at, { align: 'auto' });
+    else document.getElementById(cellId(-1, to.column))?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
   }
   useImperativeHandle(ref, () => ({
     focus,
@@ -221,6 +222,10 @@ export function Grid({ ref, table, view, label, documentWidth, columns, total, i
     const { key, shiftKey: extend } = event;
     const mod = event.ctrlKey || event.metaKey;
     if (event.altKey) {
+      if (key === 'ArrowDown') {
+        onNext(active);
+        return true;
+      }
       if (key !== 'Enter' || !canEdit || cell?.reason !== 'proposal') return false;
       if (!event.repeat) decide(row, column, true);
       return true;

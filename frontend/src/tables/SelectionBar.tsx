@@ -65,12 +65,12 @@ export function SelectionBar({ selection, request, name, onDone }: Props) {
   /** Each extraction and document once, also if several of its items are selected. */
   const once = (key: 'extraction_id' | 'document_id') => [...new Map(selection.rows.map((row) => [row[key], row])).values()];
 
+  const unreviewed = once('extraction_id').filter((row) => isRead(row) && !row.is_reviewed);
   const markRows = () => {
-    const rows = once('extraction_id').filter((row) => isRead(row) && !row.is_reviewed);
     const before = new Map<RecordRow, Extraction['status']>();
     const act = async (row: RecordRow) => isRead(row) && before.set(row, await markReviewed(row));
     const undo = async () => setFailures(await each([...before.keys()], async (row) => isRead(row) && withdrawReview({ id: row.extraction_id, version: row.version }, before.get(row)!)));
-    run.mutate({ rows, act, undo });
+    run.mutate({ rows: unreviewed, act, undo });
   };
   const removeRows = (stack: string) => {
     const rows = once('document_id');
@@ -97,7 +97,7 @@ export function SelectionBar({ selection, request, name, onDone }: Props) {
           <span role="status">{run.isPending ? t('tables.saving', { done, count: run.variables.rows.length }) : t('tables.selected', { count: selection.size })}</span>
           {canWrite && (
             <>
-              <Button disabled={run.isPending} onClick={markRows}>
+              <Button disabled={run.isPending || unreviewed.length === 0} onClick={markRows}>
                 <Icon name="check" /> {t('tables.markReviewed')}
               </Button>
               {(tags.data?.items.length ?? 0) > 0 && (

@@ -30,6 +30,7 @@ const DEFAULT_LAYOUT: Layout = { hidden: [], widths: {} };
 const MAX_TABLES = 100;
 /** The least and the most pixels. */
 const WIDTHS: Record<TableColumn['type'], readonly [number, number]> = { number: [96, 200], date: [124, 180], boolean: [80, 180], text: [104, 260] };
+const NARROW = 144; // pixels: a text column that makes room for others
 const CHARACTER = 7.2; // pixels, of a wide one
 export const MIN_WIDTH = 64;
 export const MAX_WIDTH = 640;
@@ -72,7 +73,8 @@ function nameLabel({ path, title }: TableColumn, list?: string): string {
   return steps === null || steps.length === 0 ? visibleText(rest) : steps.map((step) => keyLabel(String(step))).join(' › ');
 }
 
-/** Return the columns with labels and widths. Text columns share the space that is left of `available` pixels. */
+/** Return the columns with labels and widths. Text columns share the space that is left of `available` pixels; if some is
+ * missing, they become narrower, but only if all columns then fit. */
 export function gridColumns(columns: readonly TableColumn[], layout: Layout, measures: ReadonlyMap<string, ColumnMeasure>, available: number, list?: string): GridColumn[] {
   const shown = columns.map((column): GridColumn => {
     const label = columnLabel(column, list);
@@ -84,7 +86,12 @@ export function gridColumns(columns: readonly TableColumn[], layout: Layout, mea
   const isFlexible = ({ path, type }: GridColumn) => type === 'text' && layout.widths[path] === undefined;
   const flexible = shown.filter(isFlexible).length;
   const left = available - shown.reduce((sum, { width }) => sum + width, 0);
-  if (left <= 0 || flexible === 0) return shown;
+  if (flexible === 0) return shown;
+  if (left <= 0) {
+    const spare = (column: GridColumn) => (isFlexible(column) ? Math.max(0, column.width - Math.max(NARROW, column.label.length * CHARACTER + 44)) : 0);
+    const most = shown.reduce((sum, column) => sum + spare(column), 0);
+    return most < -left ? shown : shown.map((column) => ({ ...column, width: column.width - Math.ceil((spare(column) * -left) / Math.max(most, 1)) }));
+  }
   const more = Math.min(Math.floor(left / flexible), 200);
   return shown.map((column) => (isFlexible(column) ? { ...column, width: column.width + more } : column));
 }

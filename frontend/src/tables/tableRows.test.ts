@@ -87,6 +87,10 @@ test('text columns fill the space; resized columns keep their width', () => {
   const columns = [{ path: 'a', type: 'text', title: null }, { path: 'b', type: 'number', title: null }, { path: 'c', type: 'text', title: null }] as const;
   const widths = gridColumns(columns, { hidden: [], widths: { c: 70 } }, new Map(), 400).map(({ width }) => width);
   expect(widths).toEqual([234, 96, 70]);
+  const long = new Map([['a', { length: 40, decimals: 0 }]]);
+  const [narrow, cut] = [400, 300].map((available) => gridColumns(columns, { hidden: [], widths: {} }, long, available).map(({ width }) => width));
+  expect(narrow).toEqual([200, 96, 104]);
+  expect(cut).toEqual([260, 96, 104]); // they would not fit: the table is scrolled
 });
 
 test('a view is read from the address, without what is not valid', () => {

@@ -13,6 +13,7 @@ const TABLE_KEYS = [
   ['edit', 'Enter'],
   ['confirm', 'Ctrl+Enter'],
   ['accept', 'Alt+Enter'],
+  ['next', 'Alt+↓'],
   ['source', 'Space'],
   ['open', 'Shift+Enter'],
   ['select', 'Shift+Space'],
