@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from browser.window import label
+from browser.window import double_click, label, playwright
 from extraction_case import sql, until
 from library_rows import LibraryDocument, insert_documents
 
@@ -78,7 +78,7 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         await total.get_by_role("button").click()
         await shows("Acme.pdf", "Gamma.pdf", "Beta.pdf")
         assert await before.evaluate("(element) => element.isConnected")  # else its focus would be lost
-        assert await total.get_attribute("aria-sort") == "ascending"
+        await playwright.expect(total).to_have_attribute("aria-sort", "ascending")
 
         # A filter is part of the address: it survives a reload.
         await page.get_by_role("button", name=label("tables.filter"), exact=True).click()
@@ -102,12 +102,12 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         editor = page.get_by_label(label("fields.valueOf", field="Total"))
         await page.keyboard.type("x")
         await page.keyboard.press("Enter")
-        assert await editor.get_attribute("aria-invalid") == "true"
+        await playwright.expect(editor).to_have_attribute("aria-invalid", "true")
         await editor.fill("1,100.5")
         await page.keyboard.press("Control+Enter")
         source = page.get_by_role("dialog", name=label("tables.sourceOf", field="Total"))
         await source.wait_for()
-        assert await grid.get_attribute("aria-activedescendant") == f"cell-1-{at}"
+        await playwright.expect(grid).to_have_attribute("aria-activedescendant", f"cell-1-{at}")
         await is_stored({"Acme": (1100.5, False), "Beta": (30, False), "Gamma": (20, False)})
         await page.keyboard.press("Control+Enter")
         await source.wait_for(state="detached")
@@ -141,7 +141,7 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
             path = f"/api/extractions/{documents[number].extraction_id}/fields"
             assert (await server.http.patch(path, json=change)).status_code == 200
         await page.evaluate("() => new BroadcastChannel('fieldmark').postMessage('changed')")
-        await grid.get_by_text("Delta", exact=True).wait_for(timeout=8000)
+        await grid.get_by_text("Delta", exact=True).wait_for()
         await shows("Gamma.pdf", "Acme.pdf", "Beta.pdf")
         await editor.press("Enter")
         conflict = page.get_by_role("dialog", name=label("tables.conflicts", count=1))
@@ -154,7 +154,7 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
 
         # A range of values is confirmed together, and can be undone together.
         confirmed = grid.get_by_text(label("tables.cellStatuses.locked"))
-        assert await confirmed.count() == 4  # all totals, and the vendor that was set above
+        await playwright.expect(confirmed).to_have_count(4)  # all totals, and the vendor that was set above
         await page.keyboard.press("Control+ArrowUp")
         await page.keyboard.press("Shift+Control+ArrowDown")
         await page.keyboard.press(f"Shift+Arrow{'Right' if columns.index('Vendor') > at else 'Left'}")
@@ -210,6 +210,5 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         # Line items are rows; a double click opens the document at the field.
         await page.get_by_role("button", name="Items", exact=True).click()
         await shows("Acme.pdf", "Acme.pdf")
-        await grid.get_by_text("6", exact=True).dblclick()
-        await page.wait_for_url("**/documents/**")
+        await double_click(grid.get_by_text("6", exact=True), page.get_by_role("tree", name="Fields"))
         assert "field=items%5B1%5D.price" in page.url
