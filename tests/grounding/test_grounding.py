@@ -71,6 +71,25 @@ def test_number_with_a_unit_is_found_as_the_same_measure(
     assert (finding.location and finding.location.quote, finding.confidence) == (quote, confidence)
 
 
+@pytest.mark.parametrize(
+    ("currency", "page", "reason"),
+    [
+        ("USD", "Total $9.00", None),
+        ("USD", "Springfield, IL 62701 / Total $9.00", None),
+        ("USD", "Rechnung der Firma mit Betrag und Datum / Total $9.00", None),
+        ("USD", "Kedai Sdn. Bhd., Johor / the total of your receipt for you $9.00", "ambiguous_currency"),
+        ("USD", "12 King St, Toronto / Total $9.00", "ambiguous_currency"),
+        ("CAD", "12 King St, Toronto / Total $9.00", None),
+        ("USD", "www.shop.com.au / Total $9.00", "ambiguous_currency"),
+        ("USD", "www.shop.com.au / Total US$9.00", None),
+    ],
+)
+def test_dollar_sign_of_another_country_is_unclear_for_usd(currency: str, page: str, reason: str | None) -> None:
+    location = document_index(page).find(currency)
+    assert location is not None
+    assert (location.reason, location.confidence < 0.5) == (reason, reason is not None)
+
+
 def test_units_of_fields_are_known_as_printed_units() -> None:
     assert set(UNITS) <= set(UNIT_OF.values())
 

@@ -82,7 +82,8 @@ class Evidence(BaseModel):
     reason: Doubt | None = Field(
         None,
         description="What else the printed text may mean. ambiguous_date: nothing shows whether the day or the month "
-        "comes first; ambiguous_number: the point or comma may separate thousands, or the unit is another one.",
+        "comes first; ambiguous_number: the point or comma may separate thousands, or the unit is another one; "
+        "ambiguous_currency: `$` may be that of another country.",
     )
 
 

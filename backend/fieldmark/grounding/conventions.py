@@ -1,4 +1,4 @@
-"""Hints at the country of a document: how it writes dates and numbers, if these alone do not show it."""
+"""Hints at the country of a document: how it writes dates, numbers and `$`, if these alone do not show it."""
 
 from __future__ import annotations
 
@@ -38,6 +38,11 @@ _MONTH_FIRST_PLACES: Final = (
     r"usa|u\.s\.a|united states|(?<!\()inc(?!\.?\s(?:gst|vat|tax|of|all))|llc|sales tax|zip code"
 )
 _MONTH_FIRST = re.compile(rf"(?<![^\W_])(?:{_MONTH_FIRST_PLACES}|(?:{_STATES})[.,]?\s\d{{5}})(?![^\W_])")
+_OTHER_DOLLARS = re.compile(
+    r"(?<![^\W_])(?:canada|ontario|toronto|quebec|québec|montréal|alberta|vancouver|australia|new zealand|singapore"
+    r"|hong kong|taiwan|mexico|méxico|argentina|chile|colombia|pty\.?\s?ltd|s\.?a\.? de c\.?v)(?![^\W_])"
+    r"|(?:www\.|@)[\w-]{1,40}(?:\.com?)?\.(?:ca|au|nz|sg|hk|tw|mx|ar|cl)(?![\w.])"
+)
 _WORD = re.compile(r"(?<![^\W_])[^\W\d_]{1,12}(?![^\W_])")
 _COMMA_CURRENCIES: Final = frozenset(
     ["EUR", "PLN", "CZK", "HUF", "RON", "BGN", "DKK", "NOK", "SEK", "ISK", "BRL", "TRY", "RUB", "UAH", "IDR", "VND"]
@@ -75,3 +80,8 @@ def conventions_of(text: str) -> Conventions:
     if _MONTH_FIRST.search(text) or "USD" in codes:
         orders.add("mdy")
     return Conventions(*(one.pop() if len(one) == 1 else None for one in (orders, marks)))
+
+
+def may_be_other_dollar(text: str) -> bool:
+    """Return whether a folded text hints at a country whose own currency is printed `$`, or where it is not USD."""
+    return conventions_of(text) == ("dmy", ".") or _OTHER_DOLLARS.search(text[:_MAX_CHARACTERS]) is not None

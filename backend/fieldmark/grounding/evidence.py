@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 from fieldmark.grounding.layout import Box
 
 Match: TypeAlias = Literal["exact", "normalised", "number", "date", "fuzzy", "quote", "symbol"]
-Doubt: TypeAlias = Literal["ambiguous_date", "ambiguous_number"]
+Doubt: TypeAlias = Literal["ambiguous_date", "ambiguous_number", "ambiguous_currency"]
 State: TypeAlias = Literal["found", "blank", "not_found"]
 
 UNCLEAR_CERTAINTY: Final = 0.5
@@ -62,6 +62,8 @@ class Location:
         """Return why the printed text may mean something else, or None if it hardly does."""
         if self.certainty >= UNCLEAR_CERTAINTY:
             return None
+        if self.match == "symbol":
+            return "ambiguous_currency"
         return "ambiguous_date" if self.match == "date" else "ambiguous_number"
 
     @property

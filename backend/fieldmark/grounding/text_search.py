@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain, pairwise
 from typing import Final
 
@@ -13,12 +13,14 @@ import regex
 
 from fieldmark.domain import folding
 from fieldmark.grounding import fuzzy, layout, units
+from fieldmark.grounding.conventions import may_be_other_dollar
 from fieldmark.grounding.locations import Candidates
 from fieldmark.grounding.text_stream import BREAK, Span, TextStream
 from fieldmark.grounding.units import Agreement
 from fieldmark.grounding.word_index import MAX_MATCHES, MAX_REORDERED_PAGES, MAX_TOKENS, WordIndex
 
 MAX_VALUE_CHARACTERS: Final = 20_000
+_OTHER_DOLLAR_CERTAINTY: Final = 0.4  # of USD at `$` if a document hints at another country
 _MAX_BLANK_WORDS: Final = 4  # between a text and the mark beside it
 _MAX_MISSES: Final = 2_000  # rejected occurrences per value
 _MAX_FUZZY_SEARCHES: Final = 2_000  # per document, since each takes milliseconds
@@ -280,9 +282,16 @@ class TextSearch:
                 for hit in units.find_currency(printing, printed.text)
                 if not shared or not self._page_names_other_currency(codes, printing, hit[0])
             ][:MAX_MATCHES]
+            if spans and shared:
+                is_unclear = folded == "usd" and self._may_be_other_dollar
+                return Candidates("symbol", spans, text, certainty=_OTHER_DOLLAR_CERTAINTY if is_unclear else 1.0)
             if spans:
-                return Candidates("symbol" if shared else "normalised", spans, text)
+                return Candidates("normalised", spans, text)
         return None
+
+    @cached_property
+    def _may_be_other_dollar(self) -> bool:
+        return may_be_other_dollar(self._index.folded_stream.text)
 
     def _page_names_other_currency(self, codes: units.Codes, symbol: str, at: int) -> bool:
         index = self._index
