@@ -102,7 +102,9 @@ async def test_table_is_proposed_approved_filled_corrected_and_exported(serve, c
         # A correction that fails or changes nothing does not hide them.
         unclear = {**renamed, "message": "set total of 99.txt to 21"}
         assert (await server.http.post("/api/agent/stack_correct", json=unclear)).json()["status"] == "completed"
-        (change,) = (await server.get(f"stacks/{stack_id}/changes"))["items"]
+        changes = await server.get(f"stacks/{stack_id}/changes")
+        (change,) = changes["items"]
+        assert changes["next"] is None
         assert (change["filename"], change["path"], change["old"], change["new"]) == ("2.txt", "total", 20.5, 21)
         assert (change["is_current"], change["is_restored"]) == (True, False)
         restored = {"path": change["path"], "value": change["old"]}

@@ -104,8 +104,12 @@ async def test_extract_uses_stored_items_by_name(commands):
         )
         listed = (await fieldmark.run("documents", "--tag", "paid")).out
         assert listed.startswith(named["document_id"]) and "Paid" in listed and len(listed.splitlines()) == 1
-        for limit, is_more in (("1", True), ("2", False)):
-            listed = await fieldmark.run("documents", "--limit", limit)
-            assert (listed.code, "--limit" in listed.err) == (0, is_more), listed.err
+        assert (await fieldmark.run("schema", "push", fieldmark.file(json.dumps(SCHEMA), "Bill.json"))).code == 0
+        for name in ("one", "two"):
+            assert (await fieldmark.run("key", "create", name, "--scopes", "documents:read")).code == 0
+        for command in (("documents",), ("runs",), ("schema", "list"), ("key", "list")):
+            for limit, is_more in (("1", True), ("50", False)):
+                listed = await fieldmark.run(*command, "--limit", limit)
+                assert (listed.code, "--limit" in listed.err) == (0, is_more), (command, listed.err)
         unknown = await fieldmark.run("documents", "--tag", "late")
         assert unknown.code == 1 and "late" in unknown.err

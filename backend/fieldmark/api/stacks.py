@@ -157,6 +157,7 @@ class ReplacedValues(BaseModel):
 
     run_id: UUID | None = Field(description="The run that replaced them. null if no run has replaced a value.")
     items: list[ReplacedValue]
+    next: int | None = Field(description="Pass it as `after` for the following values. null: these are the last.")
 
 
 class StackRowsOptions:
@@ -264,14 +265,21 @@ async def set_columns(stack_id: UUID, body: ColumnsChange, scope: TheScope, runt
 
 @router.get("/{stack_id}/changes")
 async def list_changes(
-    stack_id: UUID, conn: Conn, limit: Annotated[int, Query(ge=1, le=1000, description="The most values.")] = 200
+    stack_id: UUID,
+    conn: Conn,
+    limit: Annotated[int, Query(ge=1, le=1000, description="The most values.")] = 200,
+    after: Annotated[int, Query(ge=0, lt=2**63, description="`next` of the previous page.")] = 0,
 ) -> ReplacedValues:
     """List the values that a run on the stack replaced or removed, for example because a column changed: the newest run
     that did."""
     await stored.get(conn, stack_id)
     run_id = await stored.newest_run_with_changes(conn, stack_id)
-    replaced = [] if run_id is None else await stored.replaced_values(conn, stack_id, run_id, limit)
-    return ReplacedValues(run_id=run_id, items=[ReplacedValue.of(one) for one in replaced])
+    if run_id is None:
+        return ReplacedValues(run_id=None, items=[], next=None)
+    replaced = await stored.replaced_values(conn, stack_id, run_id, limit=limit + 1, after=after)
+    page = replaced[:limit]
+    following = page[-1].id if len(replaced) > limit else None
+    return ReplacedValues(run_id=run_id, items=[ReplacedValue.of(one) for one in page], next=following)
 
 
 @router.get("/{stack_id}/rows", response_model=RecordsPage)

@@ -32,6 +32,7 @@ from fieldmark.settings import Settings
 Result = TypeVar("Result")
 
 _TIMEOUT: Final = httpx.Timeout(120, connect=10)
+_MAX_PAGE: Final = 200  # items of a list
 _IDS_AT_ONCE: Final = 50  # in one address
 _LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -186,6 +187,21 @@ async def open_client(target: Target, settings: Settings) -> AsyncGenerator[Clie
     verify = url.scheme == "https"
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT, verify=verify) as http:
         yield Client(http, contextlib.nullcontext, settings, _options(org=target.org, server=target.server))
+
+
+async def fetch_items(
+    client: Client, path: str, limit: int, query: Mapping[str, object]
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return the first items of a list, page by page, and whether there are more."""
+    found: list[dict[str, Any]] = []
+    before: str | None = None
+    while len(found) < limit:
+        page = await client.get(path, limit=min(limit - len(found), _MAX_PAGE), before=before, **query)
+        found += page["items"]
+        before = page["next"]
+        if before is None:
+            break
+    return found, before is not None
 
 
 def run_with_client(target: Target, work: Callable[[Client], Awaitable[Result]]) -> Result:

@@ -11,16 +11,14 @@ from uuid import UUID
 import typer
 
 from fieldmark.cli.asking import TerminalUser
-from fieldmark.cli.client import Client, ErrorResponse, error_text, run_with_client
+from fieldmark.cli.client import Client, ErrorResponse, error_text, fetch_items, run_with_client
 from fieldmark.cli.files import print_json
 from fieldmark.cli.follow import show_extraction
 from fieldmark.cli.process import FAILED, MISUSED, exit_with
 from fieldmark.cli.schemas import find_or_exit
 from fieldmark.cli.target import Target, command
-from fieldmark.cli.terminal import err, out, plain, show_lines, steps
+from fieldmark.cli.terminal import err, out, plain, say_if_more, show_lines, steps
 from fieldmark.domain.formatting import value_text
-
-PAGE = 200  # of a list, at once
 
 
 class Kind(StrEnum):
@@ -40,9 +38,10 @@ def documents(
 
     async def list_filtered(client: Client) -> tuple[list[dict[str, Any]], bool]:
         tag_id = None if tag is None else (await find_or_exit(client, "tag", tag))["id"]
-        return await _fetch_items(client, "/api/documents", limit, {"parent_document_id": parent, "tag_id": tag_id})
+        return await fetch_items(client, "/api/documents", limit, {"parent_document_id": parent, "tag_id": tag_id})
 
     found, is_more = run_with_client(target, list_filtered)
+    say_if_more(found, is_more)
     if print_json(target, found):
         return
     rows = (
@@ -58,7 +57,6 @@ def documents(
         for row in found
     )
     show_lines(rows, "No documents.")
-    _say_if_more(found, is_more)
 
 
 @command()
@@ -74,10 +72,10 @@ def show(
         exit_with("Use either --history or --version.", MISUSED)
     path = f"/api/extractions/{extraction}"
     if history:
-        changes, is_more = run_with_client(target, lambda client: _fetch_items(client, f"{path}/history", limit, {}))
+        changes, is_more = run_with_client(target, lambda client: fetch_items(client, f"{path}/history", limit, {}))
+        say_if_more(changes, is_more)
         if not print_json(target, changes):
             show_lines(map(_change, changes), "No changes.")
-            _say_if_more(changes, is_more)
         return
     found, filename = run_with_client(target, lambda client: _extraction(client, path, version))
     if not print_json(target, found):
@@ -125,26 +123,6 @@ def usage(
     if credit is not None:
         most = "no limit" if credit["max_usd"] is None else f"{credit['max_usd']:.2f} $ a month"
         out.print(plain(f"spent this month: {credit['spent_usd']:.4f} $, of {most}"), soft_wrap=True)
-
-
-async def _fetch_items(
-    client: Client, path: str, limit: int, query: Mapping[str, object]
-) -> tuple[list[dict[str, Any]], bool]:
-    """Return the first items of a list, page by page, and whether there are more."""
-    found: list[dict[str, Any]] = []
-    before: str | None = None
-    while len(found) < limit:
-        page = await client.get(path, limit=min(limit - len(found), PAGE), before=before, **query)
-        found += page["items"]
-        before = page["next"]
-        if before is None:
-            break
-    return found, before is not None
-
-
-def _say_if_more(found: list[dict[str, Any]], is_more: bool) -> None:
-    if is_more:
-        steps().print(f"The first {len(found)}. There are more: pass a higher --limit.")
 
 
 async def _extraction(client: Client, path: str, version: int | None) -> tuple[dict[str, Any], str]:

@@ -9,11 +9,11 @@ from uuid import UUID
 
 import typer
 
-from fieldmark.cli.client import run_with_client
+from fieldmark.cli.client import fetch_items, run_with_client
 from fieldmark.cli.files import print_json
 from fieldmark.cli.process import MISUSED, exit_with
 from fieldmark.cli.target import Target, command
-from fieldmark.cli.terminal import show_lines, steps
+from fieldmark.cli.terminal import say_if_more, show_lines, steps
 from fieldmark.domain.permissions import Permission
 
 key = typer.Typer(help="Create, list and revoke API keys.", no_args_is_help=True)
@@ -44,10 +44,11 @@ def create_key(
 @key.command("list")
 @command()
 def list_keys(
-    target: Target, limit: Annotated[int, typer.Option(min=1, max=200, help="Maximum number of rows.")] = 50
+    target: Target, limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of rows.")] = 50
 ) -> None:
     """List keys, newest first: owners see all keys, members their own."""
-    found = run_with_client(target, lambda client: client.get("/api/keys", limit=limit))["items"]
+    found, is_more = run_with_client(target, lambda client: fetch_items(client, "/api/keys", limit, {}))
+    say_if_more(found, is_more)
     if print_json(target, found):
         return
     rows = ((row["id"], row["prefix"], _state(row), row["name"], ",".join(row["scopes"])) for row in found)

@@ -12,12 +12,12 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from fieldmark.cli import follow
 from fieldmark.cli.asking import TerminalUser, UserDecision, show_pending_call
-from fieldmark.cli.client import Client, run_with_client
+from fieldmark.cli.client import Client, fetch_items, run_with_client
 from fieldmark.cli.files import print_json
 from fieldmark.cli.follow import Follower, PendingDecision, RunState, running
 from fieldmark.cli.process import FAILED, MISUSED, exit_with
 from fieldmark.cli.target import Target, command
-from fieldmark.cli.terminal import err, show_lines, steps
+from fieldmark.cli.terminal import err, say_if_more, show_lines, steps
 from fieldmark.domain.statuses import RunStatus
 
 RunId = Annotated[UUID, typer.Argument(metavar="run", help="The run id, as listed by `runs`.")]
@@ -37,10 +37,11 @@ class DecisionOptions:
 def runs(
     target: Target,
     status: Annotated[RunStatus | None, typer.Option(help="Only runs with this status.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="Maximum number of rows.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of rows.")] = 20,
 ) -> None:
     """List runs, newest first, with the calls they wait for."""
-    found, names = run_with_client(target, lambda client: _list(client, status, limit))
+    found, is_more, names = run_with_client(target, lambda client: _list(client, status, limit))
+    say_if_more(found, is_more)
     if print_json(target, found):
         return
     rows = (
@@ -95,11 +96,13 @@ def cancel(target: Target, run_id: RunId) -> None:
         steps().print(f"Run {run['status']}.")
 
 
-async def _list(client: Client, status: RunStatus | None, limit: int) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return runs and their documents' names."""
-    found = (await client.get("/api/runs", status=status, limit=limit))["items"]
+async def _list(
+    client: Client, status: RunStatus | None, limit: int
+) -> tuple[list[dict[str, Any]], bool, dict[str, str]]:
+    """Return runs, whether there are more, and their documents' names."""
+    found, is_more = await fetch_items(client, "/api/runs", limit, {"status": status})
     # Not a part of the list: a key that only decides does not see documents.
-    return found, await client.filenames({one["document_id"] for one in found if one["document_id"]})
+    return found, is_more, await client.filenames({one["document_id"] for one in found if one["document_id"]})
 
 
 async def _approve(client: Client, run_id: str, wanted: DecisionOptions) -> tuple[RunState, str]:

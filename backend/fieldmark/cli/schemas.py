@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from fieldmark.cli.client import Client, run_with_client
+from fieldmark.cli.client import Client, fetch_items, run_with_client
 from fieldmark.cli.files import print_json, read_schema, to_json_bytes, write
 from fieldmark.cli.process import FAILED, exit_with
 from fieldmark.cli.target import Target, command
-from fieldmark.cli.terminal import plain, show_lines, steps
+from fieldmark.cli.terminal import plain, say_if_more, show_lines, steps
 
 schema = typer.Typer(help="Manage stored schemas and their versions.", no_args_is_help=True)
 
@@ -25,10 +25,11 @@ Name = Annotated[str, typer.Argument(help="The schema's name (case-insensitive).
 def list_schemas(
     target: Target,
     name: Annotated[str | None, typer.Option(help="Only schemas whose name contains this.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="Maximum number of rows.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of rows.")] = 50,
 ) -> None:
     """List schemas, newest first."""
-    found = run_with_client(target, lambda client: client.get("/api/schemas", name=name, limit=limit))["items"]
+    found, is_more = run_with_client(target, lambda client: fetch_items(client, "/api/schemas", limit, {"name": name}))
+    say_if_more(found, is_more)
     if print_json(target, found):
         return
     rows = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rich.console import Console
@@ -63,6 +63,12 @@ def _show_line(words: str) -> None:
     global _line_shown_at
     _line_shown_at = time.monotonic()
     steps().print(words)
+
+
+def say_if_more(found: Sequence[object], is_more: bool) -> None:
+    """Say that a list was cut off at its limit."""
+    if is_more:
+        steps().print(f"The first {len(found)}. There are more: pass a higher --limit.")
 
 
 def show_lines(rows: Iterable[Iterable[object]], none: str) -> None:

@@ -324,9 +324,11 @@ async def rows_to_read(conn: Connection, stack_id: UUID, run_id: UUID, limit: in
 
 @dataclass(frozen=True, slots=True)
 class ReplacedValue:
-    """A value that a run replaced or removed. `new` is None if it was removed. `version` is the extraction's now, and
-    `is_current` whether the value is still the run's, and `is_restored` whether it is the old one again."""
+    """A value that a run replaced or removed. `id` is that of the change. `new` is None if it was removed. `version` is
+    the extraction's now, `is_current` whether the value is still the run's, and `is_restored` whether it is the old one
+    again."""
 
+    id: int
     document_id: UUID
     filename: str
     extraction_id: UUID
@@ -357,16 +359,19 @@ async def newest_run_with_changes(conn: Connection, stack_id: UUID) -> UUID | No
     return await value_of(conn, query, {"stack": stack_id})
 
 
-async def replaced_values(conn: Connection, stack_id: UUID, run_id: UUID, limit: int) -> list[ReplacedValue]:
-    """Return the values that a run and its child runs replaced in a stack's rows, in the order of the changes."""
+async def replaced_values(
+    conn: Connection, stack_id: UUID, run_id: UUID, *, limit: int, after: int = 0
+) -> list[ReplacedValue]:
+    """Return the values that a run and its child runs replaced in a stack's rows, in the order of the changes, after
+    the change `after`."""
     return await large_rows(
         conn,
         _replaced_value,
-        f"""select s.document_id, d.filename, e.id as extraction_id, e.version, j.path, j.steps, j.old, j.new,
+        f"""select j.id, s.document_id, d.filename, e.id as extraction_id, e.version, j.path, j.steps, j.old, j.new,
              e.extracted_fields #> j.path is not distinct from j.new as is_current,
              e.extracted_fields #> j.path is not distinct from j.old as is_restored
-           {_REPLACED} and root.id = %(run)s order by j.id limit %(limit)s""",
-        {"stack": stack_id, "run": run_id, "limit": limit},
+           {_REPLACED} and root.id = %(run)s and j.id > %(after)s order by j.id limit %(limit)s""",
+        {"stack": stack_id, "run": run_id, "limit": limit, "after": after},
     )
 
 

@@ -14,7 +14,7 @@ import { Loading } from '../shared/Loading';
 import { ErrorNotice, errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
 import { isVisible, misfit } from './replacedValue';
-import { MAX_CHANGES, replacedQuery } from './stackQueries';
+import { replacedQuery } from './stackQueries';
 import styles from './Stacks.module.css';
 
 export function ChangesDialog({ stack, canWrite, onClose }: { stack: Stack; canWrite: boolean; onClose: () => void }) {
@@ -30,7 +30,7 @@ export function ChangesDialog({ stack, canWrite, onClose }: { stack: Stack; canW
         <p>{t('stacks.noChanges')}</p>
       ) : (
         <>
-          <p className="muted">{t(replaced.data.items.length < MAX_CHANGES ? 'stacks.changeCount' : 'stacks.firstChanges', { count: shown.length })}</p>
+          <p className="muted">{t(replaced.data.next === null ? 'stacks.changeCount' : 'stacks.firstChanges', { count: shown.length })}</p>
           <table className={styles.changes}>
             <thead>
               <tr>

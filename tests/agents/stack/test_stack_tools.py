@@ -119,6 +119,12 @@ async def test_row_with_values_is_located_and_completed(case):
     assert "total" not in (await run.extraction()).extracted_fields
     assert await run.states() == [RowState.DONE]
     assert (await run.call("complete_table", summary="One row.")).code == "completed"
+    async with case.database.as_user(case.scope) as conn:
+        run_id = run.context.run_id
+        first, second = await stacks.replaced_values(conn, run.stack_id, run_id, limit=9)
+        assert [(one.old, one.new) for one in (first, second)] == [(10, 11), (11, None)]
+        assert await stacks.replaced_values(conn, run.stack_id, run_id, limit=1) == [first]
+        assert await stacks.replaced_values(conn, run.stack_id, run_id, limit=1, after=first.id) == [second]
 
 
 async def test_documents_outside_the_stack_are_refused(case, database, clone, make_user):
