@@ -302,23 +302,33 @@ def _show(report: dict[str, Any], out: Path | None) -> None:
         err.print(f"[red]✗[/red] {plain(row['filename'])}: {plain(row['error'] or row['error_code'])}")
     for row in report["duplicates"][:_MAX_LISTED]:
         err.print(f"[yellow]=[/yellow] {plain(row['filename'])}: a copy of {plain(row['duplicate_of_filename'])}.")
-    said = ", ".join(_counts(progress, len(report["not_uploaded"])))
-    cost = f", ${progress['cost_usd']:.2f}" if progress["cost_usd"] else ""
-    steps().print(f"{plain(report['name'])}: {said}{cost}." + (f" Written to {plain(str(out))}." if out else ""))
+    said = ", ".join(_counts(progress))
+    skipped = f" {_number(len(report['not_uploaded']), 'file')} not uploaded." if report["not_uploaded"] else ""
+    cost = f" ${progress['cost_usd']:.2f}." if progress["cost_usd"] else ""
+    written = f" Written to {plain(str(out))}." if out else ""
+    total = _number(progress["documents"], "document")
+    steps().print(f"{plain(report['name'])}: {total}{': ' if said else ''}{said}.{skipped}{cost}{written}")
 
 
-def _counts(progress: dict[str, Any], not_uploaded: int) -> list[str]:
-    """Return the number of documents in each state, which add up to those of the stack, and the files outside of it."""
+def _counts(progress: dict[str, Any]) -> list[str]:
+    """Return the number of documents in each state, which add up to those of the stack."""
+    incomplete = f"{progress['incomplete']} incomplete: the agent found nothing, or did not finish"
+    stale = f"{progress['stale']} outdated: read under other columns"
+    about = [text for text, number in ((incomplete, progress["incomplete"]), (stale, progress["stale"])) if number]
+    read = progress["done"] + progress["incomplete"] + progress["stale"]
     counts = [
-        (progress["done"], "row", "rows"),
-        (progress["incomplete"], *["incomplete (not every column was found)"] * 2),
-        (progress["failed"], *["failed"] * 2),
-        (progress["duplicates"], "duplicate", "duplicates"),
-        (progress["containers"], "archive", "archives"),
-        (_count_left(progress), *["left"] * 2),
-        (not_uploaded, *["not uploaded"] * 2),
+        (read, f"{read} read" + (f" ({'; '.join(about)})" if about else "")),
+        (progress["failed"], f"{progress['failed']} failed"),
+        (progress["duplicates"], _number(progress["duplicates"], "duplicate")),
+        (progress["containers"], _number(progress["containers"], "archive")),
+        (progress["awaiting_approval"], f"{progress['awaiting_approval']} waiting for approval"),
+        (progress["waiting"] + progress["running"], f"{progress['waiting'] + progress['running']} left"),
     ]
-    return [f"{number} {one if number == 1 else many}" for number, one, many in counts if number or one == "row"]
+    return [text for number, text in counts if number]
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _count_left(progress: dict[str, Any]) -> int:

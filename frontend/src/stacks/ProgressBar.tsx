@@ -27,9 +27,9 @@ export function progressText(progress: Progress): string {
   return t('stacks.read', { read: readCount(progress), count: rowCount(progress) });
 }
 
-/** A duplicate gets no row. */
-function rowCount({ documents, duplicates }: Progress): number {
-  return documents - duplicates;
+/** A duplicate and an archive get no row of their own. */
+function rowCount({ documents, duplicates, containers }: Progress): number {
+  return documents - duplicates - containers;
 }
 
 function readCount({ done, incomplete, stale }: Progress): number {

@@ -193,16 +193,16 @@ function RunAnswer({ runId, onClose }: { runId: string; onClose: () => void }) {
   );
 }
 
-const FILTERED = ['awaiting_approval', 'failed', 'stale', 'incomplete', 'waiting', 'running', 'duplicate'] as const;
+const FILTERED = ['awaiting_approval', 'failed', 'stale', 'incomplete', 'waiting', 'running', 'duplicate', 'container'] as const;
 
 /** The states of rows other than done, as filters. */
 function StateFilters({ progress, chosen, onChoose }: { progress: Stack['progress']; chosen: RecordRow['status'] | undefined; onChoose: (state: RecordRow['status'] | undefined) => void }) {
   return FILTERED.map((state) => {
-    const count = state === 'duplicate' ? progress.duplicates : progress[state];
+    const count = state === 'duplicate' ? progress.duplicates : state === 'container' ? progress.containers : progress[state];
     if (count === 0 && chosen !== state) return null;
     return (
       <button key={state} type="button" className={styles.filter} data-tone={state} aria-pressed={chosen === state} onClick={() => onChoose(chosen === state ? undefined : state)}>
-        {state === 'duplicate' ? t('stacks.duplicates', { count }) : `${formatNumber(count)} ${t(`tables.rowStatuses.${state}`)}`}
+        {state === 'duplicate' || state === 'container' ? t(`stacks.${state}s`, { count }) : `${formatNumber(count)} ${t(`tables.rowStatuses.${state}`)}`}
       </button>
     );
   });
