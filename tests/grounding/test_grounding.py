@@ -140,6 +140,8 @@ def test_confidence_is_match_weight_times_lowest_word_confidence() -> None:
         ("Due 25/12/24", "1924-12-25", 0.4),
         ("Born 25/12/55", "1955-12-25", 1),
         ("Born 25/12/55", "2055-12-25", 0.4),
+        # A reference number shows no order.
+        ("Due 03/12/24 Ref 12/25/23", "2024-12-03", 0.4),
         # After "Ref" the digits may be a reference number.
         ("Ref 10/11/12", "2012-11-10", 0.4),
         ("Ref 25/11/12", "2012-11-25", 0.6),

@@ -440,7 +440,7 @@ class _UsualOrders:
             orders = frozenset[Order]().union(*one.orders.values())
             if orders <= _NAMED:
                 self._named_days.update(one.days)
-            elif len(numeric := orders - _YEAR_FIRST) == 1:
+            elif len(numeric := orders - _YEAR_FIRST) == 1 and not one.is_reference:
                 self._by_separator[one.separator] |= numeric
         self._all = set[Order]().union(*self._by_separator.values())
 

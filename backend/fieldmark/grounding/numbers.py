@@ -37,6 +37,7 @@ _IGNORED_AROUND: Final = " +-()<>=:;,.*#~|!?^'\"[]{}"
 _DENOMINATORS: Final = frozenset({2, 3, 4, 5, 6, 8, 10, 16, 32, 64})
 # Certainty of a number that is a limit or the end of a range, and of one after a dash with a space.
 _LIMIT_CERTAINTY, _EITHER_SIGN_CERTAINTY = 0.6, 0.9
+_MIN_CENTS: Final = 10  # numbers with two decimals that outweigh the document's language
 _OTHER_READING_CERTAINTY: Final = 0.4  # of 1.25 at `1.250`, unless the document has decimal points
 _LIMIT_WORDS: Final = """
 less than, more than, fewer than, greater than, at most, at least, weniger als, mehr als, hochstens, mindestens
@@ -277,11 +278,13 @@ class NumberIndex:
                 sure["." if marks[0] == "," else ","] += 1
             elif len(marks) == 1 and len(digits) == 2:
                 likely[marks[0]] += 1
-        for counts in (sure, likely):
-            for mark, other in ((".", ","), (",", ".")):
-                if counts[mark] > 3 * counts[other]:
-                    return mark
-        return conventions_of(self._text).decimal_mark
+        mark = _prevailing(sure)
+        if mark is not None:
+            return mark
+        mark, usual = _prevailing(likely), conventions_of(self._text).decimal_mark
+        # `12.50` may also be a time, and `25.12` a date.
+        is_sure = mark is not None and (usual in (None, mark) or likely[mark] >= _MIN_CENTS)
+        return mark if is_sure else usual if mark is None else None
 
     def read(self, start: int, end: int, digits: str | None = None) -> list[Number]:
         """Return the numbers that the digits at these offsets may be. `digits` are the digits without leading zeros."""
@@ -587,6 +590,11 @@ def _scale_places(before: str, left: _Tokens, right: _Tokens) -> int | None:
 def _is_crore(left: _Tokens, right: _Tokens) -> bool:
     """Return whether `Cr` after an amount in rupees means crore (ten million) and not credit."""
     return "credit" in right and "money" in left and "INR" in (units.codes_of(left["money"]["money"]) or ())
+
+
+def _prevailing(marks: Counter[str]) -> str | None:
+    """Return the decimal mark that is much more frequent than the other."""
+    return next((mark for mark, other in ((".", ","), (",", ".")) if marks[mark] > 3 * marks[other]), None)
 
 
 def _parse_digits(body: str) -> tuple[str, ...]:
