@@ -152,6 +152,16 @@ async def wait_for_reader(locked_down: bool = False) -> psutil.Process:
     return found[0]
 
 
+async def start_reading(path: Path, limits: Limits) -> tuple[asyncio.Task[Reading], psutil.Process]:
+    """Start to read a file and return its reader, too. Start again if the reader ended before it was seen."""
+    while True:
+        task = asyncio.create_task(read_file(path, path.name, limits))
+        while not task.done():
+            if found := readers():
+                return task, found[0]
+            await asyncio.sleep(0)
+
+
 async def test_processor_time_over_the_limit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OverLimit, match="processor time"):
         limits = Limits(seconds=1, seconds_per_page=0, seconds_per_scan=0, patience=1000)
@@ -167,10 +177,9 @@ async def test_wall_clock_time_over_the_limit_is_refused(tmp_path: Path) -> None
 
 
 async def test_suspended_reader_does_not_use_up_its_processor_time(tmp_path: Path) -> None:
-    path = save(tmp_path, "a.html", b"<p>Invoice 4711</p>" * 40_000)  # so much that it is not done at once
+    path = save(tmp_path, "a.html", b"<p>Invoice 4711</p>" * 40_000)
     limits = Limits(seconds=2, seconds_per_page=0, patience=1000)
-    task = asyncio.create_task(read_file(path, "a.html", limits))
-    child = await wait_for_reader()
+    task, child = await start_reading(path, limits)
     child.suspend()
     await asyncio.sleep(limits.seconds)
     child.resume()
@@ -274,10 +283,10 @@ async def test_ocr_pages_alternate_between_documents_with_one_reader_per_core(tm
 
 
 async def test_killed_reader_makes_the_file_unreadable(tmp_path: Path) -> None:
-    path = save(tmp_path, "a.html", b"<p>Invoice 4711</p>" * 40_000)  # so much that it is not done at once
+    path = save(tmp_path, "a.html", b"<p>Invoice 4711</p>" * 40_000)
     for number, error in ((signal.SIGKILL, OverLimit), (signal.SIGSEGV, Damaged)):
-        task = asyncio.create_task(read_file(path, "a.html", Limits()))
-        (await wait_for_reader()).send_signal(number)
+        task, reader = await start_reading(path, Limits())
+        reader.send_signal(number)
         with pytest.raises(error):
             await task
 
