@@ -16,7 +16,7 @@ from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
 
-VALUE_COUNT = 2500
+VALUE_COUNT = 1500
 LONGEST_SECONDS = 0.03
 """CPU time of a callback, so that a busy machine does not matter. Each blocking computation takes longer."""
 
@@ -73,8 +73,8 @@ async def test_event_loop_is_free_while_thousands_of_values_are_written_and_read
                 *(server.http.patch(f"{path}/fields", content=sent, headers=headers) for sent in bodies)
             )
         assert [answer.status_code for answer in answers] == [200, 200, 200]
-        assert len(answers[0].content) > 500_000
+        assert len(answers[0].content) > 300_000
         with assert_free_loop():
             for whole in (path, f"{path}?version=2"):
                 answer = await server.http.get(whole)
-                assert answer.status_code == 200 and len(answer.content) > 50_000
+                assert answer.status_code == 200 and len(answer.content) > 30_000

@@ -17,10 +17,10 @@ from fieldmark.offline_model.server import OfflineModel
 from running_server import Clone, Serve
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def home(_home: Path, postgres_major: int) -> Iterator[Commands]:
-    """Commands with one embedded Postgres per module, in a folder with a space in its name that is closed to other
-    users."""
+    """Commands that start an embedded Postgres, in a folder with a space in its name that is closed to other users. It
+    contains documents of other tests."""
     with tempfile.TemporaryDirectory(prefix="fieldmark cli ", dir=_home, ignore_cleanup_errors=True) as folder:
         work, closed = Path(folder) / "work", Path(folder) / "closed"
         work.mkdir()
