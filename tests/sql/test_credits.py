@@ -342,7 +342,8 @@ def test_daily_usage_counts_concurrent_messages(runs_of_org: OrganisationRuns) -
 
     runs_of_org.run_together(*[lambda worker, run=run: use_worker(run, worker) for run in runs])
     rows, *rest = recorded_costs(runs_of_org)
-    assert rest == [100, 1] and rows > 1  # connections have a row each, and do not wait for each other
+    slots = {worker.info.backend_pid % 8 for worker in runs_of_org.workers}  # connections of a slot share a row
+    assert rest == [100, 1] and rows >= len(slots)  # others do not wait for each other
     # No lock of the organisation is held while the disk writes.
     runs_of_org.workers[0].execute("set lock_timeout = '2s'")
     with runs_of_org.owner.transaction():
