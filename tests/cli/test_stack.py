@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import zipfile
+from typing import Any
 
 import pytest
 
 from fieldmark.agents.registry import answer_offline
 from fieldmark.cli.process import LOCAL_USER
+from fieldmark.offline_model.messages import Turn, call
 
 pytestmark = pytest.mark.anyio
 
@@ -58,7 +60,7 @@ async def test_files_that_cannot_be_uploaded_are_reported_and_a_second_run_uploa
                 assert changed.status_code == 200, changed.text
         shown = (await fieldmark.run("stack", "inbox", "--out", "inbox/table.csv")).err
         (summary,) = [line for line in shown.splitlines() if line.startswith("inbox: ")]
-        # The documents; those read, one of them incomplete; failed, duplicate and archive; and files that are none.
+        # The documents; those read, one of them incomplete; failed, duplicate and archive; files outside of the stack.
         numbers = [int(number) for number in re.findall(r"\b\d+\b", summary.split("$")[0])]
         assert numbers == [7, 4, 1, 1, 1, 1, 3], shown
         assert numbers[0] == sum(numbers[1:2] + numbers[3:6])
@@ -80,6 +82,28 @@ async def test_empty_folder_and_empty_name_are_refused_before_a_stack_is_created
         for name in ("", " "):
             assert (await fieldmark.run("stack", "inbox", "--name", name)).code == 2
         assert fieldmark.sql("select from public.stacks") == []
+
+
+@pytest.mark.parametrize("options", [[], ["--yes"]])
+async def test_command_with_columns_reads_without_asking_but_asks_before_the_agent_changes_columns(commands, options):
+    other = call("define_columns", {"columns": [{"name": "other"}]})
+
+    def answer(body: Any) -> Turn:
+        turn = answer_offline(body)
+        completes = any(getattr(one, "name", "") == "complete_table" for one in turn.blocks)
+        return Turn([other]) if completes and other.name not in json.dumps(body["messages"]) else turn
+
+    async with commands(answer) as fieldmark:
+        (fieldmark.folder / "inbox").mkdir()
+        fieldmark.file(INVOICE, "inbox/1.txt")
+        done = await fieldmark.run("stack", "inbox", "--columns", "total:number", "--json", *options)
+        report = json.loads(done.out)
+        (names,) = {tuple(one["name"] for one in report["columns"])}
+        assert names == (("other",) if options else ("total",)), done.err
+        calls = fieldmark.sql("select tool, status from public.tool_calls where tool ~ '^(define|extract_row)'")
+        expected = {"extract_row": "done", "define_columns": "done" if options else "pending"}
+        assert {one["tool"]: one["status"] for one in calls} == expected
+        assert done.code == (1 if options else 4), done.err
 
 
 async def test_table_that_is_not_filled_exits_1(commands):

@@ -57,7 +57,9 @@ def stack(
         Path | None, typer.Option(help="Write the table to this file: .csv, .xlsx, .json or .parquet.")
     ] = None,
     max_cost: Annotated[float | None, typer.Option(help="Stop when the run has cost this much, in US dollars.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Approve all that the agent proposes.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Approve everything. Default: ask before columns or values are set.")
+    ] = False,
 ) -> None:
     """Fill a table from the files in a folder, a row for each. Run it again to continue, to read new files, and to
     repeat failed ones. Ctrl-C stops; finished rows stay. Hidden files are left out. Exit code 1 if a file was not
@@ -88,14 +90,14 @@ def stack(
                 task, body = "stack_correct", {"stack_id": found["id"], "message": correct}
             else:
                 task, body = "stack", {"stack_id": found["id"], "instructions": instructions}
-            # Filling a table whose columns are known was asked for by the command itself.
-            approval = "auto" if yes or (found["columns"] and correct is None) else "ask"
-            options = {"approval": approval, "max_cost_usd": max_cost}
+            options: dict[str, Any] = {"approval": "auto" if yes else "ask", "max_cost_usd": max_cost}
+            if found["columns"] and correct is None and not yes:  # the command itself asks to read these columns
+                options["auto_approved_tools"] = ["extract_row"]
             path = f"/api/stacks/{found['id']}"
             async with _showing_rows(client, runs.status, path):
                 state = await runs.follow_to_end(
                     await runs.start(task, {**body, **options}),
-                    TerminalUser(err, client.settings.editor) if approval == "ask" else None,
+                    None if yes else TerminalUser(err, client.settings.editor),
                     show=_show_event,
                 )
             content = None

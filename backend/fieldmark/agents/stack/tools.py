@@ -420,7 +420,7 @@ class StackTools:
         if missing:
             data: dict[str, JsonValue] = {"missing": [str(row.document_id) for row in missing[:_MAX_LISTED]]}
             raise ModelRetry(
-                f"{len(missing)} documents have no current row yet: call extract_row without arguments.",
+                f"Documents without a current row: {len(missing)}. Call extract_row without arguments.",
                 "rows_missing",
                 data,
             )
