@@ -66,6 +66,8 @@ interface Props {
   label: string;
   /** Pixels of the column of documents. */
   documentWidth: number;
+  /** The status stays in view when the columns are scrolled. */
+  isStatusFixed: boolean;
   columns: readonly GridColumn[];
   total: number;
   isPrevious: boolean;
@@ -99,7 +101,7 @@ interface Props {
 
 const PRINTABLE = /^[^\p{C}]$/u;
 
-export function Grid({ ref, table, view, label, documentWidth, columns, total, isPrevious, rowAt, marksAt, indexOf, nameOf, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onDecide, onConfirmRange, onNext, onClear, onCopy, onPaste, onUndo }: Props) {
+export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, columns, total, isPrevious, rowAt, marksAt, indexOf, nameOf, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onDecide, onConfirmRange, onNext, onClear, onCopy, onPaste, onUndo }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const position = gridPosition(table, view);
   const [cursor, setCursor] = useState<KeyedCursor>(position.cursor);
@@ -160,7 +162,7 @@ export function Grid({ ref, table, view, label, documentWidth, columns, total, i
     paddingStart: left,
     paddingEnd: STATUS_WIDTH,
     scrollPaddingStart: left,
-    scrollPaddingEnd: STATUS_WIDTH,
+    scrollPaddingEnd: isStatusFixed ? STATUS_WIDTH : 0,
     initialOffset: position.left,
     rangeExtractor: (shown) => withActive(shown, active.column - FIRST),
   });

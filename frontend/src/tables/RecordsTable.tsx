@@ -61,7 +61,8 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
   useEffect(() => clearSelection(), [view, clearSelection]);
   const layout = layoutOf(usePersisted(layouts), table);
   const width = useWindowWidth();
-  const documentWidth = width > 704 ? 236 : 132;
+  const isWide = width > 704; // as in Grid.module.css
+  const documentWidth = isWide ? 236 : 132;
   const all = rows.first?.columns;
   const sums = totals.data;
   const { foot, mixed } = useMemo(() => totalsByColumn(sums ?? []), [sums]);
@@ -96,13 +97,20 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
     grid.current?.show(next);
   }
 
+  /** After the last one, search from the first row on: some may have been passed over. */
   async function findNext(at: Cursor): Promise<Cursor | null> {
-    const end = Math.min(rows.total, at.row + MAX_PAGES_SEARCHED * PAGE);
-    for (let start = at.row; start < end; start = (Math.floor(start / PAGE) + 1) * PAGE) {
+    const next = await findIn(Math.max(0, at.row), rows.total, (row, column) => row > at.row || column > at.column);
+    if (next !== null) return next;
+    await edits.settled(); // else a value that is being confirmed is found again
+    return findIn(0, Math.min(rows.total, at.row + 1), (row, column) => row < at.row || column < at.column);
+  }
+
+  async function findIn(first: number, rowsEnd: number, isWanted: (row: number, column: number) => boolean): Promise<Cursor | null> {
+    const end = Math.min(rowsEnd, first + MAX_PAGES_SEARCHED * PAGE);
+    for (let start = first; start < end; start = (Math.floor(start / PAGE) + 1) * PAGE) {
       const ofPage = await rows.load(start, Math.min(end, (Math.floor(start / PAGE) + 1) * PAGE) - 1);
       for (const [index, row] of ofPage.entries()) {
-        const from = start + index === at.row ? at.column - FIRST + 1 : 0;
-        const found = columns.findIndex(({ path }, column) => column >= from && needsLook(row.cells[path]));
+        const found = columns.findIndex(({ path }, column) => isWanted(start + index, column + FIRST) && needsLook(row.cells[path]));
         if (found >= 0) return { row: start + index, column: found + FIRST };
       }
     }
@@ -186,6 +194,7 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
           view={view}
           label={label}
           documentWidth={documentWidth}
+          isStatusFixed={isWide}
           columns={columns}
           total={rows.total}
           isPrevious={rows.isPrevious}

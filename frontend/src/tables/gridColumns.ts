@@ -88,9 +88,12 @@ export function gridColumns(columns: readonly TableColumn[], layout: Layout, mea
   const left = available - shown.reduce((sum, { width }) => sum + width, 0);
   if (flexible === 0) return shown;
   if (left <= 0) {
-    const spare = (column: GridColumn) => (isFlexible(column) ? Math.max(0, column.width - Math.max(NARROW, column.label.length * CHARACTER + 44)) : 0);
-    const most = shown.reduce((sum, column) => sum + spare(column), 0);
-    return most < -left ? shown : shown.map((column) => ({ ...column, width: column.width - Math.ceil((spare(column) * -left) / Math.max(most, 1)) }));
+    // The widest first.
+    for (let most = WIDTHS.text[1]; most >= NARROW; most -= 4) {
+      const cut = shown.map((column) => (isFlexible(column) ? { ...column, width: Math.min(column.width, Math.max(most, column.label.length * CHARACTER + 44)) } : column));
+      if (cut.reduce((sum, { width }) => sum + width, 0) <= available) return cut;
+    }
+    return shown;
   }
   const more = Math.min(Math.floor(left / flexible), 200);
   return shown.map((column) => (isFlexible(column) ? { ...column, width: column.width + more } : column));

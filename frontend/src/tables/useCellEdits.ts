@@ -60,7 +60,7 @@ export function useCellEdits(leaves: boolean) {
     },
     [changed, queries],
   );
-  const { write, confirm, decideProposals, undo, canUndo } = useDecisions({ seen, mark, changed });
+  const { write, confirm, decideProposals, settled, undo, canUndo } = useDecisions({ seen, mark, changed });
 
   const pathOf = ({ row, column }: Pick<CellEdit, 'row' | 'column'>) => row.cells[column.path]?.path ?? cellPath(column.path, row.path);
   const look = (row: ReadRow) => {
@@ -92,6 +92,7 @@ export function useCellEdits(leaves: boolean) {
   return {
     canUndo,
     undo,
+    settled,
     /** Undo the last `count` changes. */
     undoLast(count: number): void {
       for (let left = count; left > 0; left -= 1) undo();
