@@ -641,7 +641,7 @@ create table public.documents (
   -- Why reading failed: a sentence for people and a code for programs.
   error text,
   error_code text check (error_code in (
-    'password', 'damaged', 'no_text', 'over_limit', 'unsupported', 'unreadable', 'not_found', 'too_large'
+    'password', 'damaged', 'wrong_type', 'no_text', 'over_limit', 'unsupported', 'unreadable', 'not_found', 'too_large'
   )),
   check (error is not null or error_code is null),
   -- [{code, page, count, excerpt}, …]: what could not be read, or not well. `page` is null for the whole file;

@@ -219,6 +219,10 @@ class Damaged(Unreadable):
     code = "damaged"
 
 
+class WrongType(Unreadable):
+    code = "wrong_type"
+
+
 class NoText(Unreadable):
     code = "no_text"
 

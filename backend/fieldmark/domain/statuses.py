@@ -104,7 +104,8 @@ class ReadingError(StrEnum):
     """Why a document could not be read. The same codes as in `fieldmark.errors`.
 
     PASSWORD     is protected with a password
-    DAMAGED      is truncated, corrupt, or of another type than its name says
+    DAMAGED      is truncated or corrupt
+    WRONG_TYPE   is of another type than its name says
     NO_TEXT      is empty, or has no visible word
     OVER_LIMIT   exceeds a limit on pages, size or time
     UNSUPPORTED  is of an unsupported file type
@@ -114,6 +115,7 @@ class ReadingError(StrEnum):
 
     PASSWORD = "password"  # noqa: S105 - a code
     DAMAGED = "damaged"
+    WRONG_TYPE = "wrong_type"
     NO_TEXT = "no_text"
     OVER_LIMIT = "over_limit"
     UNSUPPORTED = "unsupported"

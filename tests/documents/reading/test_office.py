@@ -19,7 +19,7 @@ from fieldmark.documents.reading.pages import MIB, Limits
 from fieldmark.documents.reading.pagination import paginate
 from fieldmark.documents.reading.xlsx import xlsx_parts
 from fieldmark.domain.reading_warnings import WarningCode
-from fieldmark.errors import Damaged, OverLimit, Unreadable
+from fieldmark.errors import OverLimit, Unreadable, WrongType
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 
@@ -220,7 +220,7 @@ def test_xml_that_declares_entities_is_refused(encoding: str) -> None:
 def test_archive_with_too_many_parts_or_without_main_part_is_refused() -> None:
     with pytest.raises(OverLimit):
         docx_parts(make_zip({f"word/media/{number}": b"" for number in range(10_001)}), Limits())
-    with pytest.raises(Damaged):
+    with pytest.raises(WrongType):
         docx_parts(make_zip({"word/documents.txt": b""}), Limits())
 
 

@@ -10,7 +10,7 @@ from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.opendocument import opendocument_parts
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.sandbox import read_file
-from fieldmark.errors import Damaged, OverLimit, PasswordProtected, Unsupported
+from fieldmark.errors import OverLimit, PasswordProtected, Unsupported, WrongType
 
 NAMES = " ".join(
     f'xmlns:{short}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
@@ -183,7 +183,7 @@ def test_entities_passwords_and_missing_parts_are_refused() -> None:
         opendocument_parts(make_zip({"content.xml": bomb}), Limits())
     with pytest.raises(PasswordProtected):
         opendocument_parts(make_zip({"META-INF/manifest.xml": b"<encryption-data/>", "content.xml": b"x"}), Limits())
-    with pytest.raises(Damaged):
+    with pytest.raises(WrongType):
         opendocument_parts(make_zip({"a.xml": b"<a/>"}), Limits())
 
 

@@ -55,7 +55,7 @@ def test_content_decides_the_media_type_and_the_name_only_the_kind_of_text(data:
 @pytest.mark.parametrize(
     ("data", "name", "code"),
     [
-        (b"<html>login</html>", "a.docx", "damaged"),
+        (b"<html>login</html>", "a.docx", "wrong_type"),
         (b"\x7fELF" + bytes(100), "a.pdf", "unsupported"),
         (make_zip({"mimetype": b"", "META-INF/manifest.xml": b""}), "a.odg", "unsupported"),
         (OLE_SIGNATURE + "Workbook".encode("utf-16-le"), "a.xls", "unsupported"),

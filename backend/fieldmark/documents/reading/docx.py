@@ -16,7 +16,7 @@ from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part, align, expand_tabs, superscript
 from fieldmark.documents.reading.pictures import Picture, points
 from fieldmark.documents.reading.symbols import UNKNOWN, shown_symbols, symbol_font, unknown_symbols
-from fieldmark.errors import Damaged
+from fieldmark.errors import WrongType
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _RUNS = (f"{_W}r", OMML_RUN)
@@ -43,7 +43,7 @@ def docx_parts(data: bytes, limits: Limits) -> list[Part]:
     }
     document = _SharedState(DocxStyles(roots["styles"]), WordLists(roots["numbering"], roots["styles"]))
     if "word/document.xml" not in names:
-        raise Damaged("The file is not a Word document: its main part is missing.")
+        raise WrongType("The file is not a Word document: its main part is missing.")
 
     def lines_of(kind: str) -> list[str]:
         # Variants for first and even pages mostly repeat each other.

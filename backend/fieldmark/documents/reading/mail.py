@@ -23,7 +23,7 @@ from fieldmark.documents.reading.pagination import Part, expand_tabs
 from fieldmark.documents.reading.pictures import Picture
 from fieldmark.documents.reading.text import decode, encoding_warnings, has_more_text
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode, skipped_files_warning
-from fieldmark.errors import Damaged, OverLimit
+from fieldmark.errors import OverLimit, WrongType
 
 importlib.import_module("email.generator")  # the email package imports it late, after lockdown
 
@@ -80,7 +80,7 @@ def read_msg(data: bytes) -> Container:
     message = Message.load(data)
     plain, html = message.body or "", message.html_body or ""
     if not message.subject and not plain and not html and not message.sender:
-        raise Damaged("The file is not an Outlook message: it has neither sender, subject nor text.")
+        raise WrongType("The file is not an Outlook message: it has neither sender, subject nor text.")
     shown = html_lines(html) if html.strip() else Part()
     body = Part(map(expand_tabs, plain.splitlines()), (), (), shown.pictures)
     if has_more_text(shown, body):

@@ -18,7 +18,7 @@ from fieldmark.documents.reading.list_numbers import write_number
 from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part, align, expand_tabs, row_lines, superscript
 from fieldmark.documents.reading.pictures import Picture, points
-from fieldmark.errors import Damaged, OverLimit, PasswordProtected
+from fieldmark.errors import OverLimit, PasswordProtected, WrongType
 
 MAX_REPEATS = 10_000  # repeats of a cell
 
@@ -44,11 +44,11 @@ def opendocument_parts(data: bytes, limits: Limits) -> list[Part]:
     if "META-INF/manifest.xml" in names and b"encryption-data" in archive.read("META-INF/manifest.xml"):
         raise PasswordProtected("The OpenDocument file is protected with a password; save it without one.")
     if "content.xml" not in names:
-        raise Damaged("The file is not an OpenDocument: its content is missing.")
+        raise WrongType("The file is not an OpenDocument: its content is missing.")
     roots = [parse_xml(archive.read(name)) for name in ("styles.xml", "content.xml") if name in names]
     body = roots[-1].find(f"{_OFFICE}body")
     if body is None or not len(body):
-        raise Damaged("The file is not an OpenDocument: its content is missing.")
+        raise WrongType("The file is not an OpenDocument: its content is missing.")
     reader = _LineCollector(roots, archive)
     if body[0].tag == f"{_OFFICE}spreadsheet":
         return reader.sheets(body[0])

@@ -7,7 +7,7 @@ import re
 import struct
 from pathlib import PurePath
 
-from fieldmark.errors import Damaged, NoText, PasswordProtected, Unreadable, Unsupported
+from fieldmark.errors import NoText, PasswordProtected, Unreadable, Unsupported, WrongType
 
 PDF = "application/pdf"
 PNG, JPEG, TIFF, WEBP = "image/png", "image/jpeg", "image/tiff", "image/webp"
@@ -107,7 +107,7 @@ def media_type(data: bytes, filename: str) -> str:
     if not text.strip():
         raise NoText("The file has no content but white space.")
     if suffix in _BINARY_NAMES:
-        raise Damaged(f"The file is named {suffix} but holds plain text.")
+        raise WrongType(f"The file is named {suffix} but holds plain text.")
     return EINVOICE if is_einvoice(data) else _text_media_type(text, suffix)
 
 
