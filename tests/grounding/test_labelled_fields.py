@@ -8,6 +8,7 @@ import pytest
 
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.sandbox import read_file
+from fieldmark.grounding import DocumentIndex, PageWords
 from fieldmark.grounding.labelled_fields import document_type, read_fields
 
 SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
@@ -188,12 +189,13 @@ def test_totals_that_differ_need_a_look_but_subtotals_of_parts_do_not():
     ("text", "total", "is_sure"),
     [
         ("Total sales RM 52.08\nRounding adjustment RM .02\nRounding RM 52.10\nCash 60.00\nChange 7.90", 52.10, True),
-        ("Total   15.39\nRounding   -0.01\nGrand amount RM15.38\nGST   15.39   0.00", 15.38, True),
+        ("Total   15.39\nRounding   -0.01\nGrand amountRM15.38\nGST   15.39   0.00", 15.38, True),
         ("Subtotal   106.10\nTax   6.37\nRounding   -0.02\nTotal   112.45", 112.45, True),
         ("Total   1.38\nRounding   0.02\nCash   1.40", 1.38, True),  # no rounded total is printed
         ("Summe   1'234.53\nRundung   0.02\nTotal   1'234.55\nBar   2 000.00\nRückgeld   765.45", 1234.55, True),
         ("Total   100.00\nTotal incl GST   106.00\nCash   120.00\nChange   14.00", 106.0, True),
         ("Total incl GST   106.00\nTotal   100.00\nCash   120.00\nChange   20.00", 100.0, True),
+        ("Round bread   0.50\nTotal   90.00\nVoucher   90.50", 90.0, True),
         ("Total   90.00\nCash   120.00\nChange   14.00", 90.0, False),  # 106.00 was paid
         ("Total   90.00\nAmount to be paid   95.00\nChange   5.00", 90.0, True),
     ],
@@ -202,6 +204,7 @@ def test_total_is_after_rounding_and_agrees_with_what_was_paid(text, total, is_s
     (found,) = read_fields(text, {"properties": {"total": {"type": "number"}}})
     assert (found.value, found.confidence >= 0.5) == (total, is_sure)
     assert found.quote in text
+    assert DocumentIndex([PageWords(1, [[one, 0, 0, 1, 1] for one in text.split()])]).find_quote(found.quote)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,9 @@ _LEGAL_FORM = re.compile(
     re.IGNORECASE,
 )
 # Lines of a receipt that prove its total: what was added to round it, what was paid, and the change.
-_ROUNDING = re.compile(r"\b(?:round(?:ing|ed|off)?|rundung\w*|arrondi\w*|redondeo|arrotondamento|afronding)\b")
+_ROUNDING = re.compile(
+    r"\b(?:rounding|round(?:ed)? ?(?:adj\w*|off|diff\w*)|rundung\w*|arrondi\w*|redondeo|arrotondamento|afronding)\b"
+)
 _PAID = re.compile(r"\b(?:cash|tender(?:ed)?|(?<!be )paid|received|gegeben|bar|especes|efectivo|contanti|contant)\b")
 _CHANGE = re.compile(r"\b(?:change|ruckgeld|wechselgeld|rendu|cambio|resto|wisselgeld)\b")
 _CENTS = re.compile(r"(?<!\d)(?:\d{1,3}(?:[.,'\s]\d{3}){1,3}|\d{0,12})[.,]\d\d(?!\d)")
@@ -241,12 +243,12 @@ def _find_fields(text: str, known: Labels, *, include_unknown: bool) -> dict[Key
 def _choose_total(total: Field, others: list[Field], text: str) -> Field:
     """Return the total after rounding, if the document rounds it, or another total that was paid: cash less change. It
     is to be checked if neither explains why totals differ, or if another amount was paid."""
-    page, printed = 1, list[tuple[int, str, int]]()  # (amount in cents, its text, page)
+    page, printed = 1, list[tuple[int, re.Match[str], int]]()  # (amount in cents, its text, page)
     adjustments, paid, change = list[tuple[int, int]](), list[int](), list[int]()
     for line in text.splitlines():
         if header := re.fullmatch(r"--- page (\d{1,6}) of \d+ ---", line):
             page = int(header[1])
-        found = [(int(re.sub(r"\D", "", one[0])), one[0].strip(), page) for one in _CENTS.finditer(line)]
+        found = [(int(re.sub(r"\D", "", one[0])), one, page) for one in _CENTS.finditer(line)]
         words = normalise_label(re.sub(r"\d", " ", line)) if found else ""
         if _ROUNDING.search(words) and 0 < found[-1][0] < 100:
             adjustments.append((len(printed), found.pop()[0]))
@@ -256,11 +258,11 @@ def _choose_total(total: Field, others: list[Field], text: str) -> Field:
             paid.append(found.pop()[0])
         printed += found
     amount, explained = _cents(total), {_cents(total)}
-    for at, adjustment in adjustments[:1]:
+    for at, adjustment in adjustments[-1:]:
         explained |= {amount - adjustment, amount + adjustment}
         after = next((one for one in printed[at:] if one[0] in explained), None)
         if after is not None and after[0] != amount:
-            total = total._replace(value=after[0] / 100, quote=after[1], page=after[2])
+            total = total._replace(value=after[0] / 100, quote=_words_of(after[1]), page=after[2])
     spent = {one - other for one in paid[:10] for other in change[:10]}
     if not spent.isdisjoint(explained):
         return total
@@ -268,6 +270,12 @@ def _choose_total(total: Field, others: list[Field], text: str) -> Field:
     if len(proven) == 1:
         return proven.popitem()[1]
     return total._replace(confidence=_TO_CHECK) if spent or not explained.issuperset(map(_cents, others)) else total
+
+
+def _words_of(found: re.Match[str]) -> str:
+    """Return a match with the rest of its words: `TOTALRM15.40`."""
+    line, (start, end) = found.string, found.span()
+    return line[line.rfind(" ", 0, start + 1) + 1 : len(line) if (at := line.find(" ", end)) < 0 else at]
 
 
 def _cents(field: Field) -> int:
@@ -359,7 +367,8 @@ def _schema_leaves(shape: Schema, root: Schema, keys: Keys, depth: int) -> Itera
 
 
 def _convert_to_schema(field: Field, shape: Schema) -> Any:
-    types, text, number = str(shape.get("type", "string")), normalise_label(field.quote), parse_amount(field.quote)
+    types, text = str(shape.get("type", "string")), normalise_label(field.quote)
+    number = field.value if isinstance(field.value, float) else parse_amount(field.quote)
     if "enum" in shape:
         return next(
             (one for one in shape["enum"] if normalise_label(str(one)) in (normalise_label(str(field.value)), text)),
