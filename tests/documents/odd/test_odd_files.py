@@ -101,6 +101,7 @@ ODD_FILES: dict[str, tuple[Callable[[], bytes], str, str]] = {
     ),
     "text in KOI8-R": (lambda: (RUSSIAN * 9).encode("koi8-r"), "a.txt", "!uncertain_encoding"),
     "Word cut off": (lambda: make_docx(docx_run("4711"))[:-100], "a.docx", "!damaged"),
+    "text named as Word": (lambda: b"<html>login</html>", "a.docx", "!wrong_type"),
     "a workbook without sheets": (lambda: make_zip({"xl/workbook.xml": b"<workbook/>"}), "a.xlsx", "!damaged"),
     "a mail nested too deeply": (make_nested_mail, "a.eml", "!over_limit"),
     "an Outlook mail with two files, one of them empty": (

@@ -34,6 +34,7 @@ from fieldmark.errors import (
     Unavailable,
     Unreadable,
     Unsupported,
+    WrongType,
 )
 from fieldmark.isolation import users
 
@@ -48,7 +49,7 @@ MAX_LOST_READERS: Final = 3
 
 # The errors that the child may report. Any other code becomes Unreadable.
 _ERRORS: dict[str, type[FieldmarkError]] = {
-    error.code: error for error in (Damaged, NoText, NotFound, OverLimit, PasswordProtected, Unsupported)
+    error.code: error for error in (Damaged, NoText, NotFound, OverLimit, PasswordProtected, Unsupported, WrongType)
 }
 # OCR uses a whole core, so pages queue for one, first come first served. A semaphore belongs to its event loop.
 _ocr_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
