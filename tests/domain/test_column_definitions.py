@@ -118,7 +118,10 @@ def test_columns_that_clash_or_cannot_be_columns_are_refused(names: list[str]):
         schema_of(columns(*names))
 
 
-@pytest.mark.parametrize("line", ["", "a:money", ":date", "a,,b", "a:number:EUR", "a:date:kg", ":number:kg"])
+@pytest.mark.parametrize(
+    "line",
+    ["", "a:money", ":date", "a,,b", "a:number:EUR", "a:date:kg", ":number:kg", ",".join(f"c{n}" for n in range(201))],
+)
 def test_line_that_is_no_list_of_columns_is_refused(line: str):
     with pytest.raises(Invalid):
         parse_definitions(line)

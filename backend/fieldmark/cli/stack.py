@@ -45,7 +45,7 @@ def stack(
         typer.Option(
             metavar="NAME[:TYPE[:UNIT]],…",
             help='The columns: "vendor,date:date,weight:number:kg,items[].price:number". Types: text, number, date, '
-            "boolean, currency. Default: those of the stack, or else the agent proposes columns.",
+            "boolean, currency (a code, such as EUR). Default: those of the stack, or else the agent proposes columns.",
         ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="The name of the stack. Default: the folder's name.")] = None,

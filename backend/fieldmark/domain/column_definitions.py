@@ -64,17 +64,26 @@ Definitions = Annotated[list[ColumnDefinition], Field(min_length=1, max_length=M
 def parse_definitions(text: str) -> list[ColumnDefinition]:
     """Parse columns as they are written on the command line: `vendor,date:date,items[].price:number`. Raise Invalid."""
     found: list[ColumnDefinition] = []
-    for part in text.split(","):
+    parts = text.split(",")
+    _check_count(len(parts))
+    for part in parts:
         name, colon, kind = (piece.strip() for piece in part.rpartition(":"))
         unit = None
         if not colon:
             name, kind = kind, "text"
         elif kind not in _SCHEMAS and (before := name.rpartition(":"))[2].strip() == "number":
             name, kind, unit = before[0].strip(), "number", kind
-        if kind not in _SCHEMAS or not 1 <= len(name) <= MAX_NAME or (unit is not None and unit_name(unit) is None):
+        why = ""
+        if not 1 <= len(name) <= MAX_NAME:
+            why = f"a name has 1 to {MAX_NAME} characters"
+        elif kind not in _SCHEMAS:
+            why = f"{kind[:30]!r} is not one of the types {', '.join(_SCHEMAS)}"
+        elif unit is not None and unit_name(unit) is None:
+            why = f"{unit[:30]!r} is not a known unit, such as kg, m2, kWh or %"
+        if why:
             raise Invalid(
-                f"{part.strip()[:100]!r} is not a column. Write name:type or name:number:unit, separated by commas; "
-                f"the types are {', '.join(_SCHEMAS)}, the units {', '.join(UNITS)}."
+                f"{part.strip()[:100]!r} is not a column: {why}. Write name:type or name:number:unit, separated by "
+                "commas. The currency of an amount is a column of its own."
             )
         found.append(ColumnDefinition.model_validate({"name": name, "type": kind, "unit": unit}))
     return found
@@ -105,8 +114,7 @@ def list_of_rows(definitions: Sequence[ColumnDefinition]) -> str | None:
 def schema_of(definitions: Sequence[ColumnDefinition], current: JsonObject | None = None) -> JsonObject:
     """Return the JSON Schema of columns. A column that is defined as in the `current` schema keeps its subschema, and
     the `current` schema its other keywords. Raise Invalid if columns clash, or are in more than one list."""
-    if not 1 <= len(definitions) <= MAX_COLUMNS:
-        raise Invalid(f"A table has 1 to {MAX_COLUMNS} columns, not {len(definitions)}.")
+    _check_count(len(definitions))
     known = {} if current is None else {paths.name(pattern): field for pattern, field in schema_fields(current)}
     before = {} if current is None else {one.name: one for one in definitions_of(current)}
     patterns = [_pattern(one) for one in definitions]
@@ -138,6 +146,11 @@ def schema_of(definitions: Sequence[ColumnDefinition], current: JsonObject | Non
         _insert(root, pattern, field, current or {})
     _keep_required(root, current or {})
     return root
+
+
+def _check_count(count: int) -> None:
+    if not 1 <= count <= MAX_COLUMNS:
+        raise Invalid(f"A table can have 1 to {MAX_COLUMNS} columns; {count} are given. Add or remove some.")
 
 
 def _without_fields(node: JsonObject) -> JsonObject:

@@ -21,7 +21,9 @@ _KINDS: Final[tuple[Mapping[str, str], ...]] = (
     *({unit: "1"} for unit in ["lb", "oz", "gal", "ft", "in", "yd", "mi", "d", "pc", "%", "‰", "°c", "°f"]),
 )
 _SIZES: Final = {unit: {name: Decimal(size) for name, size in kind.items()} for kind in _KINDS for unit in kind}
-UNITS: Final = tuple(_SIZES)
+_PRINTED: Final = {"w": "W", "kw": "kW", "wh": "Wh", "kwh": "kWh", "°c": "°C", "°f": "°F"}
+UNITS: Final = tuple(_PRINTED.get(unit, unit) for unit in _SIZES)
+"""Units that a field can have, as people write them."""
 # A result that needs more digits, such as a third, is no conversion that a document can be compared with.
 _EXACT: Final = Context(prec=60, traps=[Inexact])
 
@@ -33,7 +35,7 @@ def unit_name(unit: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number in a unit: one of UNITS."""
+    """A number in a unit: a name of `unit_name`."""
 
     value: int | float
     unit: str
