@@ -265,6 +265,12 @@ async def test_document_with_missing_fields_can_be_marked_reviewed(serve, browsi
         await window.field_row("net").wait_for()
         await page.get_by_role("button", name="Mark as reviewed").click()
         await page.get_by_text("Reviewed", exact=True).wait_for()
+        marked = page.get_by_text(label("document.markedReviewed")).locator("xpath=..")
+        await marked.get_by_role("button", name=label("common.undo")).click()
+        await page.get_by_role("button", name="Mark as reviewed").wait_for()
+        assert (await server.extraction(by_hand))["status"] == "in_progress"
+        await page.get_by_role("button", name="Mark as reviewed").click()
+        await page.get_by_text("Reviewed", exact=True).wait_for()
         stored = await server.extraction(by_hand)
         assert stored["extracted_fields"] == {"vendor": "Acme", "reference": "17", "total": 119, "net": 100}
         assert (stored["status"], stored["valid"]) == ("completed", True)
