@@ -115,6 +115,9 @@ def test_confidence_is_match_weight_times_lowest_word_confidence() -> None:
         ("Due 12/03/2024 Total RM 5.00 (INC. GST)", "2024-03-12", 0.9),
         ("Due 12/03/2024 Shop Inc. Austin, TX 78701", "2024-12-03", 0.9),
         ("Due 12/03/2024 Shop Inc. Austin, TX 78701", "2024-03-12", 0.4),
+        ("Due 12/03/2024 Boston, MA 02110", "2024-12-03", 0.9),
+        ("Due 12/03/2024 Total £5.00", "2024-03-12", 0.9),
+        ("Due 12/03/2024 Total $5.00", "2024-03-12", 0.4),
         ("Due 12/03/2024 Shop Inc. 5.00 EUR", "2024-03-12", 0.4),
         ("le 12/03/2024 avec la facture pour Paris", "2024-03-12", 0.9),
         # With dots the day comes first, unless another date has the month first.

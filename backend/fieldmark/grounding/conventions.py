@@ -26,9 +26,9 @@ _DAY_FIRST_PLACES: Final = (
     "united kingdom|england|scotland|wales|ireland|australia|new zealand|malaysia|singapore|india|pakistan|nigeria"
     "|kenya|deutschland|germany|österreich|austria|schweiz|switzerland|france|belgique|belgium|españa|spain|italia|italy"
     "|nederland|netherlands|portugal|brasil|brazil|méxico|mexico|argentina|chile|colombia|polska|poland"
-    r"|sdn\.?\s?bhd|gmbh|pty\.?\s?ltd|plc|s\.?a\.?r\.?l|s\.p\.a|s\.r\.l|b\.v"
+    r"|sdn\.?\s?bhd|gmbh|pty\.?\s?ltd|plc|iban|gstin|abn|s\.?a\.?r\.?l|s\.p\.a|s\.r\.l|b\.v"
 )
-# Without those that are words of some language.
+# Those that are words of some language are read only after a comma.
 _STATES: Final = "ak|az|ca|ct|fl|ga|ia|ks|ky|md|mi|mn|mo|mt|nv|nh|nj|nm|ny|nc|nd|ri|sc|sd|tn|tx|ut|vt|wa|wv|wi|wy|dc"
 _DOMAINS: Final = "uk|ie|au|nz|my|sg|pk|ng|ke|de|at|ch|fr|be|es|it|nl|pt|br|mx|ar|cl|pl|cz|dk|no|se|fi"
 _DAY_FIRST = re.compile(
@@ -37,7 +37,10 @@ _DAY_FIRST = re.compile(
 _MONTH_FIRST_PLACES: Final = (
     r"usa|u\.s\.a|united states|(?<!\()inc(?!\.?\s(?:gst|vat|tax|of|all))|llc|sales tax|zip code"
 )
-_MONTH_FIRST = re.compile(rf"(?<![^\W_])(?:{_MONTH_FIRST_PLACES}|(?:{_STATES})[.,]?\s\d{{5}})(?![^\W_])")
+_MONTH_FIRST = re.compile(
+    rf"(?<![^\W_])(?:{_MONTH_FIRST_PLACES}|(?:{_STATES})[.,]?\s\d{{5}})(?![^\W_])"
+    r"|,\s(?:al|ar|co|hi|id|il|la|ma|me|oh|ok|or|pa|va)\s\d{5}(?![^\W_])"
+)
 _OTHER_DOLLARS = re.compile(
     r"(?<![^\W_])(?:canada|ontario|toronto|quebec|québec|montréal|alberta|vancouver|australia|new zealand|singapore"
     r"|hong kong|taiwan|mexico|méxico|argentina|chile|colombia|pty\.?\s?ltd|s\.?a\.? de c\.?v)(?![^\W_])"
@@ -67,17 +70,20 @@ def conventions_of(text: str) -> Conventions:
     text = text[:_MAX_CHARACTERS].replace("\n", " ")
     words = _WORD.findall(text)
     other, english = (len([word for word in words if word in of]) for of in (_OTHERS, _ENGLISH))
-    codes = {next(iter(one)) for one in units.currencies_in(text) if len(one) == 1}
+    # Signs such as £ and kr may mean several currencies, of which the most usual are written alike; not so $.
+    currencies = [one for one in units.currencies_in(text) if len(one) == 1 or "USD" not in one]
     orders, marks = set[str](), set[str]()
     if other >= _MIN_WORDS and other > 2 * english:
         orders.add("dmy")
         marks.add(",")
     elif english >= _MIN_WORDS and english > 2 * other:
         marks.add(".")
-    marks |= {mark for mark, of in ((",", _COMMA_CURRENCIES), (".", _POINT_CURRENCIES)) if codes & of}
-    if _DAY_FIRST.search(text) or codes & _DAY_FIRST_CURRENCIES:
+    marks |= {
+        mark for mark, of in ((",", _COMMA_CURRENCIES), (".", _POINT_CURRENCIES)) if any(one & of for one in currencies)
+    }
+    if _DAY_FIRST.search(text) or any(one & _DAY_FIRST_CURRENCIES for one in currencies):
         orders.add("dmy")
-    if _MONTH_FIRST.search(text) or "USD" in codes:
+    if _MONTH_FIRST.search(text) or frozenset(["USD"]) in currencies:
         orders.add("mdy")
     return Conventions(*(one.pop() if len(one) == 1 else None for one in (orders, marks)))
 
