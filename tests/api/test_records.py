@@ -403,21 +403,27 @@ async def test_records_are_exported_in_each_format(serve, clone):
         answer = await server.http.get(path, params={"format": "xlsx", "sort": "total", "descending": True})
         sheet = openpyxl.load_workbook(io.BytesIO(answer.content))["Invoice"]
         names = [cell.value for cell in sheet[1]]
-        assert names == [*lines[0][1:], "document_id"]
+        assert names == [*(name for name in lines[0][1:] if name != "row"), "document_id"]
         assert sheet.cell(2, names.index("date") + 1).value == datetime(2026, 1, 2)
         answer = await server.http.get(path, params={"format": "xlsx", "list": "items"})
         book = openpyxl.load_workbook(io.BytesIO(answer.content), data_only=True)
         values, locations = book["Invoice"], book["Locations"]
         names = [cell.value for cell in values[1]]
+        assert names[:3] == ["filename", "row", "status"]
         assert [cell.value for cell in values[4]][names.index("items[].name") : -1] == ["=B", 7]
         assert values.cell(4, names.index("items[].name") + 1).data_type == "s"
         assert values.auto_filter.ref == f"A1:{values.cell(1, len(names)).column_letter}{values.max_row}"
-        # Each value links to its document, also without a page; what has no value does not.
+        # Each value links to its field in the document, also without a page; what has no value does not.
+        ids = {row["document_id"]: row["extraction_id"] for row in (await server.http.get(path[:-7])).json()["items"]}
         total = names.index("total") + 1
         for row, text in ((2, "needs_review"), (3, "found, page ")):
             link = locations.cell(row, total)
             assert (row, link.value.startswith(text)) == (row, True)
-            assert link.hyperlink.target == f"{server.base_url}/documents/{values.cell(row, len(names)).value}"
+            document = values.cell(row, len(names)).value
+            field = f"?extraction={ids[document]}&field=total"
+            assert link.hyperlink.target == f"{server.base_url}/documents/{document}{field}"
+            item = locations.cell(row, names.index("items[].name") + 1)
+            assert item.hyperlink.target.endswith("&field=items%5B0%5D.name")
         assert locations.cell(2, names.index("vendor.name") + 1).hyperlink is None
         for shown in (values, locations):
             widths = [shown.column_dimensions[cell.column_letter].width for cell in shown[1]]

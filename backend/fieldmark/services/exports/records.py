@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final, Literal
-from uuid import UUID
+from urllib.parse import quote
 
 from pydantic import JsonValue
 
@@ -87,13 +88,16 @@ class _CsvWriter:
 
 class _XlsxWriter:
     """A workbook with two sheets of the same shape: the values, and the status of each, with its page and quote and a
-    link to the document. The filename comes first and the id last, since people read these sheets."""
+    link to it in the document. The filename comes first and the id last, since people read these sheets; `row` is left
+    out where each row is a document."""
 
     def __init__(self, schema_name: str, columns: Sequence[Column], service_url: str) -> None:
         from openpyxl import Workbook  # imported here: it takes long, and only this export needs it
         from openpyxl.styles import Font
 
         self._columns, self._service_url = columns, service_url.rstrip("/")
+        self._has_items = any("[]" in column.path for column in columns)
+        self._about = len(self._id_last(_ABOUT)) - 1  # columns before the fields
         self._book = Workbook(write_only=True)
         self._link_font = Font(color="0563C1", underline="single")
         self._rows, self._links = 0, 0
@@ -103,19 +107,19 @@ class _XlsxWriter:
         )
 
     def add(self, rows: Sequence[RecordRow]) -> None:
-        lines = [_id_last(_values(row, self._columns)) for row in rows]
+        lines = [self._id_last(_values(row, self._columns)) for row in rows]
         if not self._rows:
             self._begin(rows, lines)
         for row, line in zip(rows, lines, strict=True):
             cells = [row.cells.get(column.path) for column in self._columns]
-            start = len(_ABOUT) - 1
+            start = self._about
             about: list[Any] = [xlsx_cell(self._locations, value) for value in line[:start]]
             values = [
                 xlsx_day(self._values, value) if cell and cell["kind"] == "day" else xlsx_cell(self._values, value)
                 for cell, value in zip(cells, line[start:-1], strict=True)
             ]
             self._values.append([*(xlsx_cell(self._values, value) for value in line[:start]), *values, line[-1]])
-            locations = [cell and self._location(row.document_id, cell) for cell in cells]
+            locations = [cell and self._location(row, cell) for cell in cells]
             self._locations.append([*about, *locations, line[-1]])
             self._rows += 1
 
@@ -124,34 +128,41 @@ class _XlsxWriter:
 
         if not self._rows:
             self._begin([], [])
-        last = get_column_letter(len(_ABOUT) + len(self._columns))
+        last = get_column_letter(self._about + len(self._columns) + 1)
         for sheet in (self._values, self._locations):
             sheet.auto_filter.ref = f"A1:{last}{self._rows + 1}"
         out = io.BytesIO()
         self._book.save(out)
         return out.getvalue()
 
+    def _id_last(self, values: Sequence[JsonValue]) -> list[JsonValue]:
+        """Return the values of a row, which begin with those of `_ABOUT`, with the id at the end."""
+        document_id, filename, item, *others = values
+        return [filename, *([item] if self._has_items else []), *others, document_id]
+
     def _begin(self, rows: Sequence[RecordRow], lines: Sequence[Sequence[JsonValue]]) -> None:
         """Write the headers, with the widths of the columns by these rows. Widths cannot be set later."""
-        names: list[JsonValue] = _id_last([*_ABOUT, *(column.heading for column in self._columns)])
+        names: list[JsonValue] = self._id_last([*_ABOUT, *(column.heading for column in self._columns)])
         locations: list[list[JsonValue]] = []
         for row, line in zip(rows, lines, strict=True):
             cells = [row.cells.get(column.path) for column in self._columns]
             texts = [cell and _location_text(cell) for cell in cells]
-            locations.append([*line[: len(_ABOUT) - 1], *texts, line[-1]])
+            locations.append([*line[: self._about], *texts, line[-1]])
         for sheet, shown in ((self._values, lines), (self._locations, locations)):
             sheet.freeze_panes = "B2"
             set_widths(sheet, names, shown)
             sheet.append([xlsx_cell(sheet, name) for name in names])
 
-    def _location(self, document_id: UUID, cell: Mapping[str, Any]) -> Any:
-        """Return a cell with the status, and with the page and quote if the value has them. A value links to the
-        document."""
+    def _location(self, row: RecordRow, cell: Mapping[str, Any]) -> Any:
+        """Return a cell with the status, and with the page and quote if the value has them. A value links to its
+        location in the document."""
         text = _location_text(cell)
         if cell["value"] is None:
             return xlsx_cell(self._locations, text)
-        url = f"{self._service_url}/documents/{document_id}"
+        document = f"{self._service_url}/documents/{row.document_id}"
+        url = f"{document}?extraction={row.extraction_id}&field={_in_query(cell['path'])}"
         if self._links == _MAX_LINKS:
+            url = url if len(url) <= _MAX_LITERAL else document
             return f'=HYPERLINK("{url}","{_in_formula(text)}")'
         self._links += 1
         linked = xlsx_cell(self._locations, text)
@@ -159,15 +170,18 @@ class _XlsxWriter:
         return linked
 
 
-def _id_last(values: Sequence[JsonValue]) -> list[JsonValue]:
-    """Return the values of a row, which begin with the document's id, with the id at the end."""
-    return [*values[1:], values[0]]
+def _in_query(path: str) -> str:
+    """Return a path for an address of the web UI, which reads what is JSON as JSON, such as `123` or `["a.b"]`."""
+    with contextlib.suppress(ValueError):
+        json.loads(path)
+        path = json.dumps(path)
+    return quote(path, safe="")
 
 
 def _location_text(cell: Mapping[str, Any]) -> str:
     at = "" if cell["page"] is None else f", page {cell['page']}"
-    quote = f": {cell['quote']}" if at and cell["quote"] else ""
-    return "".join(c if c.isprintable() else " " for c in f"{cell['status']}{at}{quote}")
+    printed = f": {cell['quote']}" if at and cell["quote"] else ""
+    return "".join(c if c.isprintable() else " " for c in f"{cell['status']}{at}{printed}")
 
 
 def _in_formula(text: str) -> str:
