@@ -12,8 +12,12 @@ interface ToastOptions {
   urgent?: boolean;
 }
 
-/** Show a message for some seconds. Return a function that closes it. */
+/** The last toast without an action. */
+let last = { message: '', id: '' };
+
+/** Show a message for some seconds. A repeated message is shown once. Return a function that closes it. */
 export function toast(message: string, { action, seconds = 6, urgent = false }: ToastOptions = {}): () => void {
+  if (message === last.message) manager.close(last.id);
   const id = manager.add({
     description: message,
     timeout: seconds * 1000,
@@ -28,6 +32,7 @@ export function toast(message: string, { action, seconds = 6, urgent = false }: 
       },
     }),
   });
+  last = action === undefined ? { message, id } : { message: '', id: '' };
   return () => manager.close(id);
 }
 
