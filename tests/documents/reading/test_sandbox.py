@@ -5,6 +5,7 @@ import io
 import json
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -144,12 +145,13 @@ def save_slow_file(folder: Path) -> Path:
     return save(folder, "slow.tiff", encode(page, "TIFF", save_all=True, append_images=[page] * 99))
 
 
-async def wait_for_reader(locked_down: bool = False) -> psutil.Process:
-    # Another process sets no event of ours.
-    found = await until(
-        lambda: [child for child in readers() if not locked_down or child.uids().real != 0], seconds=PATIENCE
-    )
-    return found[0]
+def users_of_readers() -> list[tuple[int, int]]:
+    """Return the real and effective user of each reader that is locked down."""
+    found: list[tuple[int, int]] = []
+    for reader in readers():
+        with suppress(psutil.NoSuchProcess):
+            found.append((reader.uids().real, reader.uids().effective))
+    return [(real, effective) for real, effective in found if real != 0]
 
 
 async def start_reading(path: Path, limits: Limits) -> tuple[asyncio.Task[Reading], psutil.Process]:
@@ -188,7 +190,7 @@ async def test_suspended_reader_does_not_use_up_its_processor_time(tmp_path: Pat
 
 async def test_cancelling_kills_the_reader(tmp_path: Path) -> None:
     task = asyncio.create_task(read_file(save_slow_file(tmp_path), "slow.tiff", Limits()))
-    child = await wait_for_reader()
+    (child, *_) = await until(readers, seconds=PATIENCE)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -305,13 +307,12 @@ async def test_reader_of_root_runs_as_a_separate_user(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     task = asyncio.create_task(read_file(save_slow_file(tmp_path), "slow.tiff", Limits()))
-    child = await wait_for_reader(locked_down=True)
+    ((real, effective), *_) = await until(users_of_readers, seconds=PATIENCE)
     (forkserver, *_) = forkservers()
     # No environment variables of the service.
     names = {name for name in forkserver.environ() if not name.startswith("MALLOC_")}
     assert names <= {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LC_ALL"}
-    assert child.uids().real == child.uids().effective
-    assert users.is_in_range(child.uids().real) and child.uids().real != users.postgres_user()
+    assert real == effective and users.is_in_range(real) and real != users.postgres_user()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
