@@ -12,8 +12,8 @@ import styles from './Stacks.module.css';
 const TYPES = ['text', 'number', 'date', 'boolean', 'currency'] as const;
 const MAX_COLUMNS = 200; // of the API
 /** Of numbers, as the API names them (domain/measures.py), with how some are written. */
-const UNITS = 'g mg kg t l ml cl dl hl cm3 m3 m mm cm km m2 cm2 s min h w kw wh kwh lb oz gal ft in yd mi d pc % ‰ °c °f'.split(' ');
-const WRITTEN: Readonly<Record<string, string>> = { cm3: 'cm³', m3: 'm³', m2: 'm²', cm2: 'cm²', w: 'W', kw: 'kW', wh: 'Wh', kwh: 'kWh', '°c': '°C', '°f': '°F' };
+const UNITS = 'g mg kg t l ml cl dl hl cm3 m3 m mm cm km m2 cm2 s min h W kW Wh kWh lb oz gal ft in yd mi d pc % ‰ °C °F'.split(' ');
+const WRITTEN: Readonly<Record<string, string>> = { cm3: 'cm³', m3: 'm³', m2: 'm²', cm2: 'cm²' };
 
 export const EMPTY_COLUMN: StackColumn = { name: '', type: 'text', description: null };
 
@@ -48,7 +48,7 @@ export function ColumnsEditor({ columns, onChange }: Props) {
             ))}
           </select>
           {column.type === 'number' && (
-            <select className={styles.unit} aria-label={t('stacks.columnUnit')} value={column.unit?.toLowerCase() ?? ''} onChange={({ target }) => change(index, { unit: target.value === '' ? null : target.value })}>
+            <select className={styles.unit} aria-label={t('stacks.columnUnit')} value={UNITS.find((unit) => unit.toLowerCase() === column.unit?.toLowerCase()) ?? ''} onChange={({ target }) => change(index, { unit: target.value === '' ? null : target.value })}>
               <option value="">{t('stacks.noUnit')}</option>
               {UNITS.map((unit) => (
                 <option key={unit} value={unit}>
