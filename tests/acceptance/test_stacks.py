@@ -106,7 +106,12 @@ async def test_table_is_proposed_approved_filled_corrected_and_exported(serve, c
         (change,) = changes["items"]
         assert changes["next"] is None
         assert (change["filename"], change["path"], change["old"], change["new"]) == ("2.txt", "total", 20.5, 21)
-        assert (change["is_current"], change["is_restored"]) == (True, False)
+        # (Locked: it is the person's own value.)
+        assert (change["is_current"], change["is_restored"], change["is_locked"]) == (True, False, True)
+        lock = f"/api/extractions/{change['extraction_id']}/locks"
+        assert (await server.http.delete(lock, params={"path": change["path"]})).status_code == 200
+        (change,) = (await server.get(f"stacks/{stack_id}/changes"))["items"]
+        assert (change["now"], change["is_current"], change["is_locked"]) == (21, True, False)
         restored = {"path": change["path"], "value": change["old"]}
         answer = await server.http.patch(
             f"/api/extractions/{change['extraction_id']}/fields",
@@ -115,7 +120,7 @@ async def test_table_is_proposed_approved_filled_corrected_and_exported(serve, c
         )
         assert answer.status_code == 200, answer.text
         (change,) = (await server.get(f"stacks/{stack_id}/changes"))["items"]
-        assert (change["is_current"], change["is_restored"]) == (False, True)
+        assert (change["now"], change["is_current"], change["is_restored"]) == (20.5, False, True)
 
         # In words, and into a file.
         message = {"stack_id": stack_id, "message": "drop the invoice number column", "approval": "auto"}

@@ -111,6 +111,23 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         assert "iban" in await columns(server, stack["id"])
         await grid.get_by_role("columnheader", name="IBAN").wait_for()
 
+        # The values that a run replaced are confirmed or restored, and the dialog shows which it was.
+        message = {"stack_id": stack["id"], "message": "set total of 2.txt to 21", "approval": "auto"}
+        assert (await server.http.post("/api/agent/stack_correct", json=message)).json()["status"] == "completed"
+        (change,) = (await server.get(f"stacks/{stack['id']}/changes"))["items"]
+        lock = f"/api/extractions/{change['extraction_id']}/locks"
+        assert (await server.http.delete(lock, params={"path": change["path"]})).status_code == 200
+        await page.get_by_role("button", name=label("stacks.changes")).click()
+        row = page.get_by_role("dialog", name=label("stacks.changes")).get_by_role("row", name="2.txt")
+        await row.wait_for()
+        assert await row.locator("del").all_inner_texts() == ["20.5"]
+        await row.get_by_role("button", name=label("stacks.keepNew"), exact=False).click()
+        await row.get_by_text(label("stacks.changeStates.confirmed")).wait_for()
+        await row.get_by_role("button", name=label("stacks.restoreOld"), exact=False).click()
+        await row.get_by_text(label("stacks.changeStates.restored")).wait_for()
+        assert await row.locator("del").all_inner_texts() == ["21"]
+        await page.keyboard.press("Escape")
+
         # A colleague starts the next run. If a second person must approve, the rows wait, and are approved together.
         colleague = uuid4()
         sql(clone.owner_url, "insert into auth.users (id) values (%s)", colleague)

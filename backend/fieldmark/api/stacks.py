@@ -148,8 +148,10 @@ class ReplacedValue(ResponseModel):
     path: str
     old: JsonValue
     new: JsonValue = Field(description="null: it was removed.")
-    is_current: bool = Field(description="Whether it is still the value of the row.")
+    now: JsonValue = Field(description="The value of the row now. null: none.")
+    is_current: bool = Field(description="Whether the new value is still the value of the row.")
     is_restored: bool = Field(description="Whether the old value is the value of the row again.")
+    is_locked: bool = Field(description="Whether a person set or confirmed the value of the row.")
 
 
 class ReplacedValues(BaseModel):

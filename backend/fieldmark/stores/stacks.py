@@ -325,8 +325,8 @@ async def rows_to_read(conn: Connection, stack_id: UUID, run_id: UUID, limit: in
 @dataclass(frozen=True, slots=True)
 class ReplacedValue:
     """A value that a run replaced or removed. `id` is that of the change. `new` is None if it was removed. `version` is
-    the extraction's now, `is_current` whether the value is still the run's, and `is_restored` whether it is the old one
-    again."""
+    the extraction's now, and `now` its value: `is_current` if it is still the run's, `is_restored` if it is the old one
+    again, `is_locked` if a person set or confirmed it."""
 
     id: int
     document_id: UUID
@@ -336,8 +336,10 @@ class ReplacedValue:
     path: str
     old: JsonValue
     new: JsonValue
+    now: JsonValue
     is_current: bool
     is_restored: bool
+    is_locked: bool
 
 
 # The changes of a stack's rows, each with the run of the stack that made it, itself or by a child run.
@@ -368,8 +370,9 @@ async def replaced_values(
         conn,
         _replaced_value,
         f"""select j.id, s.document_id, d.filename, e.id as extraction_id, e.version, j.path, j.steps, j.old, j.new,
-             e.extracted_fields #> j.path is not distinct from j.new as is_current,
-             e.extracted_fields #> j.path is not distinct from j.old as is_restored
+             e.extracted_fields #> j.path as now, e.extracted_fields #> j.path is not distinct from j.new as is_current,
+             e.extracted_fields #> j.path is not distinct from j.old as is_restored,
+             coalesce(e.locks ? private.path_name(e.extracted_fields, j.path), false) as is_locked
            {_REPLACED} and root.id = %(run)s and j.id > %(after)s order by j.id limit %(limit)s""",
         {"stack": stack_id, "run": run_id, "limit": limit, "after": after},
     )

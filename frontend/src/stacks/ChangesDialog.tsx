@@ -1,4 +1,5 @@
-/** The values that the newest run with changes replaced: old and new side by side, each to be confirmed or restored. */
+/** The values that the newest run with changes replaced: old and new side by side, each to be confirmed or restored. The one
+ * that is no longer the row's value is crossed out. */
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
@@ -13,24 +14,28 @@ import { t } from '../shared/i18n';
 import { Loading } from '../shared/Loading';
 import { ErrorNotice, errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
-import { isVisible, misfit } from './replacedValue';
+import { changeState, isVisible, misfit } from './replacedValue';
 import { replacedQuery } from './stackQueries';
 import styles from './Stacks.module.css';
 
 export function ChangesDialog({ stack, canWrite, onClose }: { stack: Stack; canWrite: boolean; onClose: () => void }) {
   const replaced = useQuery(replacedQuery(stack.id));
   const shown = replaced.data?.items.filter(isVisible) ?? [];
+  const alike = (replaced.data?.items.length ?? 0) - shown.length;
   return (
     <Dialog title={t('stacks.changes')} open onClose={onClose} isWide>
       {replaced.isError ? (
         <ErrorNotice error={replaced.error} onRetry={() => void replaced.refetch()} />
       ) : replaced.data === undefined ? (
         <Loading />
-      ) : shown.length === 0 ? (
+      ) : replaced.data.items.length === 0 ? (
         <p>{t('stacks.noChanges')}</p>
       ) : (
         <>
-          <p className="muted">{t(replaced.data.next === null ? 'stacks.changeCount' : 'stacks.firstChanges', { count: shown.length })}</p>
+          <p className="muted">
+            {t(replaced.data.next === null ? 'stacks.changeCount' : 'stacks.firstChanges', { count: replaced.data.items.length })}
+            {alike > 0 && ` ${t('stacks.alike', { count: alike })}`}
+          </p>
           <table className={styles.changes}>
             <thead>
               <tr>
@@ -62,12 +67,14 @@ function ChangeRow({ one, columns, canWrite }: { one: ReplacedValue; columns: St
       isRestored
         ? dataOf(api.PATCH('/api/extractions/{extraction_id}/fields', { params, body: { path: one.path, value: one.old } }))
         : dataOf(api.POST('/api/extractions/{extraction_id}/locks', { params: { ...params, query: { path: one.path } } })),
-    onSuccess: () => {
-      for (const queryKey of [['stacks'], ['records']]) void queries.invalidateQueries({ queryKey });
-    },
+    // Until the change is shown, the buttons stay disabled.
+    onSuccess: () => Promise.all([['stacks'], ['records']].map((queryKey) => queries.invalidateQueries({ queryKey }))),
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
-  const why = misfit(columns, one.path, one.old);
+  const state = changeState(one);
+  const why = state === 'restored' ? null : misfit(columns, one.path, one.old);
+  const Old = state === 'restored' ? 'span' : 'del';
+  const New = state === 'current' || state === 'confirmed' ? 'span' : 'del';
   return (
     <tr>
       <td className="truncate">
@@ -77,27 +84,28 @@ function ChangeRow({ one, columns, canWrite }: { one: ReplacedValue; columns: St
       </td>
       <td title={visibleText(one.path)}>{field}</td>
       <td data-label={t('stacks.oldValue')}>
-        <del>{valueText(one.old)}</del>
+        <Old>{valueText(one.old)}</Old>
+        {why !== null && <small className={styles.misfit}>{t(`stacks.misfits.${why}`)}</small>}
       </td>
-      <td data-label={t('stacks.newValue')}>{valueText(one.new)}</td>
+      <td data-label={t('stacks.newValue')}>
+        <New>{valueText(one.new)}</New>
+      </td>
       <td className={styles.decide}>
+        {state !== 'current' && <span>{state === 'changed' ? t('stacks.changedSince', { value: valueText(one.now) }) : t(`stacks.changeStates.${state}`)}</span>}
         {canWrite && one.is_current && (
           <>
-            {one.new !== null && (
+            {state === 'current' && one.new !== null && (
               <Button aria-label={t('stacks.keepNewOf', { field, name })} disabled={decide.isPending} onClick={() => decide.mutate(false)}>
                 {t('stacks.keepNew')}
               </Button>
             )}
-            {why === null ? (
+            {why === null && (
               <Button aria-label={t('stacks.restoreOldOf', { field, name })} disabled={decide.isPending} onClick={() => decide.mutate(true)}>
                 {t('stacks.restoreOld')}
               </Button>
-            ) : (
-              <span className="muted">{t(`stacks.misfits.${why}`)}</span>
             )}
           </>
         )}
-        {!one.is_current && t(one.is_restored ? 'stacks.restored' : 'stacks.changedSince')}
       </td>
     </tr>
   );

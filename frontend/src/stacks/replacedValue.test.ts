@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { StackColumn } from '../api/types';
-import { isVisible, misfit } from './replacedValue';
+import { changeState, isVisible, misfit } from './replacedValue';
 
 const columns = Object.entries({ vendor: 'text', total: 'number', day: 'date', paid: 'boolean', currency: 'currency', 'items[].price': 'number' } as const).map(
   ([name, type]): Pick<StackColumn, 'name' | 'type'> => ({ name, type }),
@@ -34,4 +34,13 @@ test.each([
   [12, 12.5, true],
 ])('%j to %j', (old, now, expected) => {
   expect(isVisible({ old, new: now })).toBe(expected);
+});
+
+test.each([
+  [true, false, false, 'current'],
+  [true, true, false, 'confirmed'],
+  [false, true, true, 'restored'],
+  [false, true, false, 'changed'],
+] as const)('current %s, locked %s, restored %s: %s', (is_current, is_locked, is_restored, expected) => {
+  expect(changeState({ is_current, is_locked, is_restored })).toBe(expected);
 });

@@ -20,6 +20,12 @@ export function misfit(columns: readonly Pick<StackColumn, 'name' | 'type'>[], p
   return fitsColumn(value, column.type) ? null : 'other_type';
 }
 
+/** Which value the row has now: the new one (confirmed by a person or not), the old one again, or another. */
+export function changeState({ is_current, is_locked, is_restored }: Pick<ReplacedValue, 'is_current' | 'is_locked' | 'is_restored'>): 'current' | 'confirmed' | 'restored' | 'changed' {
+  if (is_current) return is_locked ? 'confirmed' : 'current';
+  return is_restored ? 'restored' : 'changed';
+}
+
 /** Whether old and new look different: not if a number only became the same text. */
 export function isVisible({ old, new: now }: Pick<ReplacedValue, 'old' | 'new'>): boolean {
   return displayValue(old) !== displayValue(now) && (typeof old === 'object' || typeof now === 'object' || String(old) !== String(now));
