@@ -58,7 +58,7 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
     },
   });
 
-  // Without earlier values, their column is left out.
+  // Without earlier values, nothing changes: only the new ones are shown.
   const isAllNew = changes.every((change) => change.added === true);
   const editable = changes.filter((change) => change.removed !== true && inputPathOf(call.input, change.path) !== null);
   // Which rows other agents read cannot be chosen here: the documents of the stack decide.
@@ -91,8 +91,12 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
             <dt>
               <span title={visibleText(change.path)}>{changeLabel(call.tool, change.path)}</span>
             </dt>
-            {!isAllNew && <dd className={styles.old}>{change.added === true ? '' : changeValue(call.tool, change.path, change.old)}</dd>}
-            <dd aria-label={t('approvals.to')}>→</dd>
+            {!isAllNew && (
+              <>
+                <dd className={styles.old}>{change.added === true ? '' : changeValue(call.tool, change.path, change.old)}</dd>
+                <dd aria-label={t('approvals.to')}>→</dd>
+              </>
+            )}
             <dd>
               {mode.kind === 'edit' && change.path in mode.texts ? (
                 <input

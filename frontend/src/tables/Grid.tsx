@@ -74,7 +74,6 @@ interface Props {
   rowAt: (index: number) => RecordRow | undefined;
   marksAt: (index: number) => RowMarks | undefined;
   indexOf: (key: string) => number | undefined;
-  nameOf: (documentId: string) => string | undefined;
   /** By the column with this path, or by the status of the rows (null). */
   sort: { path: string | null | undefined; isDescending: boolean };
   selection: Selection;
@@ -101,7 +100,7 @@ interface Props {
 
 const PRINTABLE = /^[^\p{C}]$/u;
 
-export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, columns, total, isPrevious, rowAt, marksAt, indexOf, nameOf, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onDecide, onConfirmRange, onNext, onClear, onCopy, onPaste, onUndo }: Props) {
+export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, columns, total, isPrevious, rowAt, marksAt, indexOf, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onDecide, onConfirmRange, onNext, onClear, onCopy, onPaste, onUndo }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const position = gridPosition(table, view);
   const [cursor, setCursor] = useState<KeyedCursor>(position.cursor);
@@ -460,7 +459,6 @@ export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, co
                 editing={isActive ? editing : null}
                 mixed={mixed}
                 marks={marksAt(index)}
-                original={record?.duplicate_of == null ? undefined : nameOf(record.duplicate_of)}
                 onFinish={finish}
                 onSelect={(isRange) => (isRange ? selection.extend(index, rowAt) : selection.toggle(index, rowAt))}
                 onPeek={() => setPeeking(anchor === null)}

@@ -38,8 +38,6 @@ interface Props {
   editing: { text?: string } | null;
   mixed: ReadonlySet<string>;
   marks: RowMarks | undefined;
-  /** The name of the document that has the row's bytes and its values; undefined: none, or not known. */
-  original: string | undefined;
   onFinish: (text: string | null, by: { row: number; column: number } | 'next' | null) => string | null;
   onSelect: (isRange: boolean) => void;
   onPeek: () => void;
@@ -50,11 +48,11 @@ export const GridRow = memo(Row, isSame);
 
 /** Functions are new in each rendering of the grid, and do the same for an unchanged row. */
 function isSame(before: Props, now: Props): boolean {
-  const keys = ['index', 'top', 'record', 'columns', 'shown', 'isSelected', 'activeColumn', 'rangeLeft', 'rangeRight', 'editing', 'mixed', 'marks', 'original'] as const;
+  const keys = ['index', 'top', 'record', 'columns', 'shown', 'isSelected', 'activeColumn', 'rangeLeft', 'rangeRight', 'editing', 'mixed', 'marks'] as const;
   return before.activeColumn < 0 && keys.every((key) => before[key] === now[key]);
 }
 
-function Row({ index, top, record, columns, shown, isSelected, activeColumn, rangeLeft, rangeRight, editing, mixed, marks, original, onFinish, onSelect, onPeek, onOpen }: Props) {
+function Row({ index, top, record, columns, shown, isSelected, activeColumn, rangeLeft, rangeRight, editing, mixed, marks, onFinish, onSelect, onPeek, onOpen }: Props) {
   const lastColumn = columns.length + FIRST;
   const names = (column: number, ...more: (string | false | undefined)[]) =>
     [...more, activeColumn === column && styles.active, column >= rangeLeft && column <= rangeRight && styles.inRange].filter(Boolean).join(' ');
@@ -104,7 +102,7 @@ function Row({ index, top, record, columns, shown, isSelected, activeColumn, ran
             {why !== undefined && <span className={styles.why}>{why}</span>}
             {record.duplicate_of !== null && (
               <Link to="/documents/$documentId" params={{ documentId: record.duplicate_of }} tabIndex={-1} className={`${styles.why} ${styles.copy}`}>
-                {original === undefined ? t('tables.sameFile') : t('tables.sameFileAs', { name: visibleText(original) })}
+                {t('tables.sameFileAs', { name: visibleText(record.duplicate_of_filename ?? '') })}
               </Link>
             )}
           </>

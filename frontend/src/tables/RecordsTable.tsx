@@ -201,7 +201,6 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
           rowAt={rows.rowAt}
           marksAt={rows.marksAt}
           indexOf={rows.indexOf}
-          nameOf={rows.nameOf}
           sort={{ path: request.byStatus === true ? null : request.sort, isDescending: request.descending === true }}
           selection={selection}
           canWrite={canWrite}

@@ -18,8 +18,6 @@ export interface TableRows {
   marksAt: (index: number) => RowMarks | undefined;
   /** Return the index of a loaded row by its key. */
   indexOf: (key: string) => number | undefined;
-  /** Return the name of a document that has a loaded row. */
-  nameOf: (documentId: string) => string | undefined;
   /** Return rows from `from` to `to`, inclusive; load those that are not loaded. */
   load: (from: number, to: number) => Promise<RecordRow[]>;
   retry: () => void;
@@ -77,13 +75,6 @@ export function useTableRows(request: TableRequest, from: number, to: number, is
       for (const [page, data] of latest.current) {
         const at = data?.items.findIndex((row) => rowKey(row) === key) ?? -1;
         if (at >= 0) return page * PAGE + at;
-      }
-      return undefined;
-    }, []),
-    nameOf: useCallback((documentId: string) => {
-      for (const data of latest.current.values()) {
-        const found = data?.items.find((row) => row.document_id === documentId);
-        if (found !== undefined) return found.filename;
       }
       return undefined;
     }, []),
