@@ -201,8 +201,9 @@ async def test_cells_have_a_status_by_which_rows_are_filtered(serve, clone):
         assert {row["filename"]: row["status"] for row in rows} == {
             name: "stale" if "stale" in cells.values() else "done" for name, cells in STATUSES.items()
         }
+        each = ("found", "unclear", "needs_review", "stale", "locked", "not_in_document")
         for column in ("", "total", "date", "paid", "vendor.name"):
-            for status in ("found", "unclear", "needs_review", "stale", "locked", "not_in_document"):
+            for status in (*zip(each), ("unclear", "needs_review", "stale")):
                 query = {"cell_status": status, "sort": "total"} | ({"column": column} if column else {})
                 found = (await server.http.get(path, params=query)).json()["items"]
                 assert (query, [row["filename"] for row in found]) == (
@@ -210,7 +211,7 @@ async def test_cells_have_a_status_by_which_rows_are_filtered(serve, clone):
                     [
                         row["filename"]
                         for row in rows[::-1]
-                        if any(cell["status"] == status for name, cell in row["cells"].items() if column in ("", name))
+                        if any(cell["status"] in status for name, cell in row["cells"].items() if column in ("", name))
                     ],
                 )
         urgent_first = ("needs_review", "unclear", "stale", "not_in_document", "locked", "found")

@@ -42,7 +42,8 @@ Filter = Annotated[
     ),
 ]
 CellStatusIs = Annotated[
-    CellStatus | None, Query(description="Only rows with a cell of this status, in the column `column` if given.")
+    list[CellStatus] | None,
+    Query(description="Only rows with a cell of one of these statuses, in the column `column` if given."),
 ]
 CellColumn = Annotated[FieldPath | None, Query(alias="column", description="The column that `cell_status` is about.")]
 Sort = Annotated[FieldPath | None, Query(description="The column to sort by. Default: newest document first.")]
@@ -197,7 +198,7 @@ class RecordsOptions:
     ) -> None:
         conditions = [FieldCondition.parse(text) for text in filter or ()]
         self.request = RecordsRequest(
-            schema_id, list_name, conditions, cell_status, cell_column, sort, descending, by_status
+            schema_id, list_name, conditions, cell_status or (), cell_column, sort, descending, by_status
         )
 
 

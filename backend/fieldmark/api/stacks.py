@@ -181,7 +181,7 @@ class StackRowsOptions:
             None,
             None,
             conditions,
-            cell_status,
+            cell_status or (),
             cell_column,
             sort,
             descending,

@@ -64,7 +64,7 @@ async def list_marks(
     person set or confirmed have none. Raise TooLongToAnswer."""
     if not rows:
         return []
-    whole = replace(query, conditions=(), cell_status=None, states=())
+    whole = replace(query, conditions=(), cell_statuses=(), states=())
     marks: list[Mark] = []
     if query.rows is None:
         found = await record_marks.find_duplicates(

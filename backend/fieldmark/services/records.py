@@ -33,14 +33,15 @@ _MAX_VERSIONS = 50
 @dataclass(frozen=True, slots=True)
 class RecordsRequest:
     """A table of records: of a schema, or of a stack (`states`: only its rows in these states). `list_name`: a list of
-    the schema, whose items are the rows; None: a row for each document. A stack has its own. `cell_status`: only
-    records with such a cell, in the column `cell_column` if given. `sort`: the column to sort by; None: newest document
-    first. `by_status`: sort by the status of the cells in `sort`, or by the most urgent status of each record."""
+    the schema, whose items are the rows; None: a row for each document. A stack has its own. `cell_statuses`:
+    only records with such a cell, in the column `cell_column` if given. `sort`: the column to sort by; None: newest
+    document first. `by_status`: sort by the status of the cells in `sort`, or by the most urgent status of each
+    record."""
 
     schema_id: UUID | None
     list_name: str | None = None
     conditions: Sequence[FieldCondition] = ()
-    cell_status: CellStatus | None = None
+    cell_statuses: Sequence[CellStatus] = ()
     cell_column: str | None = None
     sort: str | None = None
     descending: bool = False
@@ -174,7 +175,7 @@ async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[SchemaRow
     names = [column.path for column in columns]
     if list_name is not None and not any(name.startswith(f"{list_name}[]") for name in names):
         raise Invalid(f"The schema has no list {list_name[:200]!r}.")
-    if request.cell_column is not None and request.cell_status is None:
+    if request.cell_column is not None and not request.cell_statuses:
         raise Invalid("`column` is the column that `cell_status` is about. Also set `cell_status`.")
     for name in (request.sort, request.cell_column):
         if name is not None and name not in names:
@@ -185,7 +186,7 @@ async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[SchemaRow
         rows=None if schema is None else list_name,
         stale={} if schema is None else await stale_columns(conn, schema, names),
         conditions=request.conditions,
-        cell_status=request.cell_status,
+        cell_statuses=request.cell_statuses,
         cell_column=request.cell_column,
         sort=request.sort,
         descending=request.descending,

@@ -88,7 +88,7 @@ class RecordsQuery:
     only rows of the stack in these states. None: all extractions under the schema. `document_ids`: only records of
     these documents. `columns`: the fields to return, by path; the numbers of those with a unit have no currency.
     `rows`: the list whose items are the rows; None: a row for each document. `stale`: for each version of the schema
-    the columns that have changed since; all columns have changed since a version that is not listed. `cell_status`:
+    the columns that have changed since; all columns have changed since a version that is not listed. `cell_statuses`:
     only records with such a cell, in the column `cell_column` if given. `sort`: the field to sort by; None: newest
     document first. `by_status`: sort by the status of the cells in `sort`, or by the most urgent status of each
     record."""
@@ -98,7 +98,7 @@ class RecordsQuery:
     rows: str | None = None
     stale: Mapping[UUID, Sequence[str]] = field(default_factory=dict[UUID, Sequence[str]])
     conditions: Sequence[FieldCondition] = ()
-    cell_status: CellStatus | None = None
+    cell_statuses: Sequence[CellStatus] = ()
     cell_column: str | None = None
     sort: str | None = None
     descending: bool = False
@@ -311,8 +311,8 @@ def matching_records(query: RecordsQuery, parameters: Parameters) -> Composed:
     if query.document_ids is not None:
         ids = parameters.add(list(query.document_ids), "uuid[]")
         conditions.append(SQL("e.document_id = any ({})").format(ids))
-    if query.cell_status is not None:
-        conditions.append(_has_cell(query, query.cell_status, parameters))
+    if query.cell_statuses:
+        conditions.append(_has_cell(query, parameters))
     where = SQL(" where {}").format(SQL(" and ").join(conditions)) if conditions else SQL("")
     return SQL("select e.* from {}{}").format(source, where)
 
@@ -333,11 +333,13 @@ def _condition(query: RecordsQuery, condition: FieldCondition, parameters: Param
     return SQL("exists (select from {} and {} and {})").format(values, comparison.is_comparable, comparison.holds)
 
 
-def _has_cell(query: RecordsQuery, status: CellStatus, parameters: Parameters) -> Composed:
-    """Return a condition on a record: it has a cell of this status."""
+def _has_cell(query: RecordsQuery, parameters: Parameters) -> Composed:
+    """Return a condition on a record: it has a cell of one of the statuses."""
     columns = list(query.columns) if query.cell_column is None else [query.cell_column]
-    return SQL("exists (select from {} where {} = {})").format(
-        _cells(query, columns, "e.indexes", parameters), SQL(_CELL_STATUS), parameters.add(status, "text")
+    return SQL("exists (select from {} where {} = any ({}))").format(
+        _cells(query, columns, "e.indexes", parameters),
+        SQL(_CELL_STATUS),
+        parameters.add(list(query.cell_statuses), "text[]"),
     )
 
 

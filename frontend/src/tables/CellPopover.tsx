@@ -63,7 +63,7 @@ export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite
         <b className="truncate">{column.label}</b>
         <span className="muted">{facts.join(' · ')}</span>
         <Badge tone={tone} icon={icon ?? (status === 'found' ? 'check' : undefined)}>
-          {cellStatusText(cell)}
+          {cellStatusText(cell, evidence)}
         </Badge>
       </div>
       {evidence?.page != null && box !== undefined ? (

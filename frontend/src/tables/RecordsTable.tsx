@@ -12,7 +12,7 @@ import { Loading } from '../shared/Loading';
 import { Button } from '../shared/Button';
 import { EmptyState, ErrorNotice } from '../shared/Notice';
 import { usePersisted } from '../shared/persisted';
-import { needsLook, type CellStatus } from './cellStatus';
+import { needsLook, TO_REVIEW, type CellFilter } from './cellStatus';
 import { columnDecimals, displayCell, formatAmount, parseCell } from './cellValue';
 import { ColumnsMenu } from './ColumnsMenu';
 import { Filters } from './Filters';
@@ -29,7 +29,7 @@ import { useTableRows } from './useTableRows';
 
 const MAX_PAGES_SEARCHED = 20;
 /** As a filter, in order of urgency. */
-const STATUSES = ['needs_review', 'unclear', 'stale', 'not_in_document', 'locked', 'found'] as const satisfies readonly CellStatus[];
+const STATUSES = ['to_review', ...TO_REVIEW, 'not_in_document', 'locked', 'found'] as const satisfies readonly CellFilter[];
 
 interface Props {
   request: TableRequest;
@@ -151,7 +151,7 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
           aria-label={t('tables.cells')}
           data-active={request.cells !== undefined}
           value={request.cells ?? ''}
-          onChange={({ target }) => onView(({ cells: _, ...others }) => (target.value === '' ? others : { ...others, cells: target.value as CellStatus }))}
+          onChange={({ target }) => onView(({ cells: _, ...others }) => (target.value === '' ? others : { ...others, cells: target.value as CellFilter }))}
         >
           <option value="">{t('tables.allCells')}</option>
           {STATUSES.map((status) => (

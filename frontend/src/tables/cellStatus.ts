@@ -1,6 +1,6 @@
 /** The status of a cell and of a row: an icon, a colour and a text. */
 
-import type { Extraction, ReadRow, RecordCell, RecordRow } from '../api/types';
+import type { Evidence, Extraction, ReadRow, RecordCell, RecordRow } from '../api/types';
 import { displayValue } from '../document/fields/fieldValue';
 import { pathLabel } from '../document/fields/labels';
 import { pathSteps, valueAt } from '../document/fields/paths';
@@ -9,6 +9,13 @@ import { t } from '../shared/i18n';
 import type { IconName } from '../shared/Icon';
 
 export type CellStatus = RecordCell['status'];
+
+export const UNCLEAR_BELOW = 0.5; // as the API counts it
+
+/** Of cells that a person should look at. */
+export const TO_REVIEW = ['needs_review', 'unclear', 'stale'] as const satisfies readonly CellStatus[];
+/** `to_review`: any of those. */
+export type CellFilter = CellStatus | 'to_review';
 
 export const CELL_STATUSES: Record<CellStatus, { tone: Tone; icon?: IconName }> = {
   found: { tone: 'good' },
@@ -24,8 +31,9 @@ export function cellStatus(cell: RecordCell | undefined): CellStatus {
   return cell?.status ?? 'not_in_document';
 }
 
-/** Return a cell's status in words: of one to review or an unclear one, why. */
-export function cellStatusText(cell: RecordCell | undefined): string {
+/** Return a cell's status in words: of one to review or an unclear one, why. Only `evidence` has whether the agent doubts it. */
+export function cellStatusText(cell: RecordCell | undefined, evidence?: Pick<Evidence, 'claim'>): string {
+  if (cell?.reason === 'low_confidence' && evidence !== undefined) return t(`tables.unclearReasons.${(evidence.claim?.confidence ?? 1) < UNCLEAR_BELOW ? 'doubted' : 'illegible'}`);
   return cell?.reason != null ? t(`tables.reviewReasons.${cell.reason}`) : t(`tables.cellStatuses.${cellStatus(cell)}`);
 }
 
@@ -50,7 +58,7 @@ export function isWithin(path: string, of: string): boolean {
 
 /** Whether a person should look at the cell. */
 export function needsLook(cell: RecordCell | undefined): boolean {
-  return cell?.status === 'unclear' || cell?.status === 'needs_review' || cell?.status === 'stale';
+  return (TO_REVIEW as readonly (string | undefined)[]).includes(cell?.status);
 }
 
 /** Whether the row has values that can be changed. */

@@ -3,6 +3,7 @@
 import { queryOptions } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
 import type { RecordsPage } from '../api/types';
+import { TO_REVIEW } from './cellStatus';
 import { rowMarks } from './rowMarks';
 import { conditionText, type TableView } from './tableView';
 
@@ -33,7 +34,7 @@ function queryOf({ list, filter, cells, state, sort, descending, byStatus }: Tab
     ...(list !== undefined && { list }),
     ...(filter !== undefined && { filter: filter.map(conditionText) }),
     ...(state !== undefined && { row_status: [state] }),
-    ...(cells !== undefined && { cell_status: cells }),
+    ...(cells !== undefined && { cell_status: cells === 'to_review' ? [...TO_REVIEW] : [cells] }),
     ...(sort !== undefined && { sort, descending: descending === true }),
     ...(byStatus === true && { by_status: true }),
   };

@@ -2,8 +2,10 @@
 
 import { expect, test } from 'vitest';
 import type { Extraction, RecordCell, RecordRow, RecordsPage } from '../api/types';
-import { cellStatus, proposalText, rowStatus } from './cellStatus';
+import { t } from '../shared/i18n';
+import { CELL_STATUSES, cellStatus, cellStatusText, needsLook, proposalText, rowStatus } from './cellStatus';
 import { cellPath, columnLabel, gridColumns } from './gridColumns';
+import { exportAddress } from './tableQueries';
 import { conditionText, nextSort, parseTableView } from './tableView';
 import { pageWith } from './useCellEdits';
 
@@ -68,6 +70,23 @@ test('a row counts the cells that need a look, until it is reviewed', () => {
   expect(rowStatus(row('a', { cells, is_reviewed: true })).status).toBe('reviewed');
   expect(rowStatus(row('a')).status).toBe('done');
   expect(rowStatus(row('a', { cells, status: 'stale', is_reviewed: true })).status).toBe('stale');
+});
+
+test.each([
+  [0.4, 'doubted'],
+  [null, 'illegible'],
+  [0.9, 'illegible'],
+] as const)('an unclear cell whose agent has the confidence %s is %s', (confidence, reason) => {
+  const unclear = cell({ status: 'unclear', reason: 'low_confidence' });
+  expect(cellStatusText(unclear, { claim: { confidence, quote: null, page: null } })).toBe(t(`tables.unclearReasons.${reason}`));
+  expect(cellStatusText(unclear)).toBe(t('tables.reviewReasons.low_confidence'));
+});
+
+test('the filter of what is to be reviewed asks for the statuses that a row counts', () => {
+  const address = exportAddress({ of: { stack: 's' }, ...parseTableView({ cells: 'to_review' }) }, 'csv');
+  const asked = new URL(address, 'http://x').searchParams.getAll('cell_status');
+  const counted = Object.keys(CELL_STATUSES).filter((status) => needsLook(cell({ status: status as RecordCell['status'] })));
+  expect(asked.toSorted()).toEqual(counted.toSorted());
 });
 
 test.each([

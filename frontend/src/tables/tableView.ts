@@ -1,7 +1,7 @@
 /** What a table shows: its rows, filter and order. It is part of the address, so that it can be linked to. */
 
 import type { RecordRow, TableColumn } from '../api/types';
-import { CELL_STATUSES, ROW_STATUSES, type CellStatus } from './cellStatus';
+import { CELL_STATUSES, ROW_STATUSES, type CellFilter } from './cellStatus';
 
 /** The operators of the API. */
 export const OPERATORS = ['=', '!=', '<', '<=', '>', '>=', 'contains', 'exists', 'missing'] as const;
@@ -19,7 +19,7 @@ export interface TableView {
   list?: string;
   filter?: readonly Condition[];
   /** Only rows with a cell of this status. */
-  cells?: CellStatus;
+  cells?: CellFilter;
   /** Only rows of a stack in this state. */
   state?: RecordRow['status'];
   sort?: string;
@@ -34,7 +34,7 @@ export function parseTableView({ list, filter, cells, state, sort, descending, b
   return {
     ...(typeof list === 'string' && list !== '' && { list }),
     ...(conditions.length > 0 && { filter: conditions }),
-    ...(typeof cells === 'string' && Object.hasOwn(CELL_STATUSES, cells) && { cells: cells as CellStatus }),
+    ...((cells === 'to_review' || (typeof cells === 'string' && Object.hasOwn(CELL_STATUSES, cells))) && { cells: cells as CellFilter }),
     ...(typeof state === 'string' && Object.hasOwn(ROW_STATUSES, state) && { state: state as RecordRow['status'] }),
     ...(typeof sort === 'string' && sort !== '' && { sort, ...(descending === true && { descending }) }),
     ...(byStatus === true && sort === undefined && { byStatus }),

@@ -4,7 +4,7 @@
 import { useQueryClient, type Query } from '@tanstack/react-query';
 import { useCallback, useRef, useState } from 'react';
 import { api, ApiError, dataOf } from '../api/client';
-import type { Change, ChangedExtraction, Extraction, ReadRow, RecordCell, RecordRow, RecordsPage, TableColumn } from '../api/types';
+import type { Change, ChangedExtraction, Evidence, Extraction, ReadRow, RecordCell, RecordRow, RecordsPage, TableColumn } from '../api/types';
 import { extractionQuery } from '../document/documentPageQueries';
 import { pathSteps, valueAt } from '../document/fields/paths';
 import { useDecisions, type Seen } from '../review/useDecisions';
@@ -12,11 +12,11 @@ import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
-import { cellStatusText, isWithin, proposalOf, proposalText } from './cellStatus';
+import { cellStatusText, isWithin, proposalOf, proposalText, UNCLEAR_BELOW } from './cellStatus';
 import { fitsColumn } from './cellValue';
 import { cellPath, type GridColumn } from './gridColumns';
 
-const UNCLEAR_BELOW = 0.5; // as the API counts it
+type Doubt = NonNullable<Evidence['reason']>;
 
 export interface CellEdit {
   row: ReadRow;
@@ -160,7 +160,7 @@ function rowWith(row: RecordRow, columns: readonly TableColumn[], now: Extractio
 
 function cellWith(before: RecordCell | undefined, path: string, type: TableColumn['type'], now: Extraction, currency: string | null, isChanged: boolean): RecordCell {
   const value = storedValue(now, path);
-  const evidence = now.evidence[path] as { state: string; page: number | null; quote: string | null } | undefined;
+  const evidence = now.evidence[path] as { state: string; page: number | null; quote: string | null; reason?: Doubt | null } | undefined;
   const confidence = now.confidence_scores[path] ?? null;
   const isLocked = now.locks[path] !== undefined;
   const isBroken = (isChanged || before?.reason === 'breaks_schema') && breaksSchema(now, path, before);
@@ -168,7 +168,7 @@ function cellWith(before: RecordCell | undefined, path: string, type: TableColum
   if (isUnchanged) return before;
   return {
     path,
-    ...statusWith(value, evidence?.state, confidence, isLocked, isProposed(now, path), isBroken, type === 'text' || fitsColumn(value, type)), // any value fits a column of texts
+    ...statusWith(value, evidence, confidence, isLocked, isProposed(now, path), isBroken, type === 'text' || fitsColumn(value, type)), // any value fits a column of texts
     value,
     kind: value === null ? null : typeof value === 'number' ? 'number' : typeof value === 'boolean' ? 'boolean' : type === 'date' ? 'day' : 'text',
     currency: typeof value === 'number' ? (before?.currency ?? currency) : null,
@@ -180,14 +180,15 @@ function cellWith(before: RecordCell | undefined, path: string, type: TableColum
   };
 }
 
-function statusWith(value: RecordCell['value'], state: string | undefined, confidence: number | null, isLocked: boolean, isProposed: boolean, isBroken: boolean, fits: boolean): Pick<RecordCell, 'status' | 'reason'> {
+function statusWith(value: RecordCell['value'], evidence: { state: string; reason?: Doubt | null } | undefined, confidence: number | null, isLocked: boolean, isProposed: boolean, isBroken: boolean, fits: boolean): Pick<RecordCell, 'status' | 'reason'> {
   if (isProposed) return { status: 'needs_review', reason: 'proposal' };
   if (isBroken) return { status: 'needs_review', reason: 'breaks_schema' };
   if (isLocked) return { status: 'locked', reason: null };
   if (value === null) return { status: 'not_in_document', reason: null };
   if (!fits) return { status: 'needs_review', reason: 'breaks_schema' };
-  if (state !== 'found' && state !== 'message') return { status: 'needs_review', reason: 'not_found' };
-  return { status: confidence !== null && confidence < UNCLEAR_BELOW ? 'unclear' : 'found', reason: null };
+  if (evidence?.state !== 'found' && evidence?.state !== 'message') return { status: 'needs_review', reason: 'not_found' };
+  if (confidence === null || confidence >= UNCLEAR_BELOW) return { status: 'found', reason: null };
+  return { status: 'unclear', reason: evidence.reason ?? 'low_confidence' };
 }
 
 function isProposed(now: Extraction, path: string): boolean {
