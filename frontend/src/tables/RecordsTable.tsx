@@ -13,8 +13,9 @@ import { Button } from '../shared/Button';
 import { EmptyState, ErrorNotice } from '../shared/Notice';
 import { usePersisted } from '../shared/persisted';
 import { needsLook, TO_REVIEW, type CellFilter } from './cellStatus';
-import { columnDecimals, displayCell, formatAmount, parseCell } from './cellValue';
+import { columnDecimals, displayCell, parseCell } from './cellValue';
 import { ColumnsMenu } from './ColumnsMenu';
+import { ColumnTotals, totalsByColumn } from './ColumnTotals';
 import { Filters } from './Filters';
 import { CHECK_WIDTH, FIRST, Grid, STATUS_WIDTH, type CellRange, type Cursor, type GridHandle } from './Grid';
 import { cellPath, columnLabel, gridColumns, layoutOf, layouts, type ColumnMeasure, type GridColumn } from './gridColumns';
@@ -77,7 +78,7 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
     const visible = (all ?? []).filter(({ path }) => !layout.hidden.includes(path)).toSorted((a, b) => Number(b.path.includes('[]')) - Number(a.path.includes('[]')));
     return gridColumns(visible, layout, measured?.columns ?? new Map(), width - CHECK_WIDTH - documentWidth - STATUS_WIDTH - SCROLLBAR, request.list);
   }, [all, layout, measured, width, documentWidth, request.list]);
-  const totalCells = useMemo(() => new Map([...foot].map(([path, texts]) => [path, <Totals key={path} texts={texts} />])), [foot]);
+  const totalCells = useMemo(() => new Map([...foot].map(([path, texts]) => [path, <ColumnTotals key={path} texts={texts} />])), [foot]);
   const clipboard = useClipboard({ columns, rows, selection, edits, canWrite, focus });
 
   if (rows.first === undefined) {
@@ -230,31 +231,13 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
   );
 }
 
-function Totals({ texts }: { texts: readonly string[] }) {
-  return (
-    <span title={texts.join('\n')}>
-      {texts[0]}
-      {texts.length > 1 && <span className="muted">{` +${texts.length - 1}`}</span>}
-    </span>
-  );
-}
-
-/** Return the totals of each column, that of the most frequent currency first, and the columns with several currencies. */
-function totalsByColumn(totals: readonly { column: string; currency: string | null; sum: string; count: number }[]) {
-  const foot = new Map<string, string[]>();
-  for (const { column, sum, currency } of totals.toSorted((a, b) => b.count - a.count)) {
-    foot.set(column, [...(foot.get(column) ?? []), formatAmount(Number(sum), currency)]);
-  }
-  return { foot, mixed: new Set([...foot].filter(([, texts]) => texts.length > 1).map(([path]) => path)) };
-}
-
 function measureColumns(page: RecordsPage, foot: ReadonlyMap<string, readonly string[]>, mixed: ReadonlySet<string>): Map<string, ColumnMeasure> {
   const places = columnDecimals(page);
   const measures = page.columns.map(({ path, type }) => {
     const decimals = places.get(path) ?? 0;
     const texts = page.items.map(({ cells }) => displayCell(cells[path], { type, decimals }));
-    const more = mixed.has(path) ? 5 : 0;
-    const length = Math.max(0, ...texts.map((text) => text.length + more), (foot.get(path)?.[0]?.length ?? 0) + more);
+    const more = mixed.has(path) ? 5 : 0; // a currency before each value
+    const length = Math.max(0, ...texts.map((text) => text.length + more), mixed.has(path) ? 0 : (foot.get(path)?.[0]?.length ?? 0));
     return [path, { length, decimals }] as const;
   });
   return new Map(measures);
