@@ -188,6 +188,17 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         for one in documents[:2]:
             assert (await server.extraction(str(one.extraction_id)))["proposals"] == []
 
+        # On a phone, a cell that is wider than the room beside the document's column is shown from its start.
+        await page.set_viewport_size({"width": 380, "height": 700})
+        for key in ("Control+Home", "ArrowRight", "ArrowUp", *["Shift+ArrowRight"] * 12):
+            await page.keyboard.press(key)
+        for key in ("ArrowDown", "ArrowLeft", "ArrowRight"):
+            await page.keyboard.press(key)
+        beside = [await page.locator(f"#cell-0-{at}").bounding_box() for at in (1, 2)]
+        assert beside[1]["width"] > 240
+        assert beside[1]["x"] >= beside[0]["x"] + beside[0]["width"]
+        await page.set_viewport_size({"width": 1280, "height": 800})
+
         # Selected rows are exported, and marked as reviewed.
         for name in ("Gamma.pdf", "Beta.pdf"):
             await grid.get_by_role("checkbox", name=label("tables.selectRow", name=name)).click()

@@ -191,7 +191,9 @@ export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, co
     setCursor({ ...to, key: keyAt(to.row) });
     if (to.row >= 0) rows.scrollToIndex(to.row, { align: 'auto' });
     const at = to.column - FIRST;
-    if (at >= 0 && at < columns.length) across.scrollToIndex(at, { align: 'auto' });
+    // Of a column that is wider than the room between the fixed ones, its start is shown.
+    const room = (scroller.current?.clientWidth ?? 0) - left - (isStatusFixed ? STATUS_WIDTH : 0);
+    if (at >= 0 && at < columns.length) across.scrollToIndex(at, { align: columns[at]!.width > room ? 'start' : 'auto' });
     else document.getElementById(cellId(-1, to.column))?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
   }
   useImperativeHandle(ref, () => ({
