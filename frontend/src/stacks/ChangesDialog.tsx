@@ -36,22 +36,24 @@ export function ChangesDialog({ stack, canWrite, onClose }: { stack: Stack; canW
             {t(replaced.data.next === null ? 'stacks.changeCount' : 'stacks.firstChanges', { count: replaced.data.items.length })}
             {alike > 0 && ` ${t('stacks.alike', { count: alike })}`}
           </p>
-          <table className={styles.changes}>
-            <thead>
-              <tr>
-                <th>{t('tables.document')}</th>
-                <th>{t('stacks.field')}</th>
-                <th>{t('stacks.oldValue')}</th>
-                <th>{t('stacks.newValue')}</th>
-                <th />
-              </tr>
-            </thead>
-            <tbody>
-              {shown.map((one) => (
-                <ChangeRow key={`${one.extraction_id} ${one.path}`} one={one} columns={stack.columns} canWrite={canWrite} />
-              ))}
-            </tbody>
-          </table>
+          {shown.length > 0 && (
+            <table className={styles.changes}>
+              <thead>
+                <tr>
+                  <th>{t('tables.document')}</th>
+                  <th>{t('stacks.field')}</th>
+                  <th>{t('stacks.oldValue')}</th>
+                  <th>{t('stacks.newValue')}</th>
+                  <th />
+                </tr>
+              </thead>
+              <tbody>
+                {shown.map((one) => (
+                  <ChangeRow key={`${one.extraction_id} ${one.path}`} one={one} columns={stack.columns} canWrite={canWrite} />
+                ))}
+              </tbody>
+            </table>
+          )}
         </>
       )}
     </Dialog>
