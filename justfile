@@ -64,7 +64,7 @@ bench name="" *args:
 
 # The pictures of the page in README and docs, from docs/samples.
 screenshots:
-    python frontend/pictures.py docs/pictures
+    python frontend/screenshots.py docs/pictures
 
 [private]
 page-packages:
