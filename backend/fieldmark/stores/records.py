@@ -228,7 +228,7 @@ async def load_records(
            cross join lateral (select jsonb_path_query_first(e.evidence, '$') as whole offset 0) as evidence
            cross join lateral (
              select json_object_agg(c.name, json_build_object(
-               'path', v.path, 'status', {status}, 'reason', coalesce({reason}, case when {status} = 'unclear'
+               'path', v.path, 'status', cell.status, 'reason', coalesce(cell.reason, case when cell.status = 'unclear'
                  then coalesce(evidence.whole -> v.path ->> 'reason', 'low_confidence') end),
                'value', case when {as_text} then to_json(v.text) when v.kind = 'number' then to_json(v.number)
                  when v.kind = 'boolean' then to_json(v.text::boolean) else to_json(v.text) end,
@@ -237,7 +237,7 @@ async def load_records(
                'is_verified', coalesce(v.is_verified, false),
                'page', substring(evidence.whole -> v.path ->> 'page' from '^[1-9][0-9]{{0,8}}$')::integer,
                'quote', left(evidence.whole -> v.path ->> 'quote', 500))) as cells
-             from {values}) as cells
+             from {values} cross join lateral (select {status} as status, {reason} as reason offset 0) as cell) as cells
            where e.id is not null or s.document_id is not null
            order by r.ordinality"""
     ).format(
