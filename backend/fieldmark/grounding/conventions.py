@@ -70,7 +70,7 @@ def conventions_of(text: str) -> Conventions:
     text = text[:_MAX_CHARACTERS].replace("\n", " ")
     words = _WORD.findall(text)
     other, english = (len([word for word in words if word in of]) for of in (_OTHERS, _ENGLISH))
-    # Signs such as £ and kr may mean several currencies, of which the most usual are written alike; not so $.
+    # £ and kr mean several currencies too, but the usual ones have the same decimal mark; those of $ do not.
     currencies = [one for one in units.currencies_in(text) if len(one) == 1 or "USD" not in one]
     orders, marks = set[str](), set[str]()
     if other >= _MIN_WORDS and other > 2 * english:
@@ -89,5 +89,5 @@ def conventions_of(text: str) -> Conventions:
 
 
 def may_be_other_dollar(text: str) -> bool:
-    """Return whether a folded text hints at a country whose own currency is printed `$`, or where it is not USD."""
+    """Return whether a folded text hints at a country other than the United States, where `$` may not be USD."""
     return conventions_of(text) == ("dmy", ".") or _OTHER_DOLLARS.search(text[:_MAX_CHARACTERS]) is not None
