@@ -51,6 +51,7 @@ def test_error_lists_all_invalid_settings_without_their_values(monkeypatch, tmp_
         "ANTHROPIC_BASE_URL": "localhost:8080",
         "FIELDMARK_DATABASE_URL": "postgresql://fieldmark_app@db/postgres",
         "FIELDMARK_PORT_8000_TCP": "tcp://10.0.0.1:8000",  # set by Kubernetes
+        "FIELDMARK_UI": "require",  # set for `pip install`
     }.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError) as error:

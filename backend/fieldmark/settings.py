@@ -19,8 +19,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 _PREFIX: Final = "FIELDMARK_"
 _FILE: Final = ".env"
-# What Kubernetes sets in every container of a namespace where a service is called fieldmark.
-_KUBERNETES_VARIABLE: Final = re.compile(r"FIELDMARK_(SERVICE_HOST|SERVICE_PORT|PORT)(_.*)?")
+# Set for the installation, or by Kubernetes in every container of a namespace where a service is called fieldmark.
+_OTHER_VARIABLE: Final = re.compile(r"FIELDMARK_(UI|(SERVICE_HOST|SERVICE_PORT|PORT)(_.*)?)")
 
 
 def _default_home() -> Path:
@@ -231,7 +231,7 @@ def _unknown_variables() -> Iterator[str]:
     there = {**dotenv_values(_FILE), **os.environ}
     for name in sorted(name for name, value in there.items() if value):
         plain = name.upper()
-        if plain.startswith(_PREFIX) and plain not in known and not _KUBERNETES_VARIABLE.fullmatch(plain):
+        if plain.startswith(_PREFIX) and plain not in known and not _OTHER_VARIABLE.fullmatch(plain):
             near = get_close_matches(plain, sorted(known), 1, 0.8)
             yield f"{name}: unknown setting" + (f"; did you mean {near[0]}?" if near else "")
 
