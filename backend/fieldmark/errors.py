@@ -27,6 +27,10 @@ class Unauthenticated(FieldmarkError):
     status, code, title = 401, "unauthenticated", "Not signed in"
 
 
+class AnonymousRefused(Unauthenticated):
+    code, title = "anonymous_refused", "Anonymous sign-ins are not allowed"
+
+
 class KeyExpired(Unauthenticated):
     code, title = "key_expired", "API key expired"
 

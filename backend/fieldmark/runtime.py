@@ -94,7 +94,7 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
     async with AsyncExitStack() as stack:
         if settings.embedded_database:
             embedded = stack.enter_context(embedded_postgres(settings.home, settings.postgres_major))
-            await migrate(embedded.owner_url, app_password=embedded.app_password, agents=agent_rows())
+            await _migrate(settings, embedded.owner_url, embedded.app_password)
             url = direct_url = embedded.app_url
         else:
             assert settings.database_url is not None
@@ -144,10 +144,16 @@ async def migrate_as_owner(settings: Settings) -> list[str]:
     users.set_range(settings.process_user_ids)
     if settings.embedded_database and settings.database_owner_url is None:
         with embedded_postgres(settings.home, settings.postgres_major) as embedded:
-            return await migrate(embedded.owner_url, app_password=embedded.app_password, agents=agent_rows())
+            return await _migrate(settings, embedded.owner_url, embedded.app_password)
     named = settings.database_owner_url or settings.database_url
     assert named is not None
-    return await migrate(named.get_secret_value(), app_password=_app_password(settings), agents=agent_rows())
+    return await _migrate(settings, named.get_secret_value(), _app_password(settings))
+
+
+async def _migrate(settings: Settings, owner_url: str, app_password: str | None) -> list[str]:
+    return await migrate(
+        owner_url, app_password=app_password, agents=agent_rows(), allow_anonymous=settings.allow_anonymous
+    )
 
 
 def _app_password(settings: Settings) -> str | None:

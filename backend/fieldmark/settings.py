@@ -109,6 +109,8 @@ class Settings(BaseSettings):
     supabase_jwt_secret: Annotated[SecretStr, Field(min_length=32)] | None = Field(
         default=None, validation_alias=_env("SUPABASE_JWT_SECRET")
     )
+    # Whether Supabase's anonymous sign-ins may act. `fieldmark migrate` sets it for the row policies.
+    allow_anonymous: bool = False
     # The public key that front ends sign in with.
     supabase_publishable_key: Annotated[str, AfterValidator(_check_publishable)] | None = Field(
         default=None, validation_alias=_env("SUPABASE_PUBLISHABLE_KEY")

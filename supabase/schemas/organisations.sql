@@ -72,6 +72,16 @@ create view private.actors as
   where k.revoked_at is null;
 revoke all on private.actors from public, anon, authenticated;
 
+-- Whether users who signed in anonymously may act. `fieldmark migrate` sets it from FIELDMARK_ALLOW_ANONYMOUS. (Stable,
+-- not immutable: cached plans must not keep its result.)
+create function private.allows_anonymous() returns boolean
+language sql stable set search_path = pg_catalog, pg_temp as $$ select false $$;
+
+-- Whether a front end's caller is signed in anonymously and refused. (The service checks tokens itself: identity/tokens.)
+create function private.is_refused_anonymous() returns boolean
+language sql stable set search_path = pg_catalog, pg_temp
+as $$ select coalesce(auth.jwt() ->> 'is_anonymous' = 'true', false) and not private.allows_anonymous() $$;
+
 -- The caller's memberships: for the service only in the organisation of the request, for a front end in all.
 -- Security definer, because a policy on memberships calls it. (plpgsql caches the plan; every policy calls it.)
 create function private.my_memberships() returns table (org_id uuid, role text)
@@ -82,7 +92,9 @@ begin
       select a.org_id, a.role from private.actors as a
       where a.user_id = auth.uid() and a.org_id = coalesce((auth.jwt() ->> 'org_id')::uuid, a.org_id);
   else
-    return query select m.org_id, m.role from public.memberships as m where m.user_id = auth.uid();
+    return query
+      select m.org_id, m.role from public.memberships as m
+      where m.user_id = auth.uid() and not private.is_refused_anonymous();
   end if;
 end $$;
 
@@ -118,6 +130,9 @@ create function private.current_user_id() returns uuid
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.require(auth.uid() is not null, 'You are not signed in.', 'PT401');
+  perform private.require(
+    not private.is_refused_anonymous(), 'Anonymous sign-ins are not allowed here. Sign in with an account.', 'PT401',
+    'anonymous_refused');
   perform private.require(
     not exists (select from public.api_keys where id = auth.uid()),
     'API keys cannot do this. Use a user token.', 'PT403', 'person_needed');

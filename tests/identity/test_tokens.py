@@ -21,9 +21,10 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from pydantic import SecretStr
 
 from extraction_case import until
-from fieldmark.errors import Invalid, Misconfigured, Unauthenticated, Unavailable
+from fieldmark.errors import AnonymousRefused, Invalid, Misconfigured, Unauthenticated, Unavailable
 from fieldmark.identity.tokens import LocalTokens, SupabaseTokens, Tokens, tokens_for
 from fieldmark.settings import Settings
 from http_stub import http_stub
@@ -198,7 +199,6 @@ async def test_user_is_accepted_with_either_kind_of_key(
 ) -> None:
     assert await user_of(tokens, ec_key.sign(supabase_claims(auth))) == USER
     assert await user_of(tokens, rsa_key.sign(supabase_claims(auth))) == USER
-    assert await user_of(tokens, ec_key.sign(supabase_claims(auth, is_anonymous=True))) == USER
     assert len(auth.requested_paths) == 1
 
 
@@ -296,6 +296,24 @@ async def test_shared_secret_is_accepted_only_if_configured(auth: Auth, ec_key: 
     assert "signature" in await refusal_message(with_secret, jwt.encode(claims, SHARED_SECRET + b"x", "HS256"))
     for wrong in ({"exp": NOW - 60}, {"aud": "anon"}, {"iss": "supabase"}, {"role": "service_role"}, {"role": "anon"}):
         assert await refusal_message(with_secret, jwt.encode(claims | wrong, SHARED_SECRET, "HS256"))
+
+
+@pytest.mark.parametrize("claim", [True, "true", 1])
+async def test_anonymous_sign_in_is_refused_unless_allowed(
+    auth: Auth, ec_key: Key, claim: object, tmp_path: Path
+) -> None:
+    for allowed in (False, True):
+        settings = Settings(_env_file=None, home=tmp_path, supabase_url=auth.url, allow_anonymous=allowed)
+        tokens = tokens_for(settings.model_copy(update={"supabase_jwt_secret": SecretStr(SHARED_SECRET.decode())}))
+        anonymous = supabase_claims(auth, is_anonymous=claim)
+        for token in (ec_key.sign(anonymous), jwt.encode(anonymous, SHARED_SECRET, "HS256")):
+            if allowed:
+                assert await user_of(tokens, token) == USER
+            else:
+                with pytest.raises(AnonymousRefused):
+                    await user_of(tokens, token)
+        for named in (False, None, ABSENT):
+            assert await user_of(tokens, ec_key.sign(supabase_claims(auth, is_anonymous=named))) == USER
 
 
 async def test_email_is_read_from_the_token(auth: Auth, tokens: SupabaseTokens, ec_key: Key) -> None:

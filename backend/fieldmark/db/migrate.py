@@ -62,11 +62,13 @@ async def migrate(
     app_password: str | None = None,
     folder: Path | None = None,
     agents: Sequence[AgentRow] = (),
+    allow_anonymous: bool | None = None,
 ) -> list[str]:
     """Apply the missing migrations of `folder` (default: Fieldmark's own) and return their file names.
 
     One process migrates at a time; others wait. Each file is one transaction. `app_password` becomes the password of
-    the role `fieldmark_app`. `agents` are stored in private.agents.
+    the role `fieldmark_app`. `agents` are stored in private.agents. `allow_anonymous`: whether anonymous sign-ins may
+    act through PostgREST (None: no change).
 
     Raise Misconfigured (with file and line) if a file fails, is misnamed, or was changed after it was applied;
     Unavailable if the database does not respond.
@@ -90,6 +92,8 @@ async def migrate(
             await _install_vector_extension(connection)
             await _grant(connection)
             await _write_agents(connection, agents)
+            if allow_anonymous is not None:
+                await _set_allow_anonymous(connection, allow_anonymous)
             if app_password is not None:
                 await _set_app_password(connection, app_password)
     except psycopg.OperationalError as error:
@@ -341,6 +345,16 @@ async def _write_agents(connection: _Connection, agents: Sequence[AgentRow]) -> 
                     "is_message = excluded.is_message, approval = excluded.approval, when_read = excluded.when_read",
                     (agent.name, task.task, list(task.needs), task.is_message, task.approval, task.when_read),
                 )
+
+
+async def _set_allow_anonymous(connection: _Connection, allowed: bool) -> None:
+    if await _fetch_value(connection, "select private.allows_anonymous()") != allowed:
+        await connection.execute(
+            sql.SQL(
+                "create or replace function private.allows_anonymous() returns boolean language sql stable "
+                "set search_path = pg_catalog, pg_temp as $$ select {} $$"
+            ).format(allowed)
+        )
 
 
 async def _set_app_password(connection: _Connection, password: str) -> None:

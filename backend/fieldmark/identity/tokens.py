@@ -20,7 +20,7 @@ import httpx
 import jwt
 import structlog
 
-from fieldmark.errors import Invalid, Misconfigured, Unauthenticated, Unavailable
+from fieldmark.errors import AnonymousRefused, Invalid, Misconfigured, Unauthenticated, Unavailable
 from fieldmark.settings import Settings
 
 _AUDIENCE = "authenticated"
@@ -105,7 +105,7 @@ class LocalTokens:
 
     async def authenticate_token(self, token: str) -> Person:
         _checked_header(token, (_LOCAL_ALGORITHM,))
-        return _verify(token, self._key, _LOCAL_ALGORITHM, _LOCAL_ISSUER, wrong_signature=_WRONG_SERVER_KEY)
+        return _person(_verify(token, self._key, _LOCAL_ALGORITHM, _LOCAL_ISSUER, wrong_signature=_WRONG_SERVER_KEY))
 
 
 class SupabaseTokens:
@@ -114,7 +114,8 @@ class SupabaseTokens:
     The keys are fetched on first use and again after `keys_live_s` seconds. Tokens with an unknown key id cause at most
     one fetch every `refetch_after_s` seconds. Known keys are still accepted while Supabase Auth is unavailable.
 
-    Tokens signed with a shared secret (HS256) are accepted only if `secret` is given.
+    Tokens signed with a shared secret (HS256) are accepted only if `secret` is given, and those of anonymous sign-ins
+    only with `allow_anonymous`.
     """
 
     def __init__(
@@ -122,11 +123,13 @@ class SupabaseTokens:
         url: str,
         *,
         secret: bytes | None = None,
+        allow_anonymous: bool = False,
         keys_live_s: float = 600,
         refetch_after_s: float = 5,
         timeout_s: float = 5,
     ) -> None:
         self._secret = secret
+        self._allow_anonymous = allow_anonymous
         self._issuer = url.rstrip("/") + "/auth/v1"
         self._keys_live_s = keys_live_s
         self._refetch_after_s = refetch_after_s
@@ -142,14 +145,20 @@ class SupabaseTokens:
         if header["alg"] == _SHARED_ALGORITHM:
             if self._secret is None:
                 raise Unauthenticated(_SHARED_KEY_NOT_CONFIGURED)
-            return _verify(token, self._secret, _SHARED_ALGORITHM, self._issuer, wrong_signature=_WRONG_SHARED_KEY)
+            return self._verify(token, self._secret, _SHARED_ALGORITHM, wrong_signature=_WRONG_SHARED_KEY)
         # All other headers are ignored: a key that the token contains or links to (jwk, jku, x5u) proves nothing.
         kid = header.get("kid")
         if not isinstance(kid, str):
             raise Unauthenticated("The token does not name the key that it is signed with.")
         key = await self._key(kid)
         # The algorithm comes from the key, not the token, so that a public key is never used as a shared secret.
-        return _verify(token, key, key.algorithm_name, self._issuer)
+        return self._verify(token, key, key.algorithm_name)
+
+    def _verify(self, token: str, key: jwt.PyJWK | bytes, algorithm: str, **messages: str) -> Person:
+        claims = _verify(token, key, algorithm, self._issuer, **messages)
+        if claims.get("is_anonymous") not in (None, False) and not self._allow_anonymous:
+            raise AnonymousRefused("Anonymous sign-ins are not allowed here. Sign in with an account.")
+        return _person(claims)
 
     async def _key(self, kid: str) -> jwt.PyJWK:
         key = self._keys.get(kid)
@@ -205,7 +214,11 @@ def tokens_for(settings: Settings) -> Tokens:
     if not settings.supabase_url:
         return LocalTokens(settings.home)
     secret = settings.supabase_jwt_secret
-    return SupabaseTokens(settings.supabase_url, secret=None if secret is None else secret.get_secret_value().encode())
+    return SupabaseTokens(
+        settings.supabase_url,
+        secret=None if secret is None else secret.get_secret_value().encode(),
+        allow_anonymous=settings.allow_anonymous,
+    )
 
 
 def _checked_header(token: str, algorithms: tuple[str, ...], recommended: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -227,7 +240,8 @@ def _verify(
     algorithm: str,
     issuer: str,
     wrong_signature: str = "The token's signature does not match the key that it names.",
-) -> Person:
+) -> dict[str, Any]:
+    """Return the claims of a valid token of a signed-in user."""
     try:
         claims = jwt.decode(
             token,
@@ -244,6 +258,10 @@ def _verify(
         raise Unauthenticated(_refusal_message(error)) from None
     if claims.get("role") != _ROLE:
         raise Unauthenticated("The token does not belong to a signed-in user.")
+    return claims
+
+
+def _person(claims: dict[str, Any]) -> Person:
     subject = claims["sub"]
     email = claims.get("email")
     try:
