@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from browser.supabase_auth_stand_in import EMAIL, PASSWORD, PUBLISHABLE_KEY, supabase_auth
 from browser.window import label
 from extraction_case import until
+from supabase_stand_in import EMAIL, PASSWORD, PUBLISHABLE_KEY, supabase_project
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_password_sign_in_refreshes_tokens(serve, browsing):
-    with supabase_auth() as auth:
-        settings = {"supabase_url": auth.url, "supabase_publishable_key": PUBLISHABLE_KEY}
+async def test_password_sign_in_refreshes_tokens(serve, browsing, clone):
+    async with supabase_project(clone) as project:
+        auth = project.auth
+        settings = {"supabase_url": project.url, "supabase_publishable_key": PUBLISHABLE_KEY}
         async with serve(**settings) as server, browsing(server) as window:
             page = window.page
             await page.goto(f"{server.base_url}/documents")
