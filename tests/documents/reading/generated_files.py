@@ -17,22 +17,24 @@ def make_pdf(
     extra: Sequence[str] = (),
     resources: str = "",
     catalog: str | None = None,
+    inherited: str = "",
 ) -> bytes:
     """Return a PDF with one page per content stream. Fonts are /F1 Helvetica and /F2 Courier. `extra` are the objects
-    from number 1000 on. Without `catalog`, object 1000 is a form field."""
+    from number 1000 on. Without `catalog`, object 1000 is a form field. With `inherited`, the entries for resources of
+    the page tree, pages have none of their own."""
     kids = " ".join(f"{10 + 2 * index} 0 R" for index in range(len(contents)))
     form = ("/AcroForm << /Fields [1000 0 R] >>" if extra else "") if catalog is None else catalog
     objects = {
         1: f"<< /Type /Catalog /Pages 2 0 R {form} >>",
-        2: f"<< /Type /Pages /Kids [{kids}] /Count {len(contents)} >>",
+        2: f"<< /Type /Pages /Kids [{kids}] /Count {len(contents)} {inherited} >>",
         3: "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
         4: "<< /Type /Font /Subtype /Type1 /BaseFont /Courier /Encoding /WinAnsiEncoding >>",
     }
     for index, content in enumerate(contents):
         number = 10 + 2 * index
+        own = "" if inherited else f"/Resources << /Font << /F1 3 0 R /F2 4 0 R /F3 1000 0 R >> {resources} >>"
         objects[number] = (
-            f"<< /Type /Page /Parent 2 0 R /MediaBox {media_box} {page_entries} /Contents {number + 1} 0 R "
-            f"/Resources << /Font << /F1 3 0 R /F2 4 0 R /F3 1000 0 R >> {resources} >> >>"
+            f"<< /Type /Page /Parent 2 0 R /MediaBox {media_box} {page_entries} /Contents {number + 1} 0 R {own} >>"
         )
         objects[number + 1] = f"<< /Length {len(content.encode('cp1252'))} >>\nstream\n{content}\nendstream"
     objects |= dict(enumerate(extra, start=1000))

@@ -99,6 +99,28 @@ def test_text_of_form_fields_is_read() -> None:
         assert [word.text for word in read(data).words] == ["Number:", "4711"]
 
 
+@pytest.mark.parametrize("own_resources", ["", "/Resources null /Rotate null"])
+@pytest.mark.parametrize("annotation", ["/FreeText /Contents (no)", "/Widget /FT /Tx /T (no) /V (no)"])
+def test_page_with_inherited_fonts_and_images_keeps_them_beside_an_annotation(
+    annotation: str, own_resources: str
+) -> None:
+    font = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding << /Differences [65 /five /zero /four] >> >>"
+    look = stream(
+        text_at("no 7", 2, 4), "/Type /XObject /Subtype /Form /BBox [0 0 99 20] /Resources << /Font << /F1 3 0 R >> >>"
+    )
+    note = f"<< /Type /Annot /Subtype {annotation} /F 4 /Rect [200 690 300 710] /AP << /N 1001 0 R >> >>"
+    data = make_pdf(
+        [text_at("ABC", 50, 694, font="F3") + "q 8 0 0 8 400 600 cm /I1 Do Q"],
+        page_entries=f"/Annots [1000 0 R] {own_resources}",
+        extra=[note, look, font, image_object(Image.new("L", (8, 8), 0))],
+        inherited="/Resources << /Font << /F3 1002 0 R >> /XObject << /I1 1003 0 R >> >>",
+    )  # fmt: skip
+    document = Pdf(data, Limits())
+    pixels, width, height = document.draw_page(1, 72, 10**7)
+    assert Image.frombytes("RGB", (width, height), pixels, "raw", "RGBX").getpixel((404, height - 604)) == (0, 0, 0)
+    assert read(data).text.split() == ["504", "no", "7"]
+
+
 @pytest.mark.parametrize(
     ("content", "text"),
     [

@@ -30,6 +30,7 @@ from fieldmark.documents.reading.layout import check_size, layout_page
 from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, PlacedWord, clean, is_right_to_left
 from fieldmark.documents.reading.pagination import pictures_not_read_warning, struck_out_warning, superscript
 from fieldmark.documents.reading.pdfium import (
+    FORM_OBJECT,
     Handle,
     address,
     get_loose_box,
@@ -61,6 +62,8 @@ MAX_PART_DPI = 600  # maximum dots per inch for a part of a page
 Groups: TypeAlias = Sequence[tuple[int, list[PlacedWord]]]
 Recognise: TypeAlias = Callable[[int, Image.Image, float, float, Groups, tuple[float, float, float, float]], Page]
 _RIGHT, _DOWN, _LEFT, _UP = range(4)
+# Null means that a page inherits the entry from the page tree. PDFium finds neither fonts nor size then.
+_INHERITED_NULL = re.compile(rb"/(?:Resources|MediaBox|CropBox|Rotate)\s+null\b")
 # PDFium's marks for a hyphen at which it joined two lines into one word, and the soft hyphen: on a PDF page that is
 # a visible glyph, often the producer's name for a plain hyphen.
 _HYPHENS = {0x2: "-", 0xFFFE: "-", 0xAD: "-"}
@@ -108,9 +111,10 @@ class Pdf:
     def __init__(self, data: bytes, limits: Limits, password: bytes | None = None) -> None:
         """Raise Unreadable if the file is damaged, empty, over the page limit, or not opened by the password."""
         self._limits = limits
-        self._data = data  # PDFium reads from this memory as long as the document is open.
+        # PDFium reads from this memory as long as the document is open.
+        self._data = _INHERITED_NULL.sub(lambda found: b" " * len(found[0]), data)
         pdfium.FPDF_InitLibrary()
-        self._document: Any = pdfium.FPDF_LoadMemDocument64(data, len(data), password)
+        self._document: Any = pdfium.FPDF_LoadMemDocument64(self._data, len(data), password)
         if not self._document:
             if pdfium.FPDF_GetLastError() in (pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY):
                 raise PasswordProtected(
@@ -227,13 +231,9 @@ class Pdf:
         if self._form:
             pdfium.FORM_OnAfterLoadPage(page, self._form)
         if self._annotations.are_flattened:
-            # Notes, stamps and form fields are drawn, but their text is in the page's layer only once they are
-            # flattened into its content.
-            pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY)
-            self._close(page)
-            page = pdfium.FPDF_LoadPage(self._document, number - 1)
-            if not page:
-                raise Damaged(f"Page {number} of the PDF is damaged.")
+            # Notes, stamps and form fields are drawn, but their text is in the page's layer only once they are part of
+            # its content.
+            self._add_flattened_annotations(number, page)
         try:
             width, height = float(pdfium.FPDF_GetPageWidthF(page)), float(pdfium.FPDF_GetPageHeightF(page))
             if not (width > 0 and height > 0):
@@ -250,6 +250,23 @@ class Pdf:
             yield page, width, height
         finally:
             self._close(page)
+
+    def _add_flattened_annotations(self, number: int, page: Any) -> None:
+        """Flatten the annotations into one object, and add it to the page.
+
+        PDFium appends this object to the page's content, but gives the page resources of its own: fonts and images of
+        the page tree are lost. The page that is already loaded has them, so the object is moved there.
+        """
+        if pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY) != pdfium.FLATTEN_SUCCESS:
+            return
+        flattened: Any = pdfium.FPDF_LoadPage(self._document, number - 1)
+        if not flattened:
+            raise Damaged(f"Page {number} of the PDF is damaged.")
+        added: Any = pdfium.FPDFPage_GetObject(flattened, pdfium.FPDFPage_CountObjects(flattened) - 1)
+        if added and pdfium.FPDFPageObj_GetType(added) == FORM_OBJECT:
+            pdfium.FPDFPage_RemoveObject(flattened, added)
+            pdfium.FPDFPage_InsertObject(page, added)
+        pdfium.FPDF_ClosePage(flattened)
 
     def _close(self, page: Any) -> None:
         if self._form:
