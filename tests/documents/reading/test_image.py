@@ -46,6 +46,31 @@ def test_image_is_reduced_but_reports_its_full_size() -> None:
         Images(data, sniff.JPEG, Limits())
 
 
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [("1", "TIFF"), ("1", "PNG"), ("1", "BMP"), ("P", "PNG"), ("P", "GIF"), ("P", "TIFF"), ("I;16", "PNG"),
+     ("I;16", "TIFF"), ("LA", "PNG"), ("RGBA", "PNG"), ("CMYK", "TIFF"), ("L", "PNG"), ("I", "TIFF")],
+)  # fmt: skip
+def test_image_of_any_depth_is_reduced_to_the_same_picture(mode: str, kind: str) -> None:
+    image = Image.new("L", (90, 30), 255)
+    image.paste(0, (0, 0, 45, 30))
+    if mode.startswith("I"):
+        image = image.convert("I").point(lambda level: level * 200)
+    image = image.convert(mode)
+    media_type = {"PNG": sniff.PNG, "TIFF": sniff.TIFF, "BMP": sniff.BMP, "GIF": sniff.GIF}[kind]
+    reduced, width, height = Images(encode(image, kind), media_type, Limits()).frame(1, 20)
+    assert (width, height, reduced.mode, reduced.size[0]) == (90, 30, "RGB", 20)
+    assert is_similar_color(reduced.getpixel((4, 3)), (0, 0, 0)) and is_similar_color(reduced.getpixel((15, 3)), WHITE)
+
+
+@pytest.mark.parametrize("mode", ["P", "RGBA", "LA"])
+def test_transparent_pixels_of_a_reduced_image_are_white(mode: str) -> None:
+    image = Image.new("RGBA", (90, 30), (0, 0, 0, 0)).convert(mode)
+    options: dict[str, object] = {"transparency": 0} if mode == "P" else {}
+    reduced, _, _ = Images(encode(image, "PNG", **options), sniff.PNG, Limits()).frame(1, 20)
+    assert is_similar_color(reduced.getpixel((10, 3)), WHITE)
+
+
 def test_transparent_pixels_are_white() -> None:
     image, _, _ = Images(encode(Image.new("RGBA", (4, 4), (0, 0, 0, 0)), "WEBP"), sniff.WEBP, Limits()).frame(1, 10)
     assert is_similar_color(image.getpixel((1, 1)), WHITE)

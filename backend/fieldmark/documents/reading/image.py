@@ -67,6 +67,7 @@ class Images:
         if self._kind == "JPEG" and shrink > 2:
             image.draft("RGB", (int(width / shrink), int(height / shrink)))  # unpacks a half, quarter or eighth
         image.load()
+        image = _in_levels(image)
         shrink = max(image.size) / longest_side
         if shrink >= 2:
             image = image.reduce(int(shrink))
@@ -79,7 +80,13 @@ class Images:
         return image, *((height, width) if orientation in _SWAPS_SIDES else (width, height))
 
 
-def _on_white(image: Any) -> Any:
+def _in_levels(image: Any) -> Any:
+    """Return an image whose pixels are levels of 8 bits, which can be averaged: not bits, indexes of a palette, or deep
+    levels."""
+    if image.mode == "1":
+        return image.convert("L")
+    if image.mode in ("P", "PA"):
+        return image.convert("RGBA" if image.has_transparency_data else "RGB")
     if image.mode in ("I", "F", "I;16", "I;16B", "I;16L"):
         low, high = image.getextrema()
         scale = 255 / ((high - low) or 1)
@@ -87,8 +94,12 @@ def _on_white(image: Any) -> Any:
         def to_8_bits(value: Any) -> Any:
             return value * scale - low * scale
 
-        image = image.convert("F").point(to_8_bits).convert("L")
-    if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
+        return image.convert("F").point(to_8_bits).convert("L")
+    return image
+
+
+def _on_white(image: Any) -> Any:
+    if image.has_transparency_data:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, "white")
         return Image.alpha_composite(white, image).convert("RGB")
