@@ -30,6 +30,10 @@ test *args:
 baseline:
     python supabase/make_baseline.py
 
+# Write the TypeScript types of the database anew, after a change of supabase/schemas.
+types:
+    python supabase/make_types.py
+
 # The API, a worker and the embedded Postgres, on your own files.
 serve:
     fieldmark serve

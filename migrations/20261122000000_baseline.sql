@@ -387,7 +387,7 @@ create policy "owners change roles in their organisations" on public.memberships
 create policy "members see their own keys, owners all" on public.api_keys for select to authenticated
   using (
     org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_org_ids()) and created_by = (select private.user_of(auth.uid())))
+    or (org_id in (select private.my_org_ids()) and created_by = (select private.user_of((select auth.uid()))))
   );
 
 -- An organisation keeps at least one owner, unless it or the owner's account is deleted. Leaving cancels a member's runs.
@@ -865,7 +865,8 @@ grant select on private.agents, private.agent_tasks to authenticated;
 -- Schemas: JSON Schemas by name, with all versions. A version never changes.
 
 -- One line of visible characters. The list is that of domain/invisible.py.
-create function private.is_name(p_text text) returns boolean language sql immutable
+create function private.is_name(p_text text) returns boolean
+language sql immutable set search_path = pg_catalog, pg_temp
 return p_text = btrim(p_text) and char_length(p_text) between 1 and 200
   and p_text !~ ('[[:cntrl:]\u0080-\u009f\u2028\u2029\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f'
     '\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a'
@@ -2723,7 +2724,7 @@ create trigger check_queue_limits after insert on public.documents
 
 -- Tables and functions are procrastinate's. A job's lock starts with the organisation id.
 create function private.enqueue(p_queue text, p_task text, p_args jsonb, p_lock text) returns void
-language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
   v_priority integer;
@@ -2765,7 +2766,7 @@ create function private.claim_job(p_queue text, p_worker_id bigint, p_slots inte
 returns table (
   id bigint, status text, task_name text, priority integer, lock text, queueing_lock text, args jsonb,
   scheduled_at timestamptz, queue_name text, attempts integer, worker_id bigint)
-language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
 set enable_mergejoin = off as $$
 #variable_conflict use_column
@@ -2893,9 +2894,9 @@ create trigger enqueue_released after update of waiting_for_capacity_since on pu
 -- JSON paths: names, values at a path, and differences between two documents. Pure functions.
 
 -- The name of a key below a parent: `a` + b → `a.b`. A key that could not be parsed back is quoted: `["a.b"]`.
--- Same rules as fieldmark.domain.paths. (A parsed body needs no search_path, so it can be inlined.)
-create function private.child_name(p_parent text, p_key text) returns text language sql immutable
-return
+-- Same rules as fieldmark.domain.paths.
+create function private.child_name(p_parent text, p_key text) returns text
+language sql immutable set search_path = pg_catalog, pg_temp return
   case
     when p_key ~ '^[^].["\\\u0001-\u0020\u007f]+( [^].["\\\u0001-\u0020\u007f]+)*$'
       then case when p_parent = '' then p_key else p_parent || '.' || p_key end
@@ -2943,7 +2944,8 @@ create function private.nodes(p_doc jsonb) returns table (path text[], steps tex
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$ select path, steps, name, new from private.changes(null, p_doc) $$;
 
-create function private.is_leaf(p_value jsonb) returns boolean language sql immutable
+create function private.is_leaf(p_value jsonb) returns boolean
+language sql immutable set search_path = pg_catalog, pg_temp
 return jsonb_typeof(p_value) not in ('object', 'array') or p_value in ('{}'::jsonb, '[]'::jsonb);
 
 -- Rejects JSON that is costly to store: more than 4 MB, 32 levels or 100,000 values, and numbers of more
@@ -3583,7 +3585,7 @@ declare
   v_wanted jsonb := v_was.extracted_fields;
   v_change jsonb;
   v_path text[];
-  v_set jsonb := '[]';
+  v_set jsonb := jsonb '[]';
 begin
   perform private.require(
     case jsonb_typeof(p_changes) when 'array' then jsonb_array_length(p_changes) between 1 and 1000 end,
@@ -3683,9 +3685,9 @@ declare
   v_one public.extraction_proposals;
   v_id uuid;
   v_fields jsonb;
-  v_scores jsonb := '{}';
-  v_evidence jsonb := '{}';
-  v_names text[] := '{}';
+  v_scores jsonb := jsonb '{}';
+  v_evidence jsonb := jsonb '{}';
+  v_names text[] := array[]::text[];
 begin
   select * into v_was from public.extractions
   where id = p_extraction_id and org_id in (select private.my_writable_org_ids()) for no key update;
@@ -3948,7 +3950,8 @@ create index field_values_extraction_id on public.field_values (extraction_id, p
 select private.protect_table('public.field_values', p_members_read => true);
 
 -- Whether the name of a field says that its number is a count, measure, rate or identifier, and not an amount.
-create function private.is_quantity(p_key text) returns boolean language sql immutable
+create function private.is_quantity(p_key text) returns boolean
+language sql immutable set search_path = pg_catalog, pg_temp
 return regexp_replace(p_key, '([[:lower:][:digit:]])([[:upper:]])', '\1_\2', 'g') ~* ('(^|[^[:alpha:]])('
   '(qty|quantity|quantities|menge|anzahl)([^[:alpha:]]+(ordered|delivered|shipped|invoiced|billed|returned|total))?'
   '|count|pieces|pcs|units|hours|days|nights|weeks|months|years|pages|lines|persons|people|guests|weight|length|width|height'
@@ -4033,7 +4036,7 @@ begin
       and btrim(v_fields #>> (c.path[:depth] || q.key)) <> ''
     order by depth desc, n limit 1
   ) as beside on v_has_currency and k.kind = 'number'
-  where not private.is_blank(c.new) and (tg_op = 'INSERT' or new.version <> old.version);
+  where c.new not in ('null', '""', '{}', '[]') and (tg_op = 'INSERT' or new.version <> old.version);
   return null;
 end $$;
 
@@ -4291,46 +4294,38 @@ $$;
 
 -- The current extraction of each document, for filters, counts and search.
 
--- A document's current extraction is its newest completed one. A suggested extraction counts once it is
--- accepted. (A parsed body needs no search_path and is inlined as one index look-up per document.)
-create function private.current_extraction(p_document_id uuid) returns setof public.extractions
-language sql stable
-begin atomic
-  select e.* from public.extractions as e
-  where e.document_id = p_document_id and e.status = 'completed'
-    and not exists (
-      select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
-  order by e.created_at desc, e.id desc limit 1;
-end;
-
+-- A document's current extraction is its newest completed one. A suggested extraction counts once it is accepted.
 create view public.current_extractions with (security_invoker = true) as
   select e.id, d.org_id, d.id as document_id, e.created_at, e.updated_at, e.document_type, e.schema_revid, e.version,
-    e.extracted_fields, e.evidence, e.locks
-  from public.documents as d cross join lateral private.current_extraction(d.id) as e;
+    e.extracted_fields, e.evidence, e.locks, e.status, e.is_unsure, e.reviewed_by
+  from public.documents as d
+  cross join lateral (
+    select * from public.extractions as e
+    where e.document_id = d.id and e.status = 'completed'
+      and not exists (
+        select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
+    order by e.created_at desc, e.id desc limit 1) as e;
 revoke all on public.current_extractions from anon, authenticated;
 grant select on public.current_extractions to authenticated;
-
--- A text in lower case with single spaces. (A parsed body needs no search_path and can be inlined.)
-create function private.folded(p_text text) returns text language sql immutable
-return lower(btrim(regexp_replace(p_text, '\s+', ' ', 'g')));
-
-create function private.is_blank(p_value jsonb) returns boolean language sql immutable
-return p_value is null or p_value in ('null'::jsonb, '""'::jsonb, '{}'::jsonb, '[]'::jsonb);
 
 -- stack_table_rows.sql
 
 -- The rows of stacks: each document with its extraction under the stack's schema.
 
--- A document's newest extraction under any version of a schema, failed ones last. A suggested one counts once accepted.
-create function private.extraction_under(p_document_id uuid, p_schema_id uuid) returns setof public.extractions
-language sql stable begin atomic
-  select e.* from public.extractions as e
-  where e.document_id = p_document_id
-    and e.schema_revid in (select v.id from public.schema_versions as v where v.schema_id = p_schema_id)
-    and not exists (
-      select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
-  order by e.status = 'failed', e.created_at desc, e.id desc limit 1;
-end;
+-- Each document's newest extraction under any version of a stack's schema, failed ones last. A suggested one counts once
+-- accepted. Read by `of_stack` and `of_document`: others than the stack's documents have rows, too.
+create view private.stack_extractions with (security_invoker = true) as
+  select t.stack_id as of_stack, d.id as of_document, e.*
+  from public.stack_tables as t
+  cross join public.documents as d
+  cross join lateral (
+    select * from public.extractions as e
+    where e.document_id = d.id
+      and e.schema_revid in (select v.id from public.schema_versions as v where v.schema_id = t.schema_id)
+      and not exists (
+        select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
+    order by e.status = 'failed', e.created_at desc, e.id desc limit 1) as e;
+grant select on private.stack_extractions to authenticated;
 
 -- Whether the new version of a schema has a field that the old one lacks or defines in another way, or another rule.
 create function private.has_new_fields(p_old jsonb, p_new jsonb) returns boolean
@@ -4366,7 +4361,9 @@ create view public.stack_table_rows with (security_invoker = true) as
     where o.org_id = s.org_id and o.content_sha256 = d.content_sha256
       and (added.created_at, o.created_at, o.id) < (s.created_at, d.created_at, d.id)
     order by added.created_at, o.created_at, o.id limit 1) as first on true
-  left join lateral private.extraction_under(s.document_id, t.schema_id) as e on first.document_id is null
+  left join lateral (
+    select * from private.stack_extractions where of_stack = s.stack_id and of_document = s.document_id) as e
+    on first.document_id is null
   left join lateral (
     select * from public.runs where extraction_id = e.id order by created_at desc, id desc limit 1) as r on true
   left join lateral (
@@ -4632,6 +4629,9 @@ create function private.abandon_indexing(p_document_id uuid) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$ delete from private.indexing_queue where document_id = p_document_id $$;
 
+create type private.search_hit as (
+  document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real);
+
 -- Returns the best chunks for a query in an organisation that the caller can read; with p_documents only of these.
 -- Security definer: row security prevents the use of GIN indexes, and statistics cover the whole organisation. So
 -- it checks the caller itself; members read all documents of their organisation.
@@ -4640,13 +4640,11 @@ as $$ delete from private.indexing_queue where document_id = p_document_id $$;
 -- etc. Without p_with_fields the document chunks (names, extracted values) are ignored.
 create function private.search(
   p_org_id uuid, p_terms text[], p_documents uuid[] default null, p_most integer default 4000, p_with_fields boolean default true
-) returns table (
-  document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)
+) returns setof private.search_hit
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_memoize = off set jit = off
 -- Planned once per connection: planning takes as long as a small search, and parameters never change the plan.
 set plan_cache_mode = force_generic_plan as $$
-#variable_conflict use_column
 declare
   -- The usual BM25 values. Document chunks count as of average length.
   k1 constant real := 1.5;
@@ -4660,7 +4658,7 @@ declare
   v_candidates bigint := 0;
   v_required integer;
   v_is_filtered constant boolean := coalesce(cardinality(p_documents) <= p_most / 2, false);
-  v_more tid[] := '{}';
+  v_more tid[] := array[]::tid[];
 begin
   select * into v_org from private.search_orgs where org_id = p_org_id and p_org_id in (select private.my_org_ids());
   if not found or v_org.chunks = 0 then
@@ -4911,9 +4909,7 @@ $$;
 -- Returns the chunks nearest to a vector by cosine, in one of the caller's organisations. Compares all of them.
 create function private.search_nearest(
   p_org_id uuid, p_embedder text, p_vector real[], p_documents uuid[] default null, p_most integer default 300)
-returns table (
-  document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+returns setof private.search_hit language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set jit = off as $$
 declare
   v_number integer := (
@@ -5123,7 +5119,7 @@ grant execute on function
   private.check_json, private.checked_path, private.set_at_path, private.path_name, private.merge, private.entries_under,
   private.approving_user, private.message_author, private.paths_allowed_by_message, private.author_of, private.fields_at, private.binding_locks,
   private.blocked_paths, private.moved_items, private.locked_extraction, private.write_fields, private.is_proposed,
-  private.current_extraction, private.extraction_under, private.has_new_fields, private.folded, private.is_blank, private.search,
+  private.has_new_fields, private.search,
   private.count_unindexed_documents, private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
   to authenticated;
 

@@ -100,7 +100,7 @@ declare
   v_wanted jsonb := v_was.extracted_fields;
   v_change jsonb;
   v_path text[];
-  v_set jsonb := '[]';
+  v_set jsonb := jsonb '[]';
 begin
   perform private.require(
     case jsonb_typeof(p_changes) when 'array' then jsonb_array_length(p_changes) between 1 and 1000 end,
@@ -200,9 +200,9 @@ declare
   v_one public.extraction_proposals;
   v_id uuid;
   v_fields jsonb;
-  v_scores jsonb := '{}';
-  v_evidence jsonb := '{}';
-  v_names text[] := '{}';
+  v_scores jsonb := jsonb '{}';
+  v_evidence jsonb := jsonb '{}';
+  v_names text[] := array[]::text[];
 begin
   select * into v_was from public.extractions
   where id = p_extraction_id and org_id in (select private.my_writable_org_ids()) for no key update;

@@ -30,7 +30,8 @@ create index field_values_extraction_id on public.field_values (extraction_id, p
 select private.protect_table('public.field_values', p_members_read => true);
 
 -- Whether the name of a field says that its number is a count, measure, rate or identifier, and not an amount.
-create function private.is_quantity(p_key text) returns boolean language sql immutable
+create function private.is_quantity(p_key text) returns boolean
+language sql immutable set search_path = pg_catalog, pg_temp
 return regexp_replace(p_key, '([[:lower:][:digit:]])([[:upper:]])', '\1_\2', 'g') ~* ('(^|[^[:alpha:]])('
   '(qty|quantity|quantities|menge|anzahl)([^[:alpha:]]+(ordered|delivered|shipped|invoiced|billed|returned|total))?'
   '|count|pieces|pcs|units|hours|days|nights|weeks|months|years|pages|lines|persons|people|guests|weight|length|width|height'
@@ -115,7 +116,7 @@ begin
       and btrim(v_fields #>> (c.path[:depth] || q.key)) <> ''
     order by depth desc, n limit 1
   ) as beside on v_has_currency and k.kind = 'number'
-  where not private.is_blank(c.new) and (tg_op = 'INSERT' or new.version <> old.version);
+  where c.new not in ('null', '""', '{}', '[]') and (tg_op = 'INSERT' or new.version <> old.version);
   return null;
 end $$;
 

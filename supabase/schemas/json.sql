@@ -1,9 +1,9 @@
 -- JSON paths: names, values at a path, and differences between two documents. Pure functions.
 
 -- The name of a key below a parent: `a` + b → `a.b`. A key that could not be parsed back is quoted: `["a.b"]`.
--- Same rules as fieldmark.domain.paths. (A parsed body needs no search_path, so it can be inlined.)
-create function private.child_name(p_parent text, p_key text) returns text language sql immutable
-return
+-- Same rules as fieldmark.domain.paths.
+create function private.child_name(p_parent text, p_key text) returns text
+language sql immutable set search_path = pg_catalog, pg_temp return
   case
     when p_key ~ '^[^].["\\\u0001-\u0020\u007f]+( [^].["\\\u0001-\u0020\u007f]+)*$'
       then case when p_parent = '' then p_key else p_parent || '.' || p_key end
@@ -51,7 +51,8 @@ create function private.nodes(p_doc jsonb) returns table (path text[], steps tex
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$ select path, steps, name, new from private.changes(null, p_doc) $$;
 
-create function private.is_leaf(p_value jsonb) returns boolean language sql immutable
+create function private.is_leaf(p_value jsonb) returns boolean
+language sql immutable set search_path = pg_catalog, pg_temp
 return jsonb_typeof(p_value) not in ('object', 'array') or p_value in ('{}'::jsonb, '[]'::jsonb);
 
 -- Rejects JSON that is costly to store: more than 4 MB, 32 levels or 100,000 values, and numbers of more

@@ -246,7 +246,7 @@ create policy "owners change roles in their organisations" on public.memberships
 create policy "members see their own keys, owners all" on public.api_keys for select to authenticated
   using (
     org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_org_ids()) and created_by = (select private.user_of(auth.uid())))
+    or (org_id in (select private.my_org_ids()) and created_by = (select private.user_of((select auth.uid()))))
   );
 
 -- An organisation keeps at least one owner, unless it or the owner's account is deleted. Leaving cancels a member's runs.

@@ -65,7 +65,7 @@ create trigger check_queue_limits after insert on public.documents
 
 -- Tables and functions are procrastinate's. A job's lock starts with the organisation id.
 create function private.enqueue(p_queue text, p_task text, p_args jsonb, p_lock text) returns void
-language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
   v_priority integer;
@@ -107,7 +107,7 @@ create function private.claim_job(p_queue text, p_worker_id bigint, p_slots inte
 returns table (
   id bigint, status text, task_name text, priority integer, lock text, queueing_lock text, args jsonb,
   scheduled_at timestamptz, queue_name text, attempts integer, worker_id bigint)
-language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
 set enable_mergejoin = off as $$
 #variable_conflict use_column

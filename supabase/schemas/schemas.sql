@@ -1,7 +1,8 @@
 -- Schemas: JSON Schemas by name, with all versions. A version never changes.
 
 -- One line of visible characters. The list is that of domain/invisible.py.
-create function private.is_name(p_text text) returns boolean language sql immutable
+create function private.is_name(p_text text) returns boolean
+language sql immutable set search_path = pg_catalog, pg_temp
 return p_text = btrim(p_text) and char_length(p_text) between 1 and 200
   and p_text !~ ('[[:cntrl:]\u0080-\u009f\u2028\u2029\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f'
     '\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a'

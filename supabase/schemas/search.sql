@@ -235,6 +235,9 @@ create function private.abandon_indexing(p_document_id uuid) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$ delete from private.indexing_queue where document_id = p_document_id $$;
 
+create type private.search_hit as (
+  document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real);
+
 -- Returns the best chunks for a query in an organisation that the caller can read; with p_documents only of these.
 -- Security definer: row security prevents the use of GIN indexes, and statistics cover the whole organisation. So
 -- it checks the caller itself; members read all documents of their organisation.
@@ -243,13 +246,11 @@ as $$ delete from private.indexing_queue where document_id = p_document_id $$;
 -- etc. Without p_with_fields the document chunks (names, extracted values) are ignored.
 create function private.search(
   p_org_id uuid, p_terms text[], p_documents uuid[] default null, p_most integer default 4000, p_with_fields boolean default true
-) returns table (
-  document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)
+) returns setof private.search_hit
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_memoize = off set jit = off
 -- Planned once per connection: planning takes as long as a small search, and parameters never change the plan.
 set plan_cache_mode = force_generic_plan as $$
-#variable_conflict use_column
 declare
   -- The usual BM25 values. Document chunks count as of average length.
   k1 constant real := 1.5;
@@ -263,7 +264,7 @@ declare
   v_candidates bigint := 0;
   v_required integer;
   v_is_filtered constant boolean := coalesce(cardinality(p_documents) <= p_most / 2, false);
-  v_more tid[] := '{}';
+  v_more tid[] := array[]::tid[];
 begin
   select * into v_org from private.search_orgs where org_id = p_org_id and p_org_id in (select private.my_org_ids());
   if not found or v_org.chunks = 0 then

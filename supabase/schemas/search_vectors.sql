@@ -136,9 +136,7 @@ $$;
 -- Returns the chunks nearest to a vector by cosine, in one of the caller's organisations. Compares all of them.
 create function private.search_nearest(
   p_org_id uuid, p_embedder text, p_vector real[], p_documents uuid[] default null, p_most integer default 300)
-returns table (
-  document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+returns setof private.search_hit language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set jit = off as $$
 declare
   v_number integer := (

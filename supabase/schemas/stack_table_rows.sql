@@ -1,15 +1,19 @@
 -- The rows of stacks: each document with its extraction under the stack's schema.
 
--- A document's newest extraction under any version of a schema, failed ones last. A suggested one counts once accepted.
-create function private.extraction_under(p_document_id uuid, p_schema_id uuid) returns setof public.extractions
-language sql stable begin atomic
-  select e.* from public.extractions as e
-  where e.document_id = p_document_id
-    and e.schema_revid in (select v.id from public.schema_versions as v where v.schema_id = p_schema_id)
-    and not exists (
-      select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
-  order by e.status = 'failed', e.created_at desc, e.id desc limit 1;
-end;
+-- Each document's newest extraction under any version of a stack's schema, failed ones last. A suggested one counts once
+-- accepted. Read by `of_stack` and `of_document`: others than the stack's documents have rows, too.
+create view private.stack_extractions with (security_invoker = true) as
+  select t.stack_id as of_stack, d.id as of_document, e.*
+  from public.stack_tables as t
+  cross join public.documents as d
+  cross join lateral (
+    select * from public.extractions as e
+    where e.document_id = d.id
+      and e.schema_revid in (select v.id from public.schema_versions as v where v.schema_id = t.schema_id)
+      and not exists (
+        select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
+    order by e.status = 'failed', e.created_at desc, e.id desc limit 1) as e;
+grant select on private.stack_extractions to authenticated;
 
 -- Whether the new version of a schema has a field that the old one lacks or defines in another way, or another rule.
 create function private.has_new_fields(p_old jsonb, p_new jsonb) returns boolean
@@ -45,7 +49,9 @@ create view public.stack_table_rows with (security_invoker = true) as
     where o.org_id = s.org_id and o.content_sha256 = d.content_sha256
       and (added.created_at, o.created_at, o.id) < (s.created_at, d.created_at, d.id)
     order by added.created_at, o.created_at, o.id limit 1) as first on true
-  left join lateral private.extraction_under(s.document_id, t.schema_id) as e on first.document_id is null
+  left join lateral (
+    select * from private.stack_extractions where of_stack = s.stack_id and of_document = s.document_id) as e
+    on first.document_id is null
   left join lateral (
     select * from public.runs where extraction_id = e.id order by created_at desc, id desc limit 1) as r on true
   left join lateral (

@@ -245,6 +245,7 @@ PRIVILEGES = {
         "update": "document_type status extracted_fields confidence_scores evidence locks broken_paths",
     },
     "current_extractions": {"select": True},
+    "private.stack_extractions": {"select": True},
     "stacks": {"select": True, "insert": "id org_id name", "update": "name"},
     "stack_documents": {"select": True, "insert": "org_id stack_id document_id"},
     "stack_tables": {
@@ -389,7 +390,7 @@ CALLABLE = {
         cancel_run cost_of_run spent_this_month lock_credit count_active_runs is_blocked runs_ahead
         waits_behind is_budget_spent is_credit_spent check_capacity charge child_name nodes changes is_leaf
         search count_unindexed_documents search_nearest count_unembedded_documents has_vectors search_stems
-        current_extraction extraction_under has_new_fields folded is_blank check_json checked_path set_at_path path_name
+        has_new_fields check_json checked_path set_at_path path_name
         merge fields_at locked_extraction write_fields is_agent this_run this_call is_proposed this_root_run
         follow_schema count_references_to_schema count_references_to_prompt count_references_to_tag approving_user
         message_author paths_allowed_by_message author_of binding_locks blocked_paths moved_items entries_under
@@ -421,19 +422,13 @@ def test_role_can_call_exactly_these_functions(roles: Roles, role: str, schema: 
 
 
 def test_every_function_sets_its_search_path(roles: Roles) -> None:
-    """Functions search pg_catalog first and temporary objects last, or have a body parsed at creation without `security
-    definer`."""
+    """Functions search pg_catalog first and temporary objects last."""
     paths = roles.owner.execute(
         "select proname, (select c from unnest(proconfig) as c where c like 'search_path=%') from pg_proc "
         "where pronamespace in (select oid from pg_namespace where nspname in ('public', 'private', 'auth', 'storage'))"
-        " and (prosecdef or prosqlbody is null)"
     ).fetchall()
     assert len(paths) > 70
-    assert {name: path for name, path in paths if path != "search_path=pg_catalog, pg_temp"} == {
-        # They call functions of procrastinate, which name tables without a schema.
-        "enqueue": "search_path=pg_catalog, queue, pg_temp",
-        "claim_job": "search_path=pg_catalog, queue, pg_temp",
-    }
+    assert {path for _, path in paths} == {"search_path=pg_catalog, pg_temp"}
 
 
 def test_definer_functions_for_members_check_their_caller(roles: Roles) -> None:

@@ -252,7 +252,7 @@ async def _install_queue(connection: _Connection) -> None:
             for name, text in _queue_files(made_by, installed):
                 await _run_file(connection, f"procrastinate's {name}", text)
             await connection.execute(sql.SQL("comment on schema queue is {}").format(_QUEUE_COMMENT + installed))
-    await connection.execute(_QUEUE_INDEXES)
+    await connection.execute(_QUEUE_SETTINGS)
 
 
 def _queue_files(made_by: str | None, installed: str) -> list[tuple[str, str]]:
@@ -278,8 +278,8 @@ def _version_numbers(version: str) -> list[int]:
 
 
 # Indexes for private.enqueue, private.claim_job and the worker's maintenance. Rows come and go here, so vacuum starts
-# before a fifth of the table is dead.
-_QUEUE_INDEXES: Final = b"""
+# before a fifth of the table is dead. Procrastinate's functions find their tables whatever the caller's search path is.
+_QUEUE_SETTINGS: Final = b"""
 create index if not exists fieldmark_next on queue.procrastinate_jobs (queue_name, (-priority), id)
   where status = 'todo';
 create index if not exists fieldmark_of_organisation on queue.procrastinate_jobs
@@ -292,6 +292,14 @@ create index if not exists fieldmark_ended on queue.procrastinate_jobs (id)
   where status in ('succeeded', 'failed', 'cancelled', 'aborted');
 alter table queue.procrastinate_jobs set (autovacuum_vacuum_scale_factor = 0.02);
 alter table queue.procrastinate_events set (autovacuum_vacuum_scale_factor = 0.02);
+do $$
+declare
+  v_function regprocedure;
+begin
+  for v_function in select oid from pg_proc where pronamespace = 'queue'::regnamespace and proconfig is null loop
+    execute format('alter function %s set search_path = queue, pg_catalog, pg_temp', v_function);
+  end loop;
+end $$;
 """
 
 

@@ -19,14 +19,15 @@ from fieldmark.domain.document_filters import DocumentFilters, FieldCondition, F
 from fieldmark.domain.paths import EACH, Pattern
 from fieldmark.stores.rows import value_of
 
-_SOURCE: Final[LiteralString] = "public.documents as d left join lateral private.current_extraction(d.id) as e on true"
+_SOURCE: Final[LiteralString] = """public.documents as d left join lateral (
+    select * from public.current_extractions where document_id = d.id) as e on true"""
 # If the stack has a table, the extractions are those in its rows.
 _STACK_SOURCE: Final[LiteralString] = """public.documents as d left join lateral (
-    select u.* from public.stack_tables as t cross join lateral private.extraction_under(d.id, t.schema_id) as u
-    where t.stack_id = {stack_id}
+    select id, document_id, document_type, evidence, status, is_unsure, reviewed_by from private.stack_extractions
+    where of_stack = {stack_id} and of_document = d.id
     union all
-    select c.* from private.current_extraction(d.id) as c
-    where not exists (select from public.stack_tables where stack_id = {stack_id})
+    select id, document_id, document_type, evidence, status, is_unsure, reviewed_by from public.current_extractions
+    where document_id = d.id and not exists (select from public.stack_tables where stack_id = {stack_id})
   ) as e on true"""
 
 
@@ -96,12 +97,17 @@ def document_conditions(filters: DocumentFilters, org_id: UUID, parameters: Para
     return SQL(" and ").join(conditions)
 
 
+def folded(text: LiteralString) -> LiteralString:
+    """Return an SQL expression for a text in lower case with single spaces."""
+    return rf"lower(btrim(regexp_replace({text}, '\s+', ' ', 'g')))"
+
+
 def type_conditions(filters: DocumentFilters, parameters: Parameters) -> list[Composed]:
     """Return the condition on the document type, which is a property of the extraction."""
     if filters.document_type is None:
         return []
     document_type = parameters.add(filters.document_type, "text")
-    return [SQL("private.folded(e.document_type) = private.folded({})").format(document_type)]
+    return [SQL(f"{folded('e.document_type')} = {folded('{}')}").format(document_type)]
 
 
 def field_condition(condition: FieldCondition, parameters: Parameters) -> Composed:
@@ -143,13 +149,9 @@ class FieldComparison:
             self.holds = SQL("coalesce(v.day {} {}, false)").format(sign, parameters.add(value, "date"))
         else:
             self.is_comparable = Composed([SQL("v.kind <> 'container'")])
-            given = SQL("private.folded({})").format(parameters.add(value, "text"))
-            form = (
-                "position({} in private.folded(v.text)) > 0"
-                if op is FilterOp.CONTAINS
-                else "private.folded(v.text) = {}"
-            )
-            self.holds = SQL("({})").format(SQL(form).format(given))
+            form = "(position({} in {}) > 0)" if op is FilterOp.CONTAINS else "({} = {})"
+            given = SQL(folded("{}")).format(parameters.add(value, "text"))
+            self.holds = SQL(form).format(given, SQL(folded("v.text")))
 
 
 _SIGNS: Final[dict[FilterOp, LiteralString]] = {

@@ -34,6 +34,7 @@ from fieldmark.stores.document_filters import (
     FieldComparison,
     Parameters,
     document_conditions,
+    folded,
     source_of,
     type_conditions,
     values_at,
@@ -364,7 +365,7 @@ def _keyed(group_by: GroupBy | None, queried: Sequence[_QueriedPath]) -> Compose
     if group_by.kind is GroupKind.TAG:
         return Composed([SQL(_BY_TAG)])
     return SQL(
-        "select document_id, at, private.folded({key}) as key, {key} as shown from found where number = {number} "
+        f"select document_id, at, {folded('{key}')} as key, {{key}} as shown from found where number = {{number}} "
         "and is_usable"
     ).format(key=SQL(_KEYS[group_by.kind]), number=queried[-1].number)
 
@@ -376,11 +377,11 @@ _KEYS: Final[Mapping[GroupKind, LiteralString]] = {
 }
 _NO_KEYS: Final[LiteralString] = """
   select null::uuid as document_id, null::integer[] as at, null::text as key, null::text as shown where false"""
-_BY_TYPE: Final[LiteralString] = """
-  select id as document_id, '{}'::integer[] as at, private.folded(document_type) as key, document_type as shown
+_BY_TYPE: Final[LiteralString] = f"""
+  select id as document_id, array[]::integer[] as at, {folded("document_type")} as key, document_type as shown
   from matched where document_type is not null"""
-_BY_TAG: Final[LiteralString] = """
-  select m.id as document_id, '{}'::integer[] as at, private.folded(t.name) as key, t.name as shown
+_BY_TAG: Final[LiteralString] = f"""
+  select m.id as document_id, array[]::integer[] as at, {folded("t.name")} as key, t.name as shown
   from matched as m join public.document_tags as has on has.document_id = m.id
   join public.tags as t on t.id = has.tag_id and t.deleted_at is null"""
 

@@ -18,7 +18,7 @@ from fieldmark.domain.columns import Column, cell_path
 from fieldmark.domain.document_filters import FieldCondition, FilterOp
 from fieldmark.domain.paths import EACH, Pattern
 from fieldmark.domain.statuses import CellStatus
-from fieldmark.stores.document_filters import FieldComparison, Parameters, values_at
+from fieldmark.stores.document_filters import FieldComparison, Parameters, folded, values_at
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 from fieldmark.stores.rows import large_rows
 
@@ -42,7 +42,9 @@ _STACK: Final[LiteralString] = """
     from public.stack_documents as s join public.documents as d on d.id = s.document_id
     where s.stack_id = {stack_id}) as s
   left join public.stack_tables as t on t.stack_id = s.stack_id
-  left join lateral private.extraction_under(s.document_id, t.schema_id) as e on s.copy = 1
+  left join lateral (
+    select id from private.stack_extractions where of_stack = s.stack_id and of_document = s.document_id) as e
+    on s.copy = 1
   where true"""
 _STATES: Final[LiteralString] = """
     and s.document_id = any (array(
@@ -391,9 +393,9 @@ def _sort_value(query: RecordsQuery, parameters: Parameters) -> Composed:
         return Composed([])
     pattern = paths.parse_pattern(query.sort)
     return SQL(
-        """left join lateral (
-             select v.number, v.day, private.folded(left(v.text, 200)) as text from {} as v
-             where v.indexes[:{}] = r.indexes[:{}] order by v.indexes limit 1) as s on true"""
+        f"""left join lateral (
+             select v.number, v.day, {folded("left(v.text, 200)")} as text from {{}} as v
+             where v.indexes[:{{}}] = r.indexes[:{{}}] order by v.indexes limit 1) as s on true"""
     ).format(
         values_at(pattern, parameters, "r.id"),
         *[parameters.add(_shared_levels(query.row_pattern, pattern), "integer")] * 2,

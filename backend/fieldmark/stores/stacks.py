@@ -346,7 +346,7 @@ class ReplacedValue:
 _REPLACED: Final[LiteralString] = """from public.stack_documents as s
            join public.documents as d on d.id = s.document_id
            join public.stack_tables as t on t.stack_id = s.stack_id
-           cross join lateral private.extraction_under(s.document_id, t.schema_id) as e
+           join private.stack_extractions as e on e.of_stack = s.stack_id and e.of_document = s.document_id
            join public.extraction_journal as j on j.extraction_id = e.id
            join public.runs as r on r.id = j.run_id
            join public.runs as root on root.id = r.root_run_id and root.stack_id = s.stack_id
