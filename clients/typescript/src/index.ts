@@ -20,18 +20,20 @@ export class FieldmarkError extends Error {
   }
 }
 
+export type Key = string | (() => string | undefined | Promise<string | undefined>);
 export type NumberedEvent = AnyNumberedEvent<RunEvent>;
 export type FollowOptions = AnyFollowOptions<WaitingCall>;
 
-/** A service, and who asks it: a key (`fm_…`) or a token, and one of the caller's organisations. */
+/** A service, and who asks it: a key (`fm_…`) or a token, and one of the caller's organisations. For a token that is
+ * refreshed, such as a session's of Supabase, give a function: it is called for each request. */
 export class Fieldmark {
   readonly client: Client;
 
-  constructor(options: { baseUrl: string; key: string; organisationId?: string }) {
+  constructor(options: { baseUrl: string; key: Key; organisationId?: string }) {
     const organisation = options.organisationId === undefined ? {} : { 'X-Org-Id': options.organisationId };
     // Otherwise a call that starts a run answers with the stream of its events, which is what `follow` is for.
     const headers = { Accept: 'application/json', ...organisation };
-    this.client = createClient(createConfig({ baseUrl: options.baseUrl, auth: () => options.key, headers }));
+    this.client = createClient(createConfig({ baseUrl: options.baseUrl, auth: () => (typeof options.key === 'function' ? options.key() : options.key), headers }));
     this.client.interceptors.error.use((problem, response) => {
       // Without a response the service was not reached; that error explains itself.
       return response === undefined ? problem : new FieldmarkError(response.status, asProblem(problem));
