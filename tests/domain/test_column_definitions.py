@@ -87,6 +87,48 @@ def test_other_keywords_of_the_current_schema_are_kept():
     assert schema["properties"]["items"]["items"]["required"] == ["name"]
 
 
+HIDDEN = {
+    "type": "object",
+    "anyOf": [{"required": ["total"]}, {"required": ["tax"]}],
+    "required": ["total", "tags"],
+    "properties": {
+        "total": {"type": "number"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "odd": {"$ref": "#/$defs/missing"},
+        "vendor": {"$ref": "#/$defs/vendor"},
+        "buyer": {"type": "object", "properties": {"name": {"type": "string"}, "marks": {"type": "array"}}},
+    },
+    "allOf": [{"properties": {"tax": {"type": "number"}}}],
+    "$defs": {"vendor": {"properties": {"name": {"type": "string"}}}},
+}
+
+
+def test_setting_columns_keeps_what_columns_cannot_show():
+    shown = definitions_of(HIDDEN)
+    assert [one.name for one in shown] == ["total", "tax", "vendor.name", "buyer.name", "buyer.marks"]
+    schema = schema_of([*shown, *columns("note", "vendor.phone")], HIDDEN)
+    properties = schema["properties"]
+    assert {key: properties[key] for key in ("total", "tags", "odd")} == {
+        key: HIDDEN["properties"][key] for key in ("total", "tags", "odd")
+    }
+    assert [one.name for one in definitions_of(schema)] == [*(one.name for one in shown), "note", "vendor.phone"]
+    assert schema["anyOf"] == HIDDEN["anyOf"] and schema["required"] == ["total", "tags"]
+    without = schema_of([one for one in shown if one.name not in ("total", "buyer.name", "buyer.marks")], HIDDEN)
+    assert without["properties"].keys() == {"tags", "odd", "vendor"} and without["required"] == ["tags"]
+
+
+@pytest.mark.parametrize("kept", [["total", "vendor.name"], ["total", "tax"]])
+def test_column_of_a_reference_or_an_alternative_cannot_be_dropped(kept: list[str]):
+    with pytest.raises(Invalid):
+        schema_of([one for one in definitions_of(HIDDEN) if one.name in kept], HIDDEN)
+
+
+@pytest.mark.parametrize("name", ["tags", "odd", "tags[].name"])
+def test_column_cannot_take_the_place_of_a_field_that_is_not_shown(name: str):
+    with pytest.raises(Invalid):
+        schema_of([*definitions_of(HIDDEN), *columns(name)], HIDDEN)
+
+
 def test_columns_with_too_long_descriptions_are_refused():
     long = [ColumnDefinition(name=f"c{number}", description="d" * 2_000) for number in range(12)]
     assert schema_of(long[:11])

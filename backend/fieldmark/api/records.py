@@ -139,6 +139,7 @@ class RecordsPage(ResponseModel):
     """A part of a table of records."""
 
     columns: list[Column]
+    has_more_columns: bool = Field(description="Whether the schema describes more fields than a table has columns.")
     lists: list[str] = Field(description="The lists of the schema whose items can be the rows: values for `list`.")
     items: list[Record]
     total: int = Field(description="The number of records that match.")

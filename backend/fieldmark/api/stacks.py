@@ -31,7 +31,7 @@ from fieldmark.api.records import (
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import STORABLE, Before, Limit, ListPage, RequestBody, ResponseModel
 from fieldmark.db.pool import Connection
-from fieldmark.domain.column_definitions import ColumnDefinition, Definitions, definitions_of
+from fieldmark.domain.column_definitions import ColumnDefinition, Definitions
 from fieldmark.domain.document_filters import FieldCondition
 from fieldmark.domain.names import name_problem
 from fieldmark.domain.statuses import RunStatus
@@ -261,8 +261,8 @@ async def set_columns(stack_id: UUID, body: ColumnsChange, scope: TheScope, runt
     if body.preview:
         return ColumnsChanged(columns=body.columns, changes=changes)
     async with runtime.database.as_user(scope) as conn:
-        row = await stacks.define_columns(conn, scope, stack_id, body.columns)
-    return ColumnsChanged(columns=definitions_of(row.schema or {}), changes=changes)
+        await stacks.define_columns(conn, scope, stack_id, body.columns)
+        return ColumnsChanged(columns=(await stored.get(conn, stack_id)).columns, changes=changes)
 
 
 @router.get("/{stack_id}/changes")
@@ -342,7 +342,7 @@ async def _to_stacks(conn: Connection, rows: Sequence[StackRow]) -> list[Stack]:
                 schema_id=row.schema and row.schema.id,
                 schema_revid=row.schema and row.schema.schema_revid,
                 rows=row.row_path,
-                columns=stacks.columns_of(row),
+                columns=row.columns,
                 progress=_to_progress(progress[row.id]),
                 run=None if newest is None else NewestRun(run_id=newest.run_id, task=newest.task, status=newest.status),
             )

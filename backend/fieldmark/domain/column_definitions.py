@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 import json
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal, TypeAlias
@@ -9,12 +11,13 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from fieldmark.domain import paths
-from fieldmark.domain.columns import MAX_COLUMNS, MAX_DEPTH, column_type, column_unit, schema_fields
+from fieldmark.domain.columns import MAX_COLUMNS, column_type, column_unit, schema_fields
 from fieldmark.domain.folding import alphanumeric, fold
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.domain.measures import UNITS, unit_name
 from fieldmark.domain.paths import EACH, Pattern
 from fieldmark.domain.rules import KEYWORD
+from fieldmark.domain.schema_walk import BESIDE, MAX_DEPTH, REFERENCES
 from fieldmark.errors import Invalid
 
 DefinedType: TypeAlias = Literal["text", "number", "date", "boolean", "currency"]
@@ -23,6 +26,8 @@ _MAX_DESCRIPTION: Final = 2_000
 MAX_BYTES: Final = 24_000
 """Of the definitions of a table as JSON: the agent must see all of them."""
 
+_CONTENT: Final = frozenset((*REFERENCES, *BESIDE, "items", "prefixItems"))
+"""Keywords of an object or a list by which it has fields, besides `properties`."""
 _SCHEMAS: Final[dict[DefinedType, JsonObject]] = {
     "text": {"type": "string"},
     "number": {"type": "number"},
@@ -90,17 +95,20 @@ def parse_definitions(text: str) -> list[ColumnDefinition]:
 
 
 def definitions_of(schema: JsonObject) -> list[ColumnDefinition]:
-    """Return the columns that a schema describes, in order."""
-    found: list[ColumnDefinition] = []
+    """Return the columns that a schema describes, in order, at most 200."""
+    return list(_defined_fields(schema))[:MAX_COLUMNS]
+
+
+def _defined_fields(schema: JsonObject) -> dict[ColumnDefinition, Pattern]:
+    found: dict[ColumnDefinition, Pattern] = {}
     for pattern, field in schema_fields(schema):
         said = field.get("description")
         name = paths.name(pattern)
         if len(name) <= MAX_NAME and sum(step is EACH for step in pattern) <= 1 and pattern[-1] is not EACH:
             words = said[:_MAX_DESCRIPTION] if isinstance(said, str) and said else None
-            found.append(
-                ColumnDefinition(name=name, type=_defined_type(field), description=words, unit=column_unit(field))
-            )
-    return found[:MAX_COLUMNS]
+            unit = column_unit(field)
+            found[ColumnDefinition(name=name, type=_defined_type(field), description=words, unit=unit)] = pattern
+    return found
 
 
 def list_of_rows(definitions: Sequence[ColumnDefinition]) -> str | None:
@@ -112,11 +120,10 @@ def list_of_rows(definitions: Sequence[ColumnDefinition]) -> str | None:
 
 
 def schema_of(definitions: Sequence[ColumnDefinition], current: JsonObject | None = None) -> JsonObject:
-    """Return the JSON Schema of columns. A column that is defined as in the `current` schema keeps its subschema, and
-    the `current` schema its other keywords. Raise Invalid if columns clash, or are in more than one list."""
+    """Return the JSON Schema of columns: the `current` schema with these in place of its own columns. All else in it is
+    kept: columns that are defined as before, and fields that cannot be columns. Raise Invalid if columns clash, are in
+    more than one list, or if the current schema cannot be changed in this way."""
     _check_count(len(definitions))
-    known = {} if current is None else {paths.name(pattern): field for pattern, field in schema_fields(current)}
-    before = {} if current is None else {one.name: one for one in definitions_of(current)}
     patterns = [_pattern(one) for one in definitions]
     _check_clashes(patterns)
     size = sum(len(json.dumps(one.model_dump(exclude_none=True))) + 1 for one in definitions)
@@ -124,27 +131,33 @@ def schema_of(definitions: Sequence[ColumnDefinition], current: JsonObject | Non
         raise Invalid(
             f"The columns take {size:,} bytes as JSON; the limit is {MAX_BYTES:,}. Shorten their descriptions."
         )
+    wanted = {
+        one.model_copy(
+            update={"name": paths.name(pattern), "description": (one.description or "").strip() or None}
+        ): pattern
+        for one, pattern in zip(definitions, patterns, strict=True)
+    }
+    root = copy.deepcopy(current or {})
+    root["type"] = "object"
+    before = _defined_fields(root)
+    dropped = [pattern for one, pattern in list(before.items())[:MAX_COLUMNS] if one not in wanted]
+    for pattern in dropped:
+        _remove(root, pattern)
+    odd = set(dropped) & {pattern for pattern, _ in schema_fields(root)}
+    for definition, pattern in wanted.items():
+        if definition not in before and not _insert(root, pattern, _field(definition)):
+            odd.add(pattern)
+    for pattern in dropped:
+        _remove_empty(root, pattern)
     # The database does not keep the order of properties.
-    order: list[JsonValue] = [paths.name(pattern) for pattern in patterns]
-    root: JsonObject = {**_without_fields(current or {}), "type": "object", "properties": {}}
+    order: list[JsonValue] = [one.name for one in wanted]
     root[KEYWORD] = {**as_object(root.get(KEYWORD)), "columns": order}
-    for definition, pattern in zip(definitions, patterns, strict=True):
-        field: JsonObject = dict(_SCHEMAS[definition.type])
-        description = (definition.description or "").strip() or None
-        if description is not None:
-            field["description"] = description
-        if definition.unit is not None:
-            if definition.type != "number" or unit_name(definition.unit) is None:
-                raise Invalid(
-                    f"The column {definition.name[:100]!r} cannot have the unit {definition.unit[:20]!r}. A number "
-                    f"column can have one of {', '.join(UNITS)}; the currency of an amount is a column of its own."
-                )
-            field[KEYWORD] = {"unit": definition.unit}
-        canonical = definition.model_copy(update={"name": paths.name(pattern), "description": description})
-        if before.get(canonical.name) == canonical:
-            field = known[canonical.name]
-        _insert(root, pattern, field, current or {})
-    _keep_required(root, current or {})
+    after = _defined_fields(root)
+    if odd := {*odd, *(pattern for one, pattern in wanted.items() if one not in after)}:
+        raise Invalid(
+            f"The columns {', '.join(sorted(map(paths.name, odd)))[:500]} cannot be set: the schema defines a field of "
+            "this name that columns cannot describe, by a reference, alternatives or a list. Change the schema itself."
+        )
     return root
 
 
@@ -153,43 +166,54 @@ def _check_count(count: int) -> None:
         raise Invalid(f"A table can have 1 to {MAX_COLUMNS} columns; {count} are given. Add or remove some.")
 
 
-def _without_fields(node: JsonObject) -> JsonObject:
-    return {key: value for key, value in node.items() if key not in ("properties", "items", "required")}
+def _field(definition: ColumnDefinition) -> JsonObject:
+    """Return the subschema of a column. Raise Invalid if it cannot have its unit."""
+    field: JsonObject = dict(_SCHEMAS[definition.type])
+    if definition.description is not None:
+        field["description"] = definition.description
+    if definition.unit is not None:
+        if definition.type != "number" or unit_name(definition.unit) is None:
+            raise Invalid(
+                f"The column {definition.name[:100]!r} cannot have the unit {definition.unit[:20]!r}. A number "
+                f"column can have one of {', '.join(UNITS)}; the currency of an amount is a column of its own."
+            )
+        field[KEYWORD] = {"unit": definition.unit}
+    return field
 
 
-def _keep_required(node: JsonObject, current: JsonObject) -> None:
-    """Require the fields that the current schema requires, as far as they are left."""
-    properties, known = as_object(node.get("properties")), as_object(current.get("properties"))
-    required: list[JsonValue] = [key for key in as_list(current.get("required")) if key in properties]
-    if required:
-        node["required"] = required
-    for key in properties.keys() & known.keys():
-        _keep_required(as_object(properties[key]), as_object(known[key]))
-    if "items" in node:
-        _keep_required(as_object(node["items"]), as_object(current.get("items")))
+def _remove(node: JsonObject, pattern: Pattern) -> None:
+    """Remove a field, unless a reference or an alternative defines it."""
+    for step in pattern[:-1]:
+        node = as_object(node.get("items") if step is EACH else as_object(node.get("properties")).get(str(step)))
+    as_object(node.get("properties")).pop(str(pattern[-1]), None)
 
 
-def _insert(root: JsonObject, pattern: Pattern, field: JsonObject, current: JsonObject) -> None:
-    node = root
-    for step, following in zip(pattern, (*pattern[1:], None), strict=True):
-        if isinstance(step, str):
-            properties = node["properties"]
-            assert isinstance(properties, dict)
-            if following is None:
-                properties[step] = field
-                return
-            current = as_object(as_object(current.get("properties")).get(step))
-            new: JsonObject = {"type": "array"} if following is EACH else {"type": "object", "properties": {}}
-            node = properties.setdefault(step, {**_container(current, following is EACH), **new})
-        else:
-            current = as_object(current.get("items"))
-            node = node.setdefault("items", {**_container(current), "type": "object", "properties": {}})
-        assert isinstance(node, dict)
+def _insert(node: JsonObject, pattern: Pattern, field: JsonObject) -> bool:
+    """Insert a field, and the objects and the list around it. Return False if something else has its place."""
+    for step, following in itertools.pairwise((*pattern, None)):
+        kind = "array" if following is EACH else "object"
+        inside = node if step is EACH else as_object(node.setdefault("properties", {}))
+        key = "items" if step is EACH else str(step)
+        if following is None:
+            return inside.setdefault(key, field) is field
+        node = as_object(inside.setdefault(key, {"type": kind}))
+        if kind not in (as_list(node.get("type")) or [node.get("type", kind)]):
+            return False
+    return False
 
 
-def _container(current: JsonObject, is_list: bool = False) -> JsonObject:
-    """Return the keywords of an object or a list in the current schema, without its fields."""
-    return _without_fields(current) if ("items" if is_list else "properties") in current else {}
+def _remove_empty(node: JsonObject, pattern: Pattern) -> bool:
+    """Remove what removed fields left: their names in `required`, objects without properties, lists of those. Return
+    whether nothing is left in the node."""
+    step, remaining = pattern[0], pattern[1:]
+    inside = node if step is EACH else as_object(node.get("properties"))
+    key = "items" if step is EACH else str(step)
+    if remaining and isinstance(below := inside.get(key), dict) and _remove_empty(below, remaining):
+        del inside[key]
+    if key not in inside and (required := node.pop("required", None)):
+        left = [one for one in as_list(required) if one != key]
+        node.update({"required": left} if left else {})
+    return not node.get("properties") and not node.keys() & _CONTENT
 
 
 def _pattern(definition: ColumnDefinition) -> Pattern:
@@ -204,30 +228,23 @@ def _pattern(definition: ColumnDefinition) -> Pattern:
 
 
 def _check_clashes(patterns: Sequence[Pattern]) -> None:
-    seen: dict[tuple[str, ...], str] = {}
     lists = {pattern[: pattern.index(EACH)] for pattern in patterns if EACH in pattern}
     if len(lists) > 1:
         names = ", ".join(sorted(paths.name(one) for one in lists)[:5])
         raise Invalid(f"The columns are in several lists ({names}), and the rows can be the items of only one.")
+    # Each column by its folded steps, and by the joined steps: inv.no and inv_no have the same name in a SQL view.
+    seen: dict[tuple[str, ...] | str, str] = {}
+    above: dict[tuple[str, ...], str] = {}
     for pattern in patterns:
         folded = tuple("[]" if not isinstance(step, str) else alphanumeric(fold(step)) or step for step in pattern)
-        name = paths.name(pattern)
-        for depth in range(1, len(folded) + 1):
-            if (other := seen.get(folded[:depth])) is not None:
-                raise Invalid(f"The columns {other!r} and {name!r} clash: rename or remove one of them.")
-        # Names that are equal without dots, such as inv.no and inv_no, have the same name in a SQL view.
         joined = "".join(folded).replace("[]", "")
-        clash = next(
-            (
-                other
-                for key, other in seen.items()
-                if key[: len(folded)] == folded or "".join(key).replace("[]", "") == joined
-            ),
-            None,
-        )
-        if clash is not None:
+        name = paths.name(pattern)
+        parents = [folded[:depth] for depth in range(1, len(folded))]
+        clashes = (*(seen.get(one) for one in (*parents, folded, joined)), above.get(folded))
+        if (clash := next((one for one in clashes if one is not None), None)) is not None:
             raise Invalid(f"The columns {clash!r} and {name!r} clash: rename or remove one of them.")
-        seen[folded] = name
+        seen |= {folded: name, joined: name}
+        above |= dict.fromkeys(parents, name)
 
 
 def _defined_type(field: JsonObject) -> DefinedType:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from pydantic import JsonValue
-
 from fieldmark.domain import paths
-from fieldmark.domain.json_values import JsonObject, as_object
+from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.domain.measures import unit_name
 from fieldmark.domain.paths import EACH, Each, Pattern
 from fieldmark.domain.rules import KEYWORD
+from fieldmark.domain.schema_walk import SchemaFields, walk_fields
 
 MAX_COLUMNS: Final = 200
-MAX_DEPTH: Final = 8
 ColumnType = Literal["number", "date", "boolean", "text"]
 
 
@@ -34,24 +32,40 @@ class Column:
         return self.path if self.unit is None else f"{self.path} ({self.unit})"
 
 
-def list_columns(schema: JsonObject, rows: str | None = None) -> list[Column]:
-    """Return the columns of a schema in the order of its `columns`, of its `required` lists, and of its properties.
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """The columns of a table, and the lists of its schema whose items can be rows, such as `items`. `has_more`: the
+    schema describes more fields than are walked or shown."""
+
+    columns: list[Column]
+    lists: list[str]
+    has_more: bool
+
+
+def describe_table(schema: JsonObject, rows: str | None = None) -> TableShape:
+    """Return the shape of a table, in bounded time. Its columns are in the order of the schema's `columns`, of its
+    `required` lists, and of its properties.
 
     Without `rows`, only fields outside lists. `rows` is a list such as `items`: its fields follow, since each item is a
     row. At most 200 columns, 8 levels deep.
     """
-    lists = (EACH,) * (0 if rows is None else 1)
-    inside = () if rows is None else (*paths.parse_pattern(rows), *lists)
+    inside = () if rows is None else (*paths.parse_pattern(rows), EACH)
     columns: list[Column] = []
-    for pattern, field in schema_fields(schema):
+    walked = walk_fields(schema)
+    for pattern, field in _in_order(schema, walked):
         depth = max((at for at, step in enumerate(pattern) if isinstance(step, Each)), default=-1)
         if pattern[: depth + 1] == inside[: depth + 1] and depth < len(inside):
             title = field.get("title")
             shown = title if isinstance(title, str) else None
             columns.append(Column(paths.name(pattern), column_type(field), shown, column_unit(field)))
-            if len(columns) == MAX_COLUMNS:
-                break
-    return sorted(columns, key=lambda column: column.path.count("[]"))
+    first = sorted(columns[:MAX_COLUMNS], key=lambda column: column.path.count("[]"))
+    has_more = len(first) < len(columns) or not walked.is_complete
+    return TableShape(first, _list_names(walked), has_more)
+
+
+def list_columns(schema: JsonObject, rows: str | None = None) -> list[Column]:
+    """Return the columns of a table, as `describe_table` does."""
+    return describe_table(schema, rows).columns
 
 
 def cell_path(column: str, indexes: Sequence[int]) -> str:
@@ -64,55 +78,24 @@ def cell_path(column: str, indexes: Sequence[int]) -> str:
 
 def list_names(schema: JsonObject) -> list[str]:
     """Return the lists of a schema whose items can be rows, such as `items`: those whose items have fields."""
-    patterns = [pattern for pattern, _ in _fields(schema, schema, ()) if EACH in pattern]
+    return _list_names(walk_fields(schema))
+
+
+def _list_names(walked: SchemaFields) -> list[str]:
+    patterns = [pattern for pattern, _ in walked.fields if EACH in pattern]
     return list(dict.fromkeys(paths.name(pattern[: pattern.index(EACH)]) for pattern in patterns))
 
 
-def schema_fields(schema: JsonObject) -> Iterator[tuple[Pattern, JsonObject]]:
-    """Yield the single values that a schema describes, each with its subschema: first those that the schema's `columns`
+def schema_fields(schema: JsonObject) -> list[tuple[Pattern, JsonObject]]:
+    """Return the single values that a schema describes, each with its keywords: first those that the schema's `columns`
     (in its `x-fieldmark`) name, in that order."""
-    named = as_object(schema.get(KEYWORD)).get("columns")
-    order = {name: at for at, name in enumerate(named)} if isinstance(named, list) else {}
-    yield from sorted(_fields(schema, schema, ()), key=lambda found: order.get(paths.name(found[0]), len(order)))
+    return _in_order(schema, walk_fields(schema))
 
 
-def _fields(root: JsonObject, schema: JsonValue, at: Pattern) -> Iterator[tuple[Pattern, JsonObject]]:
-    field = _resolve(root, schema)
-    if len(at) > MAX_DEPTH or field is None:
-        return
-    properties, items = field.get("properties"), field.get("items")
-    if isinstance(properties, dict):
-        required = field.get("required")
-        first = required if isinstance(required, list) else []
-        for key in dict.fromkeys([*(key for key in first if isinstance(key, str) and key in properties), *properties]):
-            yield from _fields(root, properties[key], (*at, key))
-    elif isinstance(items, dict):
-        yield from _fields(root, items, (*at, EACH))
-    elif at:
-        yield at, field
-
-
-def _resolve(root: JsonObject, schema: JsonValue) -> JsonObject | None:
-    """Return a subschema with its reference followed, or the first alternative that is not null."""
-    for _ in range(MAX_DEPTH):
-        if not isinstance(schema, dict):
-            return None
-        alternatives = schema.get("anyOf") or schema.get("oneOf")
-        if isinstance(reference := schema.get("$ref"), str) and reference.startswith("#"):
-            schema = _at_pointer(root, reference)
-        elif isinstance(alternatives, list):
-            schema = next((one for one in alternatives if one != {"type": "null"}), None)
-        else:
-            return schema
-    return None
-
-
-def _at_pointer(root: JsonObject, reference: str) -> JsonValue:
-    node: JsonValue = root
-    for step in reference.removeprefix("#").strip("/").split("/"):
-        if step:
-            node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
-    return node
+def _in_order(schema: JsonObject, walked: SchemaFields) -> list[tuple[Pattern, JsonObject]]:
+    named = as_list(as_object(schema.get(KEYWORD)).get("columns"))
+    order = {name: at for at, name in enumerate(named) if isinstance(name, str)}
+    return sorted(walked.fields, key=lambda found: order.get(paths.name(found[0]), len(order)))
 
 
 def field_units(schema: JsonObject) -> dict[str, str]:

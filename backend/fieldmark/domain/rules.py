@@ -33,9 +33,10 @@ from fieldmark.domain import paths
 from fieldmark.domain.days import is_iso_date
 from fieldmark.domain.fields import Missing, value_at
 from fieldmark.domain.formatting import short_json
-from fieldmark.domain.json_values import JsonObject, as_object
+from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.numbers import decimal_places, is_number, to_decimal
 from fieldmark.domain.paths import Path
+from fieldmark.domain.schema_walk import unknown_fields
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import InvalidPath, InvalidSchema
 
@@ -81,10 +82,10 @@ class _Rule:
 
 def check_rules(schema: JsonObject) -> None:
     """Raise InvalidSchema with the index of the first rule that cannot be used."""
-    for index, rule in enumerate(_parse_rules(schema)):
-        for path in ((rule.each or ()) + path for path in rule.all_paths()):
-            if _is_unknown_field(schema, path):
-                raise _rule_error(index, f"the schema has no field {_name(path)}")
+    rules = [[(rule.each or ()) + path for path in rule.all_paths()] for rule in _parse_rules(schema)]
+    for unknown in unknown_fields(schema, (path for paths_of_rule in rules for path in paths_of_rule)):
+        index = next(index for index, paths_of_rule in enumerate(rules) if unknown in paths_of_rule)
+        raise _rule_error(index, f"the schema has no field {_name(unknown)}")
 
 
 def rule_violations(schema: JsonObject, fields: JsonObject) -> list[Violation]:
@@ -413,35 +414,6 @@ def _parse_path(index: int, given: JsonValue) -> Path:
     if path.count(_EACH_INDEX) > 2:
         raise _rule_error(index, "a path can have [*] at most twice")
     return path
-
-
-def _is_unknown_field(schema: JsonObject, path: Path) -> bool:
-    """Return whether the path leads to a property that the schema does not define and does not allow."""
-    below: JsonValue = schema
-    for step in path:
-        node = _follow_reference(schema, below)
-        if node is None:
-            return False
-        if {"allOf", "anyOf", "oneOf", "if", "$ref", "$dynamicRef", "dependentSchemas"} & node.keys():
-            return False
-        if isinstance(step, int):
-            below = node.get("items")
-        elif step in (named := as_object(node.get("properties"))):
-            below = named[step]
-        else:
-            return "properties" in node and not node.get("additionalProperties")
-    return False
-
-
-def _follow_reference(schema: JsonObject, node: JsonValue) -> JsonObject | None:
-    """Return a subschema, or the one that its `$ref` leads to in at most ten steps. None if it is not an object."""
-    for _ in range(10):
-        reference = as_object(node).get("$ref")
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            break
-        found = value_at(schema, reference[2:].split("/"))
-        node = None if isinstance(found, Missing) else found
-    return node if isinstance(node, dict) else None
 
 
 def _name(path: Path) -> str:

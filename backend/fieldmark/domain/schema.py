@@ -26,6 +26,7 @@ from fieldmark.domain.measures import UNITS, unit_name
 from fieldmark.domain.paths import Path
 from fieldmark.domain.rules import KEYWORD, check_rules, rule_violations
 from fieldmark.domain.schema_hints import TYPES, misplaced_names
+from fieldmark.domain.schema_walk import REFERENCES, reachable_schemas
 from fieldmark.domain.validation import follow_references, grounded, validate, validate_partial
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import InvalidSchema
@@ -57,33 +58,42 @@ def check_schema(schema: JsonObject) -> None:
 
 
 def _check_form(schema: JsonObject) -> None:
+    _check_keywords(schema)
+    if misplaced := list(islice(misplaced_names(schema), MAX_VIOLATIONS)):
+        errors = [(paths.name(at), "unknown_keyword", _describe_keyword(at)) for at in misplaced]
+        raise InvalidSchema(f"The schema is not a valid JSON Schema: {errors[0][2]}.", _error_details(*errors))
+    if schema.get("type", "object") != "object":
+        raise InvalidSchema('The schema must describe an object: its "type" must be "object".')
+    nodes, outside = reachable_schemas(schema)
+    for node in outside:
+        _check_keywords(node)
+    if any("patternProperties" in node for node in nodes):
+        raise InvalidSchema("The schema uses patternProperties, which is not supported: name the properties.")
+    references = [node[word] for node in nodes for word in REFERENCES if word in node]
+    for reference in references:
+        if not str(reference).startswith("#"):
+            raise InvalidSchema(
+                f"The schema refers to {str(reference)[:100]!r}; only references inside it (#/…) are followed."
+            )
+    if any("$schema" in node for node in nodes if node is not schema):
+        raise InvalidSchema('The schema has a "$schema" below its root. Only the root may name a draft.')
+    for node in nodes:
+        if isinstance(pattern := node.get("pattern"), str):
+            _check_pattern(pattern)
+        if KEYWORD in node:
+            _check_extension(node[KEYWORD], is_root=node is schema)
+    check_rules(schema)
+    follow_references(schema, dict.fromkeys(map(str, references)))
+
+
+def _check_keywords(schema: JsonObject) -> None:
+    """Check a schema against the schema of JSON Schema itself. Raise InvalidSchema."""
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         where = paths.name(tuple(error.absolute_path))
         what = f"The schema is not a valid JSON Schema at {error.json_path}: {_describe_error(error)}."
         raise InvalidSchema(what, _error_details((where, str(error.validator), what))) from None
-    if misplaced := list(islice(misplaced_names(schema), MAX_VIOLATIONS)):
-        errors = [(paths.name(at), "unknown_keyword", _describe_keyword(at)) for at in misplaced]
-        raise InvalidSchema(f"The schema is not a valid JSON Schema: {errors[0][2]}.", _error_details(*errors))
-    if schema.get("type", "object") != "object":
-        raise InvalidSchema('The schema must describe an object: its "type" must be "object".')
-    if any(True for _ in _values_of_key(schema, "patternProperties")):
-        raise InvalidSchema("The schema uses patternProperties, which is not supported: name the properties.")
-    for reference in [*_values_of_key(schema, "$ref"), *_values_of_key(schema, "$dynamicRef")]:
-        if not str(reference).startswith("#"):
-            raise InvalidSchema(
-                f"The schema refers to {str(reference)[:100]!r}; only references inside it (#/…) are followed."
-            )
-    if len([uri for uri in _values_of_key(schema, "$schema") if isinstance(uri, str)]) > ("$schema" in schema):
-        raise InvalidSchema('The schema has a "$schema" below its root. Only the root may name a draft.')
-    for pattern in _values_of_key(schema, "pattern"):
-        if isinstance(pattern, str):
-            _check_pattern(pattern)
-    for extension in _values_of_key(schema, KEYWORD):
-        _check_extension(extension, is_root=extension is schema.get(KEYWORD))
-    check_rules(schema)
-    follow_references(schema, dict.fromkeys(map(str, _values_of_key(schema, "$ref"))))
 
 
 def _describe_error(error: SchemaError) -> str:
@@ -213,14 +223,3 @@ def _check_pattern(pattern: str) -> None:
         regex.compile(pattern)
     except regex.error as error:
         raise InvalidSchema(f"The pattern {pattern[:100]!r} in the schema cannot be used: {error}.") from None
-
-
-def _values_of_key(node: JsonValue, key: str) -> Iterator[JsonValue]:
-    if isinstance(node, dict):
-        for name, value in node.items():
-            if name == key:
-                yield value
-            yield from _values_of_key(value, key)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _values_of_key(value, key)

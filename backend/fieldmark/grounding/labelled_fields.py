@@ -14,7 +14,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fieldmark.domain.columns import column_unit
+from fieldmark.domain.columns import column_unit, schema_fields
 from fieldmark.domain.folding import HARD_SPACE, fold
 from fieldmark.domain.measures import Measure, unit_name
 from fieldmark.grounding.dates import MONTHS, usual_order
@@ -162,7 +162,7 @@ def parse_date(printed: str, *, month_first: bool = False) -> tuple[str, str] | 
 
 def read_fields(text: str, schema: Schema | None = None) -> list[Field]:
     """Return the labelled values: of the schema's properties, else of known fields and of any label with a colon."""
-    leaves = list(_schema_leaves(schema or {}, schema or {}, (), 8))
+    leaves = list(_schema_leaves(schema or {}))
     names = [
         [normalise_label(name) for name in (" ".join(keys), shape.get("title", ""), keys[-1])] for keys, shape in leaves
     ]
@@ -354,16 +354,12 @@ def _split_label(cell: str, known: Labels, *, spaced: bool = True) -> tuple[str,
     return "", "", ""
 
 
-def _schema_leaves(shape: Schema, root: Schema, keys: Keys, depth: int) -> Iterator[tuple[Keys, Schema]]:
-    for _ in range(4):  # a $ref or anyOf may lead to another one
-        choices = [each for key in ("anyOf", "oneOf", "allOf") for each in shape.get(key, [])]
-        referred = root.get("$defs", {}).get(str(shape.get("$ref", "")).rpartition("/")[2])
-        shape = referred or next((each for each in choices if each.get("type") != "null"), shape)
-    inner: Schema = shape.get("properties", {})
-    for key in inner if depth else ():
-        yield from _schema_leaves(inner[key], root, (*keys, key), depth - 1) if isinstance(inner[key], dict) else ()
-    if keys and not inner and not re.search("array|object", str(shape.get("type"))):
-        yield keys, shape
+def _schema_leaves(schema: Schema) -> Iterator[tuple[Keys, Schema]]:
+    """Yield the single values outside lists that a schema describes, by their keys."""
+    for pattern, shape in schema_fields(schema):
+        keys = tuple(step for step in pattern if isinstance(step, str))
+        if len(keys) == len(pattern) and not re.search("array|object", str(shape.get("type"))):
+            yield keys, shape
 
 
 def _convert_to_schema(field: Field, shape: Schema) -> Any:

@@ -192,10 +192,9 @@ async def locations(
     """Return the locations that match a leaf's value, at most 200 in reading order, and the number of all. The quote in
     its stored evidence locates a yes or no. Opens its own transaction."""
     index = await INDEXES.get(database, scope, row.document_id)
-    claim, measure = (
-        _claim_in(row.evidence.get(paths.name(path))),
-        _with_unit(path, value, field_units(row.schema or {})),
-    )
+    claim = _claim_in(row.evidence.get(paths.name(path)))
+    units = await run_queued(scope.org_id, field_units, row.schema or {})
+    measure = _with_unit(path, value, units)
     return await run_queued(scope.org_id, index.locations, measure, claim, label=path, limit=MAX_LOCATIONS)
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain import paths
-from fieldmark.domain.columns import Column, list_columns, list_names
+from fieldmark.domain.columns import Column, TableShape, describe_table
 from fieldmark.domain.document_filters import FieldCondition
 from fieldmark.domain.schema_changes import compare_schemas
 from fieldmark.domain.statuses import CellStatus
@@ -61,9 +61,10 @@ class RecordName:
 @dataclass(frozen=True, slots=True)
 class RecordsPage:
     """A part of a table of records. `total` is the number of records that match, on all pages. `lists`: the lists of
-    the schema whose items can be the rows. `marks`: marks of `items`."""
+    the schema whose items can be the rows. `marks`: marks of `items`. `has_more_columns`: as in `TableShape`."""
 
     columns: Sequence[Column]
+    has_more_columns: bool
     lists: Sequence[str]
     items: Sequence[RecordRow]
     total: int
@@ -96,13 +97,12 @@ async def list_records(
 ) -> RecordsPage:
     """Return records of a schema. Raise NotFound if the schema does not exist, Invalid if it has no such list or
     column, TooLongToAnswer."""
-    schema, columns, query = await _prepare(conn, request)
+    _, shape, query = await _prepare(conn, request)
     keys, total = await records.find_records(conn, query, limit=limit, offset=offset)
     rows = await records.load_records(conn, query, keys)
     totals = await records.column_totals(conn, query) if with_totals else []
-    marks = await list_marks(conn, query, columns, rows) if with_marks else []
-    lists = list_names((schema and schema.schema) or {})
-    return RecordsPage(columns, lists, rows, total, totals, marks)
+    marks = await list_marks(conn, query, shape.columns, rows) if with_marks else []
+    return RecordsPage(shape.columns, shape.has_more, shape.lists, rows, total, totals, marks)
 
 
 async def read_table(
@@ -117,7 +117,7 @@ async def read_table(
     `as_text`: the values are texts. Raise like `list_records`, Invalid if there are more than MAX_EXPORTED, and
     NotFound if one of `only` is not among the records."""
     async with database.as_user(scope) as conn:
-        schema, columns, query = await _prepare(conn, request)
+        schema, shape, query = await _prepare(conn, request)
         if only is not None:
             query = replace(query, document_ids=list({one.document_id for one in only}))
         keys, total = await records.find_records(conn, query, limit=MAX_EXPORTED)
@@ -138,7 +138,7 @@ async def read_table(
                 rows = await records.load_records(conn, query, keys[start : start + _BATCH], as_text=as_text)
             yield rows
 
-    return RecordsTable("table" if schema is None else schema.name, columns, batches())
+    return RecordsTable("table" if schema is None else schema.name, shape.columns, batches())
 
 
 def _indexes(path: str | None) -> tuple[int, ...]:
@@ -156,14 +156,14 @@ class RecordsView:
 async def define_view(conn: Connection, schema_id: UUID, list_name: str | None, name: str | None) -> RecordsView:
     """Return a SQL view of the records of a schema. It is not created. `name`: that of the view; None: one made from
     the schema's name. Raise like `list_records`."""
-    schema, columns, _ = await _prepare(conn, RecordsRequest(schema_id, list_name))
+    schema, shape, _ = await _prepare(conn, RecordsRequest(schema_id, list_name))
     assert schema is not None
     name = name or view_name(schema.name, list_name)
-    return RecordsView(name, view_statement(name, schema_id, columns, list_name))
+    return RecordsView(name, view_statement(name, schema_id, shape.columns, list_name))
 
 
-async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[SchemaRow | None, list[Column], RecordsQuery]:
-    """Return the schema of a table (None: a stack without columns), its columns, and the query of its rows."""
+async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[SchemaRow | None, TableShape, RecordsQuery]:
+    """Return the schema of a table (None: a stack without columns), its shape, and the query of its rows."""
     list_name = request.list_name
     if request.stack_id is None:
         assert request.schema_id is not None
@@ -171,7 +171,8 @@ async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[SchemaRow
     else:
         stack = await stacks.get(conn, request.stack_id)
         schema, list_name = stack.schema, stack.row_path
-    columns = list_columns((schema and schema.schema) or {}, list_name)
+    shape = await run_unqueued(describe_table, (schema and schema.schema) or {}, list_name)
+    columns = shape.columns
     names = [column.path for column in columns]
     if list_name is not None and not any(name.startswith(f"{list_name}[]") for name in names):
         raise Invalid(f"The schema has no list {list_name[:200]!r}.")
@@ -194,7 +195,7 @@ async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[SchemaRow
         stack_id=request.stack_id,
         states=request.states,
     )
-    return schema, columns, query
+    return schema, shape, query
 
 
 async def stale_columns(conn: Connection, schema: SchemaRow, columns: Sequence[str]) -> Mapping[UUID, Sequence[str]]:

@@ -8,19 +8,19 @@ from typing import Final
 from uuid import UUID
 
 from fieldmark.db.pool import Connection, Database, savepoint
-from fieldmark.domain.column_definitions import ColumnDefinition, definitions_of, list_of_rows, schema_of
+from fieldmark.domain.column_definitions import ColumnDefinition, list_of_rows, schema_of
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.names import MAX_CHARACTERS
 from fieldmark.errors import Conflict, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.services import schema_changes
+from fieldmark.services.fair_share import run_unqueued
 from fieldmark.services.schema_changes import SchemaChanges, move_to_version
 from fieldmark.services.schemas import check
 from fieldmark.stores import extractions, stacks
 from fieldmark.stores import schema_changes as changes_store
 from fieldmark.stores.library import schemas
 from fieldmark.stores.rows import SchemaRow
-from fieldmark.stores.stacks import StackRow
 
 MAX_READ_AT_ONCE: Final = 500
 """Rows that one call starts to read."""
@@ -35,10 +35,6 @@ class RowReading:
     fields: Sequence[str] | None
 
 
-def columns_of(stack: StackRow) -> list[ColumnDefinition]:
-    return [] if stack.schema is None else definitions_of(stack.schema.schema or {})
-
-
 async def define_columns(
     conn: Connection, scope: Scope, stack_id: UUID, definitions: Sequence[ColumnDefinition]
 ) -> SchemaRow:
@@ -46,7 +42,7 @@ async def define_columns(
     Invalid."""
     stack = await stacks.get_to_change(conn, stack_id)  # two first definitions would otherwise make two schemas
     current = stack.schema
-    schema = schema_of(definitions, None if current is None else current.schema)
+    schema = await run_unqueued(schema_of, definitions, None if current is None else current.schema)
     await check(schema)
     if current is None:
         row = await _create_schema(conn, scope, stack.name, schema)
@@ -73,7 +69,7 @@ async def preview_columns(
     `define_columns`."""
     async with database.as_user(scope) as conn:
         current = (await stacks.get(conn, stack_id)).schema
-    schema = schema_of(definitions, None if current is None else current.schema)
+    schema = await run_unqueued(schema_of, definitions, None if current is None else current.schema)
     await check(schema)
     return None if current is None else await schema_changes.preview(database, scope, current.id, schema=schema)
 

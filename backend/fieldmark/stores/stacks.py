@@ -15,8 +15,11 @@ from psycopg import errors
 from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection, savepoint
+from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain import paths
+from fieldmark.domain.column_definitions import ColumnDefinition, definitions_of
 from fieldmark.domain.columns import list_names
+from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Invalid, NameTaken, NotFound
 from fieldmark.identity.scope import Scope
@@ -42,13 +45,15 @@ class RowState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class StackRow:
     """A stack. `schema`: the latest version of its schema; None until its columns are defined, and after the schema was
-    deleted. `row_path`: the list whose items are the rows, if the schema has it."""
+    deleted. `columns`: those that the schema describes. `row_path`: the list whose items are the rows, if the schema
+    has it."""
 
     id: UUID
     name: str
     created_by: UUID
     created_at: datetime
     schema: SchemaRow | None
+    columns: list[ColumnDefinition]
     row_path: str | None
 
 
@@ -149,9 +154,14 @@ async def _select(
     found: list[StackRow] = []
     for row in rows:
         schema, row_path = existing.get(row.pop("schema_id")), row.pop("row_path")
-        has_list = schema is not None and row_path in list_names(schema.schema or {})
-        found.append(StackRow(**row, schema=schema, row_path=row_path if has_list else None))
+        described = {} if schema is None else schema.schema or {}
+        columns, lists = await run_in_thread(_describe, described)  # one by one: others use the thread as well
+        found.append(StackRow(**row, schema=schema, columns=columns, row_path=row_path if row_path in lists else None))
     return found
+
+
+def _describe(schema: JsonObject) -> tuple[list[ColumnDefinition], list[str]]:
+    return definitions_of(schema), list_names(schema)
 
 
 async def get(conn: Connection, stack_id: UUID) -> StackRow:

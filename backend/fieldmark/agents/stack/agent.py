@@ -105,11 +105,10 @@ async def _brief_correct(conn: Connection, context: RunContext, given: StackCorr
 async def _table_text(conn: Connection, context: RunContext, *foreign: str) -> str:
     """Return the columns, the number of rows in each state and the first documents, between delimiter lines."""
     stack = await stored.get(conn, context.stack_id)
-    columns = stacks.columns_of(stack)
     progress = (await stored.progress(conn, [stack.id]))[stack.id]
     documents = cut([row_json(row) for row in await stored.rows(conn, stack.id, limit=_SHOWN)], _SHOWN_BYTES)
     shown = {
-        "columns": columns_json(columns),
+        "columns": columns_json(stack.columns),
         "rows_are": stack.row_path or "documents",
         "states": {str(state): number for state, number in progress.counts.items()},
         "documents": documents,

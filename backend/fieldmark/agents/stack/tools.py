@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Change, Preview
-from fieldmark.domain.column_definitions import MAX_BYTES, ColumnDefinition, Definitions, definitions_of, schema_of
+from fieldmark.domain.column_definitions import MAX_BYTES, ColumnDefinition, Definitions, schema_of
 from fieldmark.domain.fields import leaves
 from fieldmark.domain.paths import EACH
 from fieldmark.domain.statuses import Approval, RunStatus
@@ -22,6 +22,7 @@ from fieldmark.errors import NotFound
 from fieldmark.grounding import Claim
 from fieldmark.services import extractions, stacks
 from fieldmark.services.extractions import Author, FieldRemoval, FieldsWrite, FieldWrite, PreparedWrite, Write
+from fieldmark.services.fair_share import run_unqueued
 from fieldmark.stores import organisations, schema_changes, tool_calls
 from fieldmark.stores import stacks as stored
 from fieldmark.stores.rows import SchemaRow
@@ -164,12 +165,11 @@ class StackTools:
         if args.document_id is not None:
             await self._check_document(conn, args.document_id)
         stack = await stored.get(conn, self.stack_id)
-        columns = stacks.columns_of(stack)
         progress = (await stored.progress(conn, [self.stack_id]))[self.stack_id]
         failed = await stored.rows(conn, self.stack_id, limit=_MAX_LISTED, states=[RowState.FAILED])
         text = "The state of the table."
         data: dict[str, JsonValue] = {
-            "columns": columns_json(columns),
+            "columns": columns_json(stack.columns),
             "rows_are": stack.row_path or "documents",
             "states": {str(state): number for state, number in progress.counts.items()},
             "failed": cut([row_json(row) for row in failed], 4_000),
@@ -201,9 +201,11 @@ class StackTools:
     # Columns
 
     async def preview_columns(self, conn: Connection, args: DefineColumns) -> Preview:
-        schema = (await stored.get(conn, self.stack_id)).schema
-        schema_of(args.columns, None if schema is None else schema.schema)  # raises what makes them unusable
-        before = {} if schema is None else {one.name: one for one in definitions_of(schema.schema or {})}
+        stack = await stored.get(conn, self.stack_id)
+        schema = stack.schema
+        # Raises what makes the columns unusable.
+        await run_unqueued(schema_of, args.columns, None if schema is None else schema.schema)
+        before = {one.name: one for one in stack.columns}
         after = {one.name: one for one in args.columns}
         changes = [
             Change(
@@ -228,7 +230,7 @@ class StackTools:
     )
     async def define_columns(self, conn: Connection, args: DefineColumns) -> ToolResult:
         row = await stacks.define_columns(conn, self.context.scope, self.stack_id, args.columns)
-        names = [one.name for one in definitions_of(row.schema or {})]
+        names = [one.name for one in (await stored.get(conn, self.stack_id)).columns]
         data: dict[str, JsonValue] = {"columns": [*names], "schema_revid": str(row.schema_revid)}
         return ToolResult(f"The table has {len(names)} columns.", "defined", data)
 
@@ -391,7 +393,7 @@ class StackTools:
         (row,) = await stored.rows(conn, self.stack_id, limit=1, document_id=args.document_id)
         if row.extraction_id is None:
             raise ModelRetry("The document has no row yet: call extract_row.", "no_row")
-        columns = stacks.columns_of(await stored.get(conn, self.stack_id))
+        columns = (await stored.get(conn, self.stack_id)).columns
         wanted = [EACH if isinstance(step, int) else step for step in paths.parse(args.column)]
         if paths.name(wanted) not in {paths.name(paths.parse_pattern(one.name)) for one in columns}:
             raise ModelRetry(
