@@ -31,14 +31,46 @@ def _unsigned_jwt(role: str) -> str:
     return f"eyJhbGciOiJIUzI1NiJ9.{claims}.signature"
 
 
-def test_only_publishable_supabase_keys_are_accepted(monkeypatch):
-    for key in ("sb_publishable_x", _unsigned_jwt("anon")):
-        monkeypatch.setenv("SUPABASE_PUBLISHABLE_KEY", key)
-        assert Settings(_env_file=None).supabase_publishable_key == key
-    for key in ("sb_secret_x", _unsigned_jwt("service_role"), "eyJ.x.y", "something"):
-        monkeypatch.setenv("SUPABASE_PUBLISHABLE_KEY", key)
-        with pytest.raises(ValidationError, match="not the publishable key"):
+PUBLISHABLE = ["sb_publishable_x", _unsigned_jwt("anon")]
+SECRET = ["sb_secret_x", _unsigned_jwt("service_role")]
+NEITHER = [_unsigned_jwt("authenticated"), "eyJ.x.y", "something", "sb_x"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "accepted", "other_kind", "message"),
+    [
+        ("SUPABASE_PUBLISHABLE_KEY", PUBLISHABLE, SECRET, "this is a secret key"),
+        ("SUPABASE_SECRET_KEY", SECRET, PUBLISHABLE, "this is a publishable key"),
+    ],
+)
+def test_publishable_and_secret_supabase_keys_are_not_confused(monkeypatch, variable, accepted, other_kind, message):
+    for key in accepted:
+        monkeypatch.setenv(variable, key)
+        value = getattr(Settings(_env_file=None), variable.lower())
+        assert (value if isinstance(value, str) else value.get_secret_value()) == key
+    for key, expected in [*((key, message) for key in other_kind), *((key, "Copy it again") for key in NEITHER)]:
+        monkeypatch.setenv(variable, key)
+        with pytest.raises(ValidationError, match=expected):
             Settings(_env_file=None)
+
+
+KEYS = {name for name, field in Settings.model_fields.items() if name.endswith(("_key", "_token", "key"))}
+
+
+@pytest.mark.parametrize("name", sorted(KEYS))
+def test_line_break_after_a_key_is_removed_and_other_characters_are_refused(monkeypatch, tmp_path, name):
+    monkeypatch.chdir(tmp_path)
+    alias = Settings.model_fields[name].validation_alias
+    variable = alias.choices[0] if alias is not None else f"FIELDMARK_{name.upper()}"
+    plain = {"supabase_publishable_key": "sb_publishable_abcdefghij"}.get(name, "sb_secret_abcdefghij")
+    monkeypatch.setenv(variable, f" {plain}\r\n")
+    value = getattr(read_settings(), name)
+    assert (value if isinstance(value, str) else value.get_secret_value()) == plain
+    for bad in (f"{plain}\nb", f"{plain} b", f"{plain}ü", f"{plain}\x7f", " \n"):
+        monkeypatch.setenv(variable, bad)
+        with pytest.raises(SettingsError) as error:
+            read_settings()
+        assert [fault.split(":")[0] for fault in error.value.faults] == [variable] and plain not in str(error.value)
 
 
 def test_error_lists_all_invalid_settings_without_their_values(monkeypatch, tmp_path):

@@ -67,19 +67,49 @@ def _parse_list(said: Any) -> Any:
         raise ValueError('not valid JSON: write a list such as ["https://example.com"]') from None
 
 
-def _check_publishable(key: str) -> str:
-    """Return a Supabase key that may be published. Raise ValueError for a secret key."""
-    if key.startswith("sb_publishable_"):
-        return key
-    try:
+def _check_key(key: SecretStr) -> SecretStr:
+    """Return a key that can be sent in a header. Raise ValueError, without the key."""
+    text = key.get_secret_value()
+    if not text or not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("contains characters that are not allowed in a key, or none. Copy it again")
+    return key
+
+
+_Key = Annotated[SecretStr, AfterValidator(_check_key)]
+
+
+def _supabase_role(key: str) -> object:
+    """Return the database role of a Supabase key: `anon` if it may be published, `service_role` if it is secret."""
+    for prefix, role in (("sb_publishable_", "anon"), ("sb_secret_", "service_role")):
+        if key.startswith(prefix):
+            return role
+    try:  # one of the older keys, which are JWTs
         claims = key.split(".")[1]
-        role = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["role"]
+        return json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["role"]
     except (IndexError, KeyError, TypeError, ValueError):
-        role = None
-    if role != "anon":
+        return None
+
+
+def _check_publishable(key: str) -> str:
+    _check_key(SecretStr(key))
+    if _supabase_role(key) == "service_role":
         raise ValueError(
-            "not the publishable key (sb_publishable_…) or the anon key: a secret key must not be published"
+            "this is a secret key, and every browser would get it. Set the publishable key (sb_publishable_…) or the "
+            "anon key"
         )
+    if _supabase_role(key) != "anon":
+        raise ValueError("not a publishable key (sb_publishable_…) or anon key of Supabase. Copy it again")
+    return key
+
+
+def _check_secret(key: SecretStr) -> SecretStr:
+    role = _supabase_role(_check_key(key).get_secret_value())
+    if role == "anon":
+        raise ValueError(
+            "this is a publishable key, which may not read files. Set a secret key (sb_secret_…) or service_role key"
+        )
+    if role != "service_role":
+        raise ValueError("not a secret key (sb_secret_…) or service_role key of Supabase. Copy it again")
     return key
 
 
@@ -87,7 +117,12 @@ class Settings(BaseSettings):
     """All settings, read once from the environment and from `.env`."""
 
     model_config = SettingsConfigDict(
-        env_file=_FILE, env_prefix=_PREFIX, extra="ignore", env_ignore_empty=True, populate_by_name=True
+        env_file=_FILE,
+        env_prefix=_PREFIX,
+        extra="ignore",
+        env_ignore_empty=True,
+        populate_by_name=True,
+        str_strip_whitespace=True,  # the line break at the end of a file that became a variable
     )
 
     # Where local things live: the embedded database, uploads, keys, caches.
@@ -115,11 +150,13 @@ class Settings(BaseSettings):
     supabase_publishable_key: Annotated[str, AfterValidator(_check_publishable)] | None = Field(
         default=None, validation_alias=_env("SUPABASE_PUBLISHABLE_KEY")
     )
-    supabase_secret_key: SecretStr | None = Field(default=None, validation_alias=_env("SUPABASE_SECRET_KEY"))
+    supabase_secret_key: Annotated[SecretStr, AfterValidator(_check_secret)] | None = Field(
+        default=None, validation_alias=_env("SUPABASE_SECRET_KEY")
+    )
 
     # The model. Neither key nor token: the offline model by rules.
-    anthropic_api_key: SecretStr | None = Field(default=None, validation_alias=_env("ANTHROPIC_API_KEY"))
-    anthropic_auth_token: SecretStr | None = Field(default=None, validation_alias=_env("ANTHROPIC_AUTH_TOKEN"))
+    anthropic_api_key: _Key | None = Field(default=None, validation_alias=_env("ANTHROPIC_API_KEY"))
+    anthropic_auth_token: _Key | None = Field(default=None, validation_alias=_env("ANTHROPIC_AUTH_TOKEN"))
     anthropic_base_url: Annotated[str, Field(pattern=r"^https?://[^/]+")] | None = Field(
         default=None, validation_alias=_env("ANTHROPIC_BASE_URL")
     )
@@ -131,7 +168,7 @@ class Settings(BaseSettings):
     # OpenAI's embeddings API, with its model and key.
     embedder: Annotated[str, Field(pattern=r"^(off|package|https?://[^/]+.*)$")] = "off"
     embedder_model: Annotated[str, Field(min_length=1, max_length=100)] = "text-embedding-3-small"
-    embedder_key: SecretStr | None = None
+    embedder_key: _Key | None = None
 
     # Runs
     max_live_agents: Annotated[int, Field(ge=1, le=256)] = Field(default_factory=default_max_live_agents)
@@ -170,7 +207,7 @@ class Settings(BaseSettings):
     cors_origins: Annotated[list[str], NoDecode, BeforeValidator(_parse_list)] = []
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     min_free_mb: Annotated[int, Field(ge=0)] = 200
-    metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = None
+    metrics_token: Annotated[_Key, Field(min_length=16)] | None = None
     otel_endpoint: Annotated[str, Field(pattern=r"^https?://[^/]+")] | None = Field(
         default=None, validation_alias=_env("OTEL_EXPORTER_OTLP_ENDPOINT")
     )
@@ -180,7 +217,7 @@ class Settings(BaseSettings):
 
     # The remote service that commands use, as with --server and --key.
     server: Annotated[str, Field(pattern=r"^https?://[^/]+")] | None = None
-    key: SecretStr | None = None
+    key: _Key | None = None
 
     # The user's editor, for changing an agent's proposal.
     editor: str | None = Field(default=None, validation_alias=AliasChoices("VISUAL", "EDITOR"))

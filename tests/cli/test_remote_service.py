@@ -111,6 +111,11 @@ async def test_doctor_reports_problems_and_fixes(local_commands):
             assert done.code == 3 and failed.keys() == names and all(failed.values()), (settings, done.out)
             assert "secret" not in done.out + done.err
 
+        # A project that signs with its shared secret needs no key set.
+        shared = fieldmark.with_settings(SUPABASE_URL="http://127.0.0.1:1", SUPABASE_JWT_SECRET="x" * 32)
+        done = await shared.run("doctor", "--json")
+        assert done.code == 0, done.out
+
 
 @contextmanager
 def serve_response(status: int, headers: dict[str, str], body: bytes = b"") -> Iterator[tuple[str, list[str]]]:

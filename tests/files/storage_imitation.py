@@ -16,6 +16,7 @@ from threading import Thread
 from urllib.parse import unquote
 
 SECRET_KEY = "sb_secret_only_for_this_test"
+LEGACY_KEY = "eyJhbGciOiJIUzI1NiJ9.eyJyb2xlIjoic2VydmljZV9yb2xlIn0.c2lnbmF0dXJl"
 API = "/storage/v1/object/"
 
 
@@ -32,6 +33,8 @@ class Storage:
     has_old_error_format: bool = True
     # The connection drops after this many bytes of an object.
     drop_after_bytes: int | None = None
+    # If set, uploads are counted and not kept, and each download has this many bytes.
+    large_bytes: int | None = None
 
 
 @contextmanager
@@ -57,6 +60,12 @@ class _Handler(BaseHTTPRequestHandler):
     storage: Storage
 
     def do_POST(self) -> None:
+        if self.storage.large_bytes is not None:
+            left = self.storage.large_bytes = int(self.headers["Content-Length"])
+            while left:
+                left -= len(self.rfile.read(min(left, 1 << 16)))
+            self._json(200, {"Id": "1", "Key": "documents/large"})
+            return
         body = self._body()
         if self._sent_fixed_response():
             return
@@ -75,7 +84,14 @@ class _Handler(BaseHTTPRequestHandler):
         info = self.path.startswith(API + "info/")
         name = self._name(API + ("info/documents/" if info else "documents/"))
         content = self.storage.objects.get(name)
-        if content is None:
+        if self.storage.large_bytes is not None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(self.storage.large_bytes))
+            self.end_headers()
+            for _ in range(self.storage.large_bytes >> 16):
+                self.wfile.write(bytes(1 << 16))
+            self.wfile.write(bytes(self.storage.large_bytes % (1 << 16)))
+        elif content is None:
             self._error(404, "not_found", "NoSuchKey", "Object not found")
         elif info:
             self._json(200, {"name": name, "bucket_id": "documents", "size": len(content)})
@@ -107,10 +123,18 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(body)
             return True
-        if self.headers.get("apikey") != SECRET_KEY:
+        key, authorization = self.headers.get("apikey"), self.headers.get("Authorization")
+        if key not in (SECRET_KEY, LEGACY_KEY):
             self._error(403, "Unauthorized", "AccessDenied", "Invalid API key")
-            return True
-        return False
+        elif authorization is None and key == SECRET_KEY:
+            return False  # Supabase's gateway adds a JWT for such a key
+        elif authorization is None:
+            self._error(400, "Error", "InvalidRequest", "headers must have required property 'authorization'")
+        elif authorization != f"Bearer {LEGACY_KEY}":
+            self._error(403, "Unauthorized", "AccessDenied", "Invalid Compact JWS")
+        else:
+            return False
+        return True
 
     def _name(self, prefix: str) -> str:
         assert self.path.startswith(prefix), self.path

@@ -11,7 +11,8 @@ import pytest
 from storage_imitation import SECRET_KEY, storage
 
 from fieldmark.errors import Conflict, Invalid, NotFound
-from fieldmark.files import Files, LocalFiles, SupabaseFiles, files_for
+from fieldmark.files import Files, LocalFiles, files_for
+from fieldmark.files.supabase import SupabaseFiles
 from fieldmark.settings import Settings
 
 pytestmark = pytest.mark.anyio

@@ -27,6 +27,7 @@ from fieldmark.cli.process import (
 from fieldmark.cli.target import NO_SERVICE, Target
 from fieldmark.cli.terminal import err
 from fieldmark.errors import FieldmarkError, Unavailable
+from fieldmark.http_client import http_client
 from fieldmark.settings import Settings
 
 Result = TypeVar("Result")
@@ -185,7 +186,7 @@ async def open_client(target: Target, settings: Settings) -> AsyncGenerator[Clie
     url = _parse_url(server)
     # Only for https: reading the certificates takes a fiftieth of a second.
     verify = url.scheme == "https"
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT, verify=verify) as http:
+    async with http_client(base_url=url, headers=headers, timeout=_TIMEOUT, verify=verify) as http:
         yield Client(http, contextlib.nullcontext, settings, _options(org=target.org, server=target.server))
 
 

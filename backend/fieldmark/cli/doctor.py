@@ -20,6 +20,7 @@ from fieldmark.cli.process import CANNOT_WORK, read_settings, run
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import out, plain
 from fieldmark.errors import FieldmarkError, Misconfigured
+from fieldmark.http_client import http_client
 from fieldmark.settings import Settings, SettingsError
 from fieldmark.settings import read_settings as of_environment
 
@@ -162,8 +163,10 @@ async def _model(settings: Settings) -> Check:
         headers["Authorization"] = f"Bearer {settings.anthropic_auth_token.get_secret_value()}"
     url = (settings.anthropic_base_url or _MODEL_SERVICE).rstrip("/")
     try:
-        async with httpx.AsyncClient(timeout=10) as http:
-            status = (await http.get(f"{url}/v1/models", headers=headers)).status_code
+        async with http_client(timeout=10) as http, http.stream("GET", f"{url}/v1/models", headers=headers) as response:
+            status = response.status_code
+    except Misconfigured as error:
+        return Check("model", State.FAILED, str(error), "Correct the environment of the service.")
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
         found = f"The model's service at {url} cannot be reached ({type(error).__name__})."
         return Check("model", State.FAILED, found, "Check ANTHROPIC_BASE_URL and the network.")
@@ -184,6 +187,8 @@ async def _tokens(settings: Settings) -> Check:
             return Check("tokens", State.OK, "Signed with this service's own key (`fieldmark token`).")
         keys = await published_keys(settings.supabase_url)
     except FieldmarkError as error:
+        if settings.supabase_url and settings.supabase_jwt_secret is not None:
+            return Check("tokens", State.OK, f"Checked with SUPABASE_JWT_SECRET only. {error}")
         fix = "Check SUPABASE_URL." if settings.supabase_url else None
         return Check("tokens", State.FAILED, str(error), fix)
     if keys:

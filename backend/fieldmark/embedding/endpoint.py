@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from fieldmark.errors import Unavailable
+from fieldmark.http_client import http_client
 
 QUESTION_SECONDS: Final = 3
 PASSAGES_SECONDS: Final = 60
@@ -26,8 +26,7 @@ class EndpointEmbedder:
         self._host = urlsplit(address).hostname or ""
         self._model = model
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        # Texts go to the configured address only: no proxy, no redirects.
-        self._session = httpx.AsyncClient(headers=headers, follow_redirects=False, trust_env=False)
+        self._session = http_client(max_bytes=MAX_RESPONSE_BYTES, headers=headers)
 
     @property
     def model(self) -> str:
@@ -45,22 +44,15 @@ class EndpointEmbedder:
     async def _request_vectors(self, texts: list[str], seconds: float) -> list[list[float]]:
         body = {"model": self._model, "input": texts, "encoding_format": "float"}
         try:
-            async with (
-                asyncio.timeout(seconds),
-                self._session.stream("POST", self._url, json=body, timeout=seconds) as response,
-            ):
-                if response.status_code != 200:
-                    raise Unavailable(f"The embedder at {self._host} answered {response.status_code}.")
-                answer = bytearray()
-                async for part in response.aiter_bytes():
-                    answer += part
-                    if len(answer) > MAX_RESPONSE_BYTES:
-                        raise Unavailable(f"The response of the embedder at {self._host} is too large.")
+            async with asyncio.timeout(seconds):
+                response = await self._session.post(self._url, json=body, timeout=seconds)
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
             # `from None`: the library's error may quote the request.
             raise Unavailable(f"The embedder at {self._host} does not answer ({type(error).__name__}).") from None
+        if response.status_code != 200:
+            raise Unavailable(f"The embedder at {self._host} answered {response.status_code}.")
         try:
-            return _parse_vectors(json.loads(answer), len(texts))
+            return _parse_vectors(response.json(), len(texts))
         except (ValueError, KeyError, TypeError, RecursionError):
             raise Unavailable(f"The embedder at {self._host} returned no valid vectors.") from None
 

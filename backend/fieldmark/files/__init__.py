@@ -8,14 +8,12 @@ from typing import Protocol
 
 from fieldmark.files.local import LocalFiles
 from fieldmark.files.stored_path import StoredPath, parse_stored_path, safe_name, stored_path
-from fieldmark.files.supabase import SupabaseFiles
 from fieldmark.settings import Settings
 
 __all__ = [
     "Files",
     "LocalFiles",
     "StoredPath",
-    "SupabaseFiles",
     "files_for",
     "parse_stored_path",
     "safe_name",
@@ -49,6 +47,8 @@ class Files(Protocol):
 def files_for(settings: Settings) -> Files:
     """Return Supabase Storage if its URL and secret key are set, otherwise the folder `files` of Fieldmark's home."""
     if settings.supabase_url and settings.supabase_secret_key:
+        from fieldmark.files.supabase import SupabaseFiles  # imported here: it takes half a second
+
         key = settings.supabase_secret_key.get_secret_value()
         return SupabaseFiles(settings.supabase_url, key, max_bytes=settings.max_file_mb * 1024 * 1024)
     return LocalFiles(settings.home / "files")

@@ -1,22 +1,23 @@
-"""Store originals in Supabase Storage, through its REST API with the project's secret key."""
+"""Store originals in Supabase Storage, through the package `supabase` with the project's secret key."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import quote
 
 import httpx
-from pydantic import JsonValue
+from supabase import ASupabaseStorageClient
 
-from fieldmark.errors import Conflict, FieldmarkError, Misconfigured, NotFound, TooLarge, Unavailable
+from fieldmark.errors import Conflict, NotFound, TooLarge, Unavailable
 from fieldmark.files.download_cache import DownloadCache
 from fieldmark.files.stored_path import StoredPath, parse_stored_path
+from fieldmark.http_client import ResponseTooLarge, http_client
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -34,13 +35,12 @@ class SupabaseFiles:
     """
 
     def __init__(self, url: str, secret_key: str, bucket: str = "documents", *, max_bytes: int) -> None:
-        # The error of httpx would contain the key.
-        if not (secret_key.isascii() and secret_key.isprintable()) or " " in secret_key:
-            raise Misconfigured("SUPABASE_SECRET_KEY contains characters that are not allowed in a key. Copy it again.")
-        self._objects_url = f"{url.rstrip('/')}/storage/v1/object"
-        # Without compression: a small body could become a large file.
-        self._headers = {"apikey": secret_key, "Authorization": f"Bearer {secret_key}", "Accept-Encoding": "identity"}
-        self._bucket = quote(bucket, safe="")
+        self._url = f"{url.rstrip('/')}/storage/v1/"
+        # Only the older keys are JWTs. Supabase exchanges a newer one (sb_secret_…) for a JWT itself, unless there is
+        # another bearer token.
+        is_jwt = secret_key.count(".") == 2
+        self._headers = {"apikey": secret_key} | ({"Authorization": f"Bearer {secret_key}"} if is_jwt else {})
+        self._bucket = bucket
         self._max_bytes = max_bytes
         self._downloads = DownloadCache()
 
@@ -48,13 +48,10 @@ class SupabaseFiles:
         """Upload `source` to `path`. Raise `Conflict` if the path exists, `TooLarge` if the bucket refuses its size."""
         where = parse_stored_path(path)
         with await asyncio.to_thread(source.open, "rb") as content:
-            form = {"files": {"file": (where.name, content, "application/octet-stream")}}
-            async with self._request(
-                "POST", self._object_path(where), headers={"x-upsert": "false"}, **form
-            ) as response:
-                stored = await _parse_json(response)
-        if not isinstance(stored, dict) or "Key" not in stored:
-            raise _not_storage_error()
+            async with self._storage() as storage:
+                await storage.from_(self._bucket).upload(
+                    str(where), content, {"content-type": "application/octet-stream", "upsert": "false"}
+                )
 
     @asynccontextmanager
     async def local(self, path: str) -> AsyncGenerator[Path]:
@@ -68,55 +65,51 @@ class SupabaseFiles:
         """Return the original's size in bytes, or None if there is no original."""
         where = parse_stored_path(path)
         try:
-            async with self._request("GET", f"info/{self._object_path(where)}") as response:
-                info = await _parse_json(response)
+            async with self._storage() as storage:
+                size: object = (await storage.from_(self._bucket).info(str(where)))["size"]
+                if size is not None and not isinstance(size, int):  # null during the upload
+                    raise TypeError("the size is not a number")
+                return size
         except NotFound:
             return None
-        size = info.get("size", "none") if isinstance(info, dict) else "none"
-        if size is not None and not isinstance(size, int):  # null during the upload
-            raise _not_storage_error()
-        return size
 
     async def remove(self, path: str) -> None:
         """Remove the original if it exists."""
         where = parse_stored_path(path)
         self._downloads.remove(str(where))
-        async with self._request("DELETE", self._bucket, json={"prefixes": [str(where)]}):
-            pass
+        async with self._storage() as storage:
+            await storage.from_(self._bucket).remove([str(where)])
 
     async def _download(self, where: StoredPath, target: Path) -> None:
-        async with self._request("GET", self._object_path(where)) as response:
-            if response.headers.get("Content-Encoding", "identity") != "identity":
-                raise Unavailable(
-                    "Supabase Storage sent an unsupported content encoding. Check the proxy in front of it."
-                )
-            received = 0
+        # By hand: the package holds a whole download in memory.
+        url = f"{self._url}object/{quote(self._bucket, safe='')}/{quote(str(where))}"
+        async with self._session(self._max_bytes) as session, session.stream("GET", url) as response:
             with await asyncio.to_thread(target.open, "xb") as file:
                 async for chunk in response.aiter_raw(_CHUNK_BYTES):
-                    received += len(chunk)
-                    if received > self._max_bytes:
-                        raise TooLarge(f"The original is larger than {self._max_bytes:,} bytes.")
                     await asyncio.to_thread(file.write, chunk)
 
-    def _object_path(self, where: StoredPath) -> str:
-        return f"{self._bucket}/{quote(str(where))}"
+    @asynccontextmanager
+    async def _storage(self) -> AsyncGenerator[ASupabaseStorageClient]:
+        async with self._session(_MAX_JSON_BYTES) as session:
+            try:
+                yield ASupabaseStorageClient(self._url, self._headers, http_client=session)
+            except (ValueError, LookupError, TypeError, RecursionError, ResponseTooLarge) as error:
+                raise Unavailable("The response is not from Supabase Storage. Check SUPABASE_URL.") from error
 
     @asynccontextmanager
-    async def _request(
-        self, method: str, path: str, headers: dict[str, str] | None = None, **body: Any
-    ) -> AsyncGenerator[httpx.Response]:
-        """Send a request to Storage and yield the response before its body is read. Raise our error for its status."""
-        url, headers = f"{self._objects_url}/{path}", {**self._headers, **(headers or {})}
+    async def _session(self, max_bytes: int) -> AsyncGenerator[httpx.AsyncClient]:
         try:
-            # A client for each call is not bound to an event loop and needs no closing. Redirects are not followed, so
-            # that the secret key is sent to SUPABASE_URL only.
-            async with (
-                httpx.AsyncClient(timeout=_TIMEOUT, verify=self._tls, follow_redirects=False) as session,
-                session.stream(method, url, headers=headers, **body) as response,
-            ):
-                if not response.is_success:
-                    raise await _response_error(response)
-                yield response
+            # A client for each call is not bound to an event loop and needs no closing.
+            async with http_client(
+                max_bytes=max_bytes,
+                timeout=_TIMEOUT,
+                headers=self._headers,
+                verify=self._tls,
+                on_response=_raise_for_status,
+            ) as session:
+                yield session
+        except ResponseTooLarge as error:
+            raise TooLarge(f"The original is larger than {max_bytes:,} bytes.") from error
         except httpx.HTTPError as error:
             raise Unavailable(f"Supabase Storage does not answer ({type(error).__name__}).") from error
 
@@ -125,39 +118,25 @@ class SupabaseFiles:
         return httpx.create_ssl_context()
 
 
-async def _parse_json(response: httpx.Response) -> JsonValue:
-    body = b""
-    async for chunk in response.aiter_raw():
-        body += chunk
-        if len(body) > _MAX_JSON_BYTES:
-            break
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-
-
-async def _response_error(response: httpx.Response) -> FieldmarkError:
-    """Return the error for a response. The status is in its body: the HTTP status may be 400 for all errors."""
-    status, code = str(response.status_code), ""
-    problem = await _parse_json(response)
-    if isinstance(problem, dict):
-        status = str(problem.get("statusCode", status))
-        code = str(problem.get("error", problem.get("code", "")))
-    match status, code:
+async def _raise_for_status(response: httpx.Response) -> None:
+    """Raise the error for a response. The status is in its body: the HTTP status may be 400 for all errors."""
+    if response.is_success:
+        return
+    problem: object = None
+    with suppress(ValueError, RecursionError, ResponseTooLarge):
+        problem = json.loads(await response.aread())
+    members = cast("dict[str, object]", problem) if isinstance(problem, dict) else {}
+    status = str(members.get("statusCode", response.status_code))
+    match status, members.get("error", members.get("code")):
         case ("404", "Bucket not found" | "NoSuchBucket"):
-            return Unavailable("Supabase Storage has no such bucket: apply the migrations, which create it.")
+            raise Unavailable("Supabase Storage has no such bucket: apply the migrations, which create it.")
         case ("404", _):
-            return NotFound("The original of this document no longer exists.")
+            raise NotFound("The original of this document no longer exists.")
         case ("409", _):
-            return Conflict("An original already exists at this path. Originals are never replaced.")
+            raise Conflict("An original already exists at this path. Originals are never replaced.")
         case ("413", _):
-            return TooLarge("The file is larger than Supabase Storage accepts.")
+            raise TooLarge("The file is larger than Supabase Storage accepts.")
         case ("401" | "403", _):
-            return Unavailable("Supabase Storage refused the secret key. Check SUPABASE_SECRET_KEY.")
+            raise Unavailable("Supabase Storage refused the secret key. Check SUPABASE_SECRET_KEY.")
         case _:
-            return Unavailable(f"Supabase Storage failed with status {status[:3]}. Try again.")
-
-
-def _not_storage_error() -> Unavailable:
-    return Unavailable("The response is not from Supabase Storage. Check SUPABASE_URL.")
+            raise Unavailable(f"Supabase Storage failed with status {status[:3]}. Try again.")

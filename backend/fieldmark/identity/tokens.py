@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import secrets
 import stat
@@ -21,6 +20,7 @@ import jwt
 import structlog
 
 from fieldmark.errors import AnonymousRefused, Invalid, Misconfigured, Unauthenticated, Unavailable
+from fieldmark.http_client import http_client
 from fieldmark.settings import Settings
 
 _AUDIENCE = "authenticated"
@@ -130,7 +130,7 @@ class SupabaseTokens:
     ) -> None:
         self._secret = secret
         self._allow_anonymous = allow_anonymous
-        self._issuer = url.rstrip("/") + "/auth/v1"
+        self._issuer = _issuer(url)
         self._keys_live_s = keys_live_s
         self._refetch_after_s = refetch_after_s
         self._timeout_s = timeout_s
@@ -186,27 +186,22 @@ class SupabaseTokens:
 
     async def _replace_keys(self) -> None:
         try:
-            async with asyncio.timeout(self._timeout_s):
-                published = await _fetch(f"{self._issuer}/.well-known/jwks.json")
-            keys = _usable_keys(json.loads(published))
-        except (httpx.HTTPError, TimeoutError, ValueError, RecursionError) as error:
+            self._keys = await _fetch_key_set(self._issuer, self._timeout_s)
+        except (Unavailable, Misconfigured) as error:
             self._auth_is_away = True
-            _log.warning("supabase auth gave no keys", reason=type(error).__name__)
+            _log.warning("supabase auth gave no keys", reason=str(error))
             return
         self._auth_is_away = False
-        self._keys = keys
         self._fresh_until = time.monotonic() + self._keys_live_s
 
 
 async def published_keys(url: str, timeout_s: float = 5) -> int:
     """Return how many usable keys Supabase Auth publishes. Raise Unavailable if it does not publish a key set."""
-    try:
-        async with asyncio.timeout(timeout_s):
-            return len(_usable_keys(json.loads(await _fetch(f"{url.rstrip('/')}/auth/v1/.well-known/jwks.json"))))
-    except (httpx.HTTPError, TimeoutError, ValueError, RecursionError) as error:
-        raise Unavailable(
-            f"Supabase Auth does not publish a key set at SUPABASE_URL ({type(error).__name__})."
-        ) from error
+    return len(await _fetch_key_set(_issuer(url), timeout_s))
+
+
+def _issuer(url: str) -> str:
+    return url.rstrip("/") + "/auth/v1"
 
 
 def tokens_for(settings: Settings) -> Tokens:
@@ -322,15 +317,16 @@ def _create_local_key(path: Path) -> None:
         Path(name).unlink()
 
 
-async def _fetch(url: str) -> bytes:
-    body = bytearray()
-    async with httpx.AsyncClient(follow_redirects=False) as session, session.stream("GET", url) as response:
-        response.raise_for_status()
-        async for chunk in response.aiter_bytes():
-            body += chunk
-            if len(body) > _MAX_JWKS_BYTES:
-                raise ValueError("the key set is too large")
-    return bytes(body)
+async def _fetch_key_set(issuer: str, timeout_s: float) -> dict[str, jwt.PyJWK]:
+    """Return the usable keys that an issuer publishes. Raise Unavailable, or Misconfigured for the proxy."""
+    try:
+        async with asyncio.timeout(timeout_s), http_client(max_bytes=_MAX_JWKS_BYTES) as session:
+            response = await session.get(f"{issuer}/.well-known/jwks.json")
+            return _usable_keys(response.raise_for_status().json())
+    except (httpx.HTTPError, TimeoutError, ValueError, RecursionError) as error:
+        raise Unavailable(
+            f"Supabase Auth does not publish a key set at SUPABASE_URL ({type(error).__name__})."
+        ) from error
 
 
 def _usable_keys(key_set: object) -> dict[str, jwt.PyJWK]:
