@@ -6,7 +6,7 @@ import base64
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -286,3 +286,9 @@ def _describe_error(fault: ErrorDetails) -> str:
     if str(limits.get("pattern", "")).startswith("^https?:"):
         return "must be an address that begins with http:// or https://"
     return fault["msg"].removeprefix("Value error, ")
+
+
+def remove_variables(names: Iterable[str]) -> None:
+    """Remove environment variables that a library would read by itself."""
+    for name in names:
+        os.environ.pop(name, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -64,6 +65,16 @@ async def test_json_output_is_clean_and_violations_exit_4(commands):
         done = await fieldmark.run("extract", fieldmark.file(), "--schema", more)
         # The fields violate the schema, so the extraction is not completed.
         assert done.code == 4 and "a.txt" in done.out and "due_date: " in done.err
+
+
+async def test_document_is_read_from_a_pipe(commands):
+    async with commands() as fieldmark:
+        pipe = fieldmark.folder / "pipe"
+        os.mkfifo(pipe)
+        writing = asyncio.create_task(asyncio.to_thread(pipe.write_text, "Invoice number: 9\nTotal: 11.00 EUR\n"))
+        done = await fieldmark.run("extract", pipe.name, "--json")
+        await writing
+        assert json.loads(done.out)["extracted_fields"]["total"] == 11, done.err
 
 
 async def test_extract_handles_broken_and_protected_files(commands):

@@ -37,7 +37,7 @@ async def test_commands_print_the_same_against_a_remote_service(commands, clone)
         for arguments in (("documents",), ("show", identity), ("export", identity, "--format", "csv")):
             one, other = [await fieldmark.run(*arguments) for fieldmark in (here, there)]
             assert (one.code, one.out) == (0, other.out), (arguments, one.err)
-        exported = await there.run("export", identity, "--format", "xlsx", "--out", "a.xlsx")
+        exported = await there.run("export", identity, "--out", "a.xlsx")
         assert (exported.code, exported.out) == (0, "")
         assert openpyxl.load_workbook(there.folder / "a.xlsx").sheetnames[0] == "Fields"
         for arguments in (("documents", "--json"), ("show", identity, "--history"), ("usage", "--json")):
@@ -88,8 +88,24 @@ async def test_doctor_reports_problems_and_fixes(local_commands):
         done = await fieldmark.run("doctor", "--json")
         assert done.code == 0, done.out
         found = {one["name"]: one for one in json.loads(done.out)["checks"]}
-        assert set(found) == {"settings", "database", "disk", "files", "model", "tokens", "sandbox", "isolation"}
-        assert {name for name, one in found.items() if one["state"] == "ok"} >= {"database", "disk", "files", "sandbox"}
+        assert set(found) == {
+            "settings",
+            "database",
+            "queue",
+            "disk",
+            "files",
+            "model",
+            "tokens",
+            "sandbox",
+            "isolation",
+        }
+        assert {name for name, one in found.items() if one["state"] == "ok"} >= {
+            "database",
+            "queue",
+            "disk",
+            "files",
+            "sandbox",
+        }
         assert found["model"]["state"] == "warning" and "ANTHROPIC_API_KEY" in found["model"]["fix"]
 
         for settings, names in (

@@ -1,10 +1,12 @@
-"""Signals: a command that receives one closes its resources."""
+"""A command as a process: signals close its resources, and closed streams are replaced."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 import typer
@@ -45,3 +47,12 @@ def test_command_under_nohup_survives_its_terminal():
         assert process.run(work()) == "done"
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_no_file_gets_the_number_of_a_stream_that_the_caller_closed():
+    code = (
+        "import os, sys; from fieldmark.cli.process import standard_streams\n"
+        "with standard_streams(): print('lost'); sys.stdout.buffer.flush(); sys.exit(os.open(os.devnull, os.O_RDONLY))"
+    )
+    done = subprocess.run(["sh", "-c", 'exec "$0" -c "$1" <&- >&-', sys.executable, code], stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (3, b"")

@@ -26,6 +26,15 @@ from fieldmark.isolation import users
 
 _AS_ROOT = os.geteuid() == 0
 
+_SHELL_VARIABLES = {
+    "PGSSLMODE": "require",
+    "PGOPTIONS": "-c search_path=nowhere",
+    "PGTARGETSESSIONATTRS": "standby",
+    "PGCHANNELBINDING": "require",
+    "PGSERVICE": "other",
+    "PGCLIENTENCODING": "LATIN1",
+}
+
 # A process that uses the server: says the address, then leaves when its input ends.
 _CLIENT = """
 import sys
@@ -101,7 +110,7 @@ def _works(url: str) -> bool:
 
 
 def test_server_restarts_with_its_data_and_prints_nothing(
-    memory_path: Path, postgres_major: int, capfd: pytest.CaptureFixture[str]
+    memory_path: Path, postgres_major: int, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with embedded_postgres(memory_path, postgres_major) as server:
         version = _ask(server.owner_url, "show server_version_num")
@@ -115,6 +124,9 @@ def test_server_restarts_with_its_data_and_prints_nothing(
         password = urlsplit(server.owner_url).password
         assert password and password not in (folder / "server.log").read_text()
     assert _server_pid(memory_path) is None
+    assert not _works(server.owner_url)
+    for name, value in _SHELL_VARIABLES.items():  # of a shell that is set up for another server
+        monkeypatch.setenv(name, value)
     assert not _works(server.owner_url)
     with embedded_postgres(memory_path, postgres_major) as server:
         assert _ask(server.owner_url, "select lower(word) from kept") == "größe"

@@ -89,6 +89,37 @@ async def test_only_the_owner_can_take_the_migration_lock(clone: Clone) -> None:
         assert not waiting.done()
         owner.rollback()
         await waiting
+        owner.execute(f"lock table {ledger} in share update exclusive mode".encode())
+        with pytest.raises(Unavailable, match=f"pid {owner.info.backend_pid}"):
+            await migrate(clone.owner_url, lock_seconds=1)
+
+
+async def test_lock_on_a_changed_table_ends_the_migration(empty: str, folder: Path) -> None:
+    (folder / _SECOND).write_text("create table public.a (id int);\n")
+    await migrate(empty, folder=folder)
+    (folder / "20260103000000_more.sql").write_text("alter table public.a add column b int;\n")
+    with psycopg.connect(empty) as reader:
+        reader.execute("select from public.a")
+        with pytest.raises(Unavailable, match="locked its tables for 1 seconds"):
+            await migrate(empty, folder=folder, lock_seconds=1)
+    assert await migrate(empty, folder=folder, lock_seconds=1) == ["20260103000000_more.sql"]
+
+
+async def test_database_that_is_not_utf8_is_refused(postgres: EmbeddedServer, clone: Clone, folder: Path) -> None:
+    name = f"ascii_{uuid4().hex}"
+    with psycopg.connect(postgres.owner_url, autocommit=True) as connection:
+        connection.execute(f"create database {name} encoding 'SQL_ASCII' locale 'C' template template0".encode())
+        try:
+            for url in (postgres.owner_url, clone.app_url):
+                other = urlsplit(url)._replace(path=f"/{name}").geturl()
+                with pytest.raises(Misconfigured, match="SQL_ASCII"):
+                    if url == clone.app_url:
+                        async with Database(other):
+                            pass
+                    else:
+                        await migrate(other, folder=folder)
+        finally:
+            connection.execute(f"drop database {name} with (force)".encode())
 
 
 async def test_files_are_applied_in_order_and_once(empty: str, folder: Path) -> None:

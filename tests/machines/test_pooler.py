@@ -21,8 +21,10 @@ import pytest
 
 from extraction_case import until
 from fieldmark.db.pool import Database
+from fieldmark.errors import Misconfigured
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import call, text
+from fieldmark.runs.lifecycle.queue import RUNS, open_queue
 from fieldmark.testing.script import Script
 from running_server import Clone
 
@@ -42,15 +44,15 @@ listen_addr = 127.0.0.1
 listen_port = {listen_port}
 unix_socket_dir =
 auth_type = any
-pool_mode = transaction
+pool_mode = {mode}
 default_pool_size = {size}
 logfile = {log}
 """
 
 
 @asynccontextmanager
-async def pgbouncer(clone: Clone, size: int) -> AsyncIterator[str]:
-    """Run pgbouncer with `size` connections to the clone and return its URL."""
+async def pgbouncer(clone: Clone, size: int, mode: str = "transaction") -> AsyncIterator[str]:
+    """Run pgbouncer with `size` connections to the clone and return its URL, which names a transaction pooler."""
     to = urlsplit(clone.app_url)
     port = _free_port()
     with tempfile.TemporaryDirectory() as folder:
@@ -64,6 +66,7 @@ async def pgbouncer(clone: Clone, size: int) -> AsyncIterator[str]:
                 password=to.password,
                 listen_port=port,
                 size=size,
+                mode=mode,
                 log=log,
             )
         )
@@ -73,7 +76,8 @@ async def pgbouncer(clone: Clone, size: int) -> AsyncIterator[str]:
         process = subprocess.Popen(["pgbouncer", "-q", *(["-u", _UNPRIVILEGED_USER] if as_root else []), str(settings)])
         try:
             await until(lambda: _accepts_connections(port), describe=log.read_text)
-            yield f"postgresql://{to.username}:none@127.0.0.1:{port}{to.path}?pgbouncer=true"
+            named = "?pgbouncer=true" if mode == "transaction" else ""
+            yield f"postgresql://{to.username}:none@127.0.0.1:{port}{to.path}{named}"
         finally:
             process.kill()  # after SIGTERM it would wait for its clients
             process.wait()
@@ -144,6 +148,28 @@ async def test_two_users_on_a_pooled_connection_see_only_their_own_rows(
             await read_without_user()
         assert len(backend_pids) == 1
         assert await _leaked_settings(url) == {"role": "fieldmark_app", "claims": None, "patience": "0"}
+
+
+async def test_worker_works_through_a_session_pooler(clone: Clone):
+    async with pgbouncer(clone, size=6, mode="session") as url, Database(url) as database:
+        async with open_queue(database, url, {RUNS: 1}) as queue:
+            assert await queue.job_manager.list_jobs_async() == []  # its schema is found
+        async with database.listen("runs") as heard:
+            async with database.as_service() as connection:
+                connection.notify_after_commit("runs", "1")
+            assert await anext(heard) in (None, "1")
+
+
+@pytest.mark.parametrize("size", [1, 2, 6])
+async def test_transaction_pooler_that_the_url_does_not_name_is_refused(database: Database, clone: Clone, size: int):
+    async with pgbouncer(clone, size) as named:
+        url = named.partition("?")[0]
+        with pytest.raises(Misconfigured, match="pgbouncer=true"):
+            async with Database(url):
+                pass
+        with pytest.raises(Misconfigured, match="pgbouncer=true"):
+            async with open_queue(database, url, {RUNS: 1}):
+                pass
 
 
 async def test_session_settings_would_leak_through_the_pooler(clone: Clone):

@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import uvicorn
 from fastapi import FastAPI
-from fastapi.middleware.cors import CORSMiddleware
 from fastapi.telemetry import TelemetryConfig
 
 from fieldmark.api import (
@@ -32,6 +31,7 @@ from fieldmark.api import (
     usage,
     web_ui,
 )
+from fieldmark.api.cors import add_cors
 from fieldmark.api.known_parameters import KnownParameters
 from fieldmark.api.openapi import extend_openapi
 from fieldmark.api.problems import ERRORS, add_error_handlers
@@ -117,17 +117,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
     extend_openapi(app)
     form_limits = {("POST", "/api/documents"): settings.max_file_mb * 1024 * 1024 + FORM_BYTES}
     app.add_middleware(RequestGuard, form_limits=form_limits)
-    if settings.cors_origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=settings.cors_origins,
-            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-            allow_headers=[
-                *("authorization", "content-type", "x-org-id", "idempotency-key", "if-match", "last-event-id"),
-                "range",
-            ],
-            expose_headers=["content-disposition", "location", "retry-after", "x-box"],
-        )
+    add_cors(app, settings.cors_origins)
     app.add_middleware(RequestLog)
     # The agents' routes are made here and not on import: agents may be registered later than that.
     data = (documents, search, extractions, exports, library, schema_changes, records, stacks, fields)

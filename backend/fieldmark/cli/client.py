@@ -89,7 +89,8 @@ class Client:
     async def upload(self, file: Path, password: str | None, **query: object) -> dict[str, Any]:
         """Upload a file as a document."""
         name = os.fsencode(file.name).decode(errors="replace")
-        with file.open("rb") as content:
+        with file.open("rb") as opened:
+            content = opened if opened.seekable() else opened.read()  # a pipe has no size
             fields = {} if password is None else {"password": password}
             given = {"files": {"file": (name, content)}, "data": fields, "params": _query_parameters(query)}
             answer = await self._ask("POST", "/api/documents", **given)

@@ -118,12 +118,26 @@ async def _check_runtime(settings: Settings) -> AsyncIterator[Check]:
         async with open_runtime(settings) as runtime:
             where = "the embedded Postgres" if settings.embedded_database else "the Postgres of DATABASE_URL"
             yield Check("database", State.OK, f"Reachable and up to date: {where}.")
+            yield await _queue(runtime)
             yield _disk(runtime)
             yield await _files(runtime)
     except Misconfigured as error:
         yield Check("database", State.FAILED, str(error), "Correct DATABASE_URL, or run `fieldmark migrate`.")
     except FieldmarkError as error:
         yield Check("database", State.FAILED, str(error), "Start it, or correct DATABASE_URL.")
+
+
+async def _queue(runtime: Runtime) -> Check:
+    """Open the connections of a worker."""
+    from fieldmark.runs.lifecycle.queue import open_queue
+
+    try:
+        async with open_queue(runtime.database, runtime.direct_url, {}):
+            return Check("queue", State.OK, "A worker can connect.")
+    except Misconfigured as error:
+        return Check("queue", State.WARNING, str(error), "Only a service without a worker can run here.")
+    except FieldmarkError as error:
+        return Check("queue", State.FAILED, str(error), "Check DATABASE_DIRECT_URL, or DATABASE_URL without it.")
 
 
 def _disk(runtime: Runtime) -> Check:

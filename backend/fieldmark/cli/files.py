@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -57,7 +57,7 @@ def check_input_file(file: Path) -> None:
     try:
         if file.is_dir():
             exit_with(f"{file} is a folder: name the files in it.", MISUSED)
-        if not file.is_file():
+        if not (file.is_file() or file.is_fifo()):  # a pipe: <(…)
             exit_with(f"File not found: {file}", MISUSED)
     except OSError as error:  # a folder on the way that is closed to this user
         exit_with(f"Cannot read {file}: {error.strerror}.", MISUSED)
@@ -80,10 +80,20 @@ def check_out(file: Path | None) -> None:
     if file is None:
         return
     folder = file.absolute().parent
-    if file.is_dir() or not folder.is_dir():
-        exit_with(f"Cannot write {file}: the folder does not exist.", MISUSED)
+    if file.is_dir():
+        exit_with(f"Cannot write {file}: it is a folder. Name a file in it.", MISUSED)
+    if not folder.is_dir():
+        exit_with(f"Cannot write {file}: the folder {folder} does not exist. Create it first.", MISUSED)
     if not os.access(file if file.exists() else folder, os.W_OK):
         exit_with(f"Cannot write {file}: permission denied.", MISUSED)
+
+
+def format_of(file: Path, formats: Collection[str]) -> str:
+    """Return the format that the ending of a result file names. Ends the command if there is none."""
+    ending = file.suffix.lower().removeprefix(".")
+    if ending not in formats:
+        exit_with(f"Unknown file type {file.suffix!r} of {file}. Use .{', .'.join(formats)}.", MISUSED)
+    return ending
 
 
 def write(content: bytes, file: Path | None) -> None:

@@ -44,6 +44,7 @@ def standard_streams() -> Generator[None]:
     # time and again, and once more at the end, saves a quarter of the processor time. (`open_runtime` sets it again.)
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to stop
@@ -55,6 +56,17 @@ def standard_streams() -> Generator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else what is not written yet is tried again at the end
         err.print(f"[red]Not all could be written: {error.strerror}.[/red]")
         sys.exit(FAILED)
+
+
+def _open_closed_streams() -> None:
+    """Open streams that the caller closed (`>&-`) on the null device: a file would get their numbers."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def read_settings(log_level: str | None = None) -> Settings:

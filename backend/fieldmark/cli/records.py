@@ -8,15 +8,14 @@ from typing import Annotated, Any, Final
 import typer
 
 from fieldmark.cli.client import Client, run_with_client
-from fieldmark.cli.files import check_out, print_json, write
-from fieldmark.cli.process import MISUSED, exit_with
+from fieldmark.cli.files import check_out, format_of, print_json, write
 from fieldmark.cli.schemas import Name, find_or_exit
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import plain, show_lines, steps
 from fieldmark.domain.statuses import CellStatus
 
 _UNSURE: Final = (CellStatus.UNCLEAR, CellStatus.NEEDS_REVIEW, CellStatus.STALE)
-FORMATS: Final = {".csv": "csv", ".xlsx": "xlsx", ".json": "json", ".parquet": "parquet"}
+FORMATS: Final = ("csv", "xlsx", "json", "parquet")
 
 
 @command()
@@ -43,16 +42,15 @@ def records(
     ] = None,
 ) -> None:
     """Print or export the extractions under a schema as a table, with a row for each document."""
-    if out is not None and out.suffix.lower() not in FORMATS:
-        exit_with(f"Unknown file type {out.suffix!r}. Use {', '.join(FORMATS)}.", MISUSED)
+    file_format = None if out is None else format_of(out, FORMATS)
     check_out(out)
     options: dict[str, Any] = {"list": list_name, "filter": where, "cell_status": status, "column": column}
     options |= {"sort": sort, "descending": descending, "by_status": by_status}
 
     async def ask(client: Client) -> Any:
         path = f"/api/schemas/{(await find_or_exit(client, 'schema', schema))['id']}/records"
-        if out is not None:
-            return await client.file(f"{path}/export", format=FORMATS[out.suffix.lower()], **options)
+        if file_format is not None:
+            return await client.file(f"{path}/export", format=file_format, **options)
         return await client.get(path, limit=limit, marks=marks, **options)
 
     found = run_with_client(target, ask)

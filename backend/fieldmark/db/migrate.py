@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import psycopg
+import structlog
 from psycopg import AsyncConnection, sql
 from psycopg.pq import TransactionStatus
 
-from fieldmark.db.pool import CONNECTION_OPTIONS, libpq_url
+from fieldmark.db.pool import CONNECTION_OPTIONS, check_encoding, libpq_url
 from fieldmark.errors import Misconfigured, Unavailable
 
 _Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
@@ -26,6 +27,9 @@ _NAME: Final = re.compile(r"(?P<version>\d{14})_(?P<name>\w+)\.sql")
 _SHIM_COMMENT: Final = "Made by Fieldmark in place of Supabase's, shim "
 _QUEUE_COMMENT: Final = "procrastinate "
 _LEDGER: Final = "supabase_migrations.schema_migrations"
+_NOTICE_SECONDS: Final = 3
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +67,13 @@ async def migrate(
     folder: Path | None = None,
     agents: Sequence[AgentRow] = (),
     allow_anonymous: bool | None = None,
+    lock_seconds: int = 60,
 ) -> list[str]:
     """Apply the missing migrations of `folder` (default: Fieldmark's own) and return their file names.
 
-    One process migrates at a time; others wait. Each file is one transaction. `app_password` becomes the password of
-    the role `fieldmark_app`. `agents` are stored in private.agents. `allow_anonymous`: whether anonymous sign-ins may
-    act through PostgREST (None: no change).
+    One process migrates at a time; others wait for `lock_seconds`. Each file is one transaction. `app_password` becomes
+    the password of the role `fieldmark_app`. `agents` are stored in private.agents. `allow_anonymous`: whether
+    anonymous sign-ins may act through PostgREST (None: no change).
 
     Raise Misconfigured (with file and line) if a file fails, is misnamed, or was changed after it was applied;
     Unavailable if the database does not respond.
@@ -81,7 +86,9 @@ async def migrate(
             "database itself (port 5432)."
         )
     try:
-        async with await _connect(url) as connection, _migration_lock(url, connection):
+        async with await _connect(url) as connection, _migration_lock(url, connection, lock_seconds):
+            check_encoding(connection, "The database")
+            await connection.execute(f"set lock_timeout = '{lock_seconds}s'".encode())
             await _install_shim(connection)
             done = await _applied_migrations(connection)
             _check_unchanged(migrations, done)
@@ -96,6 +103,11 @@ async def migrate(
                 await _set_allow_anonymous(connection, allow_anonymous)
             if app_password is not None:
                 await _set_app_password(connection, app_password)
+    except psycopg.errors.LockNotAvailable as error:
+        raise Unavailable(
+            f"The database cannot be migrated: another session has locked its tables for {lock_seconds} seconds. "
+            "Wait until it ends, or end it (its pid is in pg_locks), then try again."
+        ) from error
     except psycopg.OperationalError as error:
         raise Unavailable(f"The database cannot be migrated: {str(error).strip()}") from error
     except psycopg.errors.InsufficientPrivilege as error:
@@ -159,7 +171,7 @@ def _normalise(text: str) -> str:
 
 
 @asynccontextmanager
-async def _migration_lock(url: str, connection: _Connection) -> AsyncGenerator[None]:
+async def _migration_lock(url: str, connection: _Connection, lock_seconds: int) -> AsyncGenerator[None]:
     """Hold the migration lock. A second connection locks the ledger table: only the owner can take that lock, while any
     member could take an advisory lock."""
     if not await _fetch_value(connection, f"select to_regclass('{_LEDGER}') is not null"):
@@ -171,8 +183,41 @@ async def _migration_lock(url: str, connection: _Connection) -> AsyncGenerator[N
             )
     async with await _connect(url) as holder, holder.transaction():
         await holder.execute("set local idle_in_transaction_session_timeout = 0")
-        await holder.execute(f"lock table {_LEDGER} in share update exclusive mode".encode())
+        await _lock_ledger(holder, lock_seconds)
         yield
+
+
+async def _lock_ledger(connection: _Connection, lock_seconds: int) -> None:
+    """Lock the ledger in the current transaction. Raise Unavailable if another process keeps the lock."""
+    if await _locks_ledger_within(connection, min(_NOTICE_SECONDS, lock_seconds)):
+        return
+    holder = await (await connection.execute(_LOCK_HOLDER)).fetchone()
+    _log.warning("waiting for another migration", pid=holder and holder[0], since=holder and holder[1])
+    if await _locks_ledger_within(connection, lock_seconds):
+        return
+    where = "" if holder is None else f" (pid {holder[0]}, {holder[2] or 'unnamed'}, since {holder[1]})"
+    raise Unavailable(
+        f"The database cannot be migrated: another process{where} is migrating it, or was stopped while it did. Wait "
+        "until it ends, or end it with pg_terminate_backend, then try again."
+    )
+
+
+async def _locks_ledger_within(connection: _Connection, seconds: int) -> bool:
+    try:
+        async with connection.transaction():
+            await connection.execute(
+                f"set local lock_timeout = '{seconds}s'; lock table {_LEDGER} in share update exclusive mode".encode()
+            )
+    except psycopg.errors.LockNotAvailable:
+        return False
+    return True
+
+
+_LOCK_HOLDER: Final = f"""
+select activity.pid, date_trunc('second', activity.xact_start)::text, activity.application_name
+from pg_locks join pg_stat_activity activity using (pid)
+where relation = '{_LEDGER}'::regclass and mode = 'ShareUpdateExclusiveLock' and granted
+""".encode()
 
 
 async def _applied_migrations(connection: _Connection) -> dict[str, list[str] | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -56,6 +56,7 @@ CONNECTION_OPTIONS: Final[dict[str, Any]] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
     "application_name": "fieldmark",
+    "client_encoding": "UTF8",
 }
 # The pool doubles its pauses between attempts to connect. After this time it stops, and the next request for a
 # connection tries again at once.
@@ -113,6 +114,7 @@ class Database:
         wait_seconds = WAIT_SECONDS if wait_seconds is None else wait_seconds
         self._url, pooled = libpq_url(url)
         direct, direct_pooled = libpq_url(direct_url or url)
+        self._expects_session = not pooled  # statements are prepared
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             self._url,
             connection_class=Connection,
@@ -137,7 +139,7 @@ class Database:
 
     async def __aenter__(self) -> Self:
         # Connect once without the pool, which does not report why it cannot connect.
-        await check_connection(self._url, "The database")
+        await check_connection(self._url, "The database", needs_session=self._expects_session)
         await self._pool.open()
         return self
 
@@ -355,13 +357,60 @@ from me
 """
 
 
-async def check_connection(url: str, what: str) -> None:
-    """Connect once. Raise Unavailable with the reason."""
+def configure_session(settings: Mapping[str, str]) -> Callable[[AsyncConnection[Any]], Awaitable[None]]:
+    """Return a function that applies settings to a new connection. Poolers may refuse them as startup options."""
+
+    async def configure(connection: AsyncConnection[Any]) -> None:
+        calls = [sql.SQL("set_config({}, {}, false)").format(name, value) for name, value in settings.items()]
+        await connection.execute(sql.SQL("select ") + sql.SQL(", ").join(calls))
+        await connection.commit()
+
+    return configure
+
+
+async def check_connection(url: str, what: str, *, needs_session: bool = False) -> None:
+    """Connect once. Raise Unavailable with the reason; Misconfigured if the database is not in UTF-8, or if a
+    transaction pooler is there that the URL does not name although `needs_session`."""
     try:
-        async with await AsyncConnection.connect(url, **CONNECTION_OPTIONS):
-            pass
+        async with await AsyncConnection.connect(url, autocommit=True, **CONNECTION_OPTIONS) as connection:
+            check_encoding(connection, what)
+            if needs_session and await _is_transaction_pooler(connection, url):
+                raise Misconfigured(
+                    f"{what} is behind a transaction pooler. End DATABASE_URL with ?pgbouncer=true, and set "
+                    "DATABASE_DIRECT_URL to the same database without the pooler."
+                )
     except OperationalError as error:
         raise Unavailable(f"{what} cannot be reached: {_reason(error)}") from error
+
+
+def check_encoding(connection: AsyncConnection[Any], what: str) -> None:
+    """Raise Misconfigured if the database does not store text in UTF-8."""
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding not in (None, "UTF8"):
+        raise Misconfigured(
+            f"{what} stores text in the encoding {encoding}; Fieldmark needs UTF8. Create another one: CREATE DATABASE "
+            "NAME ENCODING 'UTF8' TEMPLATE template0."
+        )
+
+
+async def _is_transaction_pooler(connection: AsyncConnection[Any], url: str) -> bool:
+    """Return whether two transactions of one connection may run on different servers."""
+
+    async def server(of: AsyncConnection[Any]) -> Any:
+        return await (await of.execute("select pg_backend_pid()")).fetchone()
+
+    first = await server(connection)
+    if first == (connection.info.backend_pid,):
+        return False  # no pooler: it would announce a number of its own
+    # A pooler gives the server of `connection` to this transaction, unless it keeps it for the session.
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            async with await AsyncConnection.connect(url, **CONNECTION_OPTIONS) as other:
+                if await server(other) == first:
+                    return True
+                return await server(connection) != first
+    except TimeoutError:
+        return False  # it has no second server for us, so the first one stays ours
 
 
 def libpq_url(url: str) -> tuple[str, bool]:

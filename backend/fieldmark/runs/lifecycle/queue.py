@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, LiteralString
 
@@ -22,9 +22,10 @@ from fieldmark.db.pool import (
     RECONNECT_SECONDS,
     Database,
     check_connection,
+    configure_session,
     libpq_url,
 )
-from fieldmark.errors import Misconfigured
+from fieldmark.errors import Misconfigured, Unavailable
 
 RUNS = "runs"
 BACKGROUND = "background"
@@ -47,7 +48,6 @@ async def open_queue(database: Database, direct_url: str, slots: Mapping[str, in
             "DATABASE_URL is a transaction pooler, and workers need a direct connection. Set DATABASE_DIRECT_URL to "
             "the same database without the pooler (port 5432), or run without a worker (`fieldmark serve --no-worker`)."
         )
-    options = f"-c search_path=queue -c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION}"
     connector = PsycopgConnector(
         conninfo=url,
         min_size=1,
@@ -55,12 +55,19 @@ async def open_queue(database: Database, direct_url: str, slots: Mapping[str, in
         max_idle=IDLE_SECONDS,
         timeout=5,  # a worker must be able to stop while the database is down
         reconnect_timeout=RECONNECT_SECONDS,
-        kwargs={**CONNECTION_OPTIONS, "application_name": "fieldmark-queue", "options": options},
+        kwargs={**CONNECTION_OPTIONS, "application_name": "fieldmark-queue"},
+        configure=configure_session(
+            {"search_path": "queue", "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION}
+        ),
     )
     app = App(connector=connector)
     app.job_manager = _JobManager(connector, database, slots)
-    await check_connection(url, "The database itself (DATABASE_DIRECT_URL)")
-    async with app.open_async():
+    await check_connection(url, "The database itself (DATABASE_DIRECT_URL)", needs_session=True)
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(app.open_async())
+        except ConnectorException as error:
+            raise Unavailable(f"The job queue cannot be opened: {error.__cause__ or error}") from error
         yield app
 
 
