@@ -1541,6 +1541,8 @@ end $$;
 -- runs.sql
 
 -- Runs: an agent working on one task. A run may be a child of another run, which waits for it.
+-- The trigger fill_run sets `root_run_id`, `lock_key` and, unless it is given, `approval`. Their defaults make them optional
+-- in the TypeScript types of the Supabase CLI.
 
 create table public.runs (
   id uuid primary key default private.new_id(),
@@ -1559,13 +1561,13 @@ create table public.runs (
   -- The parent run, its call that waits for this run, and the root run, which has the budget.
   parent_run_id uuid,
   parent_call_id text check (char_length(parent_call_id) between 1 and 200),
-  root_run_id uuid not null,
+  root_run_id uuid not null default '00000000-0000-0000-0000-000000000000',
   -- The thread of the root run: users who see that thread see this run.
   root_thread_id uuid,
   -- Runs with the same lock key run one at a time, oldest first. The key starts with the organisation id.
-  lock_key text not null,
+  lock_key text not null default '',
   -- Default: the agent's.
-  approval text not null check (approval in ('auto', 'ask')),
+  approval text not null default '' check (approval in ('auto', 'ask')),
   auto_approved_tools text[] not null default '{}'
     check (cardinality(auto_approved_tools) <= 100 and octet_length(auto_approved_tools::text) <= 10000),
   model text check (char_length(model) between 1 and 200),
@@ -1678,7 +1680,7 @@ begin
   perform private.require(not found, format('A run of the task %s has no %s.', new.task, v_wrong));
   perform private.require(pg_column_size(new.input) <= 262144, 'The input of a run may not exceed 256 kB.');
   new.approval := coalesce(
-    new.approval, v_task.approval, (select approval from private.agents where name = new.agent));
+    nullif(new.approval, ''), v_task.approval, (select approval from private.agents where name = new.agent));
   -- If a second person or an owner must decide, the creator cannot approve in advance.
   if exists (
     select from public.organisations where id = new.org_id and (second_person
