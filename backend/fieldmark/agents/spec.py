@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, Field, JsonValue, ValidationErro
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import FallbackCode
+from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.statuses import Approval, Effort
 from fieldmark.domain.values import value_problem
 from fieldmark.errors import Invalid
@@ -97,8 +98,10 @@ class Task(Generic[Request, TaskInput]):
     needs: Sequence[Literal["document_id", "extraction_id", "thread_id", "stack_id"]]
     check: Callable[[Request], Awaitable[None]] | None = None
     message: Callable[[TaskInput], str] | None = None
+    # Returns the run's result if the agent's last text can be its answer, although the task requires a call.
+    reply: Callable[[RunContext, TaskInput, str], Awaitable[JsonObject | None]] | None = None
     # Makes the answer of a run whose agent found none, without a model. The code says why. With a fallback, only a
-    # call that ends the run counts as an answer. The last question comes first, if there is one.
+    # call that ends the run counts as an answer, or a `reply`. The last question comes first, if there is one.
     fallback: Callable[[RunContext, TaskInput, FallbackCode], Awaitable[RunAnswer]] | None = None
     last_question: LastQuestion[TaskInput] | None = None
     # Records in the run's thread that the run failed or was cancelled, with the code of the reason.

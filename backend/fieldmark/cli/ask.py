@@ -87,6 +87,8 @@ def _show(answer: str, result: Mapping[str, Any]) -> None:
         shown = quote if len(quote) <= _SHOWN_QUOTE else f"{quote[:_SHOWN_QUOTE]}…"
         line = f"[{source['number']}] {source['filename']}, page {source['page']}: {shown}"
         out.print(plain(line), markup=False, soft_wrap=True)
+    if result["kind"] == "reply":
+        err.print("[dim]A reply without sources: nothing in it was checked against your documents.[/dim]")
     fallback = result["fallback"]
     if fallback is not None and fallback["by_model"]:  # else the answer says it
         err.print(f"[yellow]{plain(fallback['text'])}[/yellow]")

@@ -68,6 +68,9 @@ class Fallback(BaseModel):
     not_indexed: int = Field(
         default=0, description="Number of documents that were not searched: they are not indexed yet."
     )
+    computed: list[str] = Field(
+        [], description="What the agent computed before it stopped.", examples=[["1200 * 3 = 3600"]]
+    )
 
 
 class AnswerCost(BaseModel):
@@ -164,7 +167,17 @@ class CalculationResponse(_Answer):
     result: str = Field(description="The exact result, as a decimal.")
 
 
-AnyAnswer = Annotated[AnswerResponse | SummarizationResponse | CalculationResponse, Field(discriminator="kind")]
+class ReplyResponse(_Answer):
+    """The agent's own words to a message that asks nothing of the documents. It has no sources: nothing in it was
+    checked."""
+
+    kind: Literal["reply"]
+    answer: str
+
+
+AnyAnswer = Annotated[
+    AnswerResponse | SummarizationResponse | CalculationResponse | ReplyResponse, Field(discriminator="kind")
+]
 
 _ANSWER: TypeAdapter[Any] = TypeAdapter(AnyAnswer)
 

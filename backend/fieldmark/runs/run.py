@@ -150,13 +150,18 @@ class Runner:
             self._monitors.discard(monitor)
 
     async def _run_with_fallback(self, claimed: _ClaimedRun) -> Outcome:
-        """Run the agent. If it has no answer, ask the task's last question, then use the task's fallback."""
+        """Run the agent. If it has neither an answer nor a reply, ask the task's last question, then use its
+        fallback."""
         task = claimed.task
         if task.fallback is not None and task.without_agent is not None and task.without_agent(task.parse(claimed.run)):
             return completed_by_tool(await task.fallback(claimed.context, task.parse(claimed.run), "search_only"))
         outcome = await self._run_agent(claimed)
         if task.fallback is None or not outcome.needs_fallback:
             return outcome
+        if task.reply is not None and outcome.code is None and not outcome.ended_by_tool and outcome.answer:
+            reply = await task.reply(claimed.context, task.parse(claimed.run), outcome.answer)
+            if reply is not None:
+                return replace(outcome, result=reply)
         if not self.uses_fallbacks:
             return outcome if outcome.status == "failed" else NO_ANSWER
         fallback_code = outcome.fallback_code or outcome.code or RunError.AGENT_STOPPED

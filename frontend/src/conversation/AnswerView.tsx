@@ -30,14 +30,20 @@ export function AnswerView({ answer, onShow }: Props) {
     <div className={styles.answer}>
       {answer.fallback != null && <Notice kind="unsure">{fallbackText(answer)}</Notice>}
       {answer.fallback?.by_model === false ? (
-        sources.map((source) => (
-          <p key={source.number}>
-            <q>{visibleText(source.quote)}</q> {citation(source.number)}
-          </p>
-        ))
+        <>
+          {answer.fallback.computed?.map((computation) => (
+            <p key={computation}>{t('answer.computed', { computation: visibleText(computation) })}</p>
+          ))}
+          {sources.map((source) => (
+            <p key={source.number}>
+              <q>{visibleText(source.quote)}</q> {citation(source.number)}
+            </p>
+          ))}
+        </>
       ) : (
         <Markdown text={answerText(answer)} citation={citation} />
       )}
+      {answer.kind === 'reply' && <p className="muted">{t('answer.reply')}</p>}
       {coverageTexts(answer).map((text) => (
         <p key={text} className="muted">
           {text}

@@ -176,7 +176,7 @@ async def test_cancelled_question_keeps_its_actions(serve, clone):
 
 
 async def test_no_last_question_without_matching_passages(serve):
-    async with serve(Script(STOPS_WITHOUT_ANSWER)) as server:
+    async with serve(Script([[text("There are 3 dragons.")]])) as server:
         reply = (await ask(server.http, "Are there dragons?"))["result"]
         assert reply["sources"] == [] and not reply["fallback"]["by_model"]
         assert not any(map(is_last_question, server.model.requests))
@@ -256,3 +256,64 @@ async def test_run_ends_even_if_the_fallback_search_fails(serve, clone):
         reply = result["result"]
         assert reply["fallback"]["code"] == "agent_stopped" and reply["sources"] == []
         assert len(server.model.requests) == 2  # no further attempt
+
+
+MARGIN = call("calculator", {"expression": "4200 - (1200 + 12% * 4200)"})
+READ_AND_CITED = [[INTENT, READ, MARGIN], cite(1, "The gutters are sound.")]
+
+
+async def test_passages_include_what_the_run_cited_and_computed(serve):
+    async with serve(Script([*READ_AND_CITED, http_error(401)])) as server:
+        await upload_survey(server)
+        result = await ask(server.http, "What is the net margin?")
+        reply = result["result"]
+        assert reply["fallback"]["computed"] == ["4200 - (1200 + 12% * 4200) = 2496"] and "2496" in result["answer"]
+        assert [one["quote"] for one in reply["sources"]] == ["The gutters are sound."]
+
+
+async def test_passages_are_of_the_subject_of_the_conversation(serve):
+    scripts = {
+        "Does the roof leak?": Script([[INTENT, READ], cite(1, "The roof leaks"), [submit_answer("It does [1].")]]),
+        "And who wrote it?": Script([http_error(401)]),
+    }
+
+    async def answers(body: Any) -> Any:
+        first = json.dumps(body["messages"][0])
+        return await next(script for message, script in scripts.items() if f"{message}\\n</message>" in first)(body)
+
+    async with serve(answers) as server:
+        document_id = await upload_survey(server)
+        await server.upload_text("A letter that he wrote.\n", "letter.txt")
+        await until(lambda: _is_indexed(server))
+        thread_id = (await get_thread(server.http, await ask(server.http)))["id"]
+        sources = (await ask(server.http, "And who wrote it?", thread_id=thread_id))["result"]["sources"]
+        assert sources[0]["document_id"] == document_id and "roof leaks" in sources[0]["quote"]
+        assert [one["filename"] for one in sources] == ["survey.txt", "letter.txt"]
+        searched = (await ask(server.http, "And who wrote it?", thread_id=thread_id, mode="search"))["result"]
+        assert [one["filename"] for one in searched["sources"]] == ["letter.txt"]
+
+
+async def _is_indexed(server: Any) -> bool:
+    return (await server.http.get("/api/search?q=anything")).json()["not_indexed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("last", "sources"),
+    [
+        ("The margin is 2496.", []),  # computed from the person's numbers
+        ("The gutters are sound [1].", ["The gutters are sound."]),  # cited before
+        ("The margin is 2497.", None),
+        ("They are sound [2].", None),
+    ],
+)
+async def test_last_question_may_use_what_the_run_cited_and_computed(serve, last, sources):
+    model = script_with_last_question([*READ_AND_CITED, [text("I give up.")]], [submit_answer(last)])
+    async with serve(model) as server:
+        await upload_survey(server)
+        message = "The net margin, for gutters, if revenue is 4200 and costs are 1200 plus 12%?"
+        reply = (await ask(server.http, message))["result"]
+        assert reply["fallback"]["by_model"] is (sources is not None), reply
+        if sources is not None:
+            assert (reply["answer"], [one["quote"] for one in reply["sources"]]) == (last, sources)
+        last_message = json.dumps(server.model.requests[-1]["messages"][0])
+        assert "= 2496" in last_message and "[1] survey.txt, page 1: The gutters are sound." in last_message

@@ -13,6 +13,7 @@ from fieldmark.agents.library import fallback, memory
 from fieldmark.agents.library.offline import answer as answer_offline
 from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.record import Record
+from fieldmark.agents.library.reply import plain_reply
 from fieldmark.agents.library.tools.citing import CitingTools
 from fieldmark.agents.library.tools.figures import CalculationTools
 from fieldmark.agents.library.tools.reading import ReadingTools
@@ -87,15 +88,22 @@ async def _brief(conn: Connection, context: RunContext, given: AskInput) -> Prom
 
 
 async def _prepare_last(context: RunContext, given: AskInput, call: CallTool) -> Prompt | None:
-    """Search and read the best passages with the agent's tools. Return the last question about them."""
-    shown = await fallback.read_best_documents(given.message, call)
+    """Search and read the best passages with the agent's tools. Return the last question about them, with what the run
+    has cited and computed so far."""
+    async with context.database.as_user(context.scope) as conn:
+        record = await Record.of(conn, context.run_id)
+        about = await fallback.subject_of(conn, Question.of(context), record)
+    shown = await fallback.read_best_documents(given.message, about, call)
     if shown is None:
         return None
-    boundary = Boundary(context.run_id, shown, given.message)
+    done = [f"[{one.number}] {one.filename}, page {one.page}: {one.quote}" for one in record.sources]
+    done = "\n".join([*done, *record.computed])
+    boundary = Boundary(context.run_id, shown, done, given.message)
     return LIBRARY.text(
         "last_question",
         boundary=boundary.word,
         passages=boundary.delimit("passages", shown),
+        done=boundary.delimit("cited and computed so far", done),
         message=given.message.strip(),
     )
 
@@ -119,6 +127,7 @@ ASK = Task(
     begin=_begin,
     briefing=_brief,
     needs=("thread_id",),
+    reply=lambda context, _, text: plain_reply(context, text),
     fallback=_fall_back,
     on_failure=memory.remember_failure,
     last_question=LastQuestion("submit_answer", LAST_SECONDS, _prepare_last),

@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from typing import Final
+from uuid import UUID
 
 from pydantic import JsonValue
 
 from fieldmark.agents.library.question import Question
-from fieldmark.agents.library.record import Record
+from fieldmark.agents.library.record import Record, computation
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import AnyAnswer
 from fieldmark.domain.formatting import cut_text
@@ -33,6 +34,20 @@ async def recall(conn: Connection, question: Question) -> JsonObject:
     """Return the conversation's memory."""
     thread = await threads.find(conn, question.thread_id)
     return {} if thread is None else dict(thread.working_state)
+
+
+def texts(state: Mapping[str, JsonValue]) -> list[str]:
+    """Return what the conversation has said so far: questions, answers, names of documents."""
+    turns = map(as_object, as_list(state.get("conversation")))
+    names = [str(as_object(one).get("name")) for one in as_list(state.get("active_documents"))]
+    return [*(str(turn.get(key) or "") for turn in turns for key in ("asked", "answered")), *names]
+
+
+def subject(state: Mapping[str, JsonValue]) -> tuple[list[UUID], str]:
+    """Return the documents that the conversation is about, the latest first, and its last question."""
+    documents = [UUID(str(as_object(one)["id"])) for one in as_list(state.get("active_documents"))]
+    turns = as_list(state.get("conversation"))
+    return documents[::-1], str(as_object(turns[-1]).get("asked") or "") if turns else ""
 
 
 async def remember(conn: Connection, question: Question, record: Record, answer: AnyAnswer) -> None:
@@ -102,8 +117,7 @@ def _steps(call: RecordedCall) -> list[str]:
         case "read_document" | "read_multiple_documents":
             return [f"read {as_object(one).get('name')}" for one in as_list(data.get("read"))]
         case "calculator" | "query_fields":
-            results = ", ".join(map(str, as_list(data.get("results"))[:5]))
-            return [f"computed {str(data.get('expression'))[:120]} = {results}"]
+            return [f"computed {computation(call)}"]
         case "cite_source":
             source = as_object(data.get("source"))
             return [f"cited {source.get('filename')}, page {source.get('page')}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Final, Literal
@@ -59,6 +59,8 @@ class Record:
     calls: Sequence[RecordedCall]
     # What comes with the answer that is being submitted.
     given: Mapping[int, Source] = field(default_factory=dict[int, Source])
+    # Only these citations count, if set.
+    used: Collection[int] | None = None
 
     @classmethod
     async def of(cls, conn: Connection, run_id: UUID) -> Record:
@@ -142,7 +144,8 @@ class Record:
         for call in self.successful_calls("cite_source"):
             source = Source.model_validate(as_object(call.data)["source"])
             found[source.number] = source
-        return {**found, **self.given}
+        found |= self.given
+        return found if self.used is None else {number: found[number] for number in found if number in self.used}
 
     @property
     def sources(self) -> list[Source]:
@@ -179,6 +182,11 @@ class Record:
                     yield value, call
 
     @property
+    def computed(self) -> list[str]:
+        """The distinct computations of this run, with their results."""
+        return list(dict.fromkeys(computation(call) for call in self.successful_calls("calculator", "query_fields")))
+
+    @property
     def values(self) -> list[Source]:
         """The first values behind the results of field queries."""
         found = [as_list(as_object(call.data).get("sources")) for call in self.successful_calls("query_fields")]
@@ -202,6 +210,12 @@ class Record:
     @property
     def tools(self) -> Counter[str]:
         return Counter(call.tool for call in self.calls if call.status is CallStatus.DONE)
+
+
+def computation(call: RecordedCall) -> str:
+    """Return what a call computed, with its first results: `1200 * 3 = 3600`."""
+    data = as_object(call.data)
+    return f"{str(data.get('expression'))[:120]} = {', '.join(map(str, as_list(data.get('results'))[:5]))}"
 
 
 def _found_at(hit: JsonObject) -> tuple[str, str]:

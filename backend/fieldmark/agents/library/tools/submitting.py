@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import Field, JsonValue
 
 from fieldmark.agents.library import fallback, memory
+from fieldmark.agents.library.proof import citation_numbers, unproven_numbers
 from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.record import FALLBACK_CODE, INVALID, Record, decimal
 from fieldmark.agents.library.tools.citing import CiteSource, find_source, to_citation
@@ -28,25 +28,14 @@ from fieldmark.domain.answers import (
     SummarizationResponse,
 )
 from fieldmark.domain.events import CitationEvent
-from fieldmark.domain.folding import fold
 from fieldmark.domain.json_values import as_object
-from fieldmark.grounding.dates import MONTHS, Day, find_dates
 from fieldmark.stores import documents, threads
+from fieldmark.stores.tool_calls import RecordedCall
 from fieldmark.tools.errors import ModelRetry, ToolFailed, ToolRefusal
 from fieldmark.tools.toolset import Confidence, RunAnswer, ToolEffect, ToolInput, ToolResult, tool
 
 MAX_ANSWER: Final = 20_000
-_CITED: Final = re.compile(r"\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]")
-
-
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
-_NUMBER_IN_TEXT: Final = re.compile(r"\d+(?:[.,'’]\d+|[\u00a0\u202f ]\d{3}(?!\d))*")
-_DAY_OF_MONTH: Final = re.compile(
-    r"\b(?P<day_first>\d{1,2})(?:st|nd|rd|th|\.)?(?: of)? (?P<after>[^\W\d_]{3,9})\b"
-    r"|\b(?P<before>[^\W\d_]{3,9}) (?P<day>\d{1,2})(?:st|nd|rd|th)?\b"
-)
-_LISTED: Final = re.compile(r"^[ \t]*\d{1,2}[.)]\s", re.MULTILINE)
-"""The number of an item of a list."""
 
 
 class Intent(StrEnum):
@@ -113,15 +102,6 @@ class _AnswerFault(NamedTuple):
     text: str
 
 
-def citation_numbers(*texts: str) -> set[int]:
-    """Return the citation numbers that texts refer to.
-
-    >>> sorted(cited("It leaks [1], and rots [2, 3]. See a[i]."))
-    [1, 2, 3]
-    """
-    return {int(one) for text in texts for found in _CITED.findall(text) for one in found.split(",")}
-
-
 def final_answer(_: ToolInput, data: JsonValue) -> RunAnswer:
     """Return the run's answer, from the data of the call that ended the run."""
     result = as_object(data)
@@ -159,10 +139,19 @@ class SubmittingTools:
         yield from self._number_faults(record, args.answer)
         if args.nothing_found and not record.searched:
             yield _AnswerFault("not_searched", "You have not searched yet. Search before you set nothing_found.")
-        if not args.nothing_found and not record.citations:
+        if not args.nothing_found and not record.citations and not self._rests_on_computation(record, args.answer):
             yield _AnswerFault(
                 "not_cited", "The answer has no citation. Read a document, call cite_source, and write [n] in the text."
             )
+
+    def _rests_on_computation(self, record: Record, answer: str) -> bool:
+        """Return whether the answer to a last question, which cannot be a submit_calculation, states what the run has
+        computed from the fields or from the person's numbers."""
+        return self.context.fallback_code is not None and any(
+            _contains_number(str(value), answer)
+            and (call.tool == "query_fields" or _is_given(call, self.question.message))
+            for value, call in record.results()
+        )
 
     def _summary_faults(self, record: Record, args: SubmitSummary) -> Iterator[_AnswerFault]:
         yield from self._intent_faults(record, "submit_summary")
@@ -186,37 +175,16 @@ class SubmittingTools:
             )
         else:
             yield from self._number_faults(record, args.answer)
-        message = self.question.message
+        by = [call for value, call in record.results() if value == result]
         if (
             not record.citations
             and not any(record.successful_calls("query_fields"))
-            and not _is_given(record, args, message)
+            and not (by and _is_given(by[-1], self.question.message))
         ):
             yield _AnswerFault("not_cited", "Cite the source of the numbers, or get them from query_fields.")
 
     def _number_faults(self, record: Record, *texts: str) -> Iterator[_AnswerFault]:
-        """Yield a fault if a text contains numbers or dates that are in no quote, no computed result and not in the
-        question. A date may be formatted differently from its source."""
-        given = [self.question.message, *record.searched, *(one.text for one in record.coverage)]
-        given += [*record.keys, *record.documents.values()]
-        for source in [*record.citations.values(), *record.values]:
-            given += [source.quote, source.filename]
-        numbers = {abs(value) for value, _ in record.results()}
-        numbers |= {Decimal(source.page) for source in record.citations.values()}
-        days: set[Day] = set()
-        for text in given:
-            numbers |= {reading for one in _NUMBER_IN_TEXT.findall(text) for reading in _readings(one)}
-            days |= {day for found in find_dates(fold(text)) for day in found.days}
-        numbers |= {Decimal(year) for year, _, _ in days}
-        unknown: list[str] = []
-        for text in texts:
-            left = fold(_LISTED.sub("", _CITED.sub("", text)))
-            for found in find_dates(left):
-                if days & set(found.days):
-                    left = left[: found.start] + " " * (found.end - found.start) + left[found.end :]
-            left = _DAY_OF_MONTH.sub(lambda found: "" if _is_any_day(found, days) else found[0], left)
-            unknown += [one for one in _NUMBER_IN_TEXT.findall(left) if not numbers & _readings(one)]
-        if unknown := list(dict.fromkeys(unknown)):
+        if unknown := unproven_numbers(record, [self.question.message], *texts):
             yield _AnswerFault(
                 "number_not_proven",
                 "These numbers are in no quote that you cite, and no tool has computed them: "
@@ -279,6 +247,8 @@ class SubmittingTools:
     @tool(SubmitAnswer, lambda args: "Answering", ToolEffect.NOTE, answer=final_answer)
     async def submit_answer(self, conn: Connection, args: SubmitAnswer) -> ToolResult:
         record, found = await self._begin(conn, args.citations)
+        if self.context.fallback_code is not None:  # the last question need not use what was cited before
+            record = replace(record, used=citation_numbers(args.answer))
         found += self._answer_faults(record, args)
 
         def answer() -> dict[str, Any]:
@@ -325,24 +295,9 @@ def _citation_faults(record: Record, said: set[int]) -> Iterator[_AnswerFault]:
         )
 
 
-def _readings(said: str) -> set[Decimal]:
-    """Return the numbers that digits with separators can represent: 1.250 is 1.25 or 1250."""
-    whole, separator, places = re.sub(r"[^0-9.]", "", said.replace(",", ".")).rpartition(".")
-    whole = whole.replace(".", "")
-    return {Decimal(whole + places), Decimal(f"{whole}.{places}" if separator else places)}
-
-
-def _is_any_day(found: re.Match[str], days: set[Day]) -> bool:
-    """Return whether a date without a year matches one of these days."""
-    month = MONTHS.get(found["before"] or found["after"])
-    return any((month, int(found["day"] or found["day_first"])) == day[1:] for day in days)
-
-
-def _is_given(record: Record, args: SubmitCalculation, message: str) -> bool:
-    """Return whether all numbers of the calculation are in the person's message: then no citation is needed."""
-    by = [call for value, call in record.results() if value == decimal(args.result)]
-    expression = str(as_object(by[-1].data).get("expression", "")) if by else ""
-    numbers = {decimal(one) for one in _NUMBER.findall(expression)}
+def _is_given(call: RecordedCall, message: str) -> bool:
+    """Return whether all numbers of a calculation are in the person's message: then no citation is needed."""
+    numbers = {decimal(one) for one in _NUMBER.findall(str(as_object(call.data).get("expression", "")))}
     return bool(numbers) and numbers <= {
         decimal(one) for one in _NUMBER.findall(_without_thousands_separators(message))
     }
