@@ -69,7 +69,7 @@ class Fallback(BaseModel):
         default=0, description="Number of documents that were not searched: they are not indexed yet."
     )
     computed: list[str] = Field(
-        [], description="What the agent computed before it stopped.", examples=[["1200 * 3 = 3600"]]
+        default=[], description="What the agent computed before it stopped.", examples=[["1200 * 3 = 3600"]]
     )
 
 

@@ -50,7 +50,7 @@ def _extract(turn: RuleTurn) -> str:
     kind: JsonObject = {"document_type": name, "confidence": sure, "reason": "by its key words"}
     if not found and not limits:
         turn.call("identify_document", kind)
-        return f"No labelled value was found by rules. {NOTE}"
+        return "No labelled value was found by rules."
     last = turn.calls([*([] if limits else [("identify_document", kind)]), *_save(turn, found)])[-1]
     if last.failed and last.tool == "extract_fields":
         refused = as_list(last.data.get("paths"))

@@ -1,14 +1,16 @@
 """The offline model's rules for questions over many documents: counts and sums of fields, the value of a named field,
-and arithmetic. Any other question ends without an answer, and the run falls back on the best passages."""
+and arithmetic. Any other question is answered with the passages that have most of its words."""
 
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from itertools import product
 from typing import Final
 
 from pydantic import JsonValue
 
+from fieldmark.agents.library.fallback import MOST_FOCUS, MOST_READ
 from fieldmark.agents.library.tools.submitting import Intent
 from fieldmark.agents.offline_rules import (
     NOTE,
@@ -21,18 +23,24 @@ from fieldmark.agents.offline_rules import (
     values_by_path,
 )
 from fieldmark.domain import paths
-from fieldmark.domain.calculator import MAX_CHARACTERS
+from fieldmark.domain.calculator import MAX_CHARACTERS, format_decimal
+from fieldmark.domain.folding import fold
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.grounding import DocumentIndex, PageWords
 from fieldmark.grounding.labelled_fields import parse_amount
 from fieldmark.offline_model.messages import Block, Body
+from fieldmark.services.search import MAX_QUERY
 
 HELP: Final = (
-    'I understand "how many invoices are over 1,000?", "sum of totals by vendor", "the highest total of the invoices", '
-    '"what is the due date of survey.pdf?" and "4200 * 0.19".'
+    'I understand "how many invoices are there?", "sum of totals by vendor", "the highest total of the invoices", '
+    '"what is the due date of survey.pdf?" and arithmetic. I cannot read, compare or summarise texts.'
 )
 _SURE: Final = 0.5
 _MOST: Final = 10
+_MOST_BLOCKS: Final = 3
+_MOST_QUOTE: Final = 300
+_STEM: Final = 4
+_MOST_CHARACTERS: Final = 300
 _OPS: Final = {"sum": "sum", "total": "sum", "average": "avg", "highest": "max", "lowest": "min"}
 _SIGNS: Final = {"over": ">", "above": ">", "more than": ">", "under": "<", "below": "<", "less than": "<"}
 _PATHS: Final = {"total": ("total", "amount_due"), "vendor": ("vendor.name", "vendor")}
@@ -45,6 +53,12 @@ _FIGURE: Final = re.compile(
     rf"|(?:what is )?(?:the )?(?P<op>{'|'.join(_OPS)}) (?:of )?(?:the |all )*(?P<path>[a-z][\w.]*?)s?"
     rf"(?: of {_KIND.format('of_kind')})?)(?: (?:by|per) (?P<group>[\w.]+))?"
 )
+_MARGIN: Final = re.compile(
+    r".*\b(?P<what>margin|profit)\b.* if (?:the )?(?P<revenue>[a-z]+) (?:is|are|equals?) (?P<value>[\d.,]*\d),? and "
+    r"(?:the )?(?P<costs>[a-z]+) (?:is|are|equals?) (?P<sum>.+)"
+)
+_SUMMAND: Final = re.compile(r"(?:[a-z ]+ )?(?P<value>[\d.,]*\d)(?: ?(?P<share>%|percent) of (?:the )?(?P<of>.+))?")
+_PLACE_FIRST: Final = re.compile(r"(?:in|from) (?P<name>.+?), (?P<asked>(?:what|who|when|how much) .+)")
 _EXPRESSION: Final = re.compile(r"(?:what is |calculate |compute )?([\d .,+\-*/%^()]+)")
 _FIELD: Final = re.compile(
     r"(?:what|who|when|how much) (?:is|was) (?:the )?(?P<field>[\w. ]{1,60}?) (?:of|in) (?P<name>.+)"
@@ -59,12 +73,17 @@ def answer(body: Body) -> list[Block] | None:
 
 def _answer_by_rules(turn: RuleTurn) -> str:
     words = " ".join((turn.message or "").casefold().split()).strip(" ?!.")
+    if found := _PLACE_FIRST.fullmatch(words):
+        words = f"{found['asked']} in {found['name']}"
     if (found := _EXPRESSION.fullmatch(words)) and len(words) <= MAX_CHARACTERS and found[1].strip("0123456789., "):
         _calculation(turn, found[1])
+    elif (found := _MARGIN.fullmatch(words[:_MOST_CHARACTERS])) and (expression := _margin(found)):
+        _calculation(turn, expression, f"{found['what']} = {found['revenue']} - {found['costs']}")
     elif found := _FIGURE.fullmatch(words):
         _figure(turn, found)
     elif found := _FIELD.fullmatch(words):
         _field(turn, found["field"], found["name"])
+    _passages(turn, words)
     return HELP
 
 
@@ -73,14 +92,30 @@ def _intend(intent: Intent) -> tuple[str, JsonObject]:
     return "record_intent", {"intent": intent.value, "confidence": _SURE, "reasoning": why}
 
 
-def _calculation(turn: RuleTurn, expression: str) -> None:
+def _calculation(turn: RuleTurn, expression: str, formula: str = "") -> None:
     """Answer with the value of an expression, if it has one."""
     turn.call(*_intend(Intent.CALCULATION))
     done = turn.call("calculator", {"expression": expression})
     for result in as_list(done.data.get("results")):
-        said = f"{expression} = {result}. {NOTE}"
-        given: JsonObject = {"answer": said, "formula": expression, "result": result, "confidence": _SURE}
+        said = f"{formula and f'{formula} = '}{expression} = {result}. {NOTE}"
+        given: JsonObject = {"answer": said, "formula": formula or expression, "result": result, "confidence": _SURE}
         turn.call("submit_calculation", given)
+
+
+def _margin(asked: re.Match[str]) -> str | None:
+    """Return revenue less costs as an expression. The costs are amounts, and shares of the revenue."""
+    revenue = _plain_number(asked["value"])
+    costs: list[str] = []
+    for summand in re.split(r" plus | and | \+ ", asked["sum"]):
+        found = _SUMMAND.fullmatch(summand)
+        if found is None or found["of"] not in (None, asked["revenue"]):
+            return None
+        costs.append(f"{_plain_number(found['value'])}{f'% * {revenue}' if found['share'] else ''}")
+    return f"{revenue} - ({' + '.join(costs)})"
+
+
+def _plain_number(printed: str) -> str:
+    return format_decimal(Decimal(str(parse_amount(printed) or 0)))
 
 
 def _figure(turn: RuleTurn, asked: re.Match[str]) -> None:
@@ -146,6 +181,27 @@ def _field(turn: RuleTurn, named: str, subject: str) -> None:
                 cited: JsonObject = {"number": 1, "block_id": block, "quote": quote if quote[1:] else words[:300]}
                 turn.call("submit_answer", {"answer": said, "confidence": _SURE, "citations": [cited]})
                 return
+
+
+def _passages(turn: RuleTurn, question: str) -> None:
+    """Answer with the blocks that have most words of the question, in the documents that match it best."""
+    turn.call(*_intend(Intent.UNKNOWN))
+    found = turn.call("search_documents", {"query": question[:MAX_QUERY], "max_results": _MOST}).data
+    ids: list[JsonValue] = [*dict.fromkeys(str(as_object(hit)["doc_id"]) for hit in as_list(found.get("hits")))]
+    wanted: JsonObject = {"doc_ids": ids[:MOST_READ], "focus_query": question[:MOST_FOCUS]}
+    text = turn.call("read_multiple_documents", wanted).answer if ids else ""
+    stems = {word[:_STEM] for word in re.findall(r"\w+", fold(question)) if len(word) >= _STEM}
+    blocks = [(block, words) for block, words in _BLOCK.findall(text) if len(words) > _STEM]
+    blocks.sort(key=lambda one: -sum(stem in fold(one[1]) for stem in stems))
+    cited: list[JsonValue] = [
+        {"number": number, "block_id": block, "quote": words[:_MOST_QUOTE].rpartition(" ")[0] or words}
+        for number, (block, words) in enumerate(((one, f"{words} ") for one, words in blocks[:_MOST_BLOCKS]), 1)
+    ]
+    shown = "; ".join(f"“{as_object(one)['quote']}” [{as_object(one)['number']}]" for one in cited)
+    said = f"These passages have most of your words: {shown}." if cited else "I found no passage with these words."
+    said += " Some documents are not indexed yet: ask again in a moment." if found.get("not_indexed") else ""
+    given: JsonObject = {"citations": cited} if cited else {"nothing_found": True}
+    turn.call("submit_answer", {"answer": f"{said} {HELP} {NOTE}", "confidence": _SURE, **given})
 
 
 def _printed_form(value: JsonValue, block: str) -> str | None:
