@@ -31,6 +31,7 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         await page.get_by_label(label("documents.files")).set_input_files(
             [
                 {"name": "2.txt", "mimeType": "text/plain", "buffer": invoice(2)},
+                {"name": "note.txt", "mimeType": "text/plain", "buffer": b"Nothing with a label.\n"},
                 {"name": "broken.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-1.7 broken"},
             ]
         )
@@ -40,7 +41,7 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         await grid.get_by_role("row", name="broken.pdf").get_by_text(failed).wait_for()
         await grid.get_by_role("row", name="2.txt").get_by_text(label("tables.rowStatuses.waiting")).wait_for()
         stack = (await server.get("stacks"))["items"][0]
-        assert stack["progress"]["documents"] == 3
+        assert stack["progress"]["documents"] == 4
 
         await page.get_by_text(label("stacks.noColumnsHint")).wait_for()
 
@@ -48,7 +49,7 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         why = (await server.get(f"stacks/{stack['id']}/rows?row_status=failed"))["items"][0]["error"]
         await grid.get_by_role("row", name="broken.pdf").get_by_text(why).wait_for()
         await grid.get_by_role("row", name="broken.pdf").get_by_text(failed).click()
-        popover = page.get_by_role("dialog", name=label("tables.whyFailed"))
+        popover = page.get_by_role("dialog", name=label("tables.rowActions"))
         await popover.get_by_text(why).wait_for()
         await page.keyboard.press("Enter")
         await popover.wait_for(state="detached")
@@ -72,14 +73,39 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
             await page.set_viewport_size({"width": 1280, "height": 800})
             await card.get_by_role("button", name=label("approvals.approve"), exact=True).click()
         await grid.get_by_role("row", name="2.txt").get_by_text("20.5", exact=False).wait_for()
-        await page.get_by_text(label("stacks.read", count=3, read=2)).wait_for()
+        await page.get_by_text(label("stacks.read", count=4, read=2)).wait_for()
         await grid.get_by_role("row", name="broken.pdf").get_by_text(why).wait_for()
 
+        # A row to which nothing was written says so, and is read again: by its status, and with others.
+        note = grid.get_by_role("row", name="note.txt")
+        await note.get_by_text(label("tables.cellStatuses.not_written"), exact=True).first.wait_for()
+        bar = page.get_by_role("progressbar", name=label("stacks.progress"))
+        assert [await bar.get_attribute(name) for name in ("aria-valuenow", "aria-valuemax")] == ["2", "4"]
+        await until(page.get_by_role("button", name=label("stacks.fill")).first.is_enabled)
+        incomplete = label("tables.rowStatuses.incomplete")
+        again = label("tables.readAgain")
+        for readings in (2, 3):
+            await note.get_by_text(incomplete).wait_for()
+            if readings == 2:
+                await note.get_by_text(incomplete).click()
+                await (
+                    page.get_by_role("dialog", name=label("tables.rowActions"))
+                    .get_by_role("button", name=again)
+                    .click()
+                )
+            else:
+                await note.get_by_role("checkbox").check()
+                await page.get_by_role("toolbar").get_by_role("button", name=again).click()
+            await page.get_by_text(label("tables.rowsReadAgain", count=1)).wait_for()
+            await until(lambda count=2 + readings: ended_readings(clone, count))
+        assert len(sql(clone.owner_url, "select id from public.extractions")) == 3
+
+        await note.get_by_text(incomplete).wait_for()
         # A row in a state is found by it.
         await page.get_by_role("button", name=f"1 {failed}", exact=True).click()
         await until(lambda: names_are(grid, ["broken.pdf"]))
         await page.get_by_role("button", name=f"1 {failed}", exact=True).click()
-        await until(lambda: names_are(grid, ["broken.pdf", "1.txt", "2.txt"]))
+        await until(lambda: names_are(grid, ["broken.pdf", "note.txt", "1.txt", "2.txt"]))
 
         # A change of the columns shows what it means before it is made.
         await page.get_by_role("button", name=label("stacks.columns")).click()
@@ -104,10 +130,10 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         await page.get_by_label(label("stacks.columnType")).last.select_option("text")
         assert await unit.count() == texts
         await save.click()
-        await page.get_by_text(label("stacks.rowsOutdated", count=2)).wait_for()
+        await page.get_by_text(label("stacks.rowsOutdated", count=3)).wait_for()
         assert not [one for one in await columns(server, stack["id"]) if one == "iban"]
         await page.get_by_role("button", name=label("stacks.applyColumns")).click()
-        await page.get_by_role("button", name=f"2 {label('tables.rowStatuses.stale')}").wait_for()
+        await page.get_by_role("button", name=f"3 {label('tables.rowStatuses.stale')}").wait_for()
         assert "iban" in await columns(server, stack["id"])
         await grid.get_by_role("columnheader", name="IBAN").wait_for()
 
@@ -159,6 +185,12 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         await page.wait_for_url(f"**/ask?*stack={stack['id']}&thread=*")
         asked = "select input -> 'filters' ->> 'stack_id' as id from public.runs where agent = 'library'"
         assert sql(clone.owner_url, asked) == [{"id": stack["id"]}]
+
+
+async def ended_readings(clone, count: int) -> bool:
+    """Return whether this many runs that read a row were started, and all ended."""
+    runs = sql(clone.owner_url, "select status from public.runs where task = 'extract'")
+    return [one["status"] for one in runs] == ["completed"] * count
 
 
 async def names_are(grid, expected: list[str]) -> bool:

@@ -52,7 +52,7 @@ ByStatus = Annotated[
     bool,
     Query(
         description="Sort by the status of the cells, the most urgent first: in the column `sort`, or else by the most "
-        "urgent cell of each row. The order: needs_review, unclear, stale, not_in_document, locked, found."
+        "urgent cell of each row. The order: needs_review, unclear, stale, not_written, not_in_document, locked, found."
     ),
 ]
 
@@ -63,7 +63,8 @@ class RecordCell(ResponseModel):
     path: str = Field(description="The field's path in the extraction, such as `items[2].price`.")
     status: CellStatus = Field(
         description="unclear: found with a confidence below 0.5; needs_review: see `reason`; stale: read with an older "
-        "version of the schema, in which the field differs; locked: set by a person; not_in_document: no value."
+        "version of the schema, in which the field differs; locked: set by a person; not_in_document: no value; "
+        "not_written: no value, and the extraction is not complete."
     )
     reason: Literal["proposal", "breaks_schema", "not_found", Doubt, "low_confidence"] | None = Field(
         description="Why it needs review. proposal: an agent proposes another value; breaks_schema: it does not fit "

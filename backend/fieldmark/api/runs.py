@@ -42,7 +42,7 @@ async def list_runs(
     document_id: Annotated[UUID | None, Query(description="Only those about this document.")] = None,
     extraction_id: Annotated[UUID | None, Query(description="Only those about this extraction.")] = None,
     stack_id: Annotated[
-        UUID | None, Query(description="Only those that fill this stack's table, and their child runs.")
+        UUID | None, Query(description="Only those that fill this stack's table or read one of its rows.")
     ] = None,
     filename: Filename = None,
     since: Since = None,

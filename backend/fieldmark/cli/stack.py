@@ -62,8 +62,8 @@ def stack(
     ] = False,
 ) -> None:
     """Fill a table from the files in a folder, a row for each. Run it again to continue, to read new files, and to
-    repeat failed ones. Ctrl-C stops; finished rows stay. Hidden files are left out. Exit code 1 if a file was not
-    uploaded, or a row failed or is left."""
+    repeat failed and incomplete ones. Ctrl-C stops; finished rows stay. Hidden files are left out. Exit code 1 if a
+    file was not uploaded, or a row failed, is incomplete or is left."""
     if not folder.is_dir():
         exit_with(f"Folder not found: {folder}", MISUSED)
     file_format = None if out is None else format_of(out, FORMATS)
@@ -114,7 +114,8 @@ def stack(
         _show(report, out)
     if state is not None and state.waits:
         raise typer.Exit(WAITS)
-    is_complete = not (not_uploaded or report["progress"]["failed"] or _count_left(report["progress"]))
+    progress = report["progress"]
+    is_complete = not (not_uploaded or progress["failed"] or progress["incomplete"] or _count_left(progress))
     if not is_complete or (state is not None and state.run["status"] != RunStatus.COMPLETED):
         raise typer.Exit(FAILED)
 
@@ -279,11 +280,16 @@ async def _rows(client: Client, stack_id: str, **query: object) -> list[dict[str
 
 
 async def _report(client: Client, path: str) -> dict[str, Any]:
-    """Return the stack, with its rows that failed and its duplicates."""
+    """Return the stack, with its rows that failed or are incomplete, and its duplicates."""
     found = await client.get(path)
-    listed = await _rows(client, found["id"], row_status=["failed", "duplicate"])
+    listed = await _rows(client, found["id"], row_status=["failed", "incomplete", "duplicate"])
     return {
         **found,
+        "incomplete": [
+            {key: row[key] for key in ("document_id", "filename", "extraction_id")}
+            for row in listed
+            if row["status"] == "incomplete"
+        ],
         "failed": [
             {key: row[key] for key in ("document_id", "filename", "error", "error_code")}
             for row in listed
@@ -301,6 +307,9 @@ def _show(report: dict[str, Any], out: Path | None) -> None:
     progress = report["progress"]
     for row in report["failed"][:_MAX_LISTED]:
         err.print(f"[red]✗[/red] {plain(row['filename'])}: {plain(row['error'] or row['error_code'])}")
+    for row in report["incomplete"][:_MAX_LISTED]:
+        problem = "incomplete: the agent found nothing, or did not finish. Run the command again to read it again."
+        err.print(f"[yellow]?[/yellow] {plain(row['filename'])}: {problem}")
     for row in report["duplicates"][:_MAX_LISTED]:
         err.print(f"[yellow]=[/yellow] {plain(row['filename'])}: a copy of {plain(row['duplicate_of_filename'])}.")
     said = ", ".join(_counts(progress))
@@ -313,12 +322,10 @@ def _show(report: dict[str, Any], out: Path | None) -> None:
 
 def _counts(progress: dict[str, Any]) -> list[str]:
     """Return the number of documents in each state, which add up to those of the stack."""
-    incomplete = f"{progress['incomplete']} incomplete: the agent found nothing, or did not finish"
-    stale = f"{progress['stale']} outdated: read under other columns"
-    about = [text for text, number in ((incomplete, progress["incomplete"]), (stale, progress["stale"])) if number]
-    read = progress["done"] + progress["incomplete"] + progress["stale"]
+    read, stale = progress["done"] + progress["stale"], progress["stale"]
     counts = [
-        (read, f"{read} read" + (f" ({'; '.join(about)})" if about else "")),
+        (read, f"{read} read" + (f" ({stale} outdated: read under other columns)" if stale else "")),
+        (progress["incomplete"], f"{progress['incomplete']} incomplete"),
         (progress["failed"], f"{progress['failed']} failed"),
         (progress["duplicates"], _number(progress["duplicates"], "duplicate")),
         (progress["containers"], _number(progress["containers"], "archive")),

@@ -87,7 +87,8 @@ class CellStatus(StrEnum):
     NEEDS_REVIEW     was not found, an agent proposes another value, or a person's change made it break the schema
     UNCLEAR          was found with a confidence below 0.5
     STALE            was read with an older version of the schema, in which this field differs
-    NOT_IN_DOCUMENT  has no value
+    NOT_WRITTEN      has no value, and the extraction is not complete
+    NOT_IN_DOCUMENT  has no value, and the extraction is complete
     LOCKED           was set or confirmed by a person
     FOUND            is on a page, or in a person's message
     """
@@ -95,6 +96,7 @@ class CellStatus(StrEnum):
     NEEDS_REVIEW = "needs_review"
     UNCLEAR = "unclear"
     STALE = "stale"
+    NOT_WRITTEN = "not_written"
     NOT_IN_DOCUMENT = "not_in_document"
     LOCKED = "locked"
     FOUND = "found"

@@ -53,8 +53,8 @@ _STATES: Final[LiteralString] = """
 # The cells of extraction `e` in the row with `indexes`: a column `c` (`name`, and `kind`: that of its values, null for
 # any), its value `v` (null if there is none), and what the status depends on.
 _CELLS: Final[LiteralString] = """
-  (select locks, broken_paths, {indexes} as indexes, coalesce({stale} -> schema_revid::text, {all}) as stale, array(
-     select name from public.extraction_proposals where extraction_id = e.id and status = 'pending') as proposed
+  (select status, locks, broken_paths, {indexes} as indexes, coalesce({stale} -> schema_revid::text, {all}) as stale,
+     array(select name from public.extraction_proposals where extraction_id = e.id and status = 'pending') as proposed
    from public.extractions where id = e.id offset 0) as x
   cross join unnest({columns}, {kinds}) as c (name, kind)
   left join (
@@ -77,7 +77,7 @@ _CELL_STATUS: Final[LiteralString] = f"""case
   when {_CELL_REASON} is not null then 'needs_review'
   when x.locks ? v.path then 'locked'
   when x.stale ? c.name then 'stale'
-  when v.path is null then 'not_in_document'
+  when v.path is null then case when x.status = 'completed' then 'not_in_document' else 'not_written' end
   when v.confidence < 0.5 then 'unclear'
   else 'found' end"""
 # The kind of the values of a column. Any kind fits a column of texts.

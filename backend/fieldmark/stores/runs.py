@@ -247,7 +247,7 @@ _OR_DECIDED = """or (select private.approval_refusal_reason_for(%(org)s, null)) 
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Filters of a list of runs; None matches all. `stack_id` also matches the child runs that fill the rows. `name` is
+    """Filters of a list of runs; None matches all. `stack_id` also matches the runs that read its rows. `name` is
     part of the filename, ignoring case. Runs were created from `since` (inclusive) to `until` (exclusive)."""
 
     task: str | None = None
@@ -279,7 +279,10 @@ async def list_runs(
         "r.task = %(task)s": filters.task,
         "r.document_id = %(document_id)s": filters.document_id,
         "r.extraction_id = %(extraction_id)s": filters.extraction_id,
-        "r.root_run_id in (select id from public.runs where stack_id = %(stack_id)s)": filters.stack_id,
+        """(r.root_run_id in (select id from public.runs where stack_id = %(stack_id)s) or r.extraction_id in (
+            select e.id from public.stack_tables as t join public.schema_versions as v on v.schema_id = t.schema_id
+            join public.extractions as e on e.schema_revid = v.id where t.stack_id = %(stack_id)s))
+        """: filters.stack_id,
         """exists (
             select from public.documents as d
             where d.id = r.document_id and position(lower(%(name)s) in lower(d.filename)) > 0)

@@ -310,8 +310,8 @@ def _stack_table_row(state: str, **columns: Any) -> StackTableRow:
 
 
 async def rows_to_read(conn: Connection, stack_id: UUID, run_id: UUID, limit: int) -> list[RowToRead]:
-    """Return the rows that are not read yet: waiting, stale and failed ones. Left out: documents that could not be
-    read, rows on which a run is at work, and those that have failed in the run `run_id`."""
+    """Return the rows that are not read yet: waiting, stale, failed and incomplete ones. Left out: documents that could
+    not be read, rows on which a run is at work, and those that failed or stayed incomplete in the run `run_id`."""
     return await fetch_all(
         conn,
         RowToRead,
@@ -322,11 +322,11 @@ async def rows_to_read(conn: Connection, stack_id: UUID, run_id: UUID, limit: in
            join public.documents as d on d.id = s.document_id
              and d.status <> 'failed' and d.media_type is distinct from 'application/zip'
            left join public.extractions as e on e.id = r.extraction_id
-           where s.stack_id = %(stack)s and r.state in ('waiting', 'stale', 'failed')
+           where s.stack_id = %(stack)s and r.state in ('waiting', 'stale', 'failed', 'incomplete')
              and not exists (
                select from public.runs where extraction_id = r.extraction_id
                  and (status not in ('completed', 'failed', 'cancelled')
-                   or parent_run_id = %(run)s and status in ('failed', 'cancelled')))
+                   or parent_run_id = %(run)s and (r.state = 'incomplete' or status in ('failed', 'cancelled'))))
            order by s.created_at, d.created_at, s.document_id limit %(limit)s""",
         {"stack": stack_id, "run": run_id, "limit": limit},
     )

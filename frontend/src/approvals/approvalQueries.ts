@@ -28,7 +28,7 @@ export const waitingRowsQuery = (stackId: string) =>
       for (let page = 0; page < MAX_PAGES; page += 1) {
         const query = { status: 'awaiting_approval' as const, stack_id: stackId, limit: PAGE, ...(before !== null && { before }) };
         const found = (await dataOf(api.GET('/api/runs', { params: { query }, signal }))) as unknown as { items: Run[]; next: string | null };
-        runs.push(...found.items.filter((run) => run.parent_run_id !== null && run.waits_for !== null));
+        runs.push(...found.items.filter((run) => run.extraction_id !== null && run.waits_for !== null));
         before = found.next;
         if (before === null) break;
       }

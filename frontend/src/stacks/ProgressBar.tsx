@@ -7,11 +7,11 @@ import styles from './Stacks.module.css';
 type Progress = Stack['progress'];
 
 export function ProgressBar({ progress }: { progress: Progress }) {
-  const { failed, running, awaiting_approval: awaiting } = progress;
+  const { incomplete, failed, running, awaiting_approval: awaiting } = progress;
   const rows = rowCount(progress);
   const parts = [
     ['good', readCount(progress) - progress.stale],
-    ['unsure', progress.stale],
+    ['unsure', progress.stale + incomplete],
     ['bad', failed],
     ['busy', running + awaiting],
   ] as const;
@@ -32,6 +32,7 @@ function rowCount({ documents, duplicates, containers }: Progress): number {
   return documents - duplicates - containers;
 }
 
-function readCount({ done, incomplete, stale }: Progress): number {
-  return done + incomplete + stale;
+/** Incomplete rows are read again. */
+function readCount({ done, stale }: Progress): number {
+  return done + stale;
 }

@@ -108,7 +108,7 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
   const running = runId !== null && (isRunning(state) || state.phase === 'approval') && (isBusy(stack) || state.phase !== 'starting');
   const toRead = progress.waiting + progress.stale;
   // Files that could not be read fail again.
-  const toRetry = progress.failed - progress.unreadable;
+  const [failed, incomplete] = [progress.failed - progress.unreadable, progress.incomplete];
   const cost = Math.max(progress.cost_usd ?? 0, state.costUsd ?? 0);
   return (
     <div className={styles.page}>
@@ -137,8 +137,8 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
           )}
           <TableExport request={request} name={visibleText(stack.name)} />
           {canWrite && (
-            <Button kind="main" className={styles.first} disabled={running || start.isPending || toRead + toRetry === 0} onClick={() => start.mutate('')}>
-              <Icon name="spark" /> {toRead === 0 && toRetry > 0 ? t('stacks.retry', { count: toRetry }) : t('stacks.fill')}
+            <Button kind="main" className={styles.first} disabled={running || start.isPending || toRead + failed + incomplete === 0} onClick={() => start.mutate('')}>
+              <Icon name="spark" /> {toRead === 0 && failed > 0 && incomplete === 0 ? t('stacks.retry', { count: failed }) : t('stacks.fill')}
             </Button>
           )}
         </div>

@@ -21,8 +21,8 @@ export const stackQuery = (stackId: string) =>
   queryOptions({
     queryKey: ['stacks', 'one', stackId],
     queryFn: async ({ signal }) => (await dataOf(api.GET('/api/stacks/{stack_id}', { params: { path: { stack_id: stackId } }, signal }))) as Stack,
-    // Files that are being read change their rows without a run.
-    refetchInterval: ({ state }) => (state.data !== undefined && (isBusy(state.data) || state.data.progress.waiting > 0) ? 3000 : 15_000),
+    // Files that are being read, and rows that are read again, change without a run of the stack.
+    refetchInterval: ({ state: { data } }) => (data !== undefined && (isBusy(data) || data.progress.waiting + data.progress.running > 0) ? 3000 : 15_000),
   });
 
 /** The values that the newest run with changes on a stack replaced. */

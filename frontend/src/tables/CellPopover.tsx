@@ -71,7 +71,7 @@ export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite
           <Crop documentId={row.document_id} page={evidence.page} box={box} width={CROP_WIDTH} />
         </div>
       ) : (
-        <p className={styles.value}>{text === '' ? t('tables.cellStatuses.not_in_document') : text}</p>
+        <p className={styles.value}>{text === '' ? t(`tables.cellStatuses.${status === 'not_written' ? status : 'not_in_document'}`) : text}</p>
       )}
       {box !== undefined && text.length > SHORT && <p className={styles.long}>{text}</p>}
       {cell?.quote != null && cell.quote !== String(cell.value) && <p className="muted">{t('tables.printed', { quote: cell.quote })}</p>}
@@ -101,12 +101,17 @@ export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite
   );
 }
 
-/** Why a row failed. */
-export function FailurePopover({ text, onOpen, ...frame }: FrameProps & { text: string; onOpen: () => void }) {
+/** Why a row failed or is incomplete, and what can be done. `onReadAgain`: undefined if no run can read it again. */
+export function RowPopover({ text, onReadAgain, onOpen, ...frame }: FrameProps & { text: string; onReadAgain: (() => void) | undefined; onOpen: () => void }) {
   return (
-    <Frame {...frame} label={t('tables.whyFailed')}>
+    <Frame {...frame} label={t('tables.rowActions')}>
       <p className={styles.failure}>{text}</p>
       <div className={styles.buttons}>
+        {onReadAgain !== undefined && (
+          <Button kind="main" onClick={onReadAgain}>
+            <Icon name="spark" /> {t('tables.readAgain')}
+          </Button>
+        )}
         <Button kind="quiet" onClick={onOpen}>
           {t('tables.openDocument')}
         </Button>

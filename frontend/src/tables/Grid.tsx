@@ -9,11 +9,11 @@ import type { ReadRow, RecordCell, RecordRow } from '../api/types';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
 import { toast } from '../shared/Toasts';
-import { CellPopover, FailurePopover } from './CellPopover';
-import { isRead } from './cellStatus';
+import { CellPopover, RowPopover } from './CellPopover';
+import { canReadAgain, isRead, type ReadableAgain } from './cellStatus';
 import { MAX_WIDTH, MIN_WIDTH, resizeColumn, type GridColumn } from './gridColumns';
 import styles from './Grid.module.css';
-import { cellId, failureText, GridRow } from './GridRow';
+import { cellId, GridRow, rowProblem } from './GridRow';
 import { gridPosition } from './gridPosition';
 import type { RowMarks } from './rowMarks';
 import { rowKey, type Selection } from './useSelection';
@@ -96,11 +96,13 @@ interface Props {
   onCopy: (range: CellRange, event: ClipboardEvent) => void;
   onPaste: (range: CellRange, text: string) => void;
   onUndo: () => void;
+  /** undefined: the rows of this table cannot be read again. */
+  onReadAgain: ((row: ReadableAgain) => void) | undefined;
 }
 
 const PRINTABLE = /^[^\p{C}]$/u;
 
-export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, columns, total, isPrevious, rowAt, marksAt, indexOf, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onDecide, onConfirmRange, onNext, onClear, onCopy, onPaste, onUndo }: Props) {
+export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, columns, total, isPrevious, rowAt, marksAt, indexOf, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onDecide, onConfirmRange, onNext, onClear, onCopy, onPaste, onUndo, onReadAgain }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const position = gridPosition(table, view);
   const [cursor, setCursor] = useState<KeyedCursor>(position.cursor);
@@ -217,7 +219,7 @@ export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, co
     toast(t('errors.version_changed'), { urgent: true });
   }, [isGone]);
   const canEdit = canWrite && row !== undefined && column !== undefined;
-  const failure = shownRow === undefined || active.column !== lastColumn ? undefined : failureText(shownRow);
+  const problem = shownRow === undefined || active.column !== lastColumn ? undefined : rowProblem(shownRow);
   const pageRows = Math.max(1, Math.floor(((scroller.current?.clientHeight ?? 0) - 2 * HEAD) / ROW) - 1);
 
   /** Return whether the key was handled. */
@@ -281,7 +283,7 @@ export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, co
       case ' ':
         if (active.row < 0) selection.toggleAll();
         else if (extend || active.column === 0) selection.toggle(active.row, rowAt);
-        else if (column !== undefined || failure !== undefined) setPeeking(!isPeeking);
+        else if (column !== undefined || problem !== undefined) setPeeking(!isPeeking);
         return true;
       default:
     }
@@ -299,7 +301,7 @@ export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, co
     } else if (mod && anchor !== null && canWrite) onConfirmRange(range);
     else if (shownRow === undefined) return;
     else if (active.column === 0) selection.toggle(active.row, rowAt);
-    else if (failure !== undefined && !shift) setPeeking(!isPeeking);
+    else if (problem !== undefined && !shift) setPeeking(!isPeeking);
     else if (column === undefined || shift || row === undefined) onOpen(shownRow, cell, column);
     else if (!canWrite) setPeeking(!isPeeking);
     else if (mod) confirm(row, column);
@@ -504,12 +506,21 @@ export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, co
           onOpen={() => onOpen(row, cell, column)}
         />
       )}
-      {isPeeking && shownRow !== undefined && failure !== undefined && (
-        <FailurePopover
+      {isPeeking && shownRow !== undefined && problem !== undefined && (
+        <RowPopover
           key={active.row}
           anchor={() => document.getElementById(cellId(active.row, active.column))}
           grid={scroller}
-          text={failure}
+          text={problem}
+          onReadAgain={
+            onReadAgain !== undefined && canWrite && canReadAgain(shownRow)
+              ? () => {
+                  setPeeking(false);
+                  focus();
+                  onReadAgain(shownRow);
+                }
+              : undefined
+          }
           onClose={() => {
             setPeeking(false);
             focus();

@@ -57,9 +57,9 @@ function Row({ index, top, record, columns, shown, isSelected, activeColumn, ran
   const names = (column: number, ...more: (string | false | undefined)[]) =>
     [...more, activeColumn === column && styles.active, column >= rangeLeft && column <= rangeRight && styles.inRange].filter(Boolean).join(' ');
   const common = (column: number) => ({ id: cellId(index, column), role: 'gridcell', 'aria-colindex': column + 1, 'data-cell': `${index} ${column}` });
-  const failure = record === undefined ? undefined : failureText(record);
+  const problem = record === undefined ? undefined : rowProblem(record);
   // Across the row, in place of its values.
-  const why = record !== undefined && Object.values(record.cells).every(({ value }) => value === null) ? failure : undefined;
+  const why = record !== undefined && Object.values(record.cells).every(({ value }) => value === null) ? failureText(record) : undefined;
   return (
     <div
       className={`${styles.row} ${isSelected ? styles.selected : ''}`}
@@ -136,8 +136,8 @@ function Row({ index, top, record, columns, shown, isSelected, activeColumn, ran
       <div
         className={names(lastColumn, styles.status)}
         {...common(lastColumn)}
-        aria-haspopup={failure === undefined ? undefined : 'dialog'}
-        onClick={(event) => failure !== undefined && !event.shiftKey && onPeek()}
+        aria-haspopup={problem === undefined ? undefined : 'dialog'}
+        onClick={(event) => problem !== undefined && !event.shiftKey && onPeek()}
       >
         {record !== undefined && <RowBadge row={record} duplicates={marks?.duplicate} />}
       </div>
@@ -155,6 +155,7 @@ function CellContent({ cell, column, withCurrency, outlier }: { cell: RecordCell
   const status = cellStatus(cell);
   const { icon } = CELL_STATUSES[status];
   const label = cellStatusText(cell);
+  if (status === 'not_written') return <span className={`${styles.none} truncate`}>{label}</span>;
   if (status === 'not_in_document') {
     return (
       <span className={styles.none} title={label}>
@@ -185,15 +186,20 @@ function Sign({ icon, label }: { icon: IconName; label: string }) {
   );
 }
 
+/** Return why a row failed or is incomplete. */
+export function rowProblem(row: RecordRow): string | undefined {
+  return failureText(row) ?? (row.status === 'incomplete' ? t('tables.whyIncomplete') : undefined);
+}
+
 /** Return why a row failed. */
-export function failureText(row: RecordRow): string | undefined {
+function failureText(row: RecordRow): string | undefined {
   return row.error === null ? undefined : codeText('runErrors', row.error_code, readingErrorText(row.error_code, row.error));
 }
 
 function RowBadge({ row, duplicates }: { row: RecordRow; duplicates: string | undefined }) {
   const { status, count } = rowStatus(row);
   const { tone, icon } = ROW_STATUSES[status];
-  const why = failureText(row);
+  const why = rowProblem(row);
   return (
     <span className={styles.badges} title={why ?? (duplicates === undefined ? undefined : t('tables.duplicateOf', { name: duplicates }))}>
       {duplicates !== undefined && (

@@ -10,15 +10,16 @@ import { t } from '../shared/i18n';
 import { toast } from '../shared/Toasts';
 import { Loading } from '../shared/Loading';
 import { Button } from '../shared/Button';
-import { EmptyState, ErrorNotice } from '../shared/Notice';
+import { EmptyState, ErrorNotice, errorMessage } from '../shared/Notice';
 import { usePersisted } from '../shared/persisted';
-import { needsLook, TO_REVIEW, type CellFilter } from './cellStatus';
+import { needsLook, TO_REVIEW, type CellFilter, type ReadableAgain } from './cellStatus';
 import { columnDecimals, displayCell, parseCell } from './cellValue';
 import { ColumnsMenu } from './ColumnsMenu';
 import { ColumnTotals, totalsByColumn } from './ColumnTotals';
 import { Filters } from './Filters';
 import { CHECK_WIDTH, FIRST, Grid, STATUS_WIDTH, type CellRange, type Cursor, type GridHandle } from './Grid';
 import { cellPath, columnLabel, gridColumns, layoutOf, layouts, type ColumnMeasure, type GridColumn } from './gridColumns';
+import { readAgain } from './readAgain';
 import { SelectionBar } from './SelectionBar';
 import { firstRowsQuery, PAGE, tableKey, totalsQuery, type TableRequest } from './tableQueries';
 import styles from './Tables.module.css';
@@ -30,7 +31,7 @@ import { useTableRows } from './useTableRows';
 
 const MAX_PAGES_SEARCHED = 20;
 /** As a filter, in order of urgency. */
-const STATUSES = ['to_review', ...TO_REVIEW, 'not_in_document', 'locked', 'found'] as const satisfies readonly CellFilter[];
+const STATUSES = ['to_review', ...TO_REVIEW, 'not_written', 'not_in_document', 'locked', 'found'] as const satisfies readonly CellFilter[];
 
 interface Props {
   request: TableRequest;
@@ -137,6 +138,17 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
     void navigate({ to: '/documents/$documentId', params: { documentId: row.document_id }, search });
   }
 
+  /** Start a run that reads a row again. */
+  async function readRowAgain(row: ReadableAgain) {
+    try {
+      await readAgain(row);
+      toast(t('tables.rowsReadAgain', { count: 1 }));
+    } catch (error) {
+      toast(errorMessage(error), { urgent: true });
+    }
+    for (const queryKey of [['stacks'], ['records']]) void queries.invalidateQueries({ queryKey });
+  }
+
   async function clear(range: CellRange) {
     const cleared = columns.slice(Math.max(0, range.left - FIRST), Math.max(0, range.right - FIRST + 1));
     await clipboard.write(range.top, range.left, Array.from({ length: range.bottom - range.top + 1 }, () => cleared.map(() => '')));
@@ -223,6 +235,7 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
           onCopy={clipboard.copy}
           onPaste={clipboard.paste}
           onUndo={edits.undo}
+          onReadAgain={'stack' in request.of ? (row) => void readRowAgain(row) : undefined}
         />
       )}
       {clipboard.dialogs}

@@ -1,4 +1,4 @@
-/** What can be done with the selected rows: mark as reviewed, tag, take out of the stack, export. */
+/** What can be done with the selected rows: mark as reviewed, tag, read again, take out of the stack, export. */
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -17,7 +17,8 @@ import { Menu, MenuItem } from '../shared/Menu';
 import { errorMessage } from '../shared/Notice';
 import { saveFile } from '../shared/saveFile';
 import { toast } from '../shared/Toasts';
-import { isRead } from './cellStatus';
+import { canReadAgain, isRead } from './cellStatus';
+import { readAgain } from './readAgain';
 import { ExportMenu } from './TableExport';
 import { exportAddress, type TableRequest } from './tableQueries';
 import styles from './Tables.module.css';
@@ -49,14 +50,14 @@ export function SelectionBar({ selection, request, name, onDone }: Props) {
     return failed.map(({ item, error }) => `${visibleText(item.filename)}: ${errorMessage(error)}`);
   };
   const run = useMutation({
-    mutationFn: ({ rows, act }: { rows: readonly RecordRow[]; act: (row: RecordRow) => Promise<unknown>; undo?: () => Promise<unknown> }) => each(rows, act),
-    onSuccess: (failed, { rows, undo }) => {
+    mutationFn: ({ rows, act }: { rows: readonly RecordRow[]; act: (row: RecordRow) => Promise<unknown>; undo?: () => Promise<unknown>; isReading?: true }) => each(rows, act),
+    onSuccess: (failed, { rows, undo, isReading }) => {
       setFailures(failed);
       const act = () => {
         onDone();
         void undo?.().then(reload, (error: unknown) => toast(errorMessage(error), { urgent: true }));
       };
-      if (failed.length < rows.length) toast(t('tables.changedRows', { count: rows.length - failed.length }), { seconds: 12, ...(undo && { action: { label: t('common.undo'), act } }) });
+      if (failed.length < rows.length) toast(t(isReading ? 'tables.rowsReadAgain' : 'tables.changedRows', { count: rows.length - failed.length }), { seconds: 12, ...(undo && { action: { label: t('common.undo'), act } }) });
       reload();
       selection.clear();
       if (failed.length === 0) onDone();
@@ -72,6 +73,7 @@ export function SelectionBar({ selection, request, name, onDone }: Props) {
     const undo = async () => setFailures(await each([...before.keys()], async (row) => isRead(row) && withdrawReview({ id: row.extraction_id, version: row.version }, before.get(row)!)));
     run.mutate({ rows: unreviewed, act, undo });
   };
+  const readable = once('extraction_id').filter(canReadAgain);
   const removeRows = (stack: string) => {
     const rows = once('document_id');
     const body = { document_ids: rows.map((row) => row.document_id) };
@@ -119,9 +121,17 @@ export function SelectionBar({ selection, request, name, onDone }: Props) {
             </>
           )}
           {canWrite && stackId !== undefined && (
-            <Button disabled={run.isPending} onClick={() => removeRows(stackId)}>
-              <Icon name="minus" /> {t('stacks.remove')}
-            </Button>
+            <>
+              <Button
+                disabled={run.isPending || readable.length === 0}
+                onClick={() => run.mutate({ rows: readable, act: async (row) => canReadAgain(row) && readAgain(row, readable.length > 1), isReading: true })}
+              >
+                <Icon name="spark" /> {t('tables.readAgain')}
+              </Button>
+              <Button disabled={run.isPending} onClick={() => removeRows(stackId)}>
+                <Icon name="minus" /> {t('stacks.remove')}
+              </Button>
+            </>
           )}
           <ExportMenu isBusy={save.isPending} align="start" onChoose={save.mutate} />
           <Button kind="quiet" label={t('tables.clearSelection')} onClick={() => (selection.clear(), onDone())}>

@@ -23,12 +23,13 @@ export const CELL_STATUSES: Record<CellStatus, { tone: Tone; icon?: IconName }> 
   needs_review: { tone: 'bad', icon: 'warning' },
   stale: { tone: 'unsure', icon: 'clock' },
   locked: { tone: 'good', icon: 'lock' },
+  not_written: { tone: 'unsure' },
   not_in_document: { tone: 'plain' },
 };
 
 /** undefined: the row has no values yet. */
 export function cellStatus(cell: RecordCell | undefined): CellStatus {
-  return cell?.status ?? 'not_in_document';
+  return cell?.status ?? 'not_written';
 }
 
 /** Return a cell's status in words: of one to review or an unclear one, why. Only `evidence` has whether the agent doubts it. */
@@ -64,6 +65,13 @@ export function needsLook(cell: RecordCell | undefined): boolean {
 /** Whether the row has values that can be changed. */
 export function isRead(row: RecordRow): row is ReadRow {
   return row.extraction_id !== null && row.version !== null;
+}
+
+/** A row that a run can read again, into the same extraction: what a person set there stays. */
+export type ReadableAgain = RecordRow & { extraction_id: string };
+
+export function canReadAgain(row: RecordRow): row is ReadableAgain {
+  return row.extraction_id !== null && (row.status === 'done' || row.status === 'incomplete' || row.status === 'failed');
 }
 
 export type RowStatus = RecordRow['status'] | 'reviewed' | 'to_check';

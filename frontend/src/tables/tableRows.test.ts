@@ -31,7 +31,7 @@ test('a change updates all rows of its extraction and no others', () => {
   expect(changed[2]).toBe(items[2]);
   expect(changed.map(({ status }) => status)).toEqual(['incomplete', 'incomplete', 'done']);
   expect(changed[1]!.cells['items[].price']).toMatchObject({ path: 'items[1].price', value: 2 });
-  expect(changed.map(({ cells }) => cellStatus(cells.total))).toEqual(['needs_review', 'needs_review', 'not_in_document']);
+  expect(changed.map(({ cells }) => cellStatus(cells.total))).toEqual(['needs_review', 'needs_review', 'not_written']);
   expect(cellStatus(changed[1]!.cells['items[].price'])).toBe('locked');
   expect(changed[0]!.cells.total!.currency).toBe('EUR');
 });

@@ -12,7 +12,7 @@ import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
-import { cellStatusText, isWithin, proposalOf, proposalText, UNCLEAR_BELOW } from './cellStatus';
+import { cellStatusText, isWithin, proposalOf, proposalText, UNCLEAR_BELOW, type CellStatus } from './cellStatus';
 import { fitsColumn } from './cellValue';
 import { cellPath, type GridColumn } from './gridColumns';
 
@@ -158,17 +158,19 @@ function rowWith(row: RecordRow, columns: readonly TableColumn[], now: Extractio
   return { ...row, status, version: now.version, is_reviewed: now.reviewed_by !== null, cells: Object.fromEntries(cells) };
 }
 
+const RECOMPUTED: readonly CellStatus[] = ['locked', 'needs_review', 'not_written', 'not_in_document'];
+
 function cellWith(before: RecordCell | undefined, path: string, type: TableColumn['type'], now: Extraction, currency: string | null, isChanged: boolean): RecordCell {
   const value = storedValue(now, path);
   const evidence = now.evidence[path] as { state: string; page: number | null; quote: string | null; reason?: Doubt | null } | undefined;
   const confidence = now.confidence_scores[path] ?? null;
   const isLocked = now.locks[path] !== undefined;
   const isBroken = (isChanged || before?.reason === 'breaks_schema') && breaksSchema(now, path, before);
-  const isUnchanged = before?.value === value && !isLocked && !isBroken && before.status !== 'locked' && before.status !== 'needs_review';
+  const isUnchanged = before?.value === value && !isLocked && !isBroken && !RECOMPUTED.includes(before.status);
   if (isUnchanged) return before;
   return {
     path,
-    ...statusWith(value, evidence, confidence, isLocked, isProposed(now, path), isBroken, type === 'text' || fitsColumn(value, type)), // any value fits a column of texts
+    ...statusWith(value, now.status === 'completed', evidence, confidence, isLocked, isProposed(now, path), isBroken, type === 'text' || fitsColumn(value, type)), // any value fits a column of texts
     value,
     kind: value === null ? null : typeof value === 'number' ? 'number' : typeof value === 'boolean' ? 'boolean' : type === 'date' ? 'day' : 'text',
     currency: typeof value === 'number' ? (before?.currency ?? currency) : null,
@@ -180,11 +182,11 @@ function cellWith(before: RecordCell | undefined, path: string, type: TableColum
   };
 }
 
-function statusWith(value: RecordCell['value'], evidence: { state: string; reason?: Doubt | null } | undefined, confidence: number | null, isLocked: boolean, isProposed: boolean, isBroken: boolean, fits: boolean): Pick<RecordCell, 'status' | 'reason'> {
+function statusWith(value: RecordCell['value'], isCompleted: boolean, evidence: { state: string; reason?: Doubt | null } | undefined, confidence: number | null, isLocked: boolean, isProposed: boolean, isBroken: boolean, fits: boolean): Pick<RecordCell, 'status' | 'reason'> {
   if (isProposed) return { status: 'needs_review', reason: 'proposal' };
   if (isBroken) return { status: 'needs_review', reason: 'breaks_schema' };
   if (isLocked) return { status: 'locked', reason: null };
-  if (value === null) return { status: 'not_in_document', reason: null };
+  if (value === null) return { status: isCompleted ? 'not_in_document' : 'not_written', reason: null };
   if (!fits) return { status: 'needs_review', reason: 'breaks_schema' };
   if (evidence?.state !== 'found' && evidence?.state !== 'message') return { status: 'needs_review', reason: 'not_found' };
   if (confidence === null || confidence >= UNCLEAR_BELOW) return { status: 'found', reason: null };

@@ -168,6 +168,37 @@ async def test_failed_row_keeps_its_reason_and_is_not_read_again_in_the_same_run
     assert [(one["code"], one["error"]) for one in state.data["failed"]] == [("deadline", "Too slow.")]
 
 
+async def test_incomplete_row_is_read_again_once_in_each_run_and_keeps_what_a_person_set(case):
+    run = await start(case, "number,total:number")
+    (added,) = case.sql(
+        """insert into public.extractions (org_id, document_id, created_by, schema_revid)
+           select t.org_id, %s, t.created_by, v.id from public.stack_tables as t
+           join public.schema_versions as v on v.schema_id = t.schema_id where t.stack_id = %s returning id""",
+        case.document_id,
+        run.stack_id,
+    )
+    ended = await replace(case, extraction_id=added["id"]).queue_run()
+    case.sql("update public.runs set status = 'completed' where id = %s", ended)
+    async with case.database.as_user(case.scope) as conn:
+        await extractions.update_field(conn, added["id"], ("number",), "A person's", {}, {})
+        await extractions.confirm(conn, added["id"], ("number",))
+        (row,) = (await list_records(conn, RecordsRequest(None, stack_id=run.stack_id), limit=9)).items
+    assert (row.status, row.cells["total"]["status"]) == ("incomplete", "not_written")
+    assert (await run.call("complete_table")).code == "rows_missing"
+    assert (await run.call("extract_row")).code == "awaiting_runs"
+    (child,) = case.sql("select * from public.runs where parent_run_id = %s", run.context.run_id)
+    assert (child["extraction_id"], child["input"]) == (added["id"], {})
+    result = await run.end_child(child["parent_call_id"], "completed")
+    assert result is not None and result.data["incomplete"] == [str(case.document_id)]
+    assert (result.data["read"], result.data["left"]) == (0, 0)
+    again = await run.call("extract_row")
+    assert (again.code, again.data) == ("nothing_to_read", {"incomplete": 1})
+    done = await run.call("complete_table")
+    assert (done.code, done.data["states"]) == ("completed", {"incomplete": 1})
+    assert STACK.toolset.answer("complete_table", {}, done.data) is not None
+    assert (await run.extraction()).extracted_fields == {"number": "A person's"}
+
+
 async def test_changed_column_is_read_again_and_others_are_not(case):
     run = await start(case, "number,total:number")
     await run.call("extract_row", document_id=str(case.document_id), values={"number": "INV-7", "total": 10})
@@ -546,14 +577,15 @@ async def test_row_that_failed_is_continued_with_a_value_that_a_person_confirmed
     assert child["extraction_id"] == added["id"]
 
 
-@pytest.mark.parametrize("code", ["max_cost", "deadline"])
+@pytest.mark.parametrize("code", ["max_cost", "deadline", None])
 async def test_row_that_was_not_read_to_its_end_is_read_as_a_whole_after_the_columns_changed(case, code):
     run = await start(case, "number,total:number")
     assert (await run.call("extract_row")).code == "awaiting_runs"
     (child,) = case.sql("select * from public.runs where parent_run_id = %s", run.context.run_id)
     async with case.database.as_user(case.scope) as conn:
         await extractions.update_field(conn, child["extraction_id"], ("number",), "INV-8", {}, {})
-    await run.end_child(child["parent_call_id"], "failed", error="Ended.", error_code=code)
+    ended = {} if code is None else {"error": "Ended.", "error_code": code}
+    await run.end_child(child["parent_call_id"], "failed" if ended else "completed", **ended)
     case.sql("update public.runs set status = 'completed', finished_at = now() where id = %s", run.context.run_id)
     second = await start_on(case, run.stack_id)
     columns = [{"name": "number"}, {"name": "total", "type": "number"}, {"name": "vendor"}]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -16,6 +15,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.changes import Change, Preview
 from fieldmark.domain.column_definitions import MAX_BYTES, ColumnDefinition, Definitions, schema_of
 from fieldmark.domain.fields import leaves
+from fieldmark.domain.json_values import as_object
 from fieldmark.domain.paths import EACH
 from fieldmark.domain.statuses import Approval, RunStatus
 from fieldmark.errors import NotFound
@@ -75,10 +75,10 @@ class DefineColumns(ToolInput):
 
 
 class ExtractRow(ToolInput):
-    """Fill rows. Without arguments: other agents read every document whose row is missing, stale or failed; the call
-    ends when all are read. With `document_id` only: another agent reads that document, again if need be. With `values`
-    too: save the row as you read it, nested by column path; `quotes` has the printed words of a value by its path,
-    where the value alone cannot be found on the page."""
+    """Fill rows. Without arguments: other agents read every document whose row is missing, incomplete, stale or failed;
+    the call ends when all are read. With `document_id` only: another agent reads that document, again if need be. With
+    `values` too: save the row as you read it, nested by column path; `quotes` has the printed words of a value by its
+    path, where the value alone cannot be found on the page."""
 
     document_id: UUID | None = None
     values: Annotated[dict[str, JsonValue] | None, Field(min_length=1)] = None
@@ -104,9 +104,10 @@ class GetTableState(ToolInput):
 
 
 class CompleteTable(ToolInput):
-    """Declare the table complete. Refused while documents have no row or a stale one. `summary` is your answer."""
+    """Declare the table complete. Refused while documents have no row, or one that is stale or incomplete and was not
+    read in this run. `summary` is your answer; left out: the number of rows in each state."""
 
-    summary: Annotated[str, Field(min_length=1, max_length=4000)]
+    summary: Annotated[str | None, Field(min_length=1, max_length=4000)] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,21 +282,24 @@ class StackTools:
         return Preview(changes, str(schema.schema_revid))
 
     async def collect_rows(self, conn: Connection, args: ExtractRow, runs: Sequence[RunRow]) -> ToolResult:
-        ended = Counter(run.status is RunStatus.COMPLETED for run in runs)
         left = await self._rows_to_read(conn)
         failed = [run for run in runs if run.status is not RunStatus.COMPLETED]
+        ended = {run.document_id for run in runs if run.status is RunStatus.COMPLETED}
+        incomplete = [row for row in await self._incomplete_rows(conn) if row.document_id in ended]
+        read = len(ended) - len(incomplete)
         data: dict[str, JsonValue] = {
-            "read": ended[True],
+            "read": read,
             "left": len(left),
+            "incomplete": [str(row.document_id) for row in incomplete[:_MAX_LISTED]],
             "failed": cut(
                 [{"document_id": str(run.document_id), "code": run.error_code, "error": run.error} for run in failed],
                 _MAX_BYTES,
             ),
         }
-        text = f"{ended[True]} documents were read, {len(failed)} failed, {len(left)} are left to read."
+        text = f"Rows read: {read}; incomplete: {len(incomplete)}; failed: {len(failed)}; left to read: {len(left)}."
         if args.document_id is not None and failed:
             raise ToolFailed(f"The document was not read. {failed[0].error or ''}".strip(), "row_failed", data)
-        return ToolResult(text, "read", data, needs_attention=bool(failed or left))
+        return ToolResult(text, "read", data, needs_attention=bool(failed or left or incomplete))
 
     @tool(
         ExtractRow,
@@ -320,7 +324,10 @@ class StackTools:
             text = f"Rows follow the new columns and need no reading; {len(left)} are left. Call extract_row again."
             return ToolResult(text, "read", {"read": 0, "left": len(left)}, needs_attention=True)
         if not readings:
-            return ToolResult("Every document that can be read has a row.", "nothing_to_read")
+            text = "No document is left to read."
+            if incomplete := await self._incomplete_rows(conn):
+                text += f" Rows that stayed incomplete when they were read in this run: {len(incomplete)}."
+            return ToolResult(text, "nothing_to_read", {"incomplete": len(incomplete)})
         words = self.context.run.input.get("instructions")
         instructions: dict[str, JsonValue] = {"instructions": words} if isinstance(words, str) else {}
         return [
@@ -358,6 +365,9 @@ class StackTools:
 
     async def _rows_to_read(self, conn: Connection) -> list[RowToRead]:
         return await stored.rows_to_read(conn, self.stack_id, self.context.run_id, _MAX_COUNTED)
+
+    async def _incomplete_rows(self, conn: Connection) -> list[StackTableRow]:
+        return await stored.rows(conn, self.stack_id, limit=_MAX_COUNTED, states=[RowState.INCOMPLETE])
 
     async def prepare_cell(self, args: UpdateCell) -> PreparedWrite:
         async with self.context.database.as_user(self.context.scope) as conn:
@@ -412,15 +422,16 @@ class StackTools:
         CompleteTable,
         lambda args: "Completing the table",
         ToolEffect.WRITE,
-        answer=lambda args, _: RunAnswer(args.summary),
+        answer=lambda args, data: RunAnswer(args.summary or _states_text(data)),
         is_covered=needs_no_approval,
     )
     async def complete_table(self, conn: Connection, args: CompleteTable) -> ToolResult:
         await self._schema(conn)
+        data: dict[str, JsonValue]
         # Only rows that this run can still read: others would keep it from ending.
         missing = [row for row in await self._rows_to_read(conn) if row.state is not RowState.FAILED]
         if missing:
-            data: dict[str, JsonValue] = {"missing": [str(row.document_id) for row in missing[:_MAX_LISTED]]}
+            data = {"missing": [str(row.document_id) for row in missing[:_MAX_LISTED]]}
             raise ModelRetry(
                 f"Documents without a current row: {len(missing)}. Call extract_row without arguments.",
                 "rows_missing",
@@ -428,7 +439,8 @@ class StackTools:
             )
         counts = (await stored.progress(conn, [self.stack_id]))[self.stack_id].counts
         states: dict[str, JsonValue] = {str(state): number for state, number in counts.items()}
-        return ToolResult("The table is complete.", "completed", {"states": states})
+        data = {"states": states}
+        return ToolResult(f"The table is closed. {_states_text(data)}", "completed", data)
 
     async def _schema(self, conn: Connection) -> SchemaRow:
         schema = (await stored.get(conn, self.stack_id)).schema
@@ -449,6 +461,11 @@ def columns_json(columns: Sequence[ColumnDefinition]) -> list[JsonValue]:
         if len(shown) == len(columns)
         else cut([{"name": one.name, "type": one.type} for one in columns], MAX_BYTES)
     )
+
+
+def _states_text(data: JsonValue) -> str:
+    states = as_object(as_object(data).get("states"))
+    return f"Rows: {', '.join(f'{number} {state}' for state, number in states.items())}."
 
 
 def row_json(row: StackTableRow) -> dict[str, JsonValue]:
