@@ -423,6 +423,24 @@ async def test_new_key_is_fetched_and_withdrawn_key_expires(auth: Auth, ec_key: 
     assert "does not publish" in await refusal_message(short, new.sign(supabase_claims(auth)))
 
 
+@pytest.mark.parametrize("make", [(make_rs256_key, make_es256_key), (make_es256_key, make_rs256_key)])
+async def test_standby_key_is_accepted_before_and_after_the_old_key_is_revoked(auth: Auth, make: Any) -> None:
+    old, standby = make[0]("old"), make[1]("standby")
+    # `alg` and `use` of a JWK are optional (RFC 7517).
+    auth.keys = [old.jwk, {name: value for name, value in standby.jwk.items() if name not in ("alg", "use", "key_ops")}]
+    tokens = SupabaseTokens(auth.url)
+    for key in (old, standby, old):
+        assert await user_of(tokens, key.sign(supabase_claims(auth))) == USER
+    assert len(auth.requested_paths) == 1  # the rotation itself needs no fetch
+    del auth.keys[0]
+    later = SupabaseTokens(auth.url, keys_live_s=0, refetch_after_s=0)
+    assert await user_of(later, standby.sign(supabase_claims(auth))) == USER
+    assert "does not publish" in await refusal_message(later, old.sign(supabase_claims(auth)))
+    # A revoked id that is used for another key does not bring the old key back.
+    auth.keys.append(make[1]("old").jwk)
+    assert "signature" in await refusal_message(later, old.sign(supabase_claims(auth)))
+
+
 BROKEN_RESPONSES: list[tuple[int, dict[str, str], bytes]] = [
     (500, {}, b"oops"),
     (302, {"Location": "{evil}/auth/v1/.well-known/jwks.json"}, b""),
