@@ -265,3 +265,26 @@ def test_equal_arguments_have_equal_hashes():
     same: JsonValue = {"a": "ü", "b": [1, {"c": 2, "d": 1}]}
     assert hash_arguments({"v": one}) == hash_arguments({"v": same}) != hash_arguments({"v": {**same, "a": "u"}})
     assert len({hash_arguments({"v": v}) for v in (1, "1", True, None, [1], {"1": 1}, "", " ")}) == 8
+
+
+class CiteDocument(ToolInput):
+    """Cite a document."""
+
+    document_id: str
+    quote: str | None = None
+    citation: int = 0
+
+
+class CitingTools:
+    @tool(CiteDocument, lambda args: "Citing")
+    async def cite(self, conn, args): ...
+
+
+def test_other_names_of_arguments_are_accepted_and_not_shown():
+    toolset = Toolset(CitingTools)
+    assert list(toolset.tools["cite"].input_schema["properties"]) == ["document_id", "quote", "citation"]
+    own = toolset.check("cite", {"document_id": "a", "quote": "b", "citation": 1})
+    assert own == toolset.check("cite", {"doc_id": "a", "cited_text": "b", "citation_number": 1})
+    for wrong in ({"document_id": "a", "doc_id": "b"}, {"docid": "a"}, {}):
+        with pytest.raises(ModelRetry):
+            toolset.check("cite", wrong)

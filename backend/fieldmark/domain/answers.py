@@ -111,7 +111,9 @@ class ToolCallMade(BaseModel):
 
     tool: str
     input: dict[str, Any]
-    code: str | None = Field(description="The result code of the call.")
+    code: str | None = Field(description="The result code of the call. null: refused before it ran.")
+    status: str | None = Field(None, description="done, failed or refused. null for answers of older versions.")
+    output: str = Field("", description="The first 500 characters of the result, or why the call was refused.")
 
 
 class Trace(BaseModel):

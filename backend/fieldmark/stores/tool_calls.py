@@ -108,15 +108,18 @@ class RecordedCall:
     arguments: dict[str, JsonValue]
     code: str | None
     data: JsonValue
+    # The beginning of the result, or of the reason of a refusal.
+    output: str
 
 
-async def list_finished(conn: Connection, run_id: UUID) -> list[RecordedCall]:
-    """Return the finished calls of a run in order, without refused ones."""
+async def list_ended(conn: Connection, run_id: UUID) -> list[RecordedCall]:
+    """Return the finished and refused calls of a run in order."""
     return await fetch_all(
         conn,
         RecordedCall,
-        """select id, tool, status, arguments, code, data from public.tool_calls
-               where run_id = %s and status in ('done', 'failed') order by finished_at, id""",
+        """select id, tool, status, arguments, code, data, left(coalesce(result, reason, ''), 500) as output
+           from public.tool_calls where run_id = %s and status in ('done', 'failed', 'refused')
+           order by coalesce(finished_at, created_at), id""",
         (run_id,),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from fieldmark.db.pool import Connection, Database
@@ -46,6 +46,18 @@ class RunContext:
     embedder: Embedder | None = field(default=None, compare=False)
     # Why the task falls back. Set only while the model gets its last question.
     fallback_code: FallbackCode | None = None
+
+    def acting_as(self, user_id: UUID, org_id: UUID) -> RunContext:
+        """Return the context of tools that act as one user in one organisation."""
+        return replace(self, scope=replace(self.scope, user_id=user_id, org_id=org_id))
+
+    @property
+    def user_id(self) -> UUID:
+        return self.scope.user_id
+
+    @property
+    def org_id(self) -> UUID:
+        return self.scope.org_id
 
     @property
     def run_id(self) -> UUID:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from types import MethodType
 from typing import Annotated, Any, Generic, TypeAlias, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import AliasChoices, AliasGenerator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
@@ -33,11 +33,26 @@ Confidence = Annotated[
 ]
 
 
+_OTHER_NAMES: Mapping[str, str] = {
+    "document_id": "doc_id",
+    "document_ids": "doc_ids",
+    "citation": "citation_number",
+    "number": "citation_number",
+    "quote": "cited_text",
+}
+"""Other names of arguments that models use. They are accepted, but the schema has only the first name."""
+
+
 class ToolInput(BaseModel):
     """Base class of tool arguments. Undeclared arguments are refused."""
 
-    # Built when first used: only a worker calls tools.
-    model_config = ConfigDict(extra="forbid", defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        defer_build=True,  # built when first used: only a worker calls tools
+        alias_generator=AliasGenerator(
+            validation_alias=lambda name: AliasChoices(name, _OTHER_NAMES[name]) if name in _OTHER_NAMES else name
+        ),
+    )
 
 
 class ToolEffect(StrEnum):

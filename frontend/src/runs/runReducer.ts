@@ -236,7 +236,7 @@ function withCall(steps: readonly Step[], key: string, event: Extract<RunEvent, 
 
 /** Return the names of the documents whose ids are arguments of a call, as far as earlier calls have named them. */
 function filesOf(steps: readonly Step[], input: Record<string, unknown>): string[] {
-  const ids = [input.doc_id, input.document_id, ...(Array.isArray(input.doc_ids) ? input.doc_ids : [])];
+  const ids = [input.document_id, input.doc_id, ...[input.document_ids, input.doc_ids].flatMap((one) => (Array.isArray(one) ? one : []))];
   const named = steps.flatMap((step) => (step.kind === 'tool' ? documentsOf(step.details) : []));
   return ids.flatMap((id) => named.find((one) => one.document_id === id)?.filename ?? []);
 }

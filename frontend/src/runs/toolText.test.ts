@@ -9,7 +9,7 @@ test.each([
   [call('search_document', { query: 'VAT' }), 'Search the document: “VAT”'],
   [call('search_document', { query: 'VAT' }, { details: { lines: 2 } }), 'Search the document: “VAT” (2 results)'],
   [call('get_document_text', { pages: '2-' }, { details: { pages: [1, 2, 3, 7] } }), 'Read pages: 1–3, 7'],
-  [call('read_document', { doc_id: 'd', page: 3 }, { files: ['a.pdf'] }), 'Read a document: a.pdf, Page 3'],
+  [call('read_document', { document_id: 'd', page: 3 }, { files: ['a.pdf'] }), 'Read a document: a.pdf, Page 3'],
   [call('list_tags', {}, { details: { tags: [{}, {}] } }), 'List tags (2 results)'],
   [
     call('query_fields', { aggregates: [{ op: 'sum', path: 'total' }], group_by: { path: 'vendor' }, where: { document_type: 'invoice', fields: [{ path: 'total', op: '>', value: 100 }] } }),

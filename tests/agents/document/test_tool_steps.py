@@ -57,6 +57,6 @@ async def test_step_of_a_document_summary_shows_fields_and_text(case):
     await case.set_fields({"total": 10})
     case.sql("update public.extractions set status = 'completed'")
     chat = await start_chat(case, LIBRARY)
-    shown = (await chat.call(await chat.turn(), "get_document_summary", doc_id=str(case.document_id))).shown
+    shown = (await chat.call(await chat.turn(), "get_document_summary", document_id=str(case.document_id))).shown
     assert shown.details["documents"][0]["document_id"] == str(case.document_id) and shown.details["fields"] == 1
     assert "total: 10" in shown.output and "Vendor: Acme GmbH" in shown.output

@@ -42,7 +42,7 @@ class Question:
         return await self.call("record_intent", intent=intent, confidence=0.9, reasoning="So.")
 
     async def read(self) -> None:
-        text = (await self.call("read_document", doc_id=DOCUMENT)).text
+        text = (await self.call("read_document", document_id=DOCUMENT)).text
         assert FORGED in text and f"\n{FORGED}" not in text  # each line starts with a block id
         self.blocks = dict(re.findall(r"^\[([0-9a-f]{12}-\d+-\d+)\] (.*)$", text, re.MULTILINE))
 
@@ -205,12 +205,12 @@ async def test_tools_respect_the_questions_filters(ask, database, clone):
     async with document_with_pages(database, clone.owner_url, scope, ["A letter about the roof.\n"]) as letter:
         letter.sql("update public.documents set filename = 'letter.txt' where id = %s", letter.document_id)
         await search.index(database, letter.document_id)
-        assert (await question.call("read_document", doc_id=DOCUMENT)).code == "not_found"
+        assert (await question.call("read_document", document_id=DOCUMENT)).code == "not_found"
         for filters in ({}, {"filename": "invoice"}):
             found = await question.call("search_documents", query="roof", filters=filters)
             names = {hit["filename"] for hit in (found.data or {}).get("hits", [])}
             assert names == ({"letter.txt"} if not filters else set())
-        assert not (await question.call("read_document", doc_id="letter.txt")).is_error
+        assert not (await question.call("read_document", document_id="letter.txt")).is_error
 
 
 async def test_answer_names_byte_identical_sources(ask, database, clone):
@@ -231,7 +231,7 @@ async def test_answer_names_byte_identical_sources(ask, database, clone):
         await question.read()
         await question.cite(1, "roof leaks")
         for number, name in ((2, "b.txt"), (3, "copy.txt")):
-            text = (await question.call("read_document", doc_id=name)).text
+            text = (await question.call("read_document", document_id=name)).text
             block = next(
                 one for one, words in re.findall(r"^\[(\S+)\] (.*)$", text, re.MULTILINE) if "roof leaks" in words
             )
@@ -244,11 +244,11 @@ def calls_with_document_id(document: str) -> list[tuple[str, dict[str, Any]]]:
     """Return a call of every tool that takes a document id."""
     block = f"{UUID(document).hex[-12:]}-1-1"
     return [
-        ("read_document", {"doc_id": document}),
-        ("read_multiple_documents", {"doc_ids": [document]}),
-        ("get_document_summary", {"doc_id": document}),
+        ("read_document", {"document_id": document}),
+        ("read_multiple_documents", {"document_ids": [document]}),
+        ("get_document_summary", {"document_id": document}),
         ("search_documents", {"query": "roof", "filters": {"document_ids": [document]}}),
-        ("rerank_documents", {"query": "roof", "doc_ids": [document]}),
+        ("rerank_documents", {"query": "roof", "document_ids": [document]}),
         ("query_fields", {"where": {"document_ids": [document]}, "aggregates": [{"op": "count"}]}),
         ("cite_source", {"number": 1, "block_id": block, "quote": "roof leaks"}),
     ]
@@ -266,6 +266,15 @@ async def test_id_of_another_organisation_is_not_found_in_every_tool(ask, databa
         assert foreign == missing
         for (name, _), own_text, other in zip(calls_with_document_id(str(uuid4())), own, foreign, strict=True):
             assert name == "query_fields" or (own_text != other and "leaks at" not in other), name
+
+
+async def test_documents_are_ranked_by_name_or_id(ask):
+    question = await ask()
+    own = str(question.chat.case.document_id)
+    for named in (DOCUMENT, own):
+        ranked = (await question.call("rerank_documents", query="roof", document_ids=[named, "gone.txt"])).data
+        assert [one["document_id"] for one in ranked["documents"]] == [own]
+        assert ranked["without_a_match"] == ["gone.txt"]
 
 
 async def test_unknown_field_is_answered_with_the_known_fields(ask, clone):

@@ -31,7 +31,7 @@ REPORT = """Compliance report
 
 Vendor compliance checks are missing in 12% of cases. These are the main risks discussed.
 """
-READ = call("read_document", {"doc_id": "survey.txt"})
+READ = call("read_document", {"document_id": "survey.txt"})
 
 
 def record_intent(kind: str) -> Any:
@@ -115,7 +115,7 @@ async def test_answer_has_a_location_for_each_claim(serve):
 def read_found(body: Any) -> list[Any]:
     """Read the document of the last search hit, by its id."""
     said = "\n".join(said for said, _ in tool_results(body))
-    return [call("read_document", {"doc_id": re.findall(r'"doc_id":"([^"]+)"', said)[-1]})]
+    return [call("read_document", {"document_id": re.findall(r'"document_id":"([^"]+)"', said)[-1]})]
 
 
 async def test_steps_name_findings_and_repeated_calls_come_from_the_cache(serve):
@@ -163,6 +163,23 @@ async def test_steps_name_findings_and_repeated_calls_come_from_the_cache(serve)
             "Turn 1: cited survey.txt, page 1",
             "Turn 1: ended with answer",
         ]
+
+
+async def test_answer_lists_all_calls_with_their_outcomes(serve):
+    wrong = call("calculator", {"expression": "1 +"})
+    undeclared = call("read_document", {"name": "survey.txt"})
+    steps = [[INTENT, READ], [wrong], [undeclared], cite(1, "The roof leaks"), [submit_answer("It does [1].")]]
+    async with serve(Script(steps)) as server:
+        await upload_survey(server)
+        made = (await ask(server.http))["result"]["tool_calls_made"]
+        assert [(one["tool"], one["status"], one["code"]) for one in made] == [
+            ("record_intent", "done", "noted"),
+            ("read_document", "done", "ok"),
+            ("calculator", "failed", "invalid_expression"),
+            ("read_document", "refused", None),
+            ("cite_source", "done", "cited"),
+        ]
+        assert "roof leaks" in made[1]["output"] and made[2]["output"] and "document_id" in made[3]["output"]
 
 
 async def test_second_question_knows_the_first(serve):

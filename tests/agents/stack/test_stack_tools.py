@@ -42,7 +42,13 @@ class StackRunCase:
         call_id = f"call-{uuid4()}"
         await self.case.record_call(self.context, name, arguments, call_id)
         return await execute(
-            create_stack_tools(self.context, self.stack_id, self.max_rows),
+            create_stack_tools(
+                self.context,
+                user_id=self.context.user_id,
+                org_id=self.context.org_id,
+                stack_id=self.stack_id,
+                max_rows=self.max_rows,
+            ),
             self.context,
             ToolCall(name, call_id, arguments),
             started_by=StartedBy.POLICY,

@@ -157,9 +157,12 @@ _TOOLS = (SchemaTools, PromptTools, TagTools, DocumentTools, ChatExtractionTools
 _TOOLSET = Toolset(*_TOOLS)
 
 
-def create_document_tools(about: Conversation) -> RunTools:
-    """Return the tools of one run, bound to its organisation, document and conversation. An argument may name another
-    document; it can be changed only if the person mentioned it in this conversation."""
+def create_document_tools(
+    context: RunContext, *, user_id: UUID, org_id: UUID, document_id: UUID, thread_id: UUID | None
+) -> RunTools:
+    """Return the tools of one run. They close over these ids. An argument may name another document of the
+    organisation; it can be changed only if the person mentioned it in this conversation."""
+    about = Conversation(context.acting_as(user_id, org_id), document_id, thread_id)
     tools = _TOOLSET.bind(*(each(about) for each in _TOOLS))
     if about.thread_id is not None:
         return tools
@@ -174,7 +177,13 @@ DOCUMENT = AgentSpec(
     name="document",
     briefs=Path(__file__).parent / "briefs",
     toolset=_TOOLSET,
-    create_tools=lambda context: create_document_tools(Conversation.of(context)),
+    create_tools=lambda context: create_document_tools(
+        context,
+        user_id=context.user_id,
+        org_id=context.org_id,
+        document_id=context.document_id,
+        thread_id=context.run.thread_id,
+    ),
     tasks={task.name: task for task in (CHAT, AUTO_CREATE)},
     approval=Approval.ASK,
     offline=answer,

@@ -272,9 +272,12 @@ CORRECT = Task(
 _TOOLSET = Toolset(DocumentReader, ExtractionTools)
 
 
-def create_extraction_tools(context: RunContext, document_id: UUID, extraction_id: UUID) -> RunTools:
-    """Return the tools of one run, bound to its organisation, document and extraction. No argument can name another
-    one."""
+def create_extraction_tools(
+    context: RunContext, *, user_id: UUID, org_id: UUID, document_id: UUID, extraction_id: UUID
+) -> RunTools:
+    """Return the tools of one run. They close over these ids: no argument can name another user, organisation, document
+    or extraction."""
+    context = context.acting_as(user_id, org_id)
     return _TOOLSET.bind(DocumentReader(context, document_id), ExtractionTools(context, extraction_id))
 
 
@@ -282,7 +285,13 @@ EXTRACTION = AgentSpec(
     name="extraction",
     briefs=Path(__file__).parent / "briefs",
     toolset=_TOOLSET,
-    create_tools=lambda context: create_extraction_tools(context, context.document_id, context.extraction_id),
+    create_tools=lambda context: create_extraction_tools(
+        context,
+        user_id=context.user_id,
+        org_id=context.org_id,
+        document_id=context.document_id,
+        extraction_id=context.extraction_id,
+    ),
     tasks={task.name: task for task in (EXTRACT, CORRECT)},
     effort=Effort.MEDIUM,
     offline=answer,

@@ -141,17 +141,31 @@ _TOOLS = (SearchTools, ReadingTools, CalculationTools, CitingTools, SubmittingTo
 _TOOLSET = Toolset(*_TOOLS)
 
 
-def create_library_tools(question: Question) -> RunTools:
-    """Return the tools of one run. They close over its organisation, its conversation and the filters of its question:
-    an argument can only name documents of the organisation that match the filters."""
+def create_library_tools(
+    context: RunContext, *, user_id: UUID, org_id: UUID, thread_id: UUID, filters: DocumentFilters
+) -> RunTools:
+    """Return the tools of one run. They close over these ids and the filters of the question: an argument can only name
+    documents of the organisation that match the filters."""
+    question = Question(context.acting_as(user_id, org_id), thread_id, filters)
     return _TOOLSET.bind(*(tools(question) for tools in _TOOLS))
+
+
+def _create_tools(context: RunContext) -> RunTools:
+    question = Question.of(context)
+    return create_library_tools(
+        context,
+        user_id=context.user_id,
+        org_id=context.org_id,
+        thread_id=question.thread_id,
+        filters=question.filters,
+    )
 
 
 LIBRARY = AgentSpec(
     name="library",
     briefs=Path(__file__).parent / "briefs",
     toolset=_TOOLSET,
-    create_tools=lambda context: create_library_tools(Question.of(context)),
+    create_tools=_create_tools,
     tasks={ASK.name: ASK},
     approval=Approval.AUTO,
     offline=answer_offline,

@@ -67,11 +67,11 @@ async def read_best_documents(question: str, about: AnswerSubject, call: CallToo
     be cited. None if there are none."""
     found = await call("search_documents", {"query": question[:MAX_QUERY], "max_results": MOST_FOUND})
     hits = as_list(as_object(found.data).get("hits"))
-    ids = [*map(str, about.documents[:_MOST_SUBJECTS]), *(str(as_object(hit)["doc_id"]) for hit in hits)]
-    best: list[JsonValue] = [*dict.fromkeys(ids)][:MOST_READ]
+    ids = [*map(str, about.documents[:_MOST_SUBJECTS]), *(str(as_object(hit)["document_id"]) for hit in hits)]
+    best = list[JsonValue](dict.fromkeys(ids))[:MOST_READ]
     if not best:
         return None
-    read = await call("read_multiple_documents", {"doc_ids": best, "focus_query": question[:MOST_FOCUS]})
+    read = await call("read_multiple_documents", {"document_ids": best, "focus_query": question[:MOST_FOCUS]})
     return None if read.is_error else read.sentence
 
 

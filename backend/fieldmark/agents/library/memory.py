@@ -108,7 +108,7 @@ def _steps(call: RecordedCall) -> list[str]:
     """Return one line per step of a call. Reading several documents is several steps."""
     data = as_object(call.data)
     if call.status is not CallStatus.DONE:
-        return [f"{call.tool} was refused: {call.code}"]
+        return [f"{call.tool} was refused: {call.code or 'refused'}"]
     match call.tool:
         case "record_intent":
             return [f"understood as {data.get('intent')}"]

@@ -167,14 +167,14 @@ def _field(turn: RuleTurn, named: str, subject: str) -> None:
     document: JsonValue = subject
     if "." not in subject:
         hits = as_list(turn.call("search_documents", {"query": subject, "max_results": 1}).data.get("hits"))
-        document = as_object(hits[0]).get("doc_id") if hits else None
+        document = as_object(hits[0]).get("document_id") if hits else None
     if document is None:
         return
-    summary = turn.call("get_document_summary", {"doc_id": document})
+    summary = turn.call("get_document_summary", {"document_id": document})
     places = values_by_path(json_object(summary.data.get("fields")))
     for path in match_paths(named, leaf_paths(places))[:1]:
         value = places[path]
-        for block, words in _BLOCK.findall(turn.call("read_document", {"doc_id": document}).answer):
+        for block, words in _BLOCK.findall(turn.call("read_document", {"document_id": document}).answer):
             if (quote := _printed_form(value, words)) is not None:
                 said = f"{summary.data.get('name')}: {paths.name(path)} is {value}, printed “{quote}” [1]. {NOTE}"
                 # A quote of one character is refused.
@@ -187,8 +187,8 @@ def _passages(turn: RuleTurn, question: str) -> None:
     """Answer with the blocks that have most words of the question, in the documents that match it best."""
     turn.call(*_intend(Intent.UNKNOWN))
     found = turn.call("search_documents", {"query": question[:MAX_QUERY], "max_results": _MOST}).data
-    ids: list[JsonValue] = [*dict.fromkeys(str(as_object(hit)["doc_id"]) for hit in as_list(found.get("hits")))]
-    wanted: JsonObject = {"doc_ids": ids[:MOST_READ], "focus_query": question[:MOST_FOCUS]}
+    ids: list[JsonValue] = [*dict.fromkeys(str(as_object(hit)["document_id"]) for hit in as_list(found.get("hits")))]
+    wanted: JsonObject = {"document_ids": ids[:MOST_READ], "focus_query": question[:MOST_FOCUS]}
     text = turn.call("read_multiple_documents", wanted).answer if ids else ""
     stems = {word[:_STEM] for word in re.findall(r"\w+", fold(question)) if len(word) >= _STEM}
     blocks = [(block, words) for block, words in _BLOCK.findall(text) if len(words) > _STEM]

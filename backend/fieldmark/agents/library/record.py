@@ -54,7 +54,7 @@ class ReadBlock:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The finished calls of a run, in order."""
+    """The finished and refused calls of a run, in order."""
 
     calls: Sequence[RecordedCall]
     # What comes with the answer that is being submitted.
@@ -64,7 +64,7 @@ class Record:
 
     @classmethod
     async def of(cls, conn: Connection, run_id: UUID) -> Record:
-        return cls(await tool_calls.list_finished(conn, run_id))
+        return cls(await tool_calls.list_ended(conn, run_id))
 
     def successful_calls(self, *tools: str) -> Iterator[RecordedCall]:
         """Return the successful calls of these tools."""
@@ -85,7 +85,9 @@ class Record:
             next_step=str(as_object(intents[-1].data).get("next_step")) if intents else None,
             documents_read=[DocumentRead(document_id=one, filename=name) for one, name in self.documents.items()],
             tool_calls_made=[
-                ToolCallMade(tool=call.tool, input=call.arguments, code=call.code)
+                ToolCallMade(
+                    tool=call.tool, input=call.arguments, code=call.code, status=call.status, output=call.output
+                )
                 for call in self.calls
                 if call.tool not in SUBMITTING
             ][:MOST_CALLS],
@@ -199,7 +201,7 @@ class Record:
         return [str(as_object(one).get("key")) for some in found for one in some]
 
     def count(self, *tools: str) -> int:
-        """Return how often these tools were called, including failed calls."""
+        """Return how often these tools were called, including failed and refused calls."""
         return sum(call.tool in tools for call in self.calls)
 
     @property
@@ -219,7 +221,7 @@ def computation(call: RecordedCall) -> str:
 
 
 def _found_at(hit: JsonObject) -> tuple[str, str]:
-    return str(hit.get("doc_id")), str(hit.get("page"))
+    return str(hit.get("document_id")), str(hit.get("page"))
 
 
 def decimal(text: str) -> Decimal | None:

@@ -143,17 +143,20 @@ CORRECT = Task(
 _TOOLSET = Toolset(StackTools)
 
 
-def create_stack_tools(context: RunContext, stack_id: UUID, max_rows: int = stacks.MAX_READ_AT_ONCE) -> RunTools:
-    """Return the tools of one run, bound to its organisation, user and stack. An argument can only name documents of
-    the stack."""
-    return _TOOLSET.bind(StackTools(context, stack_id, max_rows))
+def create_stack_tools(
+    context: RunContext, *, user_id: UUID, org_id: UUID, stack_id: UUID, max_rows: int = stacks.MAX_READ_AT_ONCE
+) -> RunTools:
+    """Return the tools of one run. They close over these ids: an argument can only name documents of the stack."""
+    return _TOOLSET.bind(StackTools(context.acting_as(user_id, org_id), stack_id, max_rows))
 
 
 STACK = AgentSpec(
     name="stack",
     briefs=Path(__file__).parent / "briefs",
     toolset=_TOOLSET,
-    create_tools=lambda context: create_stack_tools(context, context.stack_id),
+    create_tools=lambda context: create_stack_tools(
+        context, user_id=context.user_id, org_id=context.org_id, stack_id=context.stack_id
+    ),
     tasks={task.name: task for task in (FILL, CORRECT)},
     approval=Approval.ASK,
     offline=answer,

@@ -23,6 +23,7 @@ from fieldmark.services.fair_share import run_unqueued
 from fieldmark.services.filter_intersection import intersect, restrict_to
 from fieldmark.services.search import MAX_QUERY, Hit, embed_query, search
 from fieldmark.stores import documents, extractions
+from fieldmark.tools.errors import ToolFailed
 from fieldmark.tools.fields import cut, field_lines
 from fieldmark.tools.toolset import ShownResult, ToolEffect, ToolInput, ToolResult, tool
 
@@ -46,17 +47,17 @@ class SearchDocuments(ToolInput):
 
 
 class RerankDocuments(ToolInput):
-    """Order some documents by how well they answer a question."""
+    """Order some documents, given by id or exact name, by how well they answer a question."""
 
     query: Query
-    doc_ids: Annotated[list[UUID], Field(min_length=1, max_length=50)]
+    document_ids: Annotated[list[Document], Field(min_length=1, max_length=50)]
 
 
 class GetDocumentSummary(ToolInput):
     """Get an overview of a document: name, type, tags, extracted fields, and the beginning of its text. It cannot be
     cited: call read_document first."""
 
-    doc_id: Document
+    document_id: Document
 
 
 class SearchTools:
@@ -86,12 +87,13 @@ class SearchTools:
 
     @tool(
         RerankDocuments,
-        lambda args: f"Ordering {len(args.doc_ids)} documents by: {args.query[:80]}",
+        lambda args: f"Ordering {len(args.document_ids)} documents by: {args.query[:80]}",
         ToolEffect.NOTE,
         is_independent=True,
     )
     async def rerank_documents(self, conn: Connection, args: RerankDocuments) -> ToolResult:
-        filters = restrict_to(self.question.filters, args.doc_ids)
+        wanted = {one: await self._id_of(conn, one) for one in dict.fromkeys(args.document_ids)}
+        filters = restrict_to(self.question.filters, [one for one in wanted.values() if one is not None])
         hits: list[Hit] = []
         if filters is not None:
             embedding = await embed_query(self.context.embedder, args.query)
@@ -102,14 +104,21 @@ class SearchTools:
         for hit in hits:
             best.setdefault(hit.document_id, hit)
         ranked = await _hits_for_model(conn, list(best.values()), set())
-        rest: list[JsonValue] = [str(one) for one in dict.fromkeys(args.doc_ids) if one not in best]
+        rest: list[JsonValue] = [named for named, one in wanted.items() if one not in best]
         text = f"{len(ranked)} of {len(ranked) + len(rest)} documents match."
         data: dict[str, JsonValue] = {"documents": cut(ranked, _ROOM), "without_a_match": rest}
         return ToolResult(text, "ranked", data, shown=_for_people(text, ranked))
 
-    @tool(GetDocumentSummary, lambda args: f"Looking at {args.doc_id[:80]}", ToolEffect.NOTE, is_independent=True)
+    async def _id_of(self, conn: Connection, id_or_name: str) -> UUID | None:
+        """Return a document's id, or None if the question's documents do not include it."""
+        try:
+            return (await find(conn, self.question, id_or_name)).id
+        except ToolFailed:
+            return None
+
+    @tool(GetDocumentSummary, lambda args: f"Looking at {args.document_id[:80]}", ToolEffect.NOTE, is_independent=True)
     async def get_document_summary(self, conn: Connection, args: GetDocumentSummary) -> ToolResult:
-        row = await find(conn, self.question, args.doc_id)
+        row = await find(conn, self.question, args.document_id)
         data: dict[str, JsonValue] = {
             "document_id": str(row.id),
             "name": row.filename,
@@ -118,7 +127,7 @@ class SearchTools:
             "status": row.status.value,
             "tags": [str(tag["name"]) for tag in row.tags],
         }
-        row = await find_readable(conn, self.question, args.doc_id)
+        row = await find_readable(conn, self.question, args.document_id)
         if (current := await extractions.current_of(conn, row.id)) is not None:
             fields = await run_in_thread(json.dumps, current.extracted_fields, ensure_ascii=False, default=str)
             data["document_type"] = current.document_type
@@ -139,7 +148,7 @@ class SearchTools:
 
 def _search_result(hits: list[JsonValue], not_indexed: int, query: str, *, from_cache: bool = False) -> ToolResult:
     hits = cut(hits, _ROOM)
-    count = len({str(as_object(hit).get("doc_id")) for hit in hits})
+    count = len({str(as_object(hit).get("document_id")) for hit in hits})
     text = f"Found {count} document{'s' if count != 1 else ''}." if hits else "Found nothing."
     if not_indexed:
         text += f" {not_indexed} documents are not indexed yet: they were not searched."
@@ -156,7 +165,7 @@ async def _hits_for_model(conn: Connection, hits: Sequence[Hit], before: set[tup
     shown: list[JsonValue] = []
     for hit in hits:
         one: dict[str, JsonValue] = {
-            "doc_id": str(hit.document_id),
+            "document_id": str(hit.document_id),
             "filename": hit.filename,
             "page": hit.page,
             "score": round(max(hit.score, 0) / best, 2),
@@ -173,6 +182,5 @@ async def _hits_for_model(conn: Connection, hits: Sequence[Hit], before: set[tup
 def _for_people(text: str, hits: list[JsonValue], *, from_cache: bool = False) -> ShownResult:
     found = [as_object(hit) for hit in hits]
     lines = [f"{one['filename']}, page {one['page']} ({one['score']}): {one['snippet']}" for one in found]
-    documents: list[JsonValue] = [{**one, "document_id": one["doc_id"]} for one in found]
-    details: dict[str, JsonValue] = {"documents": documents, "from_cache": from_cache}
+    details: dict[str, JsonValue] = {"documents": list[JsonValue](found), "from_cache": from_cache}
     return ShownResult(text.partition(".")[0], details, "\n".join([text, *lines]))
