@@ -390,9 +390,12 @@ class StandInTransport(Transport):
     def _report_failure(self, status: int | None, error_message: str, error: str) -> None:
         """Add the CLI's synthetic message about a failed request, and send an error result."""
         is_too_long = status == 400 and error_message.startswith("prompt is too long")
+        is_unpaid = status == 400 and "credit balance is too low" in error_message
         kind = "invalid_request" if is_too_long else "unknown" if status == 400 else _ERRORS.get(status or 500)
         rejected = f"Request rejected (429) · {error_message}" if status == 429 else f"{status} {error_message}"
         text = f"API Error: Connection failed ({error})" if status is None else f"API Error: {rejected}"
+        if is_unpaid:
+            kind, text = "billing_error", "Credit balance is too low"
         message = {"id": str(uuid4()), "type": "message", "role": "assistant", "model": "<synthetic>"}
         message |= {"content": [{"type": "text", "text": text}], "stop_reason": "stop_sequence", "usage": {}}
         self._add_entry("assistant", is_shown=True, message=message, error=kind or "server_error")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import json
 import re
 import subprocess
@@ -85,6 +87,16 @@ def test_every_named_route_setting_and_sql_function_exists():
         unknown += [(page.name, name) for name in re.findall(r"FIELDMARK_[A-Z_]+\w", text) if name not in settings]
         unknown += [(page.name, name) for name in re.findall(r"private\.\w+", text) if not re.search(rf"{name}\b", sql)]
     assert unknown == []
+
+
+def test_examples_in_docstrings_are_true():
+    files = [file for file in sorted((ROOT / "backend").rglob("*.py")) if "\n    >>> " in file.read_text("utf-8")]
+    results = [
+        doctest.testmod(importlib.import_module(".".join(file.relative_to(ROOT / "backend").with_suffix("").parts)))
+        for file in files
+    ]
+    assert sum(one.attempted for one in results) > 10
+    assert [file.name for file, one in zip(files, results, strict=True) if one.failed] == []
 
 
 def test_index_lists_every_page():

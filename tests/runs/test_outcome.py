@@ -35,6 +35,8 @@ API_ERROR = {"is_error": True, "stop_reason": "stop_sequence", "terminal_reason"
     ("changes", "api_error", "code"),
     [
         (API_ERROR | {"api_error_status": 400}, "invalid_request", "model_refused_request"),
+        (API_ERROR | {"api_error_status": 400}, "billing_error", "model_unpaid"),
+        (API_ERROR | {"api_error_status": 402}, None, "model_unpaid"),
         (API_ERROR | {"api_error_status": 400, "terminal_reason": "prompt_too_long"}, None, "document_too_long"),
         (API_ERROR | {"api_error_status": 401}, "authentication_failed", "model_refused_key"),
         (API_ERROR | {"api_error_status": 404}, "invalid_request", "model_unknown"),

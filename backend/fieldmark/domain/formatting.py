@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from pydantic import JsonValue
 
@@ -26,6 +27,20 @@ def value_text(value: object) -> str:
 
 def cut_text(text: str, max_characters: int) -> str:
     return text if len(text) <= max_characters else f"{text[:max_characters].rstrip()}…"
+
+
+def list_names(names: Sequence[str], *, characters: int, most: int) -> str:
+    """Return names separated by commas, and the number of those that have no room: `total, vendor and 3 more`.
+
+    >>> list_names(["total", "vendor", "date"], characters=12, most=6)
+    'total and 2 more'
+    """
+    shown = list(accumulate(names[:most], "{}, {}".format))
+    count = sum(len(text) <= characters for text in shown)
+    if count == 0 and names:
+        shown, count = [cut_text(names[0], characters)], 1
+    rest = len(names) - count
+    return (shown[count - 1] if shown else "") + (f" and {rest} more" if rest else "")
 
 
 def format_ranges(numbers: Iterable[int]) -> str:

@@ -131,6 +131,7 @@ class RunError(StrEnum):
 
     MODEL_REFUSED_REQUEST = "model_refused_request"
     MODEL_REFUSED_KEY = "model_refused_key"
+    MODEL_UNPAID = "model_unpaid"
     MODEL_UNKNOWN = "model_unknown"
     MODEL_BUSY = "model_busy"
     MODEL_UNAVAILABLE = "model_unavailable"

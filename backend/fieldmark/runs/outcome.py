@@ -59,9 +59,14 @@ _CAN_ASK_AGAIN = frozenset(
         *(RunError.DOCUMENT_TOO_LONG, RunError.ANSWER_TOO_LONG),
     }
 )
+_UNPAID = (
+    RunError.MODEL_UNPAID,
+    "The account with the model's service has no credit left. Add credit there, then start the run again.",
+)
 _BY_HTTP_STATUS = {
     400: (RunError.MODEL_REFUSED_REQUEST, "The model's service rejected the request as invalid."),
     401: (RunError.MODEL_REFUSED_KEY, "The model's service rejected the API key. Check ANTHROPIC_API_KEY."),
+    402: _UNPAID,
     403: (
         RunError.MODEL_REFUSED_KEY,
         "The API key may not use this model. Use another key, or another model (FIELDMARK_MODEL).",
@@ -199,6 +204,8 @@ def _storable(text: str) -> str:
 def _failure(result: ConversationResult, api_error: str | None, is_streaming: bool) -> tuple[RunError, str]:
     if result.terminal_reason == "prompt_too_long":  # its status is 400, like that of other bad requests
         return _TOO_LONG
+    if api_error == "billing_error":  # the Anthropic API uses the status of a bad request
+        return _UNPAID
     if result.api_error_status is not None:
         return _BY_HTTP_STATUS.get(
             result.api_error_status,

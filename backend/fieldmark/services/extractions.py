@@ -499,10 +499,11 @@ async def complete(
 
 
 def _refuse_empty(row: ExtractionRow) -> None:
-    if not has_fields(row.extracted_fields):
+    # Fields that are all null are a result if a schema asks for them: the document is empty of them.
+    if not (has_fields(row.extracted_fields) or (row.schema is not None and row.extracted_fields)):
         raise NoFields(
-            "Cannot complete: no fields are stored. Save the fields first. If the document has none, end with a "
-            "message that says so."
+            "Cannot complete: no fields are stored. Save the fields first. If the document has none, save null for the "
+            "fields of a schema, or end with a message that says so."
         )
 
 

@@ -131,3 +131,18 @@ async def test_correction_that_writes_after_completing_must_complete_again(case_
         assert case_with_schema.extraction()["status"] == "in_progress"
         again = await case_with_schema.call(context, "complete_extraction")
         assert again.is_error == (tool == "remove_field")
+
+
+async def test_document_that_is_empty_of_all_fields_can_be_completed(case):
+    nullable = {name: {"type": [kind, "null"]} for name, kind in {"number": "string", "total": "number"}.items()}
+    set_schema(case, {"type": "object", "required": list(nullable), "properties": nullable})
+    context = await case.context()
+    await case.call(context, "get_document_text")
+    refused = await case.call(context, "complete_extraction", summary="Done.")
+    assert (refused.is_error, refused.code) == (True, "no_fields")  # nothing was written yet
+    await case.call(context, "extract_fields", fields={"number": None}, confidences={})
+    refused = await case.call(context, "complete_extraction", summary="Done.")
+    assert (refused.is_error, refused.code) == (True, "schema_violation")
+    await case.call(context, "extract_fields", fields={"total": None}, confidences={})
+    done = await case.call(context, "complete_extraction", summary="Done.")
+    assert (done.is_error, case.extraction()["status"]) == (False, "completed")

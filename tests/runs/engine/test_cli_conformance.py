@@ -84,6 +84,16 @@ async def send_refused_request(case: ExtractionCase) -> Requests:
     return []  # the CLI repeats the request without optional parts
 
 
+async def run_out_of_credit(case: ExtractionCase) -> Requests:
+    reason = (
+        "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or "
+        "purchase credits."
+    )
+    run_id, _ = await _execute(case, Script([http_error(400, message=reason)] * 9))
+    assert case.state(run_id)["error_code"] == "model_unpaid"
+    return []
+
+
 async def cancel_run(case: ExtractionCase) -> Requests:
     asked = asyncio.Event()
 
@@ -154,6 +164,7 @@ SCENARIOS: list[Callable[[ExtractionCase], Awaitable[Requests]]] = [
     recover_from_api_errors,
     fail_by_api_errors,
     send_refused_request,
+    run_out_of_credit,
     cancel_run,
     decide_calls,
     send_three_thread_messages,

@@ -16,7 +16,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.changes import Preview
 from fieldmark.domain.events import ChangedEvent, ChangedField
 from fieldmark.domain.fields import Missing, value_at
-from fieldmark.domain.formatting import format_ranges
+from fieldmark.domain.formatting import cut_text, format_ranges, list_names
 from fieldmark.domain.partial_json import WrittenLeaf
 from fieldmark.errors import Invalid
 from fieldmark.grounding import Claim
@@ -235,7 +235,7 @@ class ExtractionTools:
 
     @tool(
         UpdateField,
-        lambda args: f"Updating {args.path[:80]}",
+        lambda args: f"Updating {cut_text(args.path, 80)}",
         ToolEffect.WRITE,
         partial_write=_partial_field,
         prepare=prepare_field,
@@ -253,7 +253,7 @@ class ExtractionTools:
 
     @tool(
         RemoveField,
-        lambda args: f"Removing {args.path[:80]}",
+        lambda args: f"Removing {cut_text(args.path, 80)}",
         ToolEffect.WRITE,
         prepare=prepare_removal,
         preview=preview_removal,
@@ -432,14 +432,10 @@ def _claims_by_path(fields: dict[str, JsonValue], *sources: dict[str, Claim]) ->
 
 
 def _saving_summary(document_type: str | None, keys: list[str]) -> str:
-    """Return a summary of the fields that a call saves. A person may approve by it, so it names every field or their
-    number."""
-    named = ", ".join(keys[:6])
-    return (
-        _prepend_document_type(document_type, "Saving ")
-        + (named if len(named) <= 200 else f"{named[:199]}…")
-        + (f" and {len(keys) - 6} more" if len(keys) > 6 else "")
-    )
+    """Return a summary of the fields that a call saves. A person may approve by it, so it counts the fields that it
+    does not name."""
+    named = list_names(keys, characters=200, most=6)
+    return _prepend_document_type(document_type, f"Saving {named}")
 
 
 def _prepend_document_type(document_type: str | None, what: str) -> str:

@@ -15,6 +15,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.changes import Change, Preview
 from fieldmark.domain.column_definitions import MAX_BYTES, ColumnDefinition, Definitions, schema_of
 from fieldmark.domain.fields import leaves
+from fieldmark.domain.formatting import cut_text, list_names
 from fieldmark.domain.json_values import as_object
 from fieldmark.domain.paths import EACH
 from fieldmark.domain.statuses import Approval, RunStatus
@@ -225,7 +226,7 @@ class StackTools:
 
     @tool(
         DefineColumns,
-        lambda args: f"Setting the columns: {', '.join(one.name for one in args.columns)[:300]}",
+        lambda args: f"Setting the columns: {list_names([one.name for one in args.columns], characters=300, most=20)}",
         ToolEffect.WRITE,
         preview=preview_columns,
     )
@@ -387,7 +388,7 @@ class StackTools:
 
     @tool(
         UpdateCell,
-        lambda args: f"Setting {args.column[:80]}",
+        lambda args: f"Setting {cut_text(args.column, 80)}",
         ToolEffect.WRITE,
         prepare=prepare_cell,
         preview=preview_cell,

@@ -21,6 +21,7 @@ from fieldmark.agents.document.tools.shared import (
 )
 from fieldmark.db.pool import Connection
 from fieldmark.domain.changes import Change, Preview
+from fieldmark.domain.formatting import list_names
 from fieldmark.domain.json_values import as_object
 from fieldmark.stores import documents, threads
 from fieldmark.stores.documents import DocumentListFilter
@@ -75,7 +76,7 @@ def _changing(args: UpdateDocument) -> str:
     what = [] if args.name is None else [f"naming it {args.name!r}"]
     what += [f"tagging it {name!r}" for name in args.add_tags or []]
     what += [f"taking off {name!r}" for name in args.remove_tags or []]
-    return f"Changing the document: {', '.join(what) or 'nothing'}"[:400]
+    return f"Changing the document: {list_names(what, characters=360, most=20) or 'nothing'}"
 
 
 class DocumentTools:

@@ -15,6 +15,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Change, Preview
 from fieldmark.domain.fields import Missing, has_fields, value_at
+from fieldmark.domain.formatting import cut_text
 from fieldmark.domain.json_values import as_object
 from fieldmark.domain.statuses import Approval, ExtractionStatus, RunStatus
 from fieldmark.services import extractions
@@ -208,7 +209,7 @@ class ChatExtractionTools:
 
     @tool(
         UpdateExtractionField,
-        lambda args: f"Setting {args.path[:80]}",
+        lambda args: f"Setting {cut_text(args.path, 80)}",
         ToolEffect.WRITE,
         prepare=prepare_field,
         preview=preview_field,

@@ -145,7 +145,7 @@ async def available_fields(conn: Connection, question: Question) -> tuple[str, J
 def query_text(args: QueryFields) -> str:
     """Return a field query in words.
 
-    >>> described(QueryFields(aggregates=(Aggregate(op="sum", path="total"),), group_by=GroupBy(path="vendor")))
+    >>> query_text(QueryFields(aggregates=(Aggregate(op="sum", path="total"),), group_by=GroupBy(path="vendor")))
     'sum of total by vendor'
     """
     figures = [one.op if one.path is None else f"{one.op} of {one.path}" for one in args.aggregates] or ["count"]
