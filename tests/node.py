@@ -35,10 +35,15 @@ def node_paths() -> tuple[Path, Path]:
     return folder / "bin", folder / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
 
-def run_command(folder: Path, *command: str, **environment: str) -> str:
-    """Run a command and return its standard output. It gets only the variables that npm needs to find its registry."""
+def command_environment(**environment: str) -> dict[str, str]:
+    """Return variables for a command: the given ones, and those of the machine that npm needs to find its registry."""
     variables = {name: value for name, value in os.environ.items() if name.lower().startswith(("npm_config_", "home"))}  # noqa: TID251
-    variables |= {"PATH": f"{node_paths()[0]}:/usr/bin:/bin", "NODE_USE_SYSTEM_CA": "1"} | environment
+    return variables | {"PATH": f"{node_paths()[0]}:/usr/bin:/bin", "NODE_USE_SYSTEM_CA": "1"} | environment
+
+
+def run_command(folder: Path, *command: str, **environment: str) -> str:
+    """Run a command and return its standard output."""
+    variables = command_environment(**environment)
     result = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=PATIENCE * 2)
     assert result.returncode == 0, f"{' '.join(command)}\n{result.stdout[-4000:]}\n{result.stderr[-4000:]}"
     return result.stdout
