@@ -93,6 +93,8 @@ class RunningServer:
 
     async def _run(self, task: str, **request: Any) -> dict[str, Any]:
         answer = await self.http.post(f"/api/agent/{task}", json=request)
+        while answer.status_code == 202 and request.get("wait", True):  # on a slow machine
+            answer = await self.http.get(f"{answer.headers['location']}/result")
         assert answer.status_code in (200, 202), answer.text
         return answer.json()
 

@@ -3,9 +3,14 @@
 Each task of each agent has its own route, generated from the agent's spec: `POST /api/agent/<task>`.
 """
 
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
 from decimal import ROUND_CEILING, Decimal
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 from fastapi import Header, Query, Request, Response
@@ -23,7 +28,7 @@ from fieldmark.domain.events import TokensUsed
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import Approval as ApprovalPolicy
 from fieldmark.domain.statuses import Approvers, MembershipRole, RunError, RunStatus
-from fieldmark.errors import DocumentFailed, Invalid, NotFound
+from fieldmark.errors import DocumentFailed, Invalid, NotFound, TooManyAtOnce
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.follow import wait_until_ended_or_waiting
 from fieldmark.runs.lifecycle import decisions, launch
@@ -33,7 +38,13 @@ from fieldmark.services.api_keys import require_scope
 from fieldmark.services.extractions import is_valid
 from fieldmark.stores import extractions, organisations, runs
 from fieldmark.stores.rows import ExtractionRow
-from fieldmark.stores.runs import RunOptions
+from fieldmark.stores.runs import RunOptions, RunRow
+
+MAX_WAIT_SECONDS: Final = 50
+"""How long a request waits for a run: less than the 60 s after which proxies give up."""
+MAX_WAITS_OF_USER: Final = 50
+MAX_WAITS_OF_ORGANISATION: Final = 100
+_PREFERRED_WAIT: Final = re.compile(r"(?:^|[,;\s])wait=(\d{1,4})(?![\w.])")  # RFC 7240
 
 
 def _round_up_to_micros(amount: Decimal) -> Decimal:
@@ -170,7 +181,7 @@ IdempotencyKey = Annotated[
 
 def make_routers() -> list[Routes]:
     """Return the routes of all registered agents, and those that they share."""
-    return [*(_make_router(agent) for agent in AGENTS.values()), _shared_router()]
+    return [*(_make_router(agent) for agent in AGENTS.values()), _shared_router(), _result_router()]
 
 
 @cache
@@ -186,6 +197,19 @@ def _shared_router() -> Routes:
     router = Routes(prefix="/api/agent", tags=["agent"])
     router.add_api_route("/approve", decide_call, methods=["POST"], responses=RESPONSES, response_model=None)
     router.add_api_route("/tools", list_tools, methods=["GET"])
+    return router
+
+
+@cache
+def _result_router() -> Routes:
+    router = Routes(prefix="/api/runs", tags=["runs"])
+    router.add_api_route(
+        "/{run_id}/result",
+        get_result,
+        methods=["GET"],
+        responses={200: {"model": RunResult}, 202: RESPONSES[202]},
+        response_model=None,
+    )
     return router
 
 
@@ -228,10 +252,13 @@ def _add_task(router: Routes, agent: AgentSpec, task: Task[Any, Any]) -> None:
             auto_approved_tools=tuple(body.auto_approved_tools),
             idempotency_key=idempotency_key,
         )
-        run_id = await launch.start(runtime.database, scope, task.name, body, prices=runtime.prices, options=options)
-        if not body.wait:
-            return await _accepted_response(runtime, scope, run_id)
-        return await _result_response(request, runtime, scope, run_id, deltas=deltas)
+        with WAITS.slot(scope) if body.wait and not _wants_events(request) else nullcontext():
+            run_id = await launch.start(
+                runtime.database, scope, task.name, body, prices=runtime.prices, options=options
+            )
+            if not body.wait:
+                return await _accepted_response(runtime, scope, run_id)
+            return await _result_response(request, runtime, scope, run_id, deltas=deltas)
 
     start.__annotations__["body"] = body_type
     router.add_api_route(
@@ -239,9 +266,10 @@ def _add_task(router: Routes, agent: AgentSpec, task: Task[Any, Any]) -> None:
         start,
         methods=["POST"],
         name=f"start_{task.name}",
-        description=f"{task.description} Streams the run's events. With `Accept: application/json` it waits and "
-        "returns the result; with `wait: false` it returns the run's id at once. The run continues if you disconnect; "
-        "`/api/runs/{id}/events` streams its events again from any event.",
+        description=f"{task.description} Streams the run's events. With `Accept: application/json` it waits up to "
+        f"{MAX_WAIT_SECONDS} s, or as long as `Prefer: wait=10` says, and returns the result, or else 202 with the "
+        "run: `/api/runs/{id}/result` waits again. With `wait: false` it returns the run at once. The run continues if "
+        "you disconnect; `/api/runs/{id}/events` streams its events again from any event.",
         responses=RESPONSES,
         response_model=None,
     )
@@ -259,17 +287,27 @@ async def decide_call(
     decides, or the approvers that the organisation requires. 409 if the call is not pending any more, or
     (`target_changed`) if its target changed since it was shown."""
     decision = body.approvals[0]
-    last = await decisions.decide(
-        runtime.database,
-        scope,
-        body.run_id,
-        decisions.ApprovalDecision(
-            decision.call_id, decision.approved, decision.input, decision.reason, decision.approve_rest
-        ),
-    )
-    if not body.wait:
-        return await _accepted_response(runtime, scope, body.run_id)
-    return await _result_response(request, runtime, scope, body.run_id, after=last, deltas=deltas)
+    with WAITS.slot(scope) if body.wait and not _wants_events(request) else nullcontext():
+        last = await decisions.decide(
+            runtime.database,
+            scope,
+            body.run_id,
+            decisions.ApprovalDecision(
+                decision.call_id, decision.approved, decision.input, decision.reason, decision.approve_rest
+            ),
+        )
+        if not body.wait:
+            return await _accepted_response(runtime, scope, body.run_id)
+        return await _result_response(request, runtime, scope, body.run_id, after=last, deltas=deltas)
+
+
+async def get_result(run_id: UUID, request: Request, scope: TheScope, runtime: TheRuntime) -> Response:
+    """Return the result of a run that has ended or waits for a person. Otherwise wait for it, up to 50 s or as long as
+    `Prefer: wait=10` says, and then return 202 with the run: repeat the request."""
+    async with runtime.database.as_user(scope) as conn:
+        await runs.get(conn, run_id)
+    with WAITS.slot(scope):
+        return await _wait_for_result(request, runtime, scope, run_id)
 
 
 async def list_tools(
@@ -296,6 +334,55 @@ def _wants_events(request: Request) -> bool:
     return "text/event-stream" in accepted or "application/json" not in accepted
 
 
+class WaitLimits:
+    """Limits the requests of a user and of an organisation that wait for runs at the same time."""
+
+    def __init__(self) -> None:
+        self._waiting = Counter[tuple[str, UUID]]()
+
+    @contextmanager
+    def slot(self, scope: Scope) -> Generator[None]:
+        """Raise TooManyAtOnce if as many requests wait already. Enter it before the run is started, so that a refused
+        request starts nothing."""
+        limits = {("user", scope.user_id): MAX_WAITS_OF_USER, ("organisation", scope.org_id): MAX_WAITS_OF_ORGANISATION}
+        for (kind, key), limit in limits.items():
+            if self._waiting[kind, key] >= limit:
+                raise TooManyAtOnce(
+                    f"{limit} requests of this {kind} wait for runs already. Send `wait: false`, and follow "
+                    "the runs with GET /api/runs/{id}/events."
+                )
+        self._waiting.update(limits.keys())
+        try:
+            yield
+        finally:
+            self._waiting.subtract(limits.keys())
+            self._waiting += Counter()  # drops zeros
+
+
+WAITS: Final = WaitLimits()
+
+
+async def _wait_for_run(request: Request, runtime: Runtime, scope: Scope, run_id: UUID) -> RunRow | None:
+    """Wait until a run has ended or awaits approval, and return it. Return None if the client disconnects or its time
+    is over."""
+    preferred = _PREFERRED_WAIT.search(request.headers.get("prefer", ""))
+    seconds = min(int(preferred[1]), MAX_WAIT_SECONDS) if preferred else MAX_WAIT_SECONDS
+    ended = asyncio.ensure_future(wait_until_ended_or_waiting(runtime.database, scope, run_id))
+    gone = asyncio.ensure_future(_wait_for_disconnect(request))
+    try:
+        await asyncio.wait({ended, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return ended.result() if ended.done() else None
+    finally:
+        for task in (ended, gone):
+            task.cancel()
+        await asyncio.wait({ended, gone})
+
+
+async def _wait_for_disconnect(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
 async def _accepted_response(runtime: Runtime, scope: Scope, run_id: UUID) -> Response:
     async with runtime.database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
@@ -317,7 +404,13 @@ async def _result_response(
 ) -> Response:
     if _wants_events(request):
         return event_stream(runtime, scope, run_id, after, deltas=deltas)
-    run = await wait_until_ended_or_waiting(runtime.database, scope, run_id)
+    return await _wait_for_result(request, runtime, scope, run_id)
+
+
+async def _wait_for_result(request: Request, runtime: Runtime, scope: Scope, run_id: UUID) -> Response:
+    run = await _wait_for_run(request, runtime, scope, run_id)
+    if run is None:
+        return await _accepted_response(runtime, scope, run_id)
     if run.error_code == RunError.DOCUMENT_FAILED:
         raise DocumentFailed(run.error or "The document could not be read.")
     async with runtime.database.as_user(scope) as conn:

@@ -1,18 +1,22 @@
 """Checks that every request passes before its body is read, in this order:
 
-1. The token or API key. Only `PUBLIC_PATHS` and the web UI's own files, which contain no data, need none.
-2. The Content-Length, against the route's limit. Public paths accept no body.
-3. The body as it arrives: its size and speed.
+1. The number of running requests: of all, then of the caller. Health checks and cancelling a run are not limited.
+2. The token or API key. Only `PUBLIC_PATHS` and the web UI's own files, which contain no data, need none.
+3. The Content-Length, against the route's limit. Public paths accept no body.
+4. The body as it arrives: its size and speed.
 
 Every response gets `nosniff`, and below /api `no-store` unless the route sets its own Cache-Control.
 
-The proxy in front of the service handles slow responses and the number of connections.
+`api/connections.py` limits connections without a request. The proxy in front of the service handles slow responses.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from uuid import UUID
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
@@ -22,7 +26,7 @@ from fieldmark.api.permissions import SAFE_METHODS, required_scope
 from fieldmark.api.problems import error_response
 from fieldmark.api.request_log import route_template
 from fieldmark.domain.permissions import Permission
-from fieldmark.errors import FieldmarkError, RequestTimeout, TooLarge, Unauthenticated
+from fieldmark.errors import FieldmarkError, RequestTimeout, TooLarge, TooManyAtOnce, Unauthenticated, Unavailable
 from fieldmark.identity.tokens import Person, Tokens
 from fieldmark.services.api_keys import KEY_PREFIX, ApiKeys, KeyCaller
 
@@ -55,6 +59,12 @@ _SCOPES_RETURNING_DATA = frozenset(
 """Write scopes of routes that return what they changed. (`runs:write` is not one of them: a key may see the runs that
 it starts.)"""
 
+MAX_REQUESTS = 700
+"""Requests that run at the same time, including event streams. Leaves room for the service's own files below the usual
+limit of 1,024 descriptors."""
+MAX_REQUESTS_OF_CALLER = 350
+_UNLIMITED = re.compile(r"GET /(?:healthz|readyz)|POST /api/runs/[^/]+/cancel")
+
 JSON_BYTES = 2 * 1024 * 1024
 FORM_BYTES = 1024 * 1024
 """Bytes that a multipart upload may have in addition to its file."""
@@ -72,19 +82,44 @@ class RequestGuard:
         self._app = app
         self._seconds = seconds
         self._form_limits = form_limits
+        self._running = Counter[UUID | None]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        is_unlimited = _UNLIMITED.fullmatch(f"{scope['method']} {scope['path']}") is not None
+        callers: list[UUID | None] = []
+
+        def count(caller: UUID | None, limit: int, refusal: FieldmarkError) -> None:
+            if not is_unlimited:
+                if self._running[caller] >= limit:
+                    raise refusal
+                self._running[caller] += 1
+                callers.append(caller)
+
+        try:
+            await self._handle(scope, receive, send, count)
+        finally:
+            self._running.subtract(callers)
+            self._running += Counter()  # drops zeros
+
+    async def _handle(
+        self, scope: Scope, receive: Receive, send: Send, count: Callable[[UUID | None, int, FieldmarkError], None]
+    ) -> None:
         request = Request(scope)
         if _is_navigation(request):
             scope = {**scope, "path": "/"}
             request = Request(scope)
         send = _with_common_headers(send, request)
         try:
+            count(None, MAX_REQUESTS, Unavailable("The server has as many requests as it can serve. Retry later."))
             if not _is_public(request):
-                request.state.caller = await _authenticate(request)
+                caller = request.state.caller = await _authenticate(request)
+                refusal = TooManyAtOnce(
+                    f"{MAX_REQUESTS_OF_CALLER} requests of yours are running. Wait until some have ended."
+                )
+                count(caller.id if isinstance(caller, KeyCaller) else caller.user_id, MAX_REQUESTS_OF_CALLER, refusal)
             body = _LimitedBody(receive, self._limit(request), self._seconds)
             body.check_content_length(request.headers.get("content-length", "0"))
         except FieldmarkError as error:
