@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from dotenv import dotenv_values
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, IPvAnyNetwork, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -205,6 +205,8 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8731
     cors_origins: Annotated[list[str], NoDecode, BeforeValidator(_parse_list)] = []
+    # Networks of proxies, whose addresses many people share: without the limit of connections of an address.
+    trusted_proxies: Annotated[list[IPvAnyNetwork], NoDecode, BeforeValidator(_parse_list)] = []
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     min_free_mb: Annotated[int, Field(ge=0)] = 200
     metrics_token: Annotated[_Key, Field(min_length=16)] | None = None

@@ -31,6 +31,7 @@ from fieldmark.api import (
     usage,
     web_ui,
 )
+from fieldmark.api.connections import http_protocol
 from fieldmark.api.cors import add_cors
 from fieldmark.api.known_parameters import KnownParameters
 from fieldmark.api.openapi import extend_openapi
@@ -42,9 +43,6 @@ from fieldmark.identity.tokens import tokens_for
 from fieldmark.runtime import Runtime, open_runtime
 from fieldmark.services.api_keys import open_api_keys
 from fieldmark.settings import Settings, read_settings
-
-MAX_CONNECTIONS = 700
-"""Further connections get 503. Leaves room for the service's own files below the usual limit of 1024 descriptors."""
 
 _DESCRIPTION = """Reads documents into typed fields in Postgres, with an agent whose every write is one checked
 transaction.
@@ -113,6 +111,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.is_monitoring_port = False
+    app.state.trusted_proxies = settings.trusted_proxies
     add_error_handlers(app)
     extend_openapi(app)
     form_limits = {("POST", "/api/documents"): settings.max_file_mb * 1024 * 1024 + FORM_BYTES}
@@ -164,12 +163,11 @@ async def serve_app(app: FastAPI, listener: socket.socket) -> None:
     lifespan, and so gets its exceptions."""
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=http_protocol(getattr(app.state, "trusted_proxies", ())),
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
-        limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=2,
     )
     server = _HttpServer(config)
