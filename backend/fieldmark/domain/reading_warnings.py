@@ -133,7 +133,8 @@ _MESSAGES: dict[WarningCode, tuple[str, str]] = {
         f"{{where}} shows {{count:,}} lines of text that OCR could not read. OCR supports {OCR_SCRIPTS}.",
     ),
     WarningCode.GARBLED_TEXT: _same_for_any_count(
-        "{where} was read by OCR, because the text stored in the file differs from what the page shows."
+        "{where} stores text that differs from what it shows, or that cannot be compared with it. OCR read it where "
+        "possible."
     ),
     WarningCode.NOTHING_READ: _same_for_any_count("{where} shows something in which OCR found no text."),
     WarningCode.FORMULAS_WITHOUT_VALUES: _same_for_any_count(

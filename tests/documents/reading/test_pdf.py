@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from generated_files import image_object, make_pdf, stream, text_at, text_image
+from ocr_stand_in import OcrStandIn
 from PIL import Image, ImageDraw, ImageFont
 
 from fieldmark.documents.reading.pages import Limits, Page
@@ -285,7 +286,7 @@ def test_page_with_a_picture_needs_ocr_and_logo_only_on_its_first_page() -> None
         seen.append(([word.text for _, group in words for word in group], box))
         return Page(number, width, height, "", [], "pdf")
 
-    document.recognise_page(4, 72, 10**6, recognise)
+    document.recognise_page(4, 72, 10**6, OcrStandIn(recognise))
     ((text, box),) = seen
     assert text == ["Text"] and box[3] < 360  # the printed word, further down, is not in the image
 
@@ -322,7 +323,7 @@ def test_undecodable_picture_gives_a_warning_with_its_page(is_rotated: bool) -> 
             )  # fmt: skip
             document = Pdf(data, Limits())
             page = document.read_page(2) or document.recognise_page(
-                2, 72, 10**6, lambda number, *_: Page(number, 10, 10, "", [], "pdf")
+                2, 72, 10**6, OcrStandIn(lambda number, *_: Page(number, 10, 10, "", [], "pdf"))
             )
             warnings = [(one.code, one.page, one.count) for one in page.warnings]
             assert warnings == ([(WarningCode.PICTURES_NOT_READ, 2, 1)] if image in broken else [])

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from generated_files import make_pdf, stream, text_at
+from ocr_stand_in import OcrStandIn
 
 from fieldmark.documents.reading.pages import Limits, Page
 from fieldmark.documents.reading.pdf import Pdf
@@ -218,7 +219,7 @@ def test_text_layer_of_a_scan_is_ignored_without_a_warning() -> None:
     elsewhere = text_at("nowhere", 50, 600)
     document = Pdf(make_pdf([text_at("1", 300, 800) + noise() + layer + elsewhere]), Limits())
     assert document.read_page(1) is None  # left to OCR
-    page = document.recognise_page(1, 72, 10**6, lambda *_: Page(1, 10, 10, "", [], "pdf"))
+    page = document.recognise_page(1, 72, 10**6, OcrStandIn(lambda *_: Page(1, 10, 10, "", [], "pdf")))
     assert page.hidden_excerpt == "nowhere"
     page = read(noise() + "3 Tr " + text_at("secret 4711", 60, 300))  # a few hidden words do not make a page a scan
     assert (page.text.split()[3:], page.hidden_excerpt) == ([], "secret 4711")

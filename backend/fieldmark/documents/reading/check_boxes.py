@@ -19,7 +19,7 @@ MAX_LABEL_GAP, MAX_FAR_LABEL_GAP = (
     1.6,
     4.0,
 )  # maximum distance of the label, relative to the box's side: of any box, and of a box among equal ones
-TICK_GLYPHS = frozenset("xX×✓✔✕✖✗✘☑☒✅\uf0fb\uf0fc\uf0fd\uf0fe\u2022●■")
+TICK_GLYPHS = frozenset("xX×✓✔✕✖✗✘☑☒✅\uf0fb\uf0fc\uf0fd\uf0fe\u2022●■" + UNKNOWN)
 _SYMBOLS = {"¨": "☐", "o": "☐", "q": "☐", "ý": "☒", "þ": "☒"}
 _SYMBOLS_2 = {"£": "☐", "R": "☒", "S": "☒", "T": "☒"}
 SYMBOLS = {

@@ -246,7 +246,7 @@ def _recognise(data: bytes, kind: str, number: int, limits: Limits) -> Page:
     (ocr,) = _loaded
     if kind == sniff.PDF:
         pdf = Pdf(data, limits)
-        page = pdf.recognise_page(number, DPI, LONGEST_SIDE * LONGEST_SIDE, ocr.read_page)
+        page = pdf.recognise_page(number, DPI, LONGEST_SIDE * LONGEST_SIDE, ocr)
         return _with_warnings(page, read_attachments(pdf, limits)[1]) if number == 1 else page
     images = Images(data, kind, limits)
     frame, width, height = images.frame(number, LONGEST_SIDE)

@@ -25,6 +25,7 @@ UPRIGHT_SCORE, CERTAIN_SCORE = 0.85, 0.93
 MIN_SCORE = 0.5  # of a line: below it, most are noise and not text
 SAMPLE_LINES = 16  # The orientation is decided by this number of the longest lines.
 MAX_UNREAD_INK_SHARE = 0.35  # of a line's inked columns: above it, the models left out letters
+MARGIN_SHARE = 0.1  # of a word's height, around it
 _ROTATIONS = (None, Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_180, Image.Transpose.ROTATE_270)
 _CHINESE_OR_JAPANESE = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 # OCR may omit the space between them.
@@ -111,6 +112,21 @@ class Ocr:
         groups[rotation] = groups.get(rotation, []) + found
         page = layout_page(number, width, height, sorted(groups.items()), "pdf" if text_layer else "rapidocr", slope)
         return replace(page, warnings=tuple(_warnings(number, image, reading, bool(found), bool(text_layer))))
+
+    def read_words(self, image: Image.Image, boxes: Sequence[tuple[int, Box]]) -> list[tuple[str, float]]:
+        """Return text and score of words at known positions, given as directions and boxes in pixels."""
+        crops: list[Any] = []
+        for direction, (left, top, right, bottom) in boxes:
+            margin = MARGIN_SHARE * min(right - left, bottom - top)
+            x0, y0 = max(int(left - margin), 0), max(int(top - margin), 0)
+            part = image.crop((x0, y0, max(math.ceil(right + margin), x0 + 1), max(math.ceil(bottom + margin), y0 + 1)))
+            way = _ROTATIONS[direction]
+            crops.append(self._pixels(part if way is None else part.transpose(way)))
+        try:
+            found: Any = self._engine.recognize_txt(crops)
+        except self._nothing_found_error:
+            return [("", 0.0)] * len(crops)
+        return [(clean(text).strip(), float(score)) for text, score in zip(found.txts, found.scores, strict=True)]
 
     def _read_upright(self, image: Image.Image) -> tuple[int, _Recognition]:
         pixels = self._pixels(image)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 import html
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from PIL import Image
 
@@ -27,6 +27,7 @@ from fieldmark.documents.reading.drawing import put_text
 from fieldmark.documents.reading.garbled import is_garbled
 from fieldmark.documents.reading.jobs import WHOLE_PAGE
 from fieldmark.documents.reading.layout import check_size, layout_page
+from fieldmark.documents.reading.ocr import CERTAIN_SCORE
 from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, PlacedWord, clean, is_right_to_left
 from fieldmark.documents.reading.pagination import pictures_not_read_warning, struck_out_warning, superscript
 from fieldmark.documents.reading.pdfium import (
@@ -42,6 +43,13 @@ from fieldmark.documents.reading.pdfium import (
     text_object,
 )
 from fieldmark.documents.reading.right_to_left import in_reading_order
+from fieldmark.documents.reading.symbols import UNKNOWN
+from fieldmark.documents.reading.unmapped import (
+    Fonts,
+    UnmappedWord,
+    mark_unmapped,
+    resolve_words,
+)
 from fieldmark.documents.reading.visibility import (
     Box,
     LayerWord,
@@ -60,7 +68,18 @@ MAX_STROKE_POINTS = 2000
 MAX_DEVIATION = 3.0  # points by which a hand-drawn straight line may deviate
 MAX_PART_DPI = 600  # maximum dots per inch for a part of a page
 Groups: TypeAlias = Sequence[tuple[int, list[PlacedWord]]]
-Recognise: TypeAlias = Callable[[int, Image.Image, float, float, Groups, tuple[float, float, float, float]], Page]
+
+
+class Recogniser(Protocol):
+    """The OCR engine."""
+
+    def read_page(
+        self, number: int, image: Image.Image, width: float, height: float, text_layer: Groups, box: Box
+    ) -> Page: ...
+
+    def read_words(self, image: Image.Image, boxes: Sequence[tuple[int, Box]]) -> Sequence[tuple[str, float]]: ...
+
+
 _RIGHT, _DOWN, _LEFT, _UP = range(4)
 # Null means that a page inherits the entry from the page tree. PDFium finds neither fonts nor size then.
 _INHERITED_NULL = re.compile(rb"/(?:Resources|MediaBox|CropBox|Rotate)\s+null\b")
@@ -92,12 +111,17 @@ class _TextLayer:
     objects: set[Handle] = field(default_factory=set[Handle])  # the text objects of the words, if OCR reads the rest
     pictures: Pictures | None = None
     unreadable: int = 0  # pictures that PDFium cannot decode
-    unclear: int = 0  # check boxes without a clear state
+    score: float = 1.0  # mean score of the words that OCR read in place of the layer's
+    unclear: int = 0  # check boxes without a clear state, and words that OCR could not read
+    unmapped: list[UnmappedWord] = field(default_factory=list[UnmappedWord])
+    texts: Sequence[Handle] = ()  # all text objects of the page, which finding visible words leaves inactive
 
     def warnings(self, page: int) -> list[ReadingWarning]:
         warnings = struck_out_warning(self.struck, page)
         if self.is_garbled:
             warnings.append(ReadingWarning(WarningCode.GARBLED_TEXT, page))
+        if self.score < CERTAIN_SCORE:
+            warnings.append(ReadingWarning(WarningCode.UNCERTAIN_TEXT, page, int(100 * self.score)))
         if self.unclear:
             warnings.append(ReadingWarning(WarningCode.UNKNOWN_SYMBOLS, page, self.unclear))
         if self.unreadable:
@@ -148,25 +172,39 @@ class Pdf:
             if layer.needs_ocr:
                 self._logos |= {layer.pictures.logo} - {None} if layer.pictures else set()
                 return None
-            hidden = layer.hidden + self._annotations.hidden
-            page = layout_page(number, width, height, layer.groups, "pdf").with_hidden_words(hidden)
-            return replace(page, warnings=tuple(layer.warnings(number)))
+            if layer.unmapped:
+                return None
+            page = layout_page(number, width, height, layer.groups, "pdf")
+            return self._with_warnings(page, layer)
 
-    def recognise_page(self, number: int, dpi: float, max_pixels: int, recognise: Recognise) -> Page:
-        """Return a page that needs OCR. `recognise` gets the words of the text layer, a picture of everything else, and
-        the box of it to read."""
+    def recognise_page(self, number: int, dpi: float, max_pixels: int, recogniser: Recogniser) -> Page:
+        """Return a page that needs OCR. It reads the words of the text layer that have no characters, and then a
+        picture of everything but the words."""
         with self._page(number) as (handle, width, height):
             layer = self._words(number, handle, width, height)
-            for item in layer.objects:
-                set_active(item, False)
             scale = min(dpi / 72, (max_pixels / (width * height)) ** 0.5)
             columns, rows = max(1, int(round(width * scale, 6))), max(1, int(height * scale))
-            pixels = _draw(handle, columns, rows, (0, 0, columns, rows))
-            image = Image.frombytes("RGB", (columns, rows), pixels, "raw", "RGBX")
+
+            def drawn() -> Image.Image:
+                pixels = _draw(handle, columns, rows, (0, 0, columns, rows))
+                return Image.frombytes("RGB", (columns, rows), pixels, "raw", "RGBX")
+
+            if layer.unmapped:
+                for item in layer.texts:
+                    set_active(item, True)
+                layer = _resolve_unmapped(layer, drawn(), (columns / width, rows / height), recogniser)
+                for item in layer.texts:
+                    set_active(item, False)
+            if not layer.needs_ocr:
+                return self._with_warnings(layout_page(number, width, height, layer.groups, "pdf"), layer)
+            for item in layer.objects:
+                set_active(item, False)
             box = layer.pictures.box if layer.pictures else (0.0, 0.0, width, height)
-            page = recognise(number, image, width, height, layer.groups, box)
-            page = replace(page, warnings=(*page.warnings, *layer.warnings(number)))
-            return page.with_hidden_words(layer.hidden + self._annotations.hidden)
+            return self._with_warnings(recogniser.read_page(number, drawn(), width, height, layer.groups, box), layer)
+
+    def _with_warnings(self, page: Page, layer: _TextLayer) -> Page:
+        page = replace(page, warnings=(*page.warnings, *layer.warnings(page.number)))
+        return page.with_hidden_words(layer.hidden + self._annotations.hidden)
 
     @property
     def is_dynamic_form(self) -> bool:
@@ -283,13 +321,16 @@ class Pdf:
         if not layer:
             return _TextLayer(needs_ocr=pdfium.FPDFPage_CountObjects(page) > 0)
         try:
-            at = address(layer)
-            codes = [get_unicode(at, index) for index in range(pdfium.FPDFText_CountChars(layer))]
+            layer_at = address(layer)
+            codes = [get_unicode(layer_at, index) for index in range(pdfium.FPDFText_CountChars(layer))]
             boxes = _Boxes(page, layer)
             filled_in = [one._replace(box=boxes.as_shown(*one.box)) for one in self._annotations.check_boxes]
             alone = [(_RIGHT, [PlacedWord(one.text, *one.box) for one in filled_in])] if filled_in else []
-            if is_garbled(_characters(codes)):
+            unmapped = mark_unmapped(layer_at, codes)
+            mapped = [0x20 if index in unmapped and code != ord(UNKNOWN) else code for index, code in enumerate(codes)]
+            if is_garbled(_characters(mapped)):
                 return _TextLayer(alone, needs_ocr=True, is_garbled=True)
+            fonts = Fonts(layer_at, codes, unmapped)
             codes, boxes.order = in_reading_order(codes, boxes.of_character)
             words = _layer_words(layer, codes, boxes)
             check_size(number, [word.text for word in words])  # before reading them
@@ -305,6 +346,8 @@ class Pdf:
             visible: list[tuple[int, int]] = []
             hidden: list[tuple[LayerWord, bool]] = []
             struck: list[str] = []
+            unmapped_words: list[UnmappedWord] = []
+            unverified = 0  # words whose codes may be wrong characters
             marks = [boxes.as_shown(*mark) for mark in self._annotations.strikes[:MAX_STRIKE_OUTS]]
             crossed = struck_parts(words, [boxes.as_shown(*line) for line in detector.lines])
             slanted = crossed_words(words, [boxes.line_as_shown(line) for line in detector.slanted_lines])
@@ -320,13 +363,27 @@ class Pdf:
                 is_struck = index in marked or any(_strikes_all(area, word.box) for area in areas)
                 is_struck |= index in slanted and all(map(detector.shows_slanted_line, slanted[index]))
                 unstruck = [] if is_struck else _unstruck(stretches, areas, codes, boxes)
+                seen = [boxes.order[at] for start, end in stretches for at in range(start, end)]
+                unseen = set(boxes.order[word.start : word.end]).difference(seen)
                 if unstruck != stretches:
                     struck.append(word.text)
-                elif stretches == [(word.start, word.end)]:
+                elif not unmapped.isdisjoint(seen):
+                    direction = _line_direction_of_word(word.direction, word.text)
+                    without_mapping = unmapped.intersection(seen)
+                    if fonts.are_embedded(without_mapping):
+                        is_whole = without_mapping.issuperset(seen)
+                        font = fonts.single_without_mapping(without_mapping) if is_whole else None
+                        unmapped_words.append(UnmappedWord(word.text, direction, word.box, font))
+                    elif text := word.text.strip(UNKNOWN):
+                        unverified += 1
+                        unclear += UNKNOWN in text
+                        groups.setdefault(direction, []).append(PlacedWord(text, *word.box))
+                    continue
+                elif not unseen:
                     group = groups.setdefault(_line_direction_of_word(word.direction, word.text), [])
                     group.append(PlacedWord(word.text, *word.box))
                     continue
-                else:
+                elif not (unseen <= unmapped and (stretches or not word.text.strip(UNKNOWN))):  # glyphs that are empty
                     hidden.append((word, not stretches and detector.has_drawing(word.box)))
                 for start, end in unstruck:
                     if text := clean(_characters(codes[start:end])):
@@ -339,7 +396,8 @@ class Pdf:
                 groups.setdefault(direction, []).extend(PlacedWord(one.text, *one.box) for one in check_boxes)
             # In the text layer of a scan, only words where nothing is drawn count as hidden.
             over_drawing = sum(covered for _, covered in hidden)
-            scanned = over_drawing > sum(map(len, groups.values())) or not (groups or struck or detector.is_blank)
+            shown_words = sum(map(len, groups.values())) + len(unmapped_words)
+            scanned = over_drawing > shown_words or not (shown_words or struck or detector.is_blank)
             pictures = None if scanned else detector.find_pictures()
             unreadable = detector.count_unreadable_images(boxes.as_shown)
             by_ocr = (0.0, 0.0, width, height) if scanned else pictures.box if pictures else None
@@ -347,12 +405,17 @@ class Pdf:
                 word.text for word, covered in hidden if not (covered and by_ocr and _has_center(by_ocr, word.box))
             ]
             if not scanned and not pictures:
-                return _TextLayer(sorted(groups.items()), hidden_words, struck, unreadable=unreadable, unclear=unclear)
+                return _TextLayer(
+                    sorted(groups.items()), hidden_words, struck, unreadable=unreadable, unclear=unclear,
+                    unmapped=unmapped_words,
+                    is_garbled=unverified > 0, texts=detector.texts,
+                )  # fmt: skip
             shown = (boxes.order[index] for start, end in visible for index in range(start, end))
-            objects = {text_object(at, index) for index in shown} - {None}
+            objects = {text_object(layer_at, index) for index in shown} - {None}
             return _TextLayer(
                 sorted(groups.items()), hidden_words, struck, needs_ocr=True, objects=objects, pictures=pictures,
-                unreadable=unreadable, unclear=unclear,
+                unreadable=unreadable, unclear=unclear, unmapped=unmapped_words,
+                    is_garbled=unverified > 0, texts=detector.texts,
             )  # fmt: skip
         finally:
             pdfium.FPDFText_ClosePage(layer)
@@ -372,6 +435,31 @@ def _draw(page: Any, columns: int, rows: int, page_position: Sequence[int]) -> b
         return ctypes.string_at(pdfium.FPDFBitmap_GetBuffer(bitmap), size)
     finally:
         pdfium.FPDFBitmap_Destroy(bitmap)
+
+
+def _resolve_unmapped(
+    layer: _TextLayer, picture: Image.Image, scale: tuple[float, float], recogniser: Recogniser
+) -> _TextLayer:
+    """Return the layer with its unmapped words as they are shown. `scale` is in pixels per point, across and down."""
+    across, down = scale
+
+    def read(boxes: Sequence[tuple[int, Box]]) -> Sequence[tuple[str, float]]:
+        scaled = [(way, (x0 * across, y0 * down, x1 * across, y1 * down)) for way, (x0, y0, x1, y1) in boxes]
+        return recogniser.read_words(picture, scaled)
+
+    shown, changed, unknown = resolve_words(layer.unmapped, read)
+    scores = [word.confidence for _, word in shown if word.confidence is not None]
+    groups = dict(layer.groups)
+    for direction, word in shown:
+        groups.setdefault(direction, []).append(word)
+    return replace(
+        layer,
+        groups=sorted(groups.items()),
+        is_garbled=layer.is_garbled or changed > 0,
+        unclear=layer.unclear + unknown,
+        unmapped=[],
+        score=sum(scores) / len(scores) if scores else 1.0,
+    )
 
 
 def _has_center(mark: tuple[float, float, float, float], box: tuple[float, float, float, float]) -> bool:

@@ -44,6 +44,7 @@ def _bind(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
 
 _handle, _integer = ctypes.c_void_p, ctypes.c_int
 get_unicode = _bind("FPDFText_GetUnicode", ctypes.c_uint, _handle, _integer)
+has_map_error = _bind("FPDFText_HasUnicodeMapError", _integer, _handle, _integer)
 get_loose_box = _bind("FPDFText_GetLooseCharBox", _integer, _handle, _integer, _handle)
 count_objects = _bind("FPDFPage_CountObjects", _integer, _handle)
 get_origin = _bind("FPDFText_GetCharOrigin", _integer, _handle, _integer, _handle, _handle)

@@ -152,7 +152,7 @@ class VisibilityDetector:
         self._page, self._layer = address(page), address(layer)
         self._box_of = box_of
         self._order = order
-        self._texts: list[Handle] = []
+        self.texts: list[Handle] = []
         self._images: list[Handle] = []
         self._forms_around: dict[Handle, tuple[Any, ...]] = {}  # of images, as matrices
         self._curved: list[Handle] = []  # paths that may be letters
@@ -175,7 +175,7 @@ class VisibilityDetector:
 
     def _collect(self, items: list[Handle], matrices: tuple[Any, ...]) -> None:
         kinds = list(map(get_type, items))
-        self._texts += [item for item, kind in zip(items, kinds, strict=True) if kind == TEXT_OBJECT]
+        self.texts += [item for item, kind in zip(items, kinds, strict=True) if kind == TEXT_OBJECT]
         images = [item for item, kind in zip(items, kinds, strict=True) if kind == IMAGE_OBJECT]
         self._images += images
         self._forms_around.update(dict.fromkeys(images, matrices))
@@ -268,11 +268,11 @@ class VisibilityDetector:
         if self._shown is None:
             size = self._columns, self._rows
             pictures = [*self._images, *self._curved]
-            self._set_visible(self._texts, False)
+            self._set_visible(self.texts, False)
             self._with_pictures = self._draw_part((0, 0, *size), "bare")
             self._set_visible(pictures, False)
             self._shown = ImageChops.difference(self._with_pictures, self._draw_part((0, 0, *size), "plain"))
-            self._set_visible([*self._texts, *pictures], True)
+            self._set_visible([*self.texts, *pictures], True)
         return self._shown
 
     def find_pictures(self) -> Pictures | None:
@@ -348,7 +348,7 @@ class VisibilityDetector:
         return extremes[1] - extremes[0] >= MIN_CONTRAST
 
     def _doubtful_words(self, words: Sequence[LayerWord]) -> list[int]:
-        self._set_visible(self._texts, False)
+        self._set_visible(self.texts, False)
         bare = self._draw_part((0, 0, self._columns, self._rows), "bare")
         self._bare = bare
         ink = ImageChops.difference(self._full, bare).tobytes()
@@ -486,7 +486,7 @@ class VisibilityDetector:
                 else:
                     unowned.add(index)
         background = self._draw_part(part)  # all text was left out when the doubtful words were found
-        self._set_visible(self._texts, True)
+        self._set_visible(self.texts, True)
         full = self._draw_part(part)
         from_background = _difference(full, background)
         visible: set[int] = set(unowned)
