@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from ssl import SSLContext
 from typing import Any, Final
 
@@ -43,18 +44,12 @@ def http_client(
     called before a body is read. Raise Misconfigured for a proxy that cannot be used.
     """
 
-    async def limit_body(response: httpx.Response) -> None:
-        if response.headers.get("Content-Encoding", "identity") != "identity":  # a small body could become a large one
-            raise httpx.DecodingError("The response is compressed, against the request.", request=response.request)
-        if max_bytes is not None:
-            limit = max_bytes if response.is_success else min(max_bytes, _MAX_ERROR_BYTES)
-            response.stream = _LimitedBody(response, limit)
-
-    hooks = [limit_body] if max_bytes is not None else []
+    limited = {} if max_bytes is None else {"Accept-Encoding": "identity"}
+    hooks = [] if max_bytes is None else [partial(_limit_body, max_bytes)]
     try:
         return _Client(
             timeout=timeout,
-            headers=({"Accept-Encoding": "identity"} if max_bytes is not None else {}) | dict(headers or {}),
+            headers={**limited, **(headers or {})},
             base_url=base_url,
             verify=verify,
             follow_redirects=False,
@@ -67,6 +62,12 @@ def http_client(
             "A proxy of the environment cannot be used. Write HTTPS_PROXY, HTTP_PROXY and ALL_PROXY as "
             "http://host:port or socks5://host:port, and NO_PROXY as host names separated by commas."
         ) from error
+
+
+async def _limit_body(max_bytes: int, response: httpx.Response) -> None:
+    if response.headers.get("Content-Encoding", "identity") != "identity":  # a small body could become a large one
+        raise httpx.DecodingError("The response is compressed, against the request.", request=response.request)
+    response.stream = _LimitedBody(response, max_bytes if response.is_success else min(max_bytes, _MAX_ERROR_BYTES))
 
 
 class _LimitedBody(httpx.AsyncByteStream):
