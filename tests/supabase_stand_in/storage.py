@@ -42,7 +42,7 @@ async def answer(request: Request, project: Any, connect: Connect) -> Response:
             claims = {
                 "aud": "authenticated",
                 "url": f"{bucket}/{name}",
-                "exp": datetime.now(UTC) + timedelta(seconds=seconds),
+                "exp": datetime.now(UTC) + timedelta(seconds=int(seconds)),
             }
             return JSONResponse({"signedURL": f"/object/sign/{bucket}/{name}?token={project.auth.key.sign(claims)}"})
         case "GET", _:
