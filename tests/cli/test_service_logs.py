@@ -84,7 +84,14 @@ async def test_run_logs_have_ids_and_no_content(local_commands):
         run_lines = [line for line in log if line["event"] in ("run claimed", "run ended")]
         assert [line["event"] for line in run_lines] == ["run claimed", "run ended"]
         assert all(ids.items() <= line.items() and "call_id" not in line for line in run_lines)
-        assert run_lines[1]["status"] == "completed" and run_lines[1]["duration_ms"] > 0
+        ended = run_lines[1]
+        assert ended["status"] == "completed" and ended["duration_ms"] > 0
+        assert (ended["tool_calls"], ended["searches"], ended["reads"]) == (6, 1, 1)
+        (used,) = fieldmark.sql(
+            """select count(*) as messages, sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens,
+                 sum(cost_usd)::float as cost_usd from public.usage"""
+        )
+        assert used["cost_usd"] > 0 and {name: ended[name] for name in used} == used
 
         requests = {(line["route"], line["status"]): line for line in log if line["event"] == "request"}
         started = requests["/api/agent/extract", 200]

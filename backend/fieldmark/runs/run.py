@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
@@ -372,8 +373,8 @@ class Runner:
 
     # Record
 
-    async def _record(self, scope: Scope, run: RunRow, outcome: Outcome) -> tuple[str, str | None]:
-        """Record the outcome. Return the status and the error code."""
+    async def _record(self, scope: Scope, run: RunRow, outcome: Outcome) -> tuple[str, str | None, Decimal | None]:
+        """Record the outcome. Return the status, the error code, and the cost if the run has ended."""
         async with self.database.as_user(scope) as conn:
             now = await runs.status_if_held(conn, run.id, run.fencing_token)
             if now is RunStatus.AWAITING_APPROVAL and outcome.code not in (None, RunError.UNSEALED):
@@ -383,7 +384,7 @@ class Runner:
             if outcome.status in (RunStatus.AWAITING_APPROVAL, RunStatus.AWAITING_RUNS):
                 # Why it waits was already reported, and a person may have decided since.
                 await runs.detach(conn, run.id, run.fencing_token)
-                return outcome.status, None
+                return outcome.status, None, None
             # The status and the event that reports it are one transaction: a reader sees both or none.
             await runs.fence(conn, run.id, run.fencing_token)
             await runs.finish(
@@ -402,7 +403,7 @@ class Runner:
             if outcome.ended_by_tool and outcome.answer:
                 await runs.append_event(conn, run.id, TextEvent(text=outcome.answer))
             await runs.append_event(conn, run.id, _final_event(ended, outcome))
-        return outcome.status, outcome.code
+        return outcome.status, outcome.code, ended.cost_usd
 
     async def _record_failure(self, conn: Connection, scope: Scope, run: RunRow, code: RunError) -> None:
         """Have the task record that the run failed or was cancelled. The run ends even if that is refused."""

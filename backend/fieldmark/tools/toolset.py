@@ -128,7 +128,7 @@ def model_text(text: str, code: str, data: JsonValue) -> str:
     return f"{text}\n{json.dumps(line, ensure_ascii=False, separators=(',', ':'))}"
 
 
-_BY_VERB: Mapping[str, ActionType] = {
+ACTION_TYPES: Mapping[str, ActionType] = {
     **dict[str, ActionType].fromkeys(("search", "list"), "searching"),
     **dict[str, ActionType].fromkeys(("get", "read", "help"), "reading"),
     "record": "planning",
@@ -178,7 +178,7 @@ class Tool(Generic[Input]):
     def action_type(self) -> ActionType:
         """The kind of step that people see for a call."""
         by_effect: ActionType = "writing" if self.effect is ToolEffect.WRITE else "analysing"
-        return _BY_VERB.get(self.name.partition("_")[0], by_effect)
+        return ACTION_TYPES.get(self.name.partition("_")[0], by_effect)
 
     @property
     def is_gated(self) -> bool:

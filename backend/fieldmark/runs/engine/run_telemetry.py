@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
+from decimal import Decimal
+from typing import Final
 
 import structlog
 from opentelemetry.trace import Span
@@ -13,8 +16,13 @@ from fieldmark.runs.message_parts import MessageDelta, MessagePart, MessageStart
 from fieldmark.stores.runs import RunRow
 from fieldmark.telemetry.metrics import TOKENS, Metrics
 from fieldmark.telemetry.traces import mark_failed, prefixed_attributes, span, tracer
+from fieldmark.tools.toolset import ACTION_TYPES
 
 log = structlog.get_logger()
+
+_COUNTED: Final = {"searching": "searches", "reading": "reads"}
+"""Counts of tool calls by kind, in the log record of an attempt's end."""
+_COUNTS: Final = ("messages", "tool_calls", *_COUNTED.values(), *(f"{kind}_tokens" for kind in TOKENS.values()))
 
 
 @contextmanager
@@ -41,6 +49,7 @@ class RunTelemetry:
         self._started = time.monotonic()
         self._model_call: _ModelCall | None = None
         self._has_ended = False
+        self._counts = Counter[str](dict.fromkeys(_COUNTS, 0))
 
     def on_part(self, part: MessagePart) -> None:
         match part:
@@ -51,8 +60,10 @@ class RunTelemetry:
             case MessageDelta() if self._model_call is not None:
                 self._model_call.update(part.counts)
             case MessageStopped() if self._model_call is not None:
+                self._counts["messages"] += 1
                 for kind, number in self._model_call.end().items():
                     self._metrics.tokens.labels(TOKENS[kind]).inc(number)
+                    self._counts[f"{TOKENS[kind]}_tokens"] += number
                 self._model_call = None
             case _:
                 pass
@@ -60,6 +71,9 @@ class RunTelemetry:
     def tool_called(self, tool: str, outcome: str, seconds: float | None = None) -> None:
         """Report a tool call. `outcome` is done, refused, failed or deferred; an undeclared `tool` is `unknown`."""
         self._metrics.calls.labels(tool, outcome).inc()
+        self._counts["tool_calls"] += 1
+        if (counted := _COUNTED.get(ACTION_TYPES.get(tool.partition("_")[0], ""))) is not None:
+            self._counts[counted] += 1
         duration = {} if seconds is None else {"duration_ms": round(seconds * 1000)}
         log.info("tool call", tool=tool, outcome=outcome, **duration)
 
@@ -69,8 +83,8 @@ class RunTelemetry:
         self._metrics.fallbacks.labels(self._agent, code, by).inc()
         log.warning("the task falls back", code=code, by=by)
 
-    def run_ended(self, status: str, code: str | None = None) -> None:
-        """Report how the attempt ended. Only the first call counts."""
+    def run_ended(self, status: str, code: str | None = None, cost: Decimal | None = None) -> None:
+        """Report how the attempt ended, with its counts and the cost of the whole run. Only the first call counts."""
         if self._has_ended:
             return
         self._has_ended = True
@@ -81,7 +95,9 @@ class RunTelemetry:
         self._span.set_attributes(prefixed_attributes({"status": status, "code": code}))
         if status in ("failed", "broken_off"):
             mark_failed(self._span, code or status)
-        log.info("run ended", status=status, code=code, duration_ms=round(seconds * 1000))
+        cost_usd = None if cost is None else float(cost)
+        duration_ms = round(seconds * 1000)
+        log.info("run ended", status=status, code=code, duration_ms=duration_ms, **self._counts, cost_usd=cost_usd)
 
     def _end_interrupted_call(self) -> None:
         if self._model_call is not None:
