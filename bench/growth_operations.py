@@ -608,7 +608,7 @@ async def other_store_functions(side: Side, round_number: int) -> AsyncGenerator
             await runs.count_waiting(conn)
             await jobs.depth(conn)
             await documents.files_to_delete(conn, 100)
-            await documents.record_deleted_files(conn, [])
+            await documents.unregister_deleted_files(conn, [])
             await documents.scope_of(conn, document)
             await search.abandon_indexing(conn, document)
             await documents.abandon(conn, document, "It is not being read.")

@@ -96,11 +96,13 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
             embedded = stack.enter_context(embedded_postgres(settings.home, settings.postgres_major))
             await _migrate(settings, embedded.owner_url, embedded.app_password)
             url = direct_url = embedded.app_url
+            name = "The embedded database"
         else:
             assert settings.database_url is not None
             url = settings.database_url.get_secret_value()
             direct_url = settings.database_direct_url.get_secret_value() if settings.database_direct_url else url
-        database = await stack.enter_async_context(Database(url, direct_url, settings.pool_size))
+            name = "The database of DATABASE_URL"
+        database = await stack.enter_async_context(Database(url, direct_url, settings.pool_size, name=name))
         await database.check_role()
         if not settings.embedded_database and (missing := await pending_migrations(url)):
             raise Misconfigured(

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from fieldmark.cli.client import Client, ErrorResponse
-from fieldmark.cli.follow import Follower, Runs
+from fieldmark.cli.follow import Follower, StartedRuns
 from fieldmark.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +59,7 @@ async def test_restarting_service_is_retried():
         httpx.Response(200, json=COMPLETED),
     )
     async with client_with_responses(*answers) as (client, asked):
-        seen = await Runs(client, Console(stderr=True).status("")).follow_to_end(RUN)
+        seen = await StartedRuns(client, Console(stderr=True).status("")).follow_to_end(RUN)
     assert seen.run == COMPLETED
     run = f"/api/runs/{RUN}"
     assert asked == [f"{run}/events", run, run, run, f"{run}/events 1", f"{run}/events 1", run]
@@ -69,14 +69,14 @@ async def test_restarting_service_is_retried():
 async def test_permanent_error_is_not_retried(status, code):
     async with client_with_responses(problem(status, code)) as (client, asked):
         with pytest.raises(ErrorResponse) as refused:
-            await Runs(client, Console(stderr=True).status("")).follow_to_end(RUN)
+            await StartedRuns(client, Console(stderr=True).status("")).follow_to_end(RUN)
     assert refused.value.reason == code and len(asked) == 1
 
 
 async def test_full_queue_is_retried_and_a_closed_one_is_not():
     answers = problem(429, "queue_full"), httpx.Response(202, json={"run_id": RUN}), problem(409, "queue_closed")
     async with client_with_responses(*answers) as (client, asked):
-        runs = Runs(client, Console(stderr=True).status(""))
+        runs = StartedRuns(client, Console(stderr=True).status(""))
         assert await runs.start("extract", {}) == RUN
         with pytest.raises(ErrorResponse) as refused:
             await runs.start("extract", {})

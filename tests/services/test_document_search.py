@@ -191,7 +191,7 @@ async def test_reread_or_renamed_document_replaces_its_chunks(library):
 async def test_document_changed_while_indexed_is_indexed_again(library):
     document = await library.add_unindexed("The roof leaks.")
     async with library.database.as_service() as conn:
-        before = await store.source(conn, document)
+        before = await store.find_queued_document(conn, document)
         assert before is not None
     sql(library.owner_url, "update documents set filename = 'Valley.txt' where id = %s", document)
     async with library.database.as_service() as conn:

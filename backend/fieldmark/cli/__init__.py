@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Final
 
 import typer
 
@@ -26,41 +27,54 @@ from fieldmark.cli.stack import stack
 from fieldmark.cli.suggestions import accept, organisation, propose, reject
 
 _app = typer.Typer(
-    help="Fieldmark reads documents and fills databases.", no_args_is_help=True, pretty_exceptions_enable=False
+    help="Fieldmark reads documents and fills databases. Start with: fieldmark extract FILE",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
 )
-for _name, _command in {
-    "extract": extract,
-    "documents": documents,
-    "search": search,
-    "show": show,
-    "correct": correct,
-    "chat": chat,
-    "ask": ask,
-    "export": export,
-    "records": records,
-    "view": view,
-    "stack": stack,
-    "propose": propose,
-    "accept": accept,
-    "reject": reject,
-    "runs": runs,
-    "approve": approve,
-    "cancel": cancel,
-    "delete": delete,
-    "usage": usage,
-    "organisation": organisation,
-    "eval": evaluate,
-    "serve": serve,
-    "worker": worker,
-    "migrate": migrate,
-    "doctor": doctor,
-    "token": token,
-}.items():
-    _app.command(_name)(_command)
+# The commands by group, each with an example.
+_COMMANDS: Final[dict[str, dict[str, tuple[Callable[..., None], str]]]] = {
+    "Read documents": {
+        "extract": (extract, "fieldmark extract invoice.pdf --schema invoices"),
+        "stack": (stack, "fieldmark stack inbox --columns 'vendor,total:number' --out table.xlsx"),
+        "documents": (documents, "fieldmark documents --limit 20"),
+        "show": (show, "fieldmark show EXTRACTION --history"),
+        "export": (export, "fieldmark export EXTRACTION --out invoice.xlsx"),
+        "records": (records, "fieldmark records invoices --where 'total > 1000' --out invoices.csv"),
+        "view": (view, "fieldmark view invoices | psql DATABASE"),
+        "delete": (delete, "fieldmark delete document DOCUMENT"),
+    },
+    "Ask": {
+        "ask": (ask, "fieldmark ask 'What is the total of all invoices?'"),
+        "search": (search, "fieldmark search 'payment terms'"),
+        "chat": (chat, "fieldmark chat invoice.pdf"),
+    },
+    "Review": {
+        "correct": (correct, "fieldmark correct EXTRACTION 'the total is 279.84'"),
+        "propose": (propose, "fieldmark propose invoice.pdf"),
+        "accept": (accept, "fieldmark accept DOCUMENT"),
+        "reject": (reject, "fieldmark reject DOCUMENT"),
+        "runs": (runs, "fieldmark runs"),
+        "approve": (approve, "fieldmark approve RUN"),
+        "cancel": (cancel, "fieldmark cancel RUN"),
+        "eval": (evaluate, "fieldmark eval docs/samples/cases"),
+    },
+    "Run the service": {
+        "serve": (serve, "fieldmark serve --port 8731"),
+        "worker": (worker, "fieldmark worker"),
+        "migrate": (migrate, "fieldmark migrate"),
+        "doctor": (doctor, "fieldmark doctor"),
+        "token": (token, "fieldmark token --hours 12"),
+        "usage": (usage, "fieldmark usage --since 2026-01-01"),
+        "organisation": (organisation, "fieldmark organisation --json"),
+    },
+}
+for _group, _commands in _COMMANDS.items():
+    for _name, (_command, _example) in _commands.items():
+        _app.command(_name, rich_help_panel=_group, epilog=f"Example: {_example}")(_command)
 schema.command("diff")(diff)
 schema.command("apply")(apply)
-_app.add_typer(schema, name="schema")
-_app.add_typer(key, name="key")
+_app.add_typer(schema, name="schema", rich_help_panel="Read documents")
+_app.add_typer(key, name="key", rich_help_panel="Run the service")
 
 
 def _print_version(wanted: bool) -> None:

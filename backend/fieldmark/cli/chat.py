@@ -17,7 +17,7 @@ from rich.status import Status
 from fieldmark.cli.asking import TerminalUser, show_pending_call
 from fieldmark.cli.client import Client, ErrorResponse, error_text, run_with_client
 from fieldmark.cli.files import file_or_document, to_json_bytes, write
-from fieldmark.cli.follow import Follower, PendingDecision, Runs, cancel, running, show_event, warn
+from fieldmark.cli.follow import Follower, PendingDecision, StartedRuns, cancel, running, show_event, warn
 from fieldmark.cli.process import CANNOT_WORK, FAILED, MISUSED, WAITS, exit_with
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, escape_control, out, plain, steps
@@ -154,7 +154,7 @@ class _ChatSession:
     async def _say(self, message: str) -> None:
         body = {"document_id": self._document_id, "thread_id": self._thread_id, "message": message}
         self._turn = None
-        async with Runs(self._client, self._status) as runs:
+        async with StartedRuns(self._client, self._status) as runs:
             try:
                 run_id = await runs.start("chat", body)
             except ErrorResponse as refused:

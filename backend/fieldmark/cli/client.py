@@ -273,7 +273,18 @@ def _raising_disconnected() -> Generator[None]:
     try:
         yield
     except httpx.HTTPError as error:
-        raise Disconnected(f"No response from the service ({type(error).__name__}).") from error
+        raise Disconnected(
+            f"No response from the service at {_address(error)} ({type(error).__name__}). Check that it is running "
+            "(`fieldmark serve`), and the address in --server or FIELDMARK_SERVER."
+        ) from error
+
+
+def _address(error: httpx.HTTPError) -> str:
+    try:
+        url = error.request.url
+    except RuntimeError:  # the request was not built
+        return "its address"
+    return f"{url.scheme}://{url.netloc.decode()}"
 
 
 def _check(answer: httpx.Response) -> None:

@@ -30,6 +30,8 @@ def read_schema(file: Path | None) -> dict[str, Any] | None:
         schema = read_object(file)
         check_schema(schema)
     except (OSError, FieldmarkError) as error:
+        if isinstance(error, FileNotFoundError):
+            exit_with(f"File not found: {file}", MISUSED)
         said = f"{error.strerror}." if isinstance(error, OSError) else str(error)
         exit_with(f"Invalid schema {file}: {said}", MISUSED)
     return schema

@@ -70,7 +70,7 @@ class RunState:
             raise typer.Exit(self.exit_code)
 
 
-class Runs:
+class StartedRuns:
     """The runs that a command has started. They are cancelled if the command is interrupted; otherwise the next worker
     would continue them, and charge for them."""
 
@@ -120,7 +120,7 @@ class Runs:
             return RunState(run)
         return RunState(run, await _with_retries(lambda: self.client.get(f"/api/extractions/{run['extraction_id']}")))
 
-    async def __aenter__(self) -> Runs:
+    async def __aenter__(self) -> StartedRuns:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -147,12 +147,12 @@ class Runs:
 
 
 @contextlib.asynccontextmanager
-async def running(client: Client) -> AsyncGenerator[Runs]:
+async def running(client: Client) -> AsyncGenerator[StartedRuns]:
     """Open a context for runs, with a status line, and with a worker if the service is in this process."""
     print_offline_notice(client)
     with steps().status("") as status:
         show_step(status, "Starting…")
-        async with client.working(), Runs(client, status) as runs:
+        async with client.working(), StartedRuns(client, status) as runs:
             yield runs
 
 

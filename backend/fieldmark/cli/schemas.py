@@ -13,6 +13,7 @@ from fieldmark.cli.files import print_json, read_schema, to_json_bytes, write
 from fieldmark.cli.process import FAILED, exit_with
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import plain, say_if_more, show_lines, steps
+from fieldmark.domain.formatting import list_names
 
 schema = typer.Typer(help="Manage stored schemas and their versions.", no_args_is_help=True)
 
@@ -84,7 +85,12 @@ async def find(client: Client, kind: Kind, name: str) -> dict[str, Any] | None:
 
 async def find_or_exit(client: Client, kind: Kind, name: str) -> dict[str, Any]:
     """Return the stored item with this name (case-insensitive). Ends the command if there is none."""
-    return await find(client, kind, name) or exit_with(f"{kind.capitalize()} {name!r} not found.", FAILED)
+    found = await find(client, kind, name)
+    if found is not None:
+        return found
+    stored = [item["name"] for item in (await client.get(f"/api/{kind}s", limit=100))["items"]]
+    there = f"There are: {list_names(stored, characters=300, most=20)}." if stored else "None is stored yet."
+    return exit_with(f"There is no {kind} {name!r}. {there}", FAILED)
 
 
 def is_file(text: str) -> bool:

@@ -17,7 +17,7 @@ from rich.status import Status
 from fieldmark.cli.asking import TerminalUser
 from fieldmark.cli.client import Client, Disconnected, ErrorResponse, error_text, run_with_client
 from fieldmark.cli.files import check_out, format_of, print_json, write
-from fieldmark.cli.follow import Runs, RunState, running, show_event
+from fieldmark.cli.follow import RunState, StartedRuns, running, show_event
 from fieldmark.cli.process import FAILED, MISUSED, WAITS, exit_with
 from fieldmark.cli.records import FORMATS
 from fieldmark.cli.target import Target, command
@@ -173,7 +173,7 @@ async def _find_or_create(client: Client, name: str, definitions: list[ColumnDef
     return found
 
 
-async def _upload_new(client: Client, runs: Runs, stack_id: str, files: list[Path]) -> list[dict[str, str]]:
+async def _upload_new(client: Client, runs: StartedRuns, stack_id: str, files: list[Path]) -> list[dict[str, str]]:
     """Upload the files that are not in the stack yet. Return those that cannot be read or are refused."""
     known = await _known_files(client, stack_id)
     problems: list[dict[str, str]] = []
@@ -195,7 +195,7 @@ async def _upload_new(client: Client, runs: Runs, stack_id: str, files: list[Pat
     return problems
 
 
-async def _wait_until_read(client: Client, runs: Runs, stack_id: str) -> None:
+async def _wait_until_read(client: Client, runs: StartedRuns, stack_id: str) -> None:
     """Wait until no document of the stack is being read, nor any file inside one."""
     waited: set[str] = set()
     ids: list[str] = []

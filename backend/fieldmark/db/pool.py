@@ -103,17 +103,23 @@ class Database:
 
     `url` logs in as the service's role. If it is a transaction pooler (port 6543, or `pgbouncer=true` in the URL),
     statements are not prepared, and LISTEN uses `direct_url`, which bypasses the pooler. Without `direct_url`,
-    subscribers get a gap once a second and poll.
+    subscribers get a gap once a second and poll. Errors call the database by `name`.
 
     One organisation may use at most 70 % of the connections.
     """
 
     def __init__(
-        self, url: str, direct_url: str | None = None, size: int = 10, wait_seconds: float | None = None
+        self,
+        url: str,
+        direct_url: str | None = None,
+        size: int = 10,
+        wait_seconds: float | None = None,
+        name: str = "The database",
     ) -> None:
         wait_seconds = WAIT_SECONDS if wait_seconds is None else wait_seconds
         self._url, pooled = libpq_url(url)
         direct, direct_pooled = libpq_url(direct_url or url)
+        self._name = name
         self._expects_session = not pooled  # statements are prepared
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             self._url,
@@ -139,7 +145,7 @@ class Database:
 
     async def __aenter__(self) -> Self:
         # Connect once without the pool, which does not report why it cannot connect.
-        await check_connection(self._url, "The database", needs_session=self._expects_session)
+        await check_connection(self._url, self._name, needs_session=self._expects_session)
         await self._pool.open()
         return self
 
@@ -257,7 +263,7 @@ class Database:
 
     async def check_connection(self) -> None:
         """Connect once, outside the pool. Raise Unavailable with the reason."""
-        await check_connection(self._url, "The database")
+        await check_connection(self._url, self._name)
 
     def pool_stats(self) -> PoolStats:
         """Return how busy the pool is."""

@@ -326,7 +326,7 @@ class DocumentService:
                 except Invalid:  # skipped, so that one organisation's path cannot block those of others
                     log.warning("stored path is invalid", code=Invalid.code)
             async with self._database.as_service() as conn:
-                await documents.record_deleted_files(conn, paths)
+                await documents.unregister_deleted_files(conn, paths)
             if len(paths) < FILES_PER_BATCH:
                 return
 

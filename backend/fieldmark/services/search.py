@@ -256,7 +256,7 @@ async def index(database: Database, document_id: UUID) -> None:
     for _ in range(_MAX_ATTEMPTS):
         pages: list[tuple[int, list[str]]] = []
         async with database.as_service() as conn:
-            source = await store.source(conn, document_id)
+            source = await store.find_queued_document(conn, document_id)
             while source is not None and source.is_ready:
                 pages += (more := await store.words(conn, document_id, pages[-1][0] if pages else 0))
                 if len(more) < store.PAGES_PER_BATCH:

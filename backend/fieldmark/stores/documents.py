@@ -437,7 +437,7 @@ async def files_to_delete(conn: Connection, limit: int) -> list[str]:
     return [row["path"] for row in await cursor.fetchall()]
 
 
-async def record_deleted_files(conn: Connection, paths: Sequence[str]) -> None:
+async def unregister_deleted_files(conn: Connection, paths: Sequence[str]) -> None:
     await conn.execute("select private.unregister_deleted_files(%s)", (list(paths),))
 
 

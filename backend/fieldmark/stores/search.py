@@ -68,9 +68,9 @@ class NewChunk:
         }
 
 
-async def source(conn: Connection, document_id: UUID) -> SourceRow | None:
-    """Return the data of a document of any tenant, or None if it need not be indexed. Needs a connection as the
-    service."""
+async def find_queued_document(conn: Connection, document_id: UUID) -> SourceRow | None:
+    """Return what the index needs of a document of any tenant that waits to be indexed, or None if it does not wait.
+    Needs a connection as the service."""
     return await fetch_one(conn, SourceRow, "select * from private.search_source(%s)", (document_id,))
 
 
