@@ -27,7 +27,7 @@ from fieldmark.domain.answers import AnyAnswer, parse_answer
 from fieldmark.domain.events import TokensUsed
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import Approval as ApprovalPolicy
-from fieldmark.domain.statuses import Approvers, MembershipRole, RunError, RunStatus
+from fieldmark.domain.statuses import RunError, RunStatus
 from fieldmark.errors import DocumentFailed, Invalid, NotFound, TooManyAtOnce
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.follow import wait_until_ended_or_waiting
@@ -325,7 +325,7 @@ async def list_tools(
     return ToolNames(
         read_only=[tool.name for tool in tools if not tool.asks],
         read_write=[tool.name for tool in tools if tool.asks],
-        always_ask=org.second_person or (org.approvers is Approvers.OWNERS and org.role is not MembershipRole.OWNER),
+        always_ask=org.always_asks,
     )
 
 

@@ -50,6 +50,11 @@ class Organisation:
     ]
     created_at: datetime
 
+    @property
+    def always_asks(self) -> bool:
+        """Whether a person must approve each write of the caller's runs, as `private.fill_run` decides."""
+        return self.second_person or (self.approvers is Approvers.OWNERS and self.role is not MembershipRole.OWNER)
+
 
 @dataclass(frozen=True, slots=True)
 class Member:

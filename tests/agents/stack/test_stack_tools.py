@@ -108,6 +108,9 @@ async def start_on(case: ExtractionCase, stack_id: UUID, task: str = "stack", **
 
 async def test_row_with_values_is_located_and_completed(case):
     run = await start(case, "number,total:number")
+    for outside in ({"unseen": 1}, {"number": {"part": 1}}, {"lines": [{"price": 1}]}):
+        refused = await run.call("extract_row", document_id=str(case.document_id), values={"total": 10, **outside})
+        assert refused.code == "no_such_column"
     saved = await run.call("extract_row", document_id=str(case.document_id), values={"number": "INV-7", "total": 10})
     assert saved.code == "stored", saved
     row = await run.extraction()
@@ -417,9 +420,17 @@ async def test_later_documents_are_found_by_name_and_each_part_of_a_table_says_w
     assert (len(one.data["rows"]), "offset" in one.data) == (1, False)
 
 
-@pytest.mark.parametrize("second_person", [False, True])
-async def test_rows_saved_by_the_agent_are_covered_by_approved_columns_unless_a_second_person_is_required(
-    case, second_person
+@pytest.mark.parametrize(
+    ("approvers", "second_person", "role", "is_sample"),
+    [
+        ("members", False, "member", True),
+        ("members", True, "owner", False),
+        ("owners", False, "owner", True),
+        ("owners", False, "member", False),
+    ],
+)
+async def test_rows_saved_by_the_agent_are_covered_by_approved_columns_unless_others_must_decide(
+    case, approvers, second_person, role, is_sample
 ):
     run = await start(case, "total:number")
     tools = STACK.create_tools(run.context)
@@ -439,8 +450,14 @@ async def test_rows_saved_by_the_agent_are_covered_by_approved_columns_unless_a_
     assert await is_covered() == (False, False)  # a person who approves one value approves no other
     await run.call("define_columns", columns=[{"name": "total", "type": "number"}])
     case.sql(approve, run.context.run_id, "define_columns")
-    case.sql("update public.organisations set second_person = %s where id = %s", second_person, case.scope.org_id)
-    assert await is_covered() == (not second_person, False)
+    change = "update public.organisations set approvers = %s, second_person = %s where id = %s"
+    case.sql(change, approvers, second_person, case.scope.org_id)
+    other_owner = uuid4()
+    case.sql("insert into auth.users (id) values (%s)", other_owner)
+    add = "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'owner')"
+    case.sql(add, case.scope.org_id, other_owner)
+    case.sql("update public.memberships set role = %s where user_id = %s", role, case.scope.user_id)
+    assert await is_covered() == (is_sample, False)
 
 
 @pytest.mark.parametrize(

@@ -248,6 +248,7 @@ class StackTools:
         async with self.context.database.as_user(self.context.scope) as conn:
             await self._check_document(conn, args.document_id)
             schema = await self._schema(conn)
+            await self._check_columns(conn, [path for path, value in leaves(args.values) if value not in ([], {})])
         claims = {paths.name(paths.parse(path)): Claim(quote) for path, quote in (args.quotes or {}).items()}
         prepared = await extractions.prepare_first_write(
             self.context.database,
@@ -262,8 +263,8 @@ class StackTools:
 
     async def is_sample(self, conn: Connection, args: ExtractRow) -> bool:
         """Return whether the call saves a row as the agent read it, after a person approved the columns in this run.
-        Not if the organisation requires a second person for each write."""
-        if args.values is None or (await organisations.get(conn, self.context.scope.org_id)).second_person:
+        Not if the organisation requires a second person or an owner for each write."""
+        if args.values is None or (await organisations.get(conn, self.context.scope.org_id)).always_asks:
             return False
         return await tool_calls.has_approved_write(conn, self.context.run_id, "define_columns")
 
@@ -404,14 +405,17 @@ class StackTools:
         (row,) = await stored.rows(conn, self.stack_id, limit=1, document_id=args.document_id)
         if row.extraction_id is None:
             raise ModelRetry("The document has no row yet: call extract_row.", "no_row")
-        columns = (await stored.get(conn, self.stack_id)).columns
-        wanted = [EACH if isinstance(step, int) else step for step in paths.parse(args.column)]
-        if paths.name(wanted) not in {paths.name(paths.parse_pattern(one.name)) for one in columns}:
-            raise ModelRetry(
-                f"The table has no column {args.column[:200]}. Its columns: {short([one.name for one in columns])}.",
-                "no_such_column",
-            )
+        await self._check_columns(conn, [args.column])
         return row.extraction_id
+
+    async def _check_columns(self, conn: Connection, written: Sequence[str]) -> None:
+        """Raise ModelRetry if one of the paths is not a value of a column."""
+        columns = [one.name for one in (await stored.get(conn, self.stack_id)).columns]
+        for path in written:
+            pattern = [EACH if isinstance(step, int) else step for step in paths.parse(path)]
+            if paths.name(pattern) not in columns:
+                text = f"The table has no column {path[:200]}. Its columns: {short(columns)}."
+                raise ModelRetry(text, "no_such_column")
 
     # Completion
 
