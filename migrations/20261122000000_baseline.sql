@@ -902,7 +902,7 @@ create table public.schema_versions (
   run_id uuid,
   call_id text,
   unique (id, org_id),
-  unique (schema_id, number),
+  unique (schema_id, number, org_id),
   foreign key (schema_id, org_id) references public.schemas (id, org_id) on delete cascade
 );
 create index schema_versions_org_id on public.schema_versions (org_id);
@@ -992,8 +992,8 @@ begin
   return v_revid;
 end $$;
 
--- Hides a schema and returns how many prompts and extractions refer to it.
-create function public.delete_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
+-- Hides a schema and returns how many prompts, extractions and stacks refer to it.
+create function public.delete_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint, stacks bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update public.schemas set deleted_at = now()
@@ -1203,8 +1203,9 @@ create table public.prompt_versions (
   created_at timestamptz not null default now(),
   name text not null,
   content text not null check (char_length(content) between 1 and 20000),
-  -- The schema; its latest version applies when the prompt is used.
   schema_id uuid,
+  -- The number of the schema's version that the prompt uses; null: the latest when the prompt is used.
+  schema_version integer,
   -- The model; null for the service's default.
   model text check (char_length(model) between 1 and 200),
   -- Tags of the documents it applies to. (Tags are hidden, not deleted, so these references stay valid.)
@@ -1214,11 +1215,21 @@ create table public.prompt_versions (
   unique (id, org_id),
   unique (prompt_id, number),
   foreign key (prompt_id, org_id) references public.prompts (id, org_id) on delete cascade,
-  foreign key (schema_id, org_id) references public.schemas (id, org_id) on delete cascade
+  check (schema_version is null or schema_id is not null),
+  foreign key (schema_id, org_id) references public.schemas (id, org_id) on delete cascade,
+  foreign key (schema_id, schema_version, org_id) references public.schema_versions (schema_id, number, org_id)
+    on delete cascade
 );
 create index prompt_versions_org_id on public.prompt_versions (org_id);
-create index prompt_versions_schema_id on public.prompt_versions (schema_id);
+create index prompt_versions_schema_id on public.prompt_versions (schema_id, schema_version);
 select private.protect_table('public.prompt_versions', p_members_read => true);
+
+-- The version of a schema that a prompt uses now: the pinned one, else the latest.
+create function private.schema_revid_of(p_schema_id uuid, p_number integer) returns uuid
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select id from public.schema_versions where schema_id = p_schema_id
+    and number = coalesce(p_number, (select max(number) from public.schema_versions where schema_id = p_schema_id))
+$$;
 
 create function private.check_prompt(
   p_org_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[]
@@ -1238,17 +1249,26 @@ begin
   perform private.require(not found, 'Tag not found.', 'PT404');
 end $$;
 
--- Returns the id of the first version, the `prompt_revid`.
+create function private.check_pin(p_schema_id uuid, p_number integer) returns void
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select private.require(
+    p_number is null or private.schema_revid_of(p_schema_id, p_number) is not null,
+    format('The schema has no version %s. Give the number of one of its versions, or none for the latest.', p_number),
+    'PT404')
+$$;
+
+-- Returns the id of the first version, the `prompt_revid`. With `p_schema_version` it keeps to that version of the schema.
 create function public.create_prompt(
   p_org_id uuid, p_name text, p_content text, p_schema_id uuid default null, p_model text default null,
-  p_tag_ids uuid[] default '{}'
+  p_tag_ids uuid[] default '{}', p_schema_version integer default null
 ) returns uuid language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_prompt_id uuid;
   v_revid uuid;
 begin
   perform private.check_org_writable(p_org_id, 'organisation'),
-    private.check_prompt(p_org_id, p_name, p_content, p_schema_id, p_model, p_tag_ids);
+    private.check_prompt(p_org_id, p_name, p_content, p_schema_id, p_model, p_tag_ids),
+    private.check_pin(p_schema_id, p_schema_version);
   perform private.check_item_limit(
     (select count(*) from public.prompts where org_id = p_org_id and deleted_at is null),
     'The organisation has 10,000 prompts, the maximum. Delete one first.');
@@ -1257,9 +1277,9 @@ begin
   returning id into v_prompt_id;
   perform private.require(v_prompt_id is not null, 'A prompt with this name already exists.', 'PT409', 'name_taken');
   insert into public.prompt_versions
-    (org_id, prompt_id, number, name, content, schema_id, model, tag_ids, run_id, call_id)
-  values (p_org_id, v_prompt_id, 1, p_name, p_content, p_schema_id, p_model, coalesce(p_tag_ids, '{}'),
-    private.this_run(), private.this_call())
+    (org_id, prompt_id, number, name, content, schema_id, schema_version, model, tag_ids, run_id, call_id)
+  values (p_org_id, v_prompt_id, 1, p_name, p_content, p_schema_id, p_schema_version, p_model,
+    coalesce(p_tag_ids, '{}'), private.this_run(), private.this_call())
   returning id into v_revid;
   return v_revid;
 end $$;
@@ -1267,7 +1287,7 @@ end $$;
 -- Adds a version if anything changes and returns the latest version's id. `p_revid`: the version that must be the latest.
 create function public.update_prompt(
   p_prompt_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[],
-  p_revid uuid default null
+  p_revid uuid default null, p_schema_version integer default null
 ) returns uuid language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_head public.prompts;
@@ -1280,14 +1300,15 @@ begin
   if p_revid is not null and p_revid <> v_latest.id then
     raise exception 'The prompt has changed. Load the latest version first.' using errcode = 'PT409', detail = 'version_changed';
   end if;
-  if (p_name, p_content, p_schema_id, p_model, coalesce(p_tag_ids, '{}')) is not distinct from
-    (v_latest.name, v_latest.content, v_latest.schema_id, v_latest.model, v_latest.tag_ids) then
+  if (p_name, p_content, p_schema_id, p_schema_version, p_model, coalesce(p_tag_ids, '{}')) is not distinct from
+    (v_latest.name, v_latest.content, v_latest.schema_id, v_latest.schema_version, v_latest.model, v_latest.tag_ids) then
     return v_latest.id;
   end if;
   -- References of the previous version may be hidden by now. They stay.
   perform private.check_prompt(
     v_head.org_id, p_name, p_content, nullif(p_schema_id, v_latest.schema_id), p_model,
-    array(select unnest(p_tag_ids) except select unnest(v_latest.tag_ids)));
+    array(select unnest(p_tag_ids) except select unnest(v_latest.tag_ids))),
+    private.check_pin(p_schema_id, p_schema_version);
   perform private.check_item_limit(v_latest.number, 'The prompt has 10,000 versions, the maximum. Create a new prompt.');
   begin
     update public.prompts set name = p_name where id = p_prompt_id;
@@ -1295,8 +1316,8 @@ begin
     raise exception 'A prompt with this name already exists.' using errcode = 'PT409', detail = 'name_taken';
   end;
   insert into public.prompt_versions
-    (org_id, prompt_id, number, name, content, schema_id, model, tag_ids, run_id, call_id)
-  values (v_head.org_id, p_prompt_id, v_latest.number + 1, p_name, p_content, p_schema_id, p_model,
+    (org_id, prompt_id, number, name, content, schema_id, schema_version, model, tag_ids, run_id, call_id)
+  values (v_head.org_id, p_prompt_id, v_latest.number + 1, p_name, p_content, p_schema_id, p_schema_version, p_model,
     coalesce(p_tag_ids, '{}'), private.this_run(), private.this_call())
   returning id into v_revid;
   return v_revid;
@@ -1380,32 +1401,50 @@ create policy "members begin extractions of their own" on public.extractions for
 create policy "members change their extractions" on public.extractions
   for update to authenticated using (org_id in (select private.my_writable_org_ids()));
 
--- Fills in the run, the schema of a named prompt, and the text of a named schema version. (Named before
--- check_extraction, so that it looks at the text that is stored.)
+-- The schema version that a new extraction follows: the given one, else that of the prompt, unless the extraction has a
+-- schema of its own. Refuses deleted items.
+create function private.schema_to_extract(
+  p_org_id uuid, p_prompt_revid uuid, p_schema_revid uuid, p_has_schema boolean default false
+) returns uuid language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  v_prompt record;
+  v_schema record;
+  v_refusal text := 'The %s %L is deleted, so nothing can be extracted with it. Choose another one.';
+begin
+  if p_prompt_revid is not null then
+    select v.schema_id, v.schema_version, p.name, p.deleted_at is null as is_usable into v_prompt
+    from public.prompt_versions as v join public.prompts as p on p.id = v.prompt_id
+    where v.id = p_prompt_revid and v.org_id = p_org_id;
+    perform private.check_found(found, 'version of a prompt'),
+      private.require(v_prompt.is_usable, format(v_refusal, 'prompt', v_prompt.name), 'PT409', 'deleted');
+    if p_schema_revid is null and not p_has_schema then
+      p_schema_revid := private.schema_revid_of(v_prompt.schema_id, v_prompt.schema_version);
+    end if;
+  end if;
+  if p_schema_revid is not null then
+    select s.name, s.deleted_at is null as is_usable into v_schema
+    from public.schema_versions as v join public.schemas as s on s.id = v.schema_id
+    where v.id = p_schema_revid and v.org_id = p_org_id;
+    perform private.check_found(found, 'version of a schema'),
+      private.require(v_schema.is_usable, format(v_refusal, 'schema', v_schema.name), 'PT409', 'deleted');
+  end if;
+  return p_schema_revid;
+end $$;
+
+-- Fills in the run, the version of a schema, and its text. (Named before check_extraction, so that it looks at the text
+-- that is stored.)
 create function private.apply_extraction_defaults() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-  v_prompt public.prompt_versions;
   v_schema jsonb;
 begin
   new.run_id := private.this_root_run();
-  if new.prompt_revid is not null then
-    select v.* into v_prompt from public.prompt_versions as v join public.prompts as p on p.id = v.prompt_id
-    where v.id = new.prompt_revid and v.org_id = new.org_id and p.deleted_at is null;
-    perform private.check_found(found, 'version of a prompt');
-    if new.schema is null and new.schema_revid is null then
-      new.schema_revid := (
-        select id from public.schema_versions where schema_id = v_prompt.schema_id order by number desc limit 1);
-    end if;
-  end if;
+  new.schema_revid := private.schema_to_extract(
+    new.org_id, new.prompt_revid, new.schema_revid, new.schema is not null);
   if new.schema_revid is not null then
-    select v.schema into v_schema from public.schema_versions as v join public.schemas as s on s.id = v.schema_id
-    where v.id = new.schema_revid and v.org_id = new.org_id and (s.deleted_at is null or s.id = v_prompt.schema_id);
-    if not found then
-      raise exception 'Schema version not found.' using errcode = 'PT404';
-    elsif new.schema is not null and new.schema <> v_schema then
-      raise exception '`schema` differs from the schema version given. Send only one of them.' using errcode = 'PT422';
-    end if;
+    select schema into v_schema from public.schema_versions where id = new.schema_revid;
+    perform private.require(
+      coalesce(new.schema = v_schema, true), '`schema` differs from the schema version given. Send only one of them.');
     new.schema := v_schema;
   end if;
   return new;
@@ -1427,17 +1466,6 @@ begin
   update public.extractions set schema = v_schema, schema_revid = p_schema_revid, status = 'in_progress'
   where id = p_extraction_id;
 end $$;
-
-create function private.count_references_to_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  -- (Starts from the versions that reference the schema instead of every prompt's latest version.)
-  select (select count(*) from public.prompt_versions as v
-      where v.schema_id = p_schema_id
-        and not exists (select from public.prompt_versions as w where w.prompt_id = v.prompt_id and w.number > v.number)
-        and exists (select from public.prompts as p where p.id = v.prompt_id and p.deleted_at is null)),
-    (select count(*) from public.schema_versions as v join public.extractions as e on e.schema_revid = v.id
-      where v.schema_id = p_schema_id)
-$$;
 
 create function private.count_references_to_prompt(p_prompt_id uuid) returns table (extractions bigint)
 language sql stable set search_path = pg_catalog, pg_temp as $$
@@ -1537,6 +1565,19 @@ begin
   where stack_id = p_stack_id and document_id = p_document_id and org_id in (select private.my_writable_org_ids());
   perform private.check_found(found, 'document in this stack');
 end $$;
+
+create function private.count_references_to_schema(p_schema_id uuid)
+returns table (prompts bigint, extractions bigint, stacks bigint)
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  -- (Starts from the versions that reference the schema instead of every prompt's latest version.)
+  select (select count(*) from public.prompt_versions as v
+      where v.schema_id = p_schema_id
+        and not exists (select from public.prompt_versions as w where w.prompt_id = v.prompt_id and w.number > v.number)
+        and exists (select from public.prompts as p where p.id = v.prompt_id and p.deleted_at is null)),
+    (select count(*) from public.schema_versions as v join public.extractions as e on e.schema_revid = v.id
+      where v.schema_id = p_schema_id),
+    (select count(*) from public.stack_tables where schema_id = p_schema_id)
+$$;
 
 -- runs.sql
 
@@ -5109,7 +5150,7 @@ grant execute on function
   private.new_id, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.resolve_organisation,
   private.role_of, private.current_user_id, private.check_owner, private.user_of, private.address_of,
   private.clear_pages, private.count_enclosed, private.this_root_run, private.save_thread_state, private.is_name,
-  private.follow_schema, private.count_references_to_schema, private.count_references_to_prompt, private.count_references_to_tag,
+  private.follow_schema, private.schema_revid_of, private.schema_to_extract, private.count_references_to_schema, private.count_references_to_prompt, private.count_references_to_tag,
   private.fence, private.has_active_run, private.append_event, private.delta_channel, private.notify_deltas,
   private.record_call, private.claim_call, private.finish_call, private.cost_of_run, private.spent_this_month,
   private.lock_credit, private.count_active_runs, private.is_blocked, private.runs_ahead, private.waits_behind,

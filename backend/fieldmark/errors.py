@@ -119,6 +119,10 @@ class AlreadyMember(Conflict):
     code, title = "already_member", "Already a member"
 
 
+class Deleted(Conflict):
+    code, title = "deleted", "Deleted"
+
+
 class TooMany(Conflict):
     code, title = "too_many", "Limit reached"
 

@@ -64,32 +64,50 @@ create policy "members begin extractions of their own" on public.extractions for
 create policy "members change their extractions" on public.extractions
   for update to authenticated using (org_id in (select private.my_writable_org_ids()));
 
--- Fills in the run, the schema of a named prompt, and the text of a named schema version. (Named before
--- check_extraction, so that it looks at the text that is stored.)
+-- The schema version that a new extraction follows: the given one, else that of the prompt, unless the extraction has a
+-- schema of its own. Refuses deleted items.
+create function private.schema_to_extract(
+  p_org_id uuid, p_prompt_revid uuid, p_schema_revid uuid, p_has_schema boolean default false
+) returns uuid language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  v_prompt record;
+  v_schema record;
+  v_refusal text := 'The %s %L is deleted, so nothing can be extracted with it. Choose another one.';
+begin
+  if p_prompt_revid is not null then
+    select v.schema_id, v.schema_version, p.name, p.deleted_at is null as is_usable into v_prompt
+    from public.prompt_versions as v join public.prompts as p on p.id = v.prompt_id
+    where v.id = p_prompt_revid and v.org_id = p_org_id;
+    perform private.check_found(found, 'version of a prompt'),
+      private.require(v_prompt.is_usable, format(v_refusal, 'prompt', v_prompt.name), 'PT409', 'deleted');
+    if p_schema_revid is null and not p_has_schema then
+      p_schema_revid := private.schema_revid_of(v_prompt.schema_id, v_prompt.schema_version);
+    end if;
+  end if;
+  if p_schema_revid is not null then
+    select s.name, s.deleted_at is null as is_usable into v_schema
+    from public.schema_versions as v join public.schemas as s on s.id = v.schema_id
+    where v.id = p_schema_revid and v.org_id = p_org_id;
+    perform private.check_found(found, 'version of a schema'),
+      private.require(v_schema.is_usable, format(v_refusal, 'schema', v_schema.name), 'PT409', 'deleted');
+  end if;
+  return p_schema_revid;
+end $$;
+
+-- Fills in the run, the version of a schema, and its text. (Named before check_extraction, so that it looks at the text
+-- that is stored.)
 create function private.apply_extraction_defaults() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-  v_prompt public.prompt_versions;
   v_schema jsonb;
 begin
   new.run_id := private.this_root_run();
-  if new.prompt_revid is not null then
-    select v.* into v_prompt from public.prompt_versions as v join public.prompts as p on p.id = v.prompt_id
-    where v.id = new.prompt_revid and v.org_id = new.org_id and p.deleted_at is null;
-    perform private.check_found(found, 'version of a prompt');
-    if new.schema is null and new.schema_revid is null then
-      new.schema_revid := (
-        select id from public.schema_versions where schema_id = v_prompt.schema_id order by number desc limit 1);
-    end if;
-  end if;
+  new.schema_revid := private.schema_to_extract(
+    new.org_id, new.prompt_revid, new.schema_revid, new.schema is not null);
   if new.schema_revid is not null then
-    select v.schema into v_schema from public.schema_versions as v join public.schemas as s on s.id = v.schema_id
-    where v.id = new.schema_revid and v.org_id = new.org_id and (s.deleted_at is null or s.id = v_prompt.schema_id);
-    if not found then
-      raise exception 'Schema version not found.' using errcode = 'PT404';
-    elsif new.schema is not null and new.schema <> v_schema then
-      raise exception '`schema` differs from the schema version given. Send only one of them.' using errcode = 'PT422';
-    end if;
+    select schema into v_schema from public.schema_versions where id = new.schema_revid;
+    perform private.require(
+      coalesce(new.schema = v_schema, true), '`schema` differs from the schema version given. Send only one of them.');
     new.schema := v_schema;
   end if;
   return new;
@@ -111,17 +129,6 @@ begin
   update public.extractions set schema = v_schema, schema_revid = p_schema_revid, status = 'in_progress'
   where id = p_extraction_id;
 end $$;
-
-create function private.count_references_to_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  -- (Starts from the versions that reference the schema instead of every prompt's latest version.)
-  select (select count(*) from public.prompt_versions as v
-      where v.schema_id = p_schema_id
-        and not exists (select from public.prompt_versions as w where w.prompt_id = v.prompt_id and w.number > v.number)
-        and exists (select from public.prompts as p where p.id = v.prompt_id and p.deleted_at is null)),
-    (select count(*) from public.schema_versions as v join public.extractions as e on e.schema_revid = v.id
-      where v.schema_id = p_schema_id)
-$$;
 
 create function private.count_references_to_prompt(p_prompt_id uuid) returns table (extractions bigint)
 language sql stable set search_path = pg_catalog, pg_temp as $$

@@ -27,7 +27,7 @@ grant execute on function
   private.new_id, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.resolve_organisation,
   private.role_of, private.current_user_id, private.check_owner, private.user_of, private.address_of,
   private.clear_pages, private.count_enclosed, private.this_root_run, private.save_thread_state, private.is_name,
-  private.follow_schema, private.count_references_to_schema, private.count_references_to_prompt, private.count_references_to_tag,
+  private.follow_schema, private.schema_revid_of, private.schema_to_extract, private.count_references_to_schema, private.count_references_to_prompt, private.count_references_to_tag,
   private.fence, private.has_active_run, private.append_event, private.delta_channel, private.notify_deltas,
   private.record_call, private.claim_call, private.finish_call, private.cost_of_run, private.spent_this_month,
   private.lock_credit, private.count_active_runs, private.is_blocked, private.runs_ahead, private.waits_behind,

@@ -38,7 +38,7 @@ create table public.schema_versions (
   run_id uuid,
   call_id text,
   unique (id, org_id),
-  unique (schema_id, number),
+  unique (schema_id, number, org_id),
   foreign key (schema_id, org_id) references public.schemas (id, org_id) on delete cascade
 );
 create index schema_versions_org_id on public.schema_versions (org_id);
@@ -128,8 +128,8 @@ begin
   return v_revid;
 end $$;
 
--- Hides a schema and returns how many prompts and extractions refer to it.
-create function public.delete_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
+-- Hides a schema and returns how many prompts, extractions and stacks refer to it.
+create function public.delete_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint, stacks bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update public.schemas set deleted_at = now()

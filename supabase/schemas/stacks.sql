@@ -70,3 +70,16 @@ begin
   where stack_id = p_stack_id and document_id = p_document_id and org_id in (select private.my_writable_org_ids());
   perform private.check_found(found, 'document in this stack');
 end $$;
+
+create function private.count_references_to_schema(p_schema_id uuid)
+returns table (prompts bigint, extractions bigint, stacks bigint)
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  -- (Starts from the versions that reference the schema instead of every prompt's latest version.)
+  select (select count(*) from public.prompt_versions as v
+      where v.schema_id = p_schema_id
+        and not exists (select from public.prompt_versions as w where w.prompt_id = v.prompt_id and w.number > v.number)
+        and exists (select from public.prompts as p where p.id = v.prompt_id and p.deleted_at is null)),
+    (select count(*) from public.schema_versions as v join public.extractions as e on e.schema_revid = v.id
+      where v.schema_id = p_schema_id),
+    (select count(*) from public.stack_tables where schema_id = p_schema_id)
+$$;

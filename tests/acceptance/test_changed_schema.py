@@ -86,6 +86,7 @@ async def test_added_field_is_extracted_only_where_it_is_missing(serve, clone):
         difference = {"added": ["due_date"], "removed": [], "changed": [], "everything": False, "rules": False}
         assert changes == {
             "versions": [{"schema_revid": str(revid), "number": 1, "extractions": 1, **difference}],
+            "prompts": [],
             "extractions": 1,
             "read_again": 1,
             "estimated_cost_usd": None,

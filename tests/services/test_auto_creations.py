@@ -16,9 +16,18 @@ from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.ids import new_id
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.statuses import CallStatus, RunError, RunStatus
-from fieldmark.errors import Conflict, NotApprover, NotFound, ProposedAlready, SchemaProposed, SecondPersonNeeded
+from fieldmark.errors import (
+    Conflict,
+    Deleted,
+    NotApprover,
+    NotFound,
+    ProposedAlready,
+    SchemaProposed,
+    SecondPersonNeeded,
+)
 from fieldmark.identity.scope import Scope
 from fieldmark.services import auto_creations
+from fieldmark.services.extraction_sources import find_source
 from fieldmark.stores import auto_creations as rows
 from fieldmark.stores import documents, extractions, organisations, runs, tool_calls
 from fieldmark.stores.extractions import ExtractionFilter
@@ -450,11 +459,8 @@ async def test_rejecting_keeps_the_schema_of_user_created_objects(organisation: 
         assert await prompts.find_version(conn, suggestion.prompt_revid or uuid4()) is None
         kept = await extractions.find(conn, extraction_id)
         assert kept and kept.schema == SCHEMA
-        new_extraction_id = await extractions.add(
-            conn, org_id=organisation.scope.org_id, document_id=other, prompt_revid=user_prompt
-        )
-        new_extraction = await extractions.find(conn, new_extraction_id)
-        assert new_extraction and new_extraction.schema == SCHEMA
+        with pytest.raises(Deleted):
+            await find_source(conn, organisation.scope, user_prompt)
 
 
 async def test_extraction_started_during_rejection_gets_not_found(organisation: Organisation) -> None:

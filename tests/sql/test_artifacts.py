@@ -176,13 +176,15 @@ def test_deleted_item_cannot_be_changed_or_used(roles: Roles, sample: Sample, ki
         assert fetch(connection, query, id=item_id(sample, kind)) is True
         assert rejection_of(connection, UPDATE[kind], id=item_id(sample, kind), name="New")[0] == "PT404"
         assert rejection_of(connection, f"select delete_{kind}(%(id)s)", id=item_id(sample, kind))[0] == "PT404"
-        # It cannot be used:
+        # It cannot be used, also not by a prompt for an extraction:
         uses = {
             "schema": [
                 "select create_prompt(%(org)s, 'New', 'Read.', %(schema)s)",
                 "select update_prompt(%(member_prompt)s, 'Receipts', 'Read.', %(schema)s, null, '{}')",
                 "insert into extractions (org_id, document_id, schema_revid) "
                 "values (%(org)s, %(document)s, %(schema_revid)s)",
+                "insert into extractions (org_id, document_id, prompt_revid) "
+                "values (%(org)s, %(document)s, %(prompt_revid)s)",
             ],
             "prompt": [
                 "insert into extractions (org_id, document_id, prompt_revid) "
@@ -195,7 +197,12 @@ def test_deleted_item_cannot_be_changed_or_used(roles: Roles, sample: Sample, ki
             ],
         }
         for statement in uses[kind]:
-            assert rejection_of(connection, statement, **vars(sample))[0] == "PT404", statement
+            expected = "PT409" if statement.startswith("insert") else "PT404"
+            assert rejection_of(connection, statement, **vars(sample))[0] == expected, statement
+        if kind != "tag":
+            with pytest.raises(psycopg.Error) as refused, connection.transaction():
+                connection.execute(uses[kind][-1].encode(), vars(sample))
+            assert refused.value.diag.message_detail == "deleted"
         # Prompts that used it before still can be changed.
         keep = "select update_prompt(%(prompt)s, 'Other', 'Read.', %(schema)s, null, array[%(tag)s]::uuid[])"
         if kind != "prompt":
@@ -220,6 +227,15 @@ def test_extraction_has_the_schema_of_the_version_it_names(roles: Roles, sample:
             sample.schema_revid,
         )
         assert fetch(connection, new, **{**prompted, "schema": Jsonb({"title": "3"})}) == ({"title": "3"}, None)
+        # A prompt may be pinned to an older version.
+        pin = "select update_prompt(%(prompt)s, 'Read', 'Read.', %(schema)s, null, '{}', null, %(version)s)"
+        pinned = {
+            **prompted,
+            "prompt_revid": fetch(connection, pin, **{**prompted, "schema": sample.schema, "version": 1}),
+        }
+        assert fetch(connection, new, **pinned) == (text, sample.schema_revid)
+        for wrong in ({"schema": sample.schema, "version": 3}, {"schema": None, "version": 1}):
+            assert rejection_of(connection, pin, **{**prompted, **wrong})[0] == "PT404"
         # A schema given together with its version must be equal to it.
         both = {**given, "schema_revid": sample.schema_revid}
         assert fetch(connection, new, **{**both, "schema": Jsonb(text)}) == (text, sample.schema_revid)

@@ -65,7 +65,8 @@ public.extraction_proposals | status = $ODD
 public.schemas | name = ''
 public.schema_versions | number = 0 | schema = '[]'
 public.prompts | name = 'a' || chr(10) || 'b'
-public.prompt_versions | number = 0 | content = '' | model = '' | tag_ids = array_fill(id, '{51}')
+public.prompt_versions | number = 0 | content = '' | model = '' | schema_version = 1, schema_id =
+    null | tag_ids = array_fill(id, '{51}')
 public.tags | name = ' a' | color = 'red'
 public.auto_creations | status = $ODD | kind = '' | labels = array_fill('x'::text, '{201}') | matched = '[]' |
     status = 'failed', error = null
@@ -136,7 +137,7 @@ public.extractions | document_id org_id | schema_revid org_id | prompt_revid org
 public.schemas | org_id
 public.schema_versions | schema_id org_id
 public.prompts | org_id
-public.prompt_versions | prompt_id org_id | schema_id org_id
+public.prompt_versions | prompt_id org_id | schema_id org_id | schema_id schema_version org_id
 public.tags | org_id
 public.document_tags | document_id org_id | tag_id org_id
 public.auto_creations | document_id org_id | schema_revid org_id | prompt_revid org_id | extraction_id org_id
@@ -196,7 +197,7 @@ organisations: personal_of
 prompt_versions: prompt_id number
 prompts: org_id lower(name)
 runs: org_id created_by idempotency_key
-schema_versions: schema_id number
+schema_versions: schema_id number org_id
 schemas: org_id lower(name)
 search_orgs: number
 stack_tables: schema_id

@@ -392,7 +392,8 @@ CALLABLE = {
         search count_unindexed_documents search_nearest count_unembedded_documents has_vectors search_stems
         has_new_fields check_json checked_path set_at_path path_name
         merge fields_at locked_extraction write_fields is_agent this_run this_call is_proposed this_root_run
-        follow_schema count_references_to_schema count_references_to_prompt count_references_to_tag approving_user
+        follow_schema schema_revid_of schema_to_extract count_references_to_schema count_references_to_prompt
+        count_references_to_tag approving_user
         message_author paths_allowed_by_message author_of binding_locks blocked_paths moved_items entries_under
         """,
     ),

@@ -44,6 +44,9 @@ def _check_words(words: str) -> str:
 Message = Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE), AfterValidator(_check_words)]
 """A person's message to an agent, which the database can store."""
 
+ItemName = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_words)]
+"""The name of a stored schema or prompt. Case does not matter."""
+
 Instructions = Annotated[str, Field(max_length=MAX_MESSAGE), AfterValidator(_check_words)]
 
 MORE_TURNS = 3

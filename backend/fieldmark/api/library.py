@@ -2,6 +2,7 @@
 
 # No `from __future__ import annotations`: some annotations use the arguments of the enclosing function.
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -27,6 +28,8 @@ from fieldmark.api.shared_types import (
     parse_if_match_revid,
 )
 from fieldmark.domain.retry import retry_while_stale
+from fieldmark.services import schema_changes
+from fieldmark.services.schema_changes import SchemaPrompt
 from fieldmark.services.schemas import check
 from fieldmark.stores.library import GREY, NamedItems, PromptText, VersionedItems, prompts, schemas, tags
 
@@ -40,6 +43,12 @@ Content = Annotated[
     str, Field(min_length=1, max_length=20_000, pattern=STORABLE, description="Instructions for the agent.")
 ]
 Model = Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE)]
+PinnedVersion = Annotated[
+    int,
+    Field(
+        ge=1, le=2**31 - 1, description="The number of the schema's version to use. null: each use takes the latest."
+    ),
+]
 TagIds = Annotated[list[UUID], Field(max_length=50, description="The prompt is for documents with one of these tags.")]
 Color = Annotated[str, Field(pattern=r"^#[0-9a-fA-F]{6}$", examples=["#1e90ff"])]
 
@@ -63,7 +72,8 @@ class NewPrompt(RequestBody):
 
     name: Name
     content: Content
-    schema_id: UUID | None = Field(None, description="The prompt's schema. Each use takes its latest version.")
+    schema_id: UUID | None = Field(None, description="The prompt's schema.")
+    schema_version: PinnedVersion | None = None
     model: Model | None = Field(None, description="The model to use. Default: the service's.")
     tag_ids: TagIds = Field([])
 
@@ -73,7 +83,8 @@ class PromptChange(RequestBody):
 
     name: Name | None = None
     content: Content | None = None
-    schema_id: UUID | None = Field(None, description="null: no schema.")
+    schema_id: UUID | None = Field(None, description="null: no schema. Another schema is not pinned.")
+    schema_version: PinnedVersion | None = None
     model: Model | None = Field(None, description="null: the service's model.")
     tag_ids: TagIds | None = Field(None, description="Replaces all tags.")
 
@@ -135,12 +146,22 @@ class Schema(SchemaVersion):
     )
 
 
+class ChangedSchema(Schema):
+    """A changed schema, and the prompts that use it."""
+
+    prompts: list[SchemaPrompt] = Field(
+        description="The prompts that use the schema, newest first: 50. Those without a pin follow the new version."
+    )
+
+
 class Prompt(_Version):
     """A version of a prompt."""
 
     prompt_revid: UUID = Field(description="The id of this version, which never changes.")
     content: str = Field(description="Instructions for the agent.")
-    schema_id: UUID | None = Field(description="The prompt's schema. Each use takes its latest version.")
+    schema_id: UUID | None = Field(description="The prompt's schema.")
+    schema_version: int | None = Field(description="The version that it is pinned to. null: it follows the latest.")
+    schema_revid: UUID | None = Field(description="The version of the schema that an extraction with it uses now.")
     model: str | None = Field(description="null: the service's model.")
     tag_ids: list[UUID] = Field(description="The prompt is for documents with one of these tags.")
 
@@ -237,14 +258,15 @@ async def create_schema(body: NewSchema, scope: TheScope, runtime: TheRuntime) -
 @router.patch("/schemas/{schema_id}", tags=["schemas"])
 async def update_schema(
     schema_id: UUID, body: SchemaChange, scope: TheScope, runtime: TheRuntime, if_match: IfMatchRevid = None
-) -> Schema:
+) -> ChangedSchema:
     """Change a schema's name or text. A change creates a new version; extractions keep the version that they follow."""
     seen = parse_if_match_revid(if_match)
     if body.json_schema is not None:
         await check(body.json_schema)
     async with runtime.database.as_user(scope) as conn:
         row = await schemas.update(conn, schema_id, name=body.name, schema=body.json_schema, revid=seen)
-    return Schema.of(row)
+        used_by = await schema_changes.list_prompts(conn, scope, schema_id)
+    return ChangedSchema.model_validate({**asdict(row), "prompts": used_by})
 
 
 @router.get("/prompts", tags=["prompts"])
@@ -273,7 +295,7 @@ async def list_prompts(
 @router.post("/prompts", status_code=201, tags=["prompts"])
 async def create_prompt(body: NewPrompt, scope: TheScope, conn: Conn) -> Prompt:
     """Create a prompt."""
-    text = PromptText(body.name, body.content, body.schema_id, body.model, body.tag_ids)
+    text = PromptText(body.name, body.content, body.schema_id, body.model, body.tag_ids, body.schema_version)
     return Prompt.of(await prompts.create(conn, scope.org_id, text))
 
 
@@ -293,6 +315,7 @@ async def update_prompt(
                 schema_id=body.schema_id if "schema_id" in given else row.schema_id,
                 model=body.model if "model" in given else row.model,
                 tag_ids=row.tag_ids if body.tag_ids is None else body.tag_ids,
+                schema_version=body.schema_version if given & {"schema_version", "schema_id"} else row.schema_version,
             )
             return Prompt.of(await prompts.update(conn, prompt_id, text, revid=seen or row.prompt_revid))
 

@@ -16,14 +16,14 @@ from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.schema_changes import SchemaDifference, compare_schemas
 from fieldmark.domain.statuses import ExtractionStatus
-from fieldmark.errors import DocumentFailed, Invalid, NotFound, OutOfCredit, QueueFull
+from fieldmark.errors import Deleted, DocumentFailed, Invalid, NotFound, OutOfCredit, QueueFull
 from fieldmark.identity.scope import Scope
 from fieldmark.services import extractions
 from fieldmark.services.fair_share import run_queued, run_unqueued
 from fieldmark.services.schemas import check
 from fieldmark.stores import extractions as stored
 from fieldmark.stores import schema_changes as store
-from fieldmark.stores.library import schemas
+from fieldmark.stores.library import prompts, schemas
 from fieldmark.stores.paging import Cursor
 from fieldmark.stores.rows import ExtractionRow, Position, SchemaRow
 from fieldmark.stores.schema_changes import FollowedVersionRow, FollowerRow
@@ -32,6 +32,8 @@ MAX_COUNTED: Final = 10_000
 """Extractions of one version that are counted."""
 MAX_VERSIONS: Final = 50
 """Older versions that are compared: the newest that extractions follow."""
+MAX_PROMPTS: Final = 50
+"""Prompts of a schema that are listed."""
 _RUNS_OF_ESTIMATE: Final = 50
 
 StartReading: TypeAlias = Callable[[Connection, ExtractionRow, Sequence[str] | None], Awaitable[UUID]]
@@ -60,10 +62,19 @@ class VersionDifference(BaseModel):
     rules: bool = Field(description="The rules differ.")
 
 
+class SchemaPrompt(BaseModel):
+    """A prompt that uses a schema."""
+
+    prompt_id: UUID
+    name: str
+    schema_version: int | None = Field(description="The version that it is pinned to. null: it follows the latest.")
+
+
 class SchemaChanges(BaseModel):
     """The changes for the extractions that use another version of the schema."""
 
     versions: list[VersionDifference] = Field(description="The versions that extractions follow, newest first: 50.")
+    prompts: list[SchemaPrompt] = Field(description="The prompts that use the schema, newest first: 50.")
     extractions: int = Field(description="Extractions that follow another version.")
     read_again: int = Field(description="Extractions whose changed fields will be read again.")
     estimated_cost_usd: float | None = Field(
@@ -90,6 +101,12 @@ class AppliedVersion(BaseModel):
     )
 
 
+async def list_prompts(conn: Connection, scope: Scope, schema_id: UUID) -> list[SchemaPrompt]:
+    """Return the newest prompts that use a schema: a new version applies to those that are not pinned."""
+    page = await prompts.list_page(conn, scope, limit=MAX_PROMPTS, schema_id=schema_id)
+    return [SchemaPrompt(prompt_id=row.id, name=row.name, schema_version=row.schema_version) for row in page.items]
+
+
 async def preview(
     database: Database,
     scope: Scope,
@@ -108,11 +125,12 @@ async def preview(
         other_than = version.schema_revid if schema is None else None
         rows = await store.followed_versions(conn, schema_id, other_than, limit=MAX_VERSIONS, max_counted=MAX_COUNTED)
         cost = await store.average_cost(conn, schema_id, _RUNS_OF_ESTIMATE)
+        users = await list_prompts(conn, scope, schema_id)
         if schema is not None and head.schema_revid not in {row.schema_revid for row in rows}:
             rows.insert(0, FollowedVersionRow(head.schema_revid, head.number, head.schema or {}, 0))
     target = schema if schema is not None else version.schema or {}
     await check(target)
-    found = SchemaChanges(versions=[], extractions=0, read_again=0, estimated_cost_usd=None)
+    found = SchemaChanges(versions=[], prompts=users, extractions=0, read_again=0, estimated_cost_usd=None)
     for row in rows:
         difference = await run_queued(scope.org_id, compare_schemas, row.schema, target)
         version = {"schema_revid": row.schema_revid, "number": row.number, "extractions": row.extractions}
@@ -215,7 +233,7 @@ def _cursor(row: FollowerRow) -> str:
 async def _schema(conn: Connection, schema_id: UUID) -> SchemaRow:
     head = await schemas.get(conn, schema_id)
     if head.is_deleted:
-        raise NotFound("There is no such schema.")
+        raise Deleted(f"The schema {head.name!r} is deleted, so no version of it can be applied.")
     return head
 
 

@@ -98,7 +98,8 @@ async def most_similar(
     return await fetch_one(
         conn,
         SimilarDocument,
-        """select a.document_id, s.id as schema_id, latest.id as schema_revid, prompt.id as prompt_revid,
+        """select a.document_id, s.id as schema_id,
+             private.schema_revid_of(s.id, prompt.schema_version) as schema_revid, prompt.id as prompt_revid,
              a.shared_labels, a.label_count + cardinality(%(labels)s::text[]) - a.shared_labels as all_labels
            from (
              select document_id, status, created_at, schema_revid, prompt_revid, cardinality(labels) as label_count,
@@ -112,14 +113,13 @@ async def most_similar(
            cross join lateral (
              select s.id from public.schema_versions as v join public.schemas as s on s.id = v.schema_id
              where v.id = a.schema_revid and s.deleted_at is null limit 1) as s
-           cross join lateral (
-             select id from public.schema_versions where schema_id = s.id order by number desc limit 1) as latest
            left join lateral (
-             select newest.id
+             select newest.id, newest.schema_version
              from public.prompt_versions as old
              join public.prompts as p on p.id = old.prompt_id and p.deleted_at is null
              cross join lateral (
-               select id, schema_id from public.prompt_versions where prompt_id = p.id order by number desc limit 1
+               select id, schema_id, schema_version from public.prompt_versions
+               where prompt_id = p.id order by number desc limit 1
              ) as newest
              where a.status = 'accepted' and old.id = a.prompt_revid and newest.schema_id = s.id limit 1
            ) as prompt on true

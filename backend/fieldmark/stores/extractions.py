@@ -13,10 +13,11 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 from pydantic import JsonValue
 
-from fieldmark.db.pool import Connection
+from fieldmark.db.pool import Connection, savepoint
 from fieldmark.domain import paths
 from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.errors import Invalid, NotFound
+from fieldmark.stores.library import prompts
 from fieldmark.stores.paging import PageRequest, RowPage
 from fieldmark.stores.rows import (
     SHOWN_EXTRACTION,
@@ -28,6 +29,7 @@ from fieldmark.stores.rows import (
     Fields,
     LockedRow,
     PastExtractionRow,
+    PromptRow,
     active_conditions,
     fetch_all,
     large_json,
@@ -102,14 +104,29 @@ async def add(
     schema_revid: UUID | None = None,
     prompt_revid: UUID | None = None,
 ) -> UUID:
-    """Insert an empty extraction of a document and return its id. Its schema is that of `schema_revid`; with only
-    `prompt_revid`, the latest version of the prompt's schema. Raise NotFound for an unknown version."""
+    """Insert an empty extraction of a document and return its id. Its schema is the given one, else that of the prompt.
+    Raise NotFound for an unknown version, Deleted for one of a deleted item."""
     return await value_of(
         conn,
         """insert into public.extractions (org_id, document_id, schema, schema_revid, prompt_revid)
            values (%s, %s, %s, %s, %s) returning id""",
         (org_id, document_id, None if schema is None else Jsonb(schema), schema_revid, prompt_revid),
     )
+
+
+async def schema_to_extract(
+    conn: Connection, org_id: UUID, prompt_revid: UUID | None, schema_revid: UUID | None
+) -> UUID | None:
+    """Return the version of a schema that a new extraction with these versions would follow. Raise like `add`."""
+    query = "select private.schema_to_extract(%s, %s, %s) as revid"
+    async with savepoint(conn):
+        return await value_of(conn, query, (org_id, prompt_revid, schema_revid))
+
+
+async def find_prompt(conn: Connection, extraction_id: UUID) -> PromptRow | None:
+    """Return the version of the prompt that an extraction was made with, or None."""
+    revid = await value_of(conn, "select prompt_revid from public.extractions where id = %s", (extraction_id,))
+    return None if revid is None else await prompts.get_version(conn, revid)
 
 
 async def find(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> ExtractionRow | None:

@@ -41,7 +41,7 @@ class NamedItems(Generic[Row]):
         latest: LiteralString,
         filters: dict[str, LiteralString] | None = None,
     ) -> None:
-        self._kind: LiteralString = kind
+        self.kind: LiteralString = kind
         self._row_class = row_class
         self._columns: LiteralString = f"{_ITEM}, {columns}"
         self._latest: LiteralString = latest
@@ -54,7 +54,7 @@ class NamedItems(Generic[Row]):
     async def get(self, conn: Connection, item_id: UUID) -> Row:
         """Return an item in its latest version, also a hidden one. Raise NotFound."""
         if (row := await self.find(conn, item_id)) is None:
-            raise NotFound(f"The {self._kind} does not exist.")
+            raise NotFound(f"The {self.kind} does not exist.")
         return row
 
     async def find(self, conn: Connection, item_id: UUID) -> Row | None:
@@ -78,7 +78,7 @@ class NamedItems(Generic[Row]):
     ) -> RowPage[Row]:
         """Return a page of the organisation's items in their latest versions, newest first. `name` is the full name,
         `name_contains` a part of it. Raise Invalid for an invalid cursor."""
-        request = PageRequest(f"{self._kind}s", limit, before)
+        request = PageRequest(f"{self.kind}s", limit, before)
         where: list[LiteralString] = ["i.org_id = %(org)s", "i.deleted_at is null"]
         where += active_conditions({self._filters[name]: value for name, value in filters.items()})
         where += request.conditions("i.created_at, i.id")
@@ -91,15 +91,15 @@ class NamedItems(Generic[Row]):
 
     async def remove(self, conn: Connection, item_id: UUID) -> dict[str, int]:
         """Hide an item. Return how many rows refer to it, by kind. Raise NotFound."""
-        return await self._fetch_row(conn, f"select * from public.delete_{self._kind}(%s)", (item_id,))
+        return await self._fetch_row(conn, f"select * from public.delete_{self.kind}(%s)", (item_id,))
 
     async def references(self, conn: Connection, item_id: UUID) -> dict[str, int]:
-        return await self._fetch_row(conn, f"select * from private.count_references_to_{self._kind}(%s)", (item_id,))
+        return await self._fetch_row(conn, f"select * from private.count_references_to_{self.kind}(%s)", (item_id,))
 
     async def _call(self, conn: Connection, verb: LiteralString, values: Sequence[object]) -> UUID:
         """Call the SQL function that creates or updates an item. Return the id of its new version, or of the tag."""
         marks: LiteralString = ", ".join("%s" for _ in values)
-        row = await self._fetch_row(conn, f"select public.{verb}_{self._kind}({marks}) as id", values)
+        row = await self._fetch_row(conn, f"select public.{verb}_{self.kind}({marks}) as id", values)
         return row["id"]
 
     async def _rows(
@@ -136,7 +136,7 @@ class VersionedItems(NamedItems[Versioned]):
         """Return one version. Raise NotFound."""
         row = await self.find_version(conn, revid)
         if row is None:
-            raise NotFound(f"The {self._kind} does not exist.")
+            raise NotFound(f"The {self.kind} does not exist.")
         return row
 
     async def find_version(self, conn: Connection, revid: UUID) -> Versioned | None:
@@ -193,6 +193,7 @@ class PromptText:
     schema_id: UUID | None = None
     model: str | None = None
     tag_ids: Sequence[UUID] = ()
+    schema_version: int | None = None
 
     def validated(self) -> tuple[object, ...]:
         """Return the values for the database. Raise Invalid for invisible characters or ones that cannot be stored."""
@@ -203,15 +204,17 @@ class PromptText:
 
 class _Prompts(VersionedItems[PromptRow]):
     async def create(self, conn: Connection, org_id: UUID, text: PromptText) -> PromptRow:
-        """Create a prompt. Raise NotFound for its schema or a tag, NameTaken, Invalid."""
-        return await self.get_version(conn, await self._call(conn, "create", (org_id, *text.validated())))
+        """Create a prompt. Raise NotFound for its schema, its version or a tag, NameTaken, Invalid."""
+        values = org_id, *text.validated(), text.schema_version
+        return await self.get_version(conn, await self._call(conn, "create", values))
 
     async def update(
         self, conn: Connection, prompt_id: UUID, text: PromptText, *, revid: UUID | None = None
     ) -> PromptRow:
         """Add a version with this text and return it, or the latest if nothing changes. `revid` is the version that
         the caller saw. Raise NotFound, NameTaken, VersionChanged, Invalid."""
-        return await self.get_version(conn, await self._call(conn, "update", (prompt_id, *text.validated(), revid)))
+        values = prompt_id, *text.validated(), revid, text.schema_version
+        return await self.get_version(conn, await self._call(conn, "update", values))
 
 
 class _Tags(NamedItems[TagRow]):
@@ -257,7 +260,8 @@ schemas: Final = _Schemas("schema", SchemaRow, "v.schema")
 prompts: Final = _Prompts(
     "prompt",
     PromptRow,
-    "v.content, v.schema_id, v.model, v.tag_ids",
+    "v.content, v.schema_id, v.schema_version, v.model, v.tag_ids,"
+    " private.schema_revid_of(v.schema_id, v.schema_version) as schema_revid",
     {
         "schema_id": "v.schema_id = %(schema_id)s",
         "tag_id": "%(tag_id)s = any (v.tag_ids)",

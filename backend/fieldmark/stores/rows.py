@@ -364,14 +364,27 @@ class SchemaRow(VersionRow):
     schema_revid: UUID
     schema: Fields | None
 
+    @property
+    def revid(self) -> UUID:
+        return self.schema_revid
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptRow(VersionRow):
+    """A version of a prompt. `schema_version` is the pinned version of its schema, None for the latest. `schema_revid`
+    is the version that it uses now."""
+
     prompt_revid: UUID
     content: str
     schema_id: UUID | None
+    schema_version: int | None
+    schema_revid: UUID | None
     model: str | None
     tag_ids: list[UUID]
+
+    @property
+    def revid(self) -> UUID:
+        return self.prompt_revid
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from psycopg.types.json import Jsonb
 from agents.conversation import SCHEMA
 from extraction_case import INVOICE, document_with_pages
 from fieldmark.agents.document.agent import DOCUMENT
+from fieldmark.agents.document.conversation import Conversation
+from fieldmark.agents.document.message import message_context
 from fieldmark.stores import documents, extractions, tool_calls
 from fieldmark.tools.errors import ToolRefusal
 from fieldmark.tools.ledger import collect
@@ -77,7 +79,7 @@ async def test_run_extraction_uses_the_conversations_prompt_and_latest_schema(ch
         ("model", "other-model"),
     }
     child = await run_extraction(chat, context)
-    assert (child["input"], child["model"]) == ({"instructions": "Net."}, "other-model")
+    assert (child["input"], child["model"]) == ({}, "other-model")
     answer = await finish_child(chat, context, child, {"total": 1})
     assert (answer.data["schema_revid"], answer.data["prompt_revid"]) == (newer["schema_revid"], prompt["prompt_revid"])
     assert chat.state["extraction_id"] == str(child["extraction_id"])
@@ -88,17 +90,50 @@ async def test_run_extraction_uses_the_conversations_prompt_and_latest_schema(ch
     assert schema["schema_id"] == newer["schema_id"]
 
 
-async def test_run_extraction_ignores_deleted_items(chat):
+async def test_prompt_keeps_to_its_pinned_schema_version(chat):
     context = await chat.turn()
-    prompt = (await chat.call(context, "create_prompt", name="Read", content="Net.")).data
-    await chat.call(context, "delete_prompt", prompt_id=prompt["prompt_id"])
-    for call in (chat.preview(context, "run_extraction", prompt_revid=prompt["prompt_revid"]),):
+    schema = (await chat.call(context, "create_schema", name="Invoices", schema=SCHEMA)).data
+    pinned = await chat.call(context, "create_prompt", name="Pinned", content="Net.", schema_version=1)
+    await chat.call(context, "create_prompt", name="Following", content="Net.")
+    changed = await chat.call(context, "update_schema", schema={**SCHEMA, "title": "2"})
+    uses = [{"prompt_id": None, "name": "Following", "schema_version": None}]
+    uses += [{"prompt_id": pinned.data["prompt_id"], "name": "Pinned", "schema_version": 1}]
+    assert [{**one, "prompt_id": uses[n]["prompt_id"]} for n, one in enumerate(changed.data["prompts"])] == uses
+    assert "Following" in changed.text and "Pinned" in changed.text
+    by_pinned = {"prompt_revid": pinned.data["prompt_revid"]}
+    preview = await chat.preview(context, "run_extraction", **by_pinned)
+    assert [one.new for one in preview.changes] == ["Pinned (version 1)", "Invoices (version 1)"]
+    child = await run_extraction(chat, context, **by_pinned)
+    answer = await finish_child(chat, context, child, {"total": 1})
+    assert answer.data["schema_revid"] == schema["schema_revid"]
+    # Omitted, the pin stays; null follows the latest version again.
+    kept = (await chat.call(context, "update_prompt", content="Gross.", **by_pinned)).data
+    assert kept["schema_version"] == 1
+    freed = (await chat.call(context, "update_prompt", schema_version=None)).data
+    assert "schema_version" not in freed
+    unknown = await chat.call(context, "update_prompt", schema_version=9)
+    assert (unknown.is_error, unknown.code) == (True, "not_found")
+
+
+@pytest.mark.parametrize("kind", ["schema", "prompt"])
+async def test_run_extraction_refuses_deleted_items(chat, kind):
+    before = await chat.turn()
+    schema = (await chat.call(before, "create_schema", name="Invoices", schema=SCHEMA)).data
+    prompt = (await chat.call(before, "create_prompt", name="Read", content="Net.")).data
+    chat.case.sql(f"update public.{kind}s set deleted_at = now()")
+    context = await chat.turn()
+    for given in ({}, {"prompt_revid": prompt["prompt_revid"]}):
         with pytest.raises(ToolRefusal) as refused:
-            await call
+            await chat.preview(context, "run_extraction", **given)
         assert refused.value.code == "deleted"
-    answer = await chat.call(context, "run_extraction", prompt_revid=prompt["prompt_revid"])
-    assert (answer.is_error, answer.code) == (True, "deleted")
-    assert (await run_extraction(chat, context))["input"] == {}
+        answer = await chat.call(context, "run_extraction", **given)
+        assert (answer.is_error, answer.code) == (True, "deleted")
+    async with chat.case.database.as_user(chat.scope) as conn:
+        assert f'"{kind}_deleted": true' in (await message_context(conn, Conversation.of(context))).text
+    assert schema["schema_id"] == prompt["schema_id"]
+    child = await run_extraction(chat, context, free_form=True)
+    answer = await finish_child(chat, context, child, {"total": 1})
+    assert not {"schema_revid", "prompt_revid"} & answer.data.keys()
 
 
 async def test_failed_child_run_reports_its_reason(chat):

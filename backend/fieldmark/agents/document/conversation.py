@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.stores import auto_creations, extractions, threads
+from fieldmark.stores.library import prompts, schemas
 from fieldmark.tools.context import RunContext
 
 
@@ -63,6 +64,12 @@ class Conversation:
             kept = {name: _id(state[name]) if name in state else start[name] for name in _NAMES}
         found = [one for one in (kept["extraction_id"], start["extraction_id"]) if one is not None]
         return WorkingState(**{**kept, "extraction_id": await extractions.preferred_id(conn, found)})
+
+    async def deleted(self, conn: Connection, state: WorkingState) -> list[str]:
+        """Return which of the schema and the prompt in the working state are deleted."""
+        schema = None if state.schema_revid is None else await schemas.find_version(conn, state.schema_revid)
+        prompt = None if state.prompt_revid is None else await prompts.find_version(conn, state.prompt_revid)
+        return [name for name, row in (("schema", schema), ("prompt", prompt)) if row is not None and row.is_deleted]
 
     async def remember(self, conn: Connection, **ids: UUID | None) -> None:
         """Store the ids of items that a tool created or used. None clears an id."""

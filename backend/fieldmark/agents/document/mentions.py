@@ -75,9 +75,9 @@ async def _mentioned_text(conn: Connection, mention: Mention, room: int) -> str:
             prompt = await prompts.get_any(conn, mention.id)
             _refuse(prompt.is_deleted, "prompt")
             data = {**prompt_json(prompt), "content": prompt.content, "tags": await _tags(conn, prompt.tag_ids)}
-            if prompt.schema_id is not None:
-                follows = await schemas.get(conn, prompt.schema_id)
-                data["schema"] = {**schema_json(follows), "schema": follows.schema}
+            if prompt.schema_revid is not None:
+                used = await schemas.get_version(conn, prompt.schema_revid)
+                data["schema"] = {**schema_json(used), "schema": used.schema}
         case MentionType.TAG:
             tag = await tags.get(conn, mention.id)
             _refuse(tag.is_deleted, "tag")

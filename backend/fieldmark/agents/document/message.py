@@ -52,7 +52,8 @@ async def message_context(
         ensure_ascii=False,
     )
     recalled = await about.recall(conn)
-    state = {name: str(one) for name, one in asdict(recalled).items() if one is not None}
+    state: dict[str, JsonValue] = {name: str(one) for name, one in asdict(recalled).items() if one is not None}
+    state |= {f"{name}_deleted": True for name in await about.deleted(conn, recalled)}
     excerpt, is_whole = await _excerpt(conn, about)
     earlier = await history(conn, about)
     extracted, is_short = await _extraction_json(conn, recalled.extraction_id)

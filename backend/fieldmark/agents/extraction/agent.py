@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from fieldmark.agents.extraction.offline import answer
 from fieldmark.agents.extraction.tools import ExtractionTools, current_extraction
-from fieldmark.agents.spec import MAX_MESSAGE, AgentSpec, Instructions, Message, Prompt, RunStart, Task
+from fieldmark.agents.spec import AgentSpec, Instructions, ItemName, Message, Prompt, RunStart, Task
 from fieldmark.db.pool import Connection
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain import paths
@@ -22,9 +22,10 @@ from fieldmark.domain.values import value_problem
 from fieldmark.errors import DocumentFailed, Fenced, Invalid, InvalidSchema, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.services import examples
+from fieldmark.services.extraction_sources import find_revid
 from fieldmark.services.fair_share import run_unqueued
 from fieldmark.stores import documents, extractions
-from fieldmark.stores.library import prompts
+from fieldmark.stores.library import prompts, schemas
 from fieldmark.stores.rows import ExtractionRow
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
@@ -68,25 +69,31 @@ class ExtractRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_EXTRACT]})
 
     document_id: UUID
-    json_schema: dict[str, Any] | None = Field(
-        None, alias="schema", description="A JSON Schema (Draft 2020-12) that the fields shall follow."
-    )
-    schema_revid: UUID | None = Field(None, description="A version of a stored schema, instead of `schema`.")
-    prompt_revid: UUID | None = Field(
+    json_schema: dict[str, Any] | ItemName | None = Field(
         None,
-        description="A version of a prompt. Its text is added to the instructions; its schema and model apply unless "
-        "others are given.",
+        alias="schema",
+        description="A JSON Schema (Draft 2020-12) that the fields shall follow, or the name of a stored schema, whose "
+        "latest version applies.",
+        examples=["invoices"],
     )
+    schema_id: UUID | None = Field(None, description="A stored schema by id, instead of `schema`.")
+    schema_revid: UUID | None = Field(None, description="A version of a stored schema, instead of `schema`.")
+    prompt: ItemName | None = Field(
+        None,
+        description="The name of a stored prompt, whose latest version applies. Its text is added to the instructions; "
+        "its schema and model apply unless others are given.",
+    )
+    prompt_id: UUID | None = Field(None, description="A prompt by id, instead of `prompt`.")
+    prompt_revid: UUID | None = Field(None, description="A version of a prompt, instead of `prompt`.")
     instructions: Instructions | None = None
     extraction_id: UUID | None = Field(
         None,
-        description="Extract again into this extraction of the document. What a person set there stays, and other "
-        "values for it become proposals. Left out: a new extraction.",
+        description="Extract again into this extraction of the document, with its schema and prompt. What a person set "
+        "there stays, and other values for it become proposals. Left out: a new extraction.",
     )
     fields: Fields | None = Field(
         None,
-        description="Read only the fields at these paths of that extraction; no other field is written. "
-        "The prompt that the extraction was made with is used again.",
+        description="Read only the fields at these paths of that extraction; no other field is written.",
         examples=[["due_date", "items[2].price"]],
     )
 
@@ -101,11 +108,11 @@ class CorrectRequest(BaseModel):
 
 
 class ExtractInput(BaseModel):
-    """The stored part of a request to extract. `instructions` include the text of the prompt."""
+    """The stored part of a request to extract. The prompt is that of the extraction."""
 
     model_config = ConfigDict(extra="forbid")
 
-    instructions: Annotated[str, Field(max_length=2 * MAX_MESSAGE + 2)] | None = None
+    instructions: Instructions | None = None
     # The run may only write at these paths.
     fields: Fields | None = None
 
@@ -119,11 +126,15 @@ class CorrectInput(BaseModel):
 
 
 async def _check_extract(request: ExtractRequest) -> None:
-    if request.json_schema is not None and request.schema_revid is not None:
-        raise Invalid("Give a schema or a version of one, not both.")
+    for kind in ("schema", "prompt"):
+        given = [name for name in (kind, f"{kind}_id", f"{kind}_revid") if _given(request, name) is not None]
+        if len(given) > 1:
+            raise Invalid(f"Give only one of {' and '.join(given)}.")
+        if given and request.extraction_id is not None:
+            raise Invalid(f"An extraction keeps its schema and prompt. Leave out {given[0]}.")
     if request.fields is not None and request.extraction_id is None:
         raise Invalid("`fields` needs an extraction: give its extraction_id.")
-    if request.json_schema is not None:
+    if isinstance(request.json_schema, dict):
         if problem := value_problem(request.json_schema):
             raise InvalidSchema(f"The schema cannot be used. {problem}")
         await run_unqueued(check_schema, request.json_schema)  # a hostile one takes a while
@@ -136,30 +147,39 @@ async def _begin_extract(conn: Connection, scope: Scope, request: ExtractRequest
     if document.status is DocumentStatus.FAILED:
         raise DocumentFailed(document.error or "The document could not be read.")
     extraction_id = request.extraction_id
-    revid = request.prompt_revid
     if extraction_id is None:
-        extraction_id = await extractions.add(
-            conn,
-            org_id=scope.org_id,
-            document_id=request.document_id,
-            schema=request.json_schema,
-            schema_revid=request.schema_revid,
-            prompt_revid=request.prompt_revid,
-        )
+        extraction_id = await _add_extraction(conn, scope, request)
     else:
         extraction = await extractions.find(conn, extraction_id)
         if extraction is None or extraction.document_id != request.document_id:
             raise NotFound("There is no such extraction of this document.")
-        if request.json_schema is not None or request.schema_revid is not None or revid is not None:
-            raise Invalid("An extraction keeps its schema and prompt. Leave out schema, schema_revid and prompt_revid.")
-        revid = extraction.prompt_revid if request.fields is not None else None
-    prompt = None if revid is None else await prompts.get_version(conn, revid)
-    words = "\n\n".join(filter(None, (prompt and prompt.content, request.instructions)))
+    prompt = await extractions.find_prompt(conn, extraction_id)
     return RunStart(
         Subject(request.document_id, extraction_id),
-        ExtractInput(instructions=words or None, fields=request.fields),
+        ExtractInput(instructions=request.instructions, fields=request.fields),
         None if prompt is None else prompt.model,
     )
+
+
+async def _add_extraction(conn: Connection, scope: Scope, request: ExtractRequest) -> UUID:
+    schema = request.json_schema
+    name = schema if isinstance(schema, str) else None
+    return await extractions.add(
+        conn,
+        org_id=scope.org_id,
+        document_id=request.document_id,
+        schema=schema if isinstance(schema, dict) else None,
+        schema_revid=await find_revid(
+            conn, scope, schemas, name=name, item_id=request.schema_id, revid=request.schema_revid
+        ),
+        prompt_revid=await find_revid(
+            conn, scope, prompts, name=request.prompt, item_id=request.prompt_id, revid=request.prompt_revid
+        ),
+    )
+
+
+def _given(request: ExtractRequest, name: str) -> object:
+    return request.json_schema if name == "schema" else getattr(request, name)
 
 
 async def _begin_correct(conn: Connection, scope: Scope, request: CorrectRequest) -> RunStart[CorrectInput]:
@@ -179,7 +199,8 @@ async def _brief_extract(conn: Connection, context: RunContext, given: ExtractIn
     corrected = examples.as_text(shown)
     boundary, text = await first_part(conn, context, context.document_id, corrected)
     corrections = EXTRACTION.text("examples", examples=boundary.delimit("examples", corrected)) if shown else ""
-    return common.strip(), _instructions_text(given) + corrections + await _document(conn, context, boundary, text)
+    instructions = await _instructions_text(conn, context, given)
+    return common.strip(), instructions + corrections + await _document(conn, context, boundary, text)
 
 
 async def _brief_fields(conn: Connection, context: RunContext, given: ExtractInput) -> Prompt:
@@ -193,7 +214,7 @@ async def _brief_fields(conn: Connection, context: RunContext, given: ExtractInp
     boundary, text = await first_part(conn, context, context.document_id, listed)
     return EXTRACTION.text("extract_fields", schema=_schema_text(row.schema)).strip(), EXTRACTION.text(
         "fields_document",
-        instructions=_instructions_text(given),
+        instructions=await _instructions_text(conn, context, given),
         fields=boundary.delimit("fields", listed),
         document=await _document(conn, context, boundary, text),
     ).strip()
@@ -212,8 +233,10 @@ def _schema_text(schema: dict[str, Any] | None) -> str:
     return f"\n<schema>\n{json.dumps(schema, ensure_ascii=False)}\n</schema>\n" if schema else ""
 
 
-def _instructions_text(given: ExtractInput) -> str:
-    instructions = (given.instructions or "").strip()
+async def _instructions_text(conn: Connection, context: RunContext, given: ExtractInput) -> str:
+    """Return the text of the extraction's prompt and the instructions of the request."""
+    prompt = await extractions.find_prompt(conn, context.extraction_id)
+    instructions = "\n\n".join(filter(None, (prompt and prompt.content, given.instructions))).strip()
     return f"<instructions>\n{instructions}\n</instructions>\n\n" if instructions else ""
 
 

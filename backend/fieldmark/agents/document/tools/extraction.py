@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import UUID
 
 from pydantic import JsonValue
 
 from fieldmark.agents.document.conversation import Conversation
-from fieldmark.agents.document.tools.library import PromptTools
 from fieldmark.agents.document.tools.shared import MAX_JSON_BYTES, extraction_json, json_size_bytes, used_versions
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
@@ -18,12 +17,14 @@ from fieldmark.domain.fields import Missing, has_fields, value_at
 from fieldmark.domain.formatting import cut_text
 from fieldmark.domain.json_values import as_object
 from fieldmark.domain.statuses import Approval, ExtractionStatus, RunStatus
+from fieldmark.errors import Deleted
 from fieldmark.services import extractions
+from fieldmark.services.extraction_sources import ExtractionSource, find_source
 from fieldmark.services.extractions import Author, FieldWrite, PreparedWrite
 from fieldmark.stores import auto_creations
 from fieldmark.stores import extractions as extraction_rows
-from fieldmark.stores.library import prompts, schemas
-from fieldmark.stores.rows import ExtractionRow, PromptRow, SchemaRow
+from fieldmark.stores.library import prompts
+from fieldmark.stores.rows import ExtractionRow
 from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.tools.errors import ModelRetry, ToolFailed
 from fieldmark.tools.fields import FieldPath, cut, fields_for_people, outline, write_result
@@ -34,9 +35,10 @@ _EXTRACT = "extract"
 
 class RunExtraction(ToolInput):
     """Extract the document's fields again and return them. Uses the given prompt, else the conversation's prompt, else
-    its schema, else neither."""
+    its schema. A prompt brings its schema and its model. With `free_form` neither a prompt nor a schema is used."""
 
     prompt_revid: UUID | None = None
+    free_form: bool = False
 
 
 class GetExtractionResult(ToolInput):
@@ -55,14 +57,6 @@ class UpdateExtractionField(ToolInput):
     value: JsonValue
 
 
-@dataclass(frozen=True, slots=True)
-class _PromptAndSchema:
-    """The prompt and schema used for an extraction."""
-
-    prompt: PromptRow | None
-    schema: SchemaRow | None
-
-
 class ChatExtractionTools:
     """The extraction tools of one run, for its document."""
 
@@ -70,36 +64,32 @@ class ChatExtractionTools:
         self.about = about
         self.context = about.context
 
-    async def _means(self, conn: Connection, revid: UUID | None) -> _PromptAndSchema:
-        """Return the given prompt, or else the conversation's prompt or schema, unless it is deleted."""
+    async def _source(self, conn: Connection, args: RunExtraction) -> ExtractionSource:
+        """Return the given prompt, or else the conversation's prompt or schema. Raise NotFound, ModelRetry."""
+        if args.free_form:
+            return ExtractionSource(None, None)
         state = await self.about.recall(conn)
-        prompt = None
-        if revid is not None:
-            prompt = await PromptTools(self.about).find_version(conn, revid)
-            if prompt.is_deleted:
-                raise ModelRetry("The prompt is deleted.", "deleted")
-        elif state.prompt_revid is not None:
-            prompt = await prompts.get_version(conn, state.prompt_revid)
-            prompt = None if prompt.is_deleted else prompt
-        if prompt is not None:
-            return _PromptAndSchema(
-                prompt, None if prompt.schema_id is None else await schemas.get(conn, prompt.schema_id)
-            )
-        schema = None if state.schema_revid is None else await schemas.get_version(conn, state.schema_revid)
-        return _PromptAndSchema(None, None if schema is None or schema.is_deleted else schema)
+        prompt_revid = state.prompt_revid
+        if args.prompt_revid is not None:
+            prompt_revid = (await prompts.get_any(conn, args.prompt_revid)).prompt_revid
+        schema_revid = state.schema_revid if prompt_revid is None else None
+        try:
+            return await find_source(conn, self.context.scope, prompt_revid, schema_revid)
+        except Deleted as error:
+            raise ModelRetry(f"{error} free_form extracts without any.", error.code) from None
 
     async def preview_run(self, conn: Connection, args: RunExtraction) -> Preview:
-        means = await self._means(conn, args.prompt_revid)
+        source = await self._source(conn, args)
         by = [
             Change(what, None, f"{row.name} (version {row.number})", added=True)
-            for what, row in (("prompt", means.prompt), ("schema", means.schema))
+            for what, row in (("prompt", source.prompt), ("schema", source.schema))
             if row is not None
         ]
-        if means.prompt is not None and means.prompt.model is not None:
-            by.append(Change("model", None, means.prompt.model, added=True))
+        if source.prompt is not None and source.prompt.model is not None:
+            by.append(Change("model", None, source.prompt.model, added=True))
         target: dict[str, JsonValue] = {
-            "prompt_revid": None if means.prompt is None else str(means.prompt.prompt_revid),
-            "schema_revid": None if means.schema is None else str(means.schema.schema_revid),
+            "prompt_revid": None if source.prompt is None else str(source.prompt.prompt_revid),
+            "schema_revid": None if source.schema is None else str(source.schema.schema_revid),
         }
         return Preview(by, target)
 
@@ -130,22 +120,22 @@ class ChatExtractionTools:
         collect=collect,
     )
     async def run_extraction(self, conn: Connection, args: RunExtraction) -> ChildRun:
-        means = await self._means(conn, args.prompt_revid)
+        source = await self._source(conn, args)
         extraction_id = await extraction_rows.add(
             conn,
             org_id=self.context.scope.org_id,
             document_id=self.about.document_id,
-            schema_revid=None if means.schema is None else means.schema.schema_revid,
-            prompt_revid=None if means.prompt is None else means.prompt.prompt_revid,
+            schema_revid=None if source.schema is None else source.schema.schema_revid,
+            prompt_revid=None if source.prompt is None else source.prompt.prompt_revid,
         )
         return ChildRun(
             "Extracting the fields.",
             _EXTRACT,
-            {} if means.prompt is None else {"instructions": means.prompt.content},
+            {},
             Subject(self.about.document_id, extraction_id),
             # Approving this call also approves the writes of the run that it starts.
             approval=Approval.AUTO,
-            model=None if means.prompt is None else means.prompt.model,
+            model=None if source.prompt is None else source.prompt.model,
         )
 
     async def _is_used_further(self, conn: Connection, row: ExtractionRow) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic
@@ -33,6 +34,7 @@ from fieldmark.domain.changes import Change, Preview, differences
 from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.errors import InvalidSchema
 from fieldmark.services.extractions import MAX_PREVIEWED_CHANGES
+from fieldmark.services.schema_changes import SchemaPrompt, list_prompts
 from fieldmark.services.schemas import check, validate
 from fieldmark.stores.library import (
     GREY,
@@ -52,6 +54,7 @@ from fieldmark.tools.toolset import Action, Tool, ToolEffect, ToolInput, ToolRes
 
 _BRIEFS = Path(__file__).parents[1] / "briefs"
 _MOST_VIOLATIONS = 50
+_NAMES_CHARACTERS = 1000
 
 Content = Annotated[
     str,
@@ -62,6 +65,9 @@ Content = Annotated[
     ),
 ]
 Model = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/\[\]-]*$")]
+SchemaVersion = Annotated[
+    int, Field(ge=1, le=2**31 - 1, description="Pin this version of the schema. Omitted: each use takes the latest.")
+]
 Tags = Annotated[list[Name], Field(max_length=50, description="Names of existing tags.")]
 Color = Annotated[str, Field(pattern="^#[0-9a-fA-F]{6}$", description="As #1e90ff.")]
 
@@ -130,12 +136,13 @@ class HelpPrompts(ToolInput):
 
 class CreatePrompt(ToolInput):
     """Create a prompt: instructions for extracting documents, and the schema of the fields. Default for `schema_revid`:
-    the conversation's schema; null: no schema. Each extraction uses the schema's latest version. The conversation then
-    uses the new prompt."""
+    the conversation's schema; null: no schema. Each extraction uses the schema's latest version, or always the version
+    with the number `schema_version`. The conversation then uses the new prompt."""
 
     name: Name
     content: Content
     schema_revid: UUID | None = None
+    schema_version: SchemaVersion | None = None
     model: Model | None = None
     tags: Tags | None = None
 
@@ -156,13 +163,14 @@ class ListPrompts(ListItems):
 
 class UpdatePrompt(ToolInput):
     """Change a prompt. This creates a new version. Omitted values stay as they are; null removes `schema_revid` or
-    `model`; `tags` replaces all tags. `prompt_revid` is the latest version, which you have read. Default: the
-    conversation's."""
+    `model`, and `schema_version` null follows the latest version; `tags` replaces all tags. `prompt_revid` is the
+    latest version, which you have read. Default: the conversation's."""
 
     prompt_revid: UUID | None = None
     name: Name | None = None
     content: Content | None = None
     schema_revid: UUID | None = None
+    schema_version: SchemaVersion | None = None
     model: Model | None = None
     tags: Tags | None = None
 
@@ -320,11 +328,8 @@ class _VersionedTools(_ItemTools[Versioned]):
         super().__init__(about, items, describe)
         self.all_versions = items
 
-    def revid(self, row: Versioned) -> UUID:
-        return getattr(row, f"{self.kind}_revid")
-
     def target(self, row: Versioned) -> JsonValue:
-        return {f"{self.kind}_revid": str(self.revid(row))}
+        return {f"{self.kind}_revid": str(row.revid)}
 
     async def find(self, conn: Connection, args: Any) -> Versioned:
         if (item_id := getattr(args, f"{self.kind}_id", None)) is not None:
@@ -357,7 +362,7 @@ class _VersionedTools(_ItemTools[Versioned]):
 
     def change_result(self, before: Versioned, after: Versioned) -> ToolResult:
         data = self.describe(after)
-        if self.revid(after) == self.revid(before):
+        if after.revid == before.revid:
             shown = item_for_people("Left unchanged", self.kind, data)
             return ToolResult("Nothing changes: it has these values already.", "unchanged", data, shown=shown)
         text = f"The {self.kind} is changed: this is version {after.number}."
@@ -452,7 +457,10 @@ class SchemaTools(_VersionedTools[SchemaRow]):
         await self.about.remember(
             conn, schema_revid=changed.schema_revid, **await self._clear_other_prompt(conn, row.id)
         )
-        return self.change_result(row, changed)
+        result = self.change_result(row, changed)
+        if changed.revid == row.revid:
+            return result
+        return _with_prompts(result, await list_prompts(conn, self.context.scope, row.id))
 
     async def _clear_other_prompt(self, conn: Connection, schema_id: UUID) -> dict[str, UUID | None]:
         """Return the change of the working state that clears the conversation's prompt, unless the prompt uses this
@@ -470,6 +478,26 @@ class SchemaTools(_VersionedTools[SchemaRow]):
         if args.json_schema is not None:
             changes += differences(row.schema, args.json_schema, ("schema",))
         return Preview(changes[:MAX_PREVIEWED_CHANGES], self.target(row))
+
+
+def _with_prompts(result: ToolResult, used_by: Sequence[SchemaPrompt]) -> ToolResult:
+    """Return the result of a new version of a schema, with the prompts that follow it and those that are pinned."""
+    uses = {
+        "Prompts that follow it": [one.name for one in used_by if one.schema_version is None],
+        "Prompts that are pinned": [
+            f"{one.name} (to version {one.schema_version})" for one in used_by if one.schema_version
+        ],
+    }
+    lines = [f"{label}: {', '.join(names)[:_NAMES_CHARACTERS]}." for label, names in uses.items() if names]
+    if not lines or result.shown is None:
+        return result
+    listed = cut([one.model_dump(mode="json") for one in used_by], MAX_JSON_BYTES // 2)
+    return replace(
+        result,
+        text="\n".join([result.text, *lines]),
+        data={**as_object(result.data), "prompts": listed},
+        shown=replace(result.shown, output="\n".join(lines)),
+    )
 
 
 async def _check(schema: JsonObject) -> None:
@@ -516,11 +544,9 @@ class PromptTools(_VersionedTools[PromptRow]):
         revid = args.schema_revid
         if "schema_revid" not in args.model_fields_set:
             revid = (await self.about.recall(conn)).schema_revid
-            if revid is not None and (await schemas.get_version(conn, revid)).is_deleted:
-                revid = None
         schema_id = await _find_schema_id(conn, revid)
         tag_ids = await find_tag_ids(conn, self.context.scope, args.tags or [])
-        return PromptText(args.name, args.content, schema_id, args.model, tag_ids)
+        return PromptText(args.name, args.content, schema_id, args.model, tag_ids, args.schema_version)
 
     async def create(self, conn: Connection, args: CreatePrompt) -> ToolResult:
         text = await self._text_of_new(conn, args)
@@ -529,9 +555,8 @@ class PromptTools(_VersionedTools[PromptRow]):
         return ToolResult("The prompt is created, version 1.", "prompt_created", prompt_json(row))
 
     async def _work_with(self, conn: Connection, row: PromptRow) -> None:
-        await self.about.remember(conn, prompt_revid=row.prompt_revid)
-        if row.schema_id is not None:
-            await self.about.remember(conn, schema_revid=(await schemas.get(conn, row.schema_id)).schema_revid)
+        schema = {} if row.schema_revid is None else {"schema_revid": row.schema_revid}
+        await self.about.remember(conn, prompt_revid=row.prompt_revid, **schema)
 
     async def preview_new(self, conn: Connection, args: CreatePrompt) -> Preview:
         await self.refuse_taken(conn, args.name)
@@ -549,6 +574,8 @@ class PromptTools(_VersionedTools[PromptRow]):
             await _find_schema_id(conn, args.schema_revid) if "schema_revid" in given else row.schema_id,
             args.model if "model" in given else row.model,
             row.tag_ids if args.tags is None else await find_tag_ids(conn, self.context.scope, args.tags),
+            # A pin is of one schema: another schema is followed, unless a version is given.
+            args.schema_version if given & {"schema_version", "schema_revid"} else row.schema_version,
         )
 
     async def update(self, conn: Connection, args: UpdatePrompt) -> ToolResult:
@@ -578,6 +605,7 @@ async def _prompt_for_people(conn: Connection, text: PromptRow | PromptText) -> 
         "name": text.name,
         "content": text.content,
         "schema": None if text.schema_id is None else (await schemas.get(conn, text.schema_id)).name,
+        "schema_version": text.schema_version,
         "model": text.model,
         "tags": [*await _tag_names(conn, text.tag_ids)],
     }
@@ -585,7 +613,11 @@ async def _prompt_for_people(conn: Connection, text: PromptRow | PromptText) -> 
 
 def _references(text: PromptText) -> JsonObject:
     schema_id = None if text.schema_id is None else str(text.schema_id)
-    return {"schema_id": schema_id, "tags": [str(one) for one in text.tag_ids]}
+    return {
+        "schema_id": schema_id,
+        "schema_version": text.schema_version,
+        "tags": [str(one) for one in text.tag_ids],
+    }
 
 
 async def _tag_names(conn: Connection, tag_ids: Sequence[UUID]) -> list[str]:

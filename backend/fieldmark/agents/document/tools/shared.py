@@ -85,6 +85,7 @@ def prompt_json(row: PromptRow) -> dict[str, JsonValue]:
         "number": row.number,
         "schema_id": None if row.schema_id is None else str(row.schema_id),
     }
+    data |= {} if row.schema_version is None else {"schema_version": row.schema_version}
     data |= {} if row.model is None else {"model": row.model}
     return data | _marks(is_latest=row.is_latest, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
 

@@ -1,0 +1,53 @@
+"""What a new extraction is made with: a prompt and a version of a schema, by version, id or name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from fieldmark.db.pool import Connection
+from fieldmark.errors import NotFound
+from fieldmark.identity.scope import Scope
+from fieldmark.stores import extractions
+from fieldmark.stores.library import Versioned, VersionedItems, prompts, schemas
+from fieldmark.stores.rows import PromptRow, SchemaRow
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionSource:
+    """The prompt and the version of a schema that an extraction is made with."""
+
+    prompt: PromptRow | None
+    schema: SchemaRow | None
+
+
+async def find_source(
+    conn: Connection, scope: Scope, prompt_revid: UUID | None, schema_revid: UUID | None = None
+) -> ExtractionSource:
+    """Return what a new extraction with these versions is made with: a prompt brings its schema, unless another one is
+    given. Raise NotFound, or Deleted for a deleted prompt or schema."""
+    followed = await extractions.schema_to_extract(conn, scope.org_id, prompt_revid, schema_revid)
+    return ExtractionSource(
+        None if prompt_revid is None else await prompts.get_version(conn, prompt_revid),
+        None if followed is None else await schemas.get_version(conn, followed),
+    )
+
+
+async def find_revid(
+    conn: Connection,
+    scope: Scope,
+    items: VersionedItems[Versioned],
+    *,
+    name: str | None,
+    item_id: UUID | None,
+    revid: UUID | None,
+) -> UUID | None:
+    """Return `revid`, or the latest version of the schema or prompt with this name or id. Raise NotFound."""
+    if item_id is not None:
+        return (await items.get(conn, item_id)).revid
+    if name is None:
+        return revid
+    row = await items.by_name(conn, scope.org_id, name)
+    if row is None:
+        raise NotFound(f"There is no {items.kind} with the name {name!r}.")
+    return row.revid
