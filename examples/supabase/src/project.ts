@@ -28,9 +28,9 @@ export function useLive<T>(table: keyof Tables, of: string | undefined, load: ()
     };
     const about = { event: '*', schema: 'public', table, filter: of } as const;
     const channel = supabase.channel(`${table}:${of}`).on('postgres_changes', about, reload);
-    channel.subscribe((status) => status === 'SUBSCRIBED' && reload());
+    channel.subscribe(reload); // when it is subscribed, and if that fails
     return () => {
-      latest = -1;
+      latest = NaN; // equals no request
       void supabase.removeChannel(channel);
     };
   }, [table, of]);
