@@ -251,6 +251,18 @@ create function private.my_owned_org_ids() returns setof uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select org_id from private.my_memberships() where role = 'owner' $$;
 
+-- The organisation of rows that a front end inserts without one: the only one that the caller is a member of.
+create function private.only_organisation() returns uuid
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  v_orgs uuid[] := array(select private.my_org_ids());
+begin
+  perform private.require(cardinality(v_orgs) > 0, 'You have no organisation. Call ensure_personal_organisation().');
+  perform private.require(
+    cardinality(v_orgs) = 1, 'You are a member of several organisations. Send the `org_id` of one of them.');
+  return v_orgs[1];
+end $$;
+
 create function private.role_of(p_org_id uuid, p_user_id uuid) returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select role from private.actors where org_id = p_org_id and user_id = p_user_id $$;
@@ -635,8 +647,9 @@ $$;
 
 create table public.documents (
   id uuid primary key default private.new_id(),
-  org_id uuid not null references public.organisations (id) on delete cascade,
+  org_id uuid not null default private.only_organisation() references public.organisations (id) on delete cascade,
   created_by uuid default auth.uid(),
+  user_id uuid default auth.uid() check (user_id = created_by),
   created_at timestamptz not null default now(),
   filename text not null check (char_length(filename) between 1 and 255),
   -- `<org_id>/<document_id>/<name>` in the bucket `documents` or below FIELDMARK_HOME/files. A front end chooses the
@@ -688,7 +701,7 @@ create unique index documents_parent_document_id on public.documents (parent_doc
   where parent_document_id is not null;
 select private.protect_table('public.documents', p_members_read => true);
 grant insert (
-  id, org_id, filename, storage_path, media_type, byte_size, content_sha256, parent_document_id, number_in_parent,
+  id, org_id, user_id, filename, storage_path, media_type, byte_size, content_sha256, parent_document_id, number_in_parent,
   unlocked_path, auto_create
 ) on public.documents to authenticated;
 grant update (status, error, error_code, warnings, media_type, byte_size, content_sha256, page_count,
@@ -718,15 +731,17 @@ grant insert (document_id, org_id, number, width, height, text, words, engine)
 
 -- The full text of a document, for front ends. Derived from the pages.
 create view public.ocr_results with (security_invoker = true) as
-  select document_id, org_id, string_agg(text, E'\n\n' order by number) as raw_text, count(*)::integer as page_count,
-    string_agg(distinct engine, '+' order by engine) as engine, min(created_at) as created_at
-  from public.document_pages group by document_id, org_id;
+  select p.document_id, p.org_id, d.user_id, string_agg(p.text, E'\n\n' order by number) as raw_text,
+    count(*)::integer as page_count, string_agg(distinct engine, '+' order by engine) as engine,
+    min(p.created_at) as created_at
+  from public.document_pages as p join public.documents as d on d.id = p.document_id
+  group by p.document_id, p.org_id, d.user_id;
 revoke all on public.ocr_results from anon, authenticated;
 grant select on public.ocr_results to authenticated;
 
 create policy "members add documents of their own" on public.documents for insert to authenticated
   with check (
-    org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
+    org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()) and user_id = created_by
     and (num_nonnulls(parent_document_id, unlocked_path, content_sha256) = 0 or (select private.is_service()))
   );
 create policy "the service records what a reading found" on public.documents
@@ -851,6 +866,9 @@ create table private.agent_tasks (
   -- Columns that a run of this task must set, and columns that it may also set.
   needs text[] not null check (needs <@ array['document_id', 'extraction_id', 'thread_id', 'stack_id']),
   may_have text[] not null default '{}' check (may_have <@ array['document_id', 'extraction_id', 'thread_id', 'stack_id']),
+  -- Keys that the input must have, and all that it may have (null: any).
+  input_needs text[] not null default '{}',
+  input_may_have text[],
   -- Whether the input is a user's own message, which lets the agent overwrite that user's locks.
   is_message boolean not null default false,
   approval text check (approval in ('auto', 'ask')),
@@ -1008,7 +1026,7 @@ end $$;
 
 create table public.threads (
   id uuid primary key default private.new_id(),
-  org_id uuid not null references public.organisations (id) on delete cascade,
+  org_id uuid not null default private.only_organisation() references public.organisations (id) on delete cascade,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   -- When its last run started.
@@ -1339,9 +1357,10 @@ end $$;
 
 create table public.extractions (
   id uuid primary key default private.new_id(),
-  org_id uuid not null,
+  org_id uuid not null default private.only_organisation(),
   document_id uuid not null,
   created_by uuid default auth.uid(),
+  user_id uuid default auth.uid() check (user_id = created_by),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   document_type text check (char_length(document_type) between 1 and 200),
@@ -1357,7 +1376,9 @@ create table public.extractions (
   -- The root run that created it; null if a user did.
   run_id uuid,
   extracted_fields jsonb not null default '{}' check (jsonb_typeof(extracted_fields) = 'object'),
-  -- Flat, keyed by path name ("vendor.name", "items[2].price"): a nested object could not score both `a` and `a.b`.
+  -- By path name: {"vendor.name": 0.9, "items[2].price": 1}. A nested object could not score both `a` and `a.b`.
+  confidences jsonb not null default '{}' check (jsonb_typeof(confidences) = 'object'),
+  -- The confidences of the values in the shape of the fields. Derived by check_extraction, which also accepts a write.
   confidence_scores jsonb not null default '{}' check (jsonb_typeof(confidence_scores) = 'object'),
   evidence jsonb not null default '{}' check (jsonb_typeof(evidence) = 'object'),
   -- Leaves that a user set, by path name: {"by": user, "at": time}. Agents may not change them.
@@ -1393,11 +1414,13 @@ create index extractions_unsure on public.extractions (org_id, created_at desc, 
 create index extractions_corrected on public.extractions (org_id, created_at desc)
   where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions', p_members_read => true);
-grant insert (id, org_id, document_id, schema, schema_revid, prompt_revid),
-  update (document_type, status, extracted_fields, confidence_scores, evidence, locks, broken_paths) on public.extractions to authenticated;
+grant insert (id, org_id, user_id, document_id, schema, schema_revid, prompt_revid),
+  update (
+    document_type, status, extracted_fields, confidences, confidence_scores, evidence, locks, broken_paths
+  ) on public.extractions to authenticated;
 
 create policy "members begin extractions of their own" on public.extractions for insert to authenticated
-  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
+  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()) and user_id = created_by);
 create policy "members change their extractions" on public.extractions
   for update to authenticated using (org_id in (select private.my_writable_org_ids()));
 
@@ -1497,8 +1520,9 @@ end $$;
 
 create table public.stacks (
   id uuid primary key default private.new_id(),
-  org_id uuid not null references public.organisations (id) on delete cascade,
+  org_id uuid not null default private.only_organisation() references public.organisations (id) on delete cascade,
   created_by uuid default auth.uid(),
+  user_id uuid default auth.uid() check (user_id = created_by),
   created_at timestamptz not null default now(),
   name text not null constraint has_a_name check (private.is_name(name)),
   unique (id, org_id)
@@ -1506,13 +1530,14 @@ create table public.stacks (
 create unique index stacks_name on public.stacks (org_id, lower(name));
 create index stacks_org_id on public.stacks (org_id, created_at desc, id desc);
 select private.protect_table('public.stacks', p_members_read => true);
-grant insert (id, org_id, name), update (name) on public.stacks to authenticated;
+grant insert (id, org_id, user_id, name), update (name) on public.stacks to authenticated;
 
 create table public.stack_documents (
-  org_id uuid not null,
+  org_id uuid not null default private.only_organisation(),
   stack_id uuid not null,
   document_id uuid not null,
   created_by uuid default auth.uid(),
+  user_id uuid default auth.uid() check (user_id = created_by),
   created_at timestamptz not null default now(),
   primary key (stack_id, document_id),
   foreign key (stack_id, org_id) references public.stacks (id, org_id) on delete cascade,
@@ -1521,7 +1546,7 @@ create table public.stack_documents (
 create index stack_documents_document_id on public.stack_documents (document_id);
 create index stack_documents_org_id on public.stack_documents (org_id);
 select private.protect_table('public.stack_documents', p_members_read => true);
-grant insert (org_id, stack_id, document_id) on public.stack_documents to authenticated;
+grant insert (org_id, user_id, stack_id, document_id) on public.stack_documents to authenticated;
 
 -- Exists once the columns are defined: they are the fields of the latest version of the schema.
 create table public.stack_tables (
@@ -1531,6 +1556,7 @@ create table public.stack_tables (
   -- The list whose items are the rows; null: one row per document.
   row_path text check (char_length(row_path) between 1 and 500),
   created_by uuid default auth.uid(),
+  user_id uuid default auth.uid() check (user_id = created_by),
   created_at timestamptz not null default now(),
   foreign key (stack_id, org_id) references public.stacks (id, org_id) on delete cascade,
   foreign key (schema_id, org_id) references public.schemas (id, org_id) on delete cascade
@@ -1541,9 +1567,9 @@ select private.protect_table('public.stack_tables', p_members_read => true, p_se
 grant insert (stack_id, org_id, schema_id, row_path), update (row_path, schema_id) on public.stack_tables to authenticated;
 
 create policy "members create stacks of their own" on public.stacks for insert to authenticated
-  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
+  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()) and user_id = created_by);
 create policy "members add documents" on public.stack_documents for insert to authenticated
-  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
+  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()) and user_id = created_by);
 create policy "members rename their stacks" on public.stacks
   for update to authenticated using (org_id in (select private.my_writable_org_ids()));
 
@@ -1587,7 +1613,7 @@ $$;
 
 create table public.runs (
   id uuid primary key default private.new_id(),
-  org_id uuid not null,
+  org_id uuid not null default private.only_organisation(),
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   agent text not null,
@@ -1719,6 +1745,10 @@ begin
   perform private.require(not found, format('A run of the task %s needs a %s.', new.task, v_wrong));
   select name into v_wrong from unnest(v_has) as name where name <> all (v_task.needs || v_task.may_have) limit 1;
   perform private.require(not found, format('A run of the task %s has no %s.', new.task, v_wrong));
+  select name into v_wrong from unnest(v_task.input_needs) as name where coalesce(new.input ->> name, '') = '' limit 1;
+  perform private.require(not found, format('The input of the task %s needs %s.', new.task, v_wrong));
+  select name into v_wrong from jsonb_object_keys(new.input) as name where name <> all (v_task.input_may_have) limit 1;
+  perform private.require(not found, format('The input of the task %s has no %s.', new.task, left(v_wrong, 80)));
   perform private.require(pg_column_size(new.input) <= 262144, 'The input of a run may not exceed 256 kB.');
   new.approval := coalesce(
     nullif(new.approval, ''), v_task.approval, (select approval from private.agents where name = new.agent));
@@ -3028,50 +3058,48 @@ begin
   return array(select step from unnest(p_path) with ordinality as s (step, n) order by n);
 end $$;
 
--- Sets a value at a path: creates missing objects, appends at the end of a list, rejects everything else. (jsonb_set
--- would ignore a missing parent, append for [999999999], prepend for [-999], and return null for a SQL null.)
-create function private.set_at_path(p_doc jsonb, p_path text[], p_value jsonb, p_name text default '') returns jsonb
+-- Sets a value at a path by jsonb_set, after the checks that it lacks (it ignores a missing parent, appends for
+-- [999999999], and prepends for [-999]). Missing objects and lists are created; a null counts as missing.
+create function private.set_at_path(p_doc jsonb, p_path text[], p_value jsonb) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
-  v_key text := p_path[1];
-  v_rest text[] := p_path[2:];
+  v_around jsonb := p_doc;
+  v_around_name text := '';
   v_name text;
-  v_index integer;
-  v_length integer;
+  v_key text;
 begin
-  if coalesce(array_length(p_path, 1), 0) = 0 then
-    return p_value;
-  end if;
-  -- A missing container becomes a list if its first step is 0, otherwise an object.
-  if p_doc is null then
-    if v_key ~ '^[0-9]+$' and v_key <> '0' then
-      raise exception
-        'Path %: there is no value at % yet. A list starts with [0]; for an object with the key % write % as a whole.',
-        p_name || '[' || v_key || ']', p_name, v_key, p_name using errcode = 'PT422';
+  for v_depth in 1..cardinality(p_path) loop
+    v_key := p_path[v_depth];
+    -- A missing container becomes a list if its first step is 0, otherwise an object.
+    if v_around is null or v_around = 'null' then
+      if v_key ~ '^[0-9]+$' and v_key <> '0' then
+        raise exception
+          'Path %: there is no value at % yet. A list starts with [0]; for an object with the key % write % as a whole.',
+          v_around_name || '[' || v_key || ']', v_around_name, v_key, v_around_name using errcode = 'PT422';
+      end if;
+      v_around := case when v_key = '0' then jsonb '[]' else jsonb '{}' end;
+      p_doc := jsonb_set(p_doc, p_path[:v_depth - 1], v_around);
     end if;
-    p_doc := case when v_key = '0' then '[]'::jsonb else '{}'::jsonb end;
-  end if;
-  case jsonb_typeof(p_doc)
-    when 'object' then
-      v_name := private.child_name(p_name, v_key);
-      return p_doc || jsonb_build_object(v_key, private.set_at_path(p_doc -> v_key, v_rest, p_value, v_name));
-    when 'array' then
-      v_length := jsonb_array_length(p_doc);
-      v_name := p_name || '[' || v_key || ']';
-      if v_key !~ '^(0|[1-9][0-9]{0,8})$' then
-        raise exception 'Path %: % is a list. Write an index in brackets, from [0] to [%], the next free one.', v_name, p_name, v_length
-          using errcode = 'PT422';
-      end if;
-      v_index := v_key::integer;
-      if v_index > v_length then
-        raise exception 'Path % is past the end of %: the next item is [%].', v_name, p_name, v_length
-          using errcode = 'PT422';
-      end if;
-      return jsonb_set(p_doc, array[v_key], private.set_at_path(p_doc -> v_index, v_rest, p_value, v_name), true);
-    else
-      raise exception 'Path %: % already contains the value %, so there can be no value below it.',
-        private.child_name(p_name, v_key), p_name, left(p_doc::text, 80) using errcode = 'PT422';
-  end case;
+    case jsonb_typeof(v_around)
+      when 'object' then
+        v_name := private.child_name(v_around_name, v_key);
+      when 'array' then
+        v_name := v_around_name || '[' || v_key || ']';
+        if v_key !~ '^(0|[1-9][0-9]{0,8})$' then
+          raise exception 'Path %: % is a list. Write an index in brackets, from [0] to [%], the next free one.',
+            v_name, v_around_name, jsonb_array_length(v_around) using errcode = 'PT422';
+        elsif v_key::integer > jsonb_array_length(v_around) then
+          raise exception 'Path % is past the end of %: the next item is [%].',
+            v_name, v_around_name, jsonb_array_length(v_around) using errcode = 'PT422';
+        end if;
+      else
+        raise exception 'Path %: % already contains the value %, so there can be no value below it.',
+          private.child_name(v_around_name, v_key), v_around_name, left(v_around::text, 80) using errcode = 'PT422';
+    end case;
+    v_around := p_doc #> p_path[:v_depth];
+    v_around_name := v_name;
+  end loop;
+  return jsonb_set(p_doc, p_path, p_value);
 end $$;
 
 create function private.path_name(p_doc jsonb, p_path text[]) returns text
@@ -3126,6 +3154,27 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
   from jsonb_each(p_now) as n left join jsonb_each(p_before) as b using (key)
   where n.value is distinct from b.value or key in (select jsonb_array_elements_text(p_named))
 $$;
+
+-- The scores in the shape of the fields: {"vendor": {"name": 0.9}}. (The function is called for containers only: a call
+-- for each value would take three times as long.)
+create function private.nested_scores(p_fields jsonb, p_scores jsonb, p_name text default '') returns jsonb
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  if jsonb_typeof(p_fields) = 'array' then
+    return (
+      select jsonb_agg(case
+        when jsonb_typeof(value) in ('object', 'array') then private.nested_scores(value, p_scores, name)
+        else p_scores -> name end order by n)
+      from jsonb_array_elements(p_fields) with ordinality as item (value, n)
+      cross join lateral (select p_name || '[' || n - 1 || ']' as name) as named);
+  end if;
+  return (
+    select jsonb_object_agg(key, case
+      when jsonb_typeof(value) in ('object', 'array') then private.nested_scores(value, p_scores, name)
+      else p_scores -> name end)
+    from jsonb_each(p_fields)
+    cross join lateral (select private.child_name(p_name, key) as name offset 0) as named);
+end $$;
 
 -- The entries that remain valid because their values did not change.
 create function private.unchanged_entries(p_before jsonb, p_now jsonb, p_stale text[]) returns jsonb
@@ -3528,6 +3577,12 @@ end $$;
 
 -- Functions that write fields, also RPCs for a Supabase front end. Security invoker: the caller's policies apply.
 
+create function private.check_is_caller(p_user_id uuid) returns void
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select private.require(
+    coalesce(p_user_id = auth.uid(), true), '`p_user_id` is another user. Leave it out, or send your own id.', 'PT403')
+$$;
+
 create function private.locked_extraction(p_extraction_id uuid) returns public.extractions
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -3555,10 +3610,10 @@ begin
     jsonb_typeof(p_confidences) = 'object' and jsonb_typeof(p_evidence) = 'object',
     'Confidences and evidence must be objects keyed by path.');
   perform set_config('fieldmark.change', jsonb_strip_nulls(jsonb_build_object(
-    'confidence_scores', to_jsonb(array(select jsonb_object_keys(p_confidences))),
+    'confidences', to_jsonb(array(select jsonb_object_keys(p_confidences))),
     'evidence', to_jsonb(array(select jsonb_object_keys(p_evidence))),
     'removed', to_jsonb(p_removed), 'set', p_set, 'decided', to_jsonb(p_decided)))::text, true);
-  update public.extractions set extracted_fields = p_fields, confidence_scores = confidence_scores || p_confidences,
+  update public.extractions set extracted_fields = p_fields, confidences = confidences || p_confidences,
     evidence = evidence || p_evidence
   where id = p_was.id
   returning * into v_now;
@@ -3569,7 +3624,7 @@ begin
       else jsonb_build_object('path', c.name, 'value', c.new, 'confidence', score.value, 'evidence', proof.value)
     end order by c.path), '[]') into v_changed
   from private.changes(p_was.extracted_fields, v_now.extracted_fields) as c
-  left join jsonb_each(v_now.confidence_scores) as score on score.key = c.name
+  left join jsonb_each(v_now.confidences) as score on score.key = c.name
   left join jsonb_each(v_now.evidence) as proof on proof.key = c.name
   where private.is_leaf(c.new) or (c.new is null and private.is_leaf(c.old));
   select jsonb_agg(name) into v_proposed from private.blocked_paths(p_was, p_fields, p_removed);
@@ -3588,10 +3643,12 @@ begin
   return private.write_fields(v_was, private.merge(v_was.extracted_fields, p_fields), p_confidences, p_evidence);
 end $$;
 
--- Confidences and evidence are keyed by path name, of the value or of values in it. p_confidence: for the value itself.
+-- Sets the value at a path. Confidences and evidence are keyed by path name, of the value or of values in it.
+-- p_confidence: for the value itself. p_value: null empties the field (PostgREST sends a JSON null as SQL null).
+-- p_user_id: the caller, for front ends that send it.
 create function public.update_extraction_field(
   p_extraction_id uuid, p_field_path text[], p_value jsonb, p_confidence numeric default null,
-  p_confidences jsonb default '{}', p_evidence jsonb default '{}'
+  p_confidences jsonb default '{}', p_evidence jsonb default '{}', p_user_id uuid default null
 ) returns jsonb language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
@@ -3600,10 +3657,8 @@ declare
   v_name text;
   v_written jsonb;
 begin
-  perform private.require(
-    p_value is not null,
-    format('There is no value for path %s. To empty a field send JSON null; to delete it, remove it.',
-      left(array_to_string(v_path, '.'), 200)));
+  perform private.check_is_caller(p_user_id);
+  p_value := coalesce(p_value, 'null');
   -- (NaN is greater than every number, so it is not between any two.)
   perform private.require(
     coalesce(p_confidence between 0 and 1, true),
@@ -3618,6 +3673,12 @@ begin
     v_was, v_wanted, p_confidences, p_evidence, p_set => jsonb_build_array(to_jsonb(v_path)));
   return v_written || jsonb_build_object('path', v_name, 'value', v_written -> 'value' #> v_path);
 end $$;
+
+create function public.update_field(
+  p_extraction_id uuid, p_field_path text[], p_value jsonb, p_confidence numeric default null, p_user_id uuid default null
+) returns jsonb language sql set search_path = pg_catalog, pg_temp as $$
+  select public.update_extraction_field(p_extraction_id, p_field_path, p_value, p_confidence, p_user_id => p_user_id)
+$$;
 
 -- Sets several values in order, all or none: `p_changes` is [{"path": […], "value": …}, …].
 create function public.update_extraction_fields(
@@ -3649,14 +3710,16 @@ begin
   return private.write_fields(v_was, v_wanted, p_confidences, p_evidence, p_set => v_set);
 end $$;
 
-create function public.remove_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+create function public.remove_extraction_field(
+  p_extraction_id uuid, p_field_path text[], p_user_id uuid default null
+) returns jsonb language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
   v_path text[] := private.checked_path(p_field_path);
   v_name text := private.path_name(v_was.extracted_fields, v_path);
   v_written jsonb;
 begin
+  perform private.check_is_caller(p_user_id);
   perform private.require(
     v_name is not null, format('There is no value at path %s.', left(array_to_string(v_path, '.'), 200)));
   v_written := private.write_fields(v_was, v_was.extracted_fields #- v_path, p_removed => v_path)
@@ -3815,6 +3878,7 @@ begin
   else
     v_old.version := new.version;
     v_old.extracted_fields := '{}';
+    v_old.confidences := '{}';
     v_old.confidence_scores := '{}';
     v_old.evidence := '{}';
     v_old.locks := '{}';
@@ -3833,20 +3897,26 @@ begin
   -- (Unchanged values were checked earlier.)
   perform private.check_json(new.extracted_fields, 'The fields of an extraction')
   where new.extracted_fields is distinct from v_old.extracted_fields;
-  perform private.check_json(new.confidence_scores, 'The confidences of an extraction')
-  where new.confidence_scores is distinct from v_old.confidence_scores;
+  if new.confidence_scores is distinct from v_old.confidence_scores then
+    perform private.check_json(new.confidence_scores, 'The confidences of an extraction');
+    new.confidences := (
+      select coalesce(jsonb_object_agg(name, value), '{}') from private.nodes(new.confidence_scores)
+      where private.is_leaf(value) and value <> 'null');
+  end if;
+  perform private.check_json(new.confidences, 'The confidences of an extraction')
+  where new.confidences is distinct from v_old.confidences;
   perform private.check_json(
     new.evidence, 'The extraction has too many fields (the limit is about 6,000): the evidence')
   where new.evidence is distinct from v_old.evidence;
-  if new.confidence_scores is distinct from v_old.confidence_scores and exists (
-    select from jsonb_each(new.confidence_scores)
+  if new.confidences is distinct from v_old.confidences and exists (
+    select from jsonb_each(new.confidences)
     where case jsonb_typeof(value) when 'number' then value::numeric not between 0 and 1 else true end
   ) then
     raise exception 'Confidence must be a number from 0.0 to 1.0.' using errcode = 'PT422';
   end if;
 
   -- Scores and evidence that come with this change must belong to a field that exists.
-  v_scores := private.changed_entries(v_old.confidence_scores, new.confidence_scores, v_change -> 'confidence_scores');
+  v_scores := private.changed_entries(v_old.confidences, new.confidences, v_change -> 'confidences');
   v_evidence := private.changed_entries(v_old.evidence, new.evidence, v_change -> 'evidence');
   if v_scores <> '{}' or v_evidence <> '{}' then
     v_missing := array(
@@ -3927,19 +3997,25 @@ begin
       new.status := 'in_progress';
     end if;
   end if;
-  new.confidence_scores := private.unchanged_entries(v_old.confidence_scores, new.confidence_scores, v_stale) || v_scores;
+  new.confidences := private.unchanged_entries(v_old.confidences, new.confidences, v_stale) || v_scores;
   new.evidence := private.unchanged_entries(v_old.evidence, new.evidence, v_stale) || v_evidence;
   if v_removed is not null then
-    new.confidence_scores := private.shift_entries_after_removal(
-      new.confidence_scores, v_old.confidence_scores, v_old.extracted_fields, v_removed);
+    new.confidences := private.shift_entries_after_removal(
+      new.confidences, v_old.confidences, v_old.extracted_fields, v_removed);
     new.evidence := private.shift_entries_after_removal(new.evidence, v_old.evidence, v_old.extracted_fields, v_removed);
+  end if;
+  if new.version <> v_old.version or tg_op = 'INSERT' or new.confidences is distinct from v_old.confidences then
+    new.confidence_scores := case new.confidences when '{}' then '{}'
+      else jsonb_strip_nulls(private.nested_scores(new.extracted_fields, new.confidences)) end;
+  else
+    new.confidence_scores := v_old.confidence_scores;
   end if;
   new.broken_paths := case
     when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change ? 'completed') then '{}'
     else array(select unnest(case when private.is_service() then new.broken_paths else v_old.broken_paths end)
       except select unnest(v_stale)) end;
   new.is_unsure := new.broken_paths <> '{}' or exists (
-    select from jsonb_each(new.confidence_scores) as score
+    select from jsonb_each(new.confidences) as score
     where jsonb_typeof(score.value) = 'number' and score.value < '0.5' and not new.locks ? score.key);
   new.reviewed_by := case
     when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change -> 'completed' = 'true')
@@ -4026,13 +4102,13 @@ begin
         select key from jsonb_each(old.evidence) as o full join jsonb_each(v_evidence) as n using (key)
         where o.value is distinct from n.value
         union
-        select key from jsonb_each(old.confidence_scores) as o full join jsonb_each(new.confidence_scores) as n using (key)
+        select key from jsonb_each(old.confidences) as o full join jsonb_each(new.confidences) as n using (key)
         where o.value is distinct from n.value
         union
         select key from jsonb_each(old.locks) as o full join jsonb_each(new.locks) as n using (key)
         where o.value is distinct from n.value);
       update public.field_values as v set state = v_evidence -> v.path ->> 'state',
-        confidence = (new.confidence_scores ->> v.path)::numeric,
+        confidence = (new.confidences ->> v.path)::numeric,
         is_verified = v.kind = 'container' or coalesce(v_evidence -> v.path ->> 'state' = 'found', false)
           or new.locks ? v.path
       where v.extraction_id = new.id and v.path = any (v_marked);
@@ -4050,7 +4126,7 @@ begin
       when 'C$' then 'CAD' when 'NZ$' then 'NZD' when 'S$' then 'SGD' when 'HK$' then 'HKD' when 'R$' then 'BRL'
       when 'RMB' then 'CNY' when '₹' then 'INR' when 'SFR' then 'CHF' else beside.currency end,
     v_evidence -> c.name ->> 'state',
-    (new.confidence_scores ->> c.name)::numeric,
+    (new.confidences ->> c.name)::numeric,
     k.kind = 'container' or coalesce(v_evidence -> c.name ->> 'state' = 'found', false) or new.locks ? c.name
   from private.changes(v_old, v_fields) as c
   cross join lateral (select case jsonb_typeof(c.new)
@@ -4086,7 +4162,7 @@ end $$;
 create trigger write_field_values_of_insert after insert on public.extractions
   for each row when (new.extracted_fields <> '{}') execute function private.write_field_values();
 create trigger write_field_values_of_update after update on public.extractions for each row when (
-    new.version <> old.version or new.evidence <> old.evidence or new.confidence_scores <> old.confidence_scores
+    new.version <> old.version or new.evidence <> old.evidence or new.confidences <> old.confidences
     or new.locks <> old.locks)
   execute function private.write_field_values();
 
@@ -4388,7 +4464,7 @@ $$;
 -- rows; failed if some were left out), waiting, running, awaiting_approval, failed, stale (columns were added or changed
 -- since), done, or incomplete (a run ended without completing the extraction).
 create view public.stack_table_rows with (security_invoker = true) as
-  select s.org_id, s.stack_id, s.document_id, t.schema_id, e.id as extraction_id, e.schema_revid, e.version,
+  select s.org_id, s.user_id, s.stack_id, s.document_id, t.schema_id, e.id as extraction_id, e.schema_revid, e.version,
     e.extracted_fields, e.confidence_scores, e.evidence, e.locks, first.document_id as duplicate_of, state.state,
     case when state in ('failed', 'waiting') then coalesce(d.error, r.error, case when skipped.code is not null
       then 'Some files of the archive were left out. The warnings of the document say which, and why.' end) end as error,
@@ -5108,7 +5184,7 @@ declare
   v_table text;
 begin
   foreach v_table in array
-    array['documents', 'extractions', 'extraction_proposals', 'auto_creations', 'runs', 'run_events']
+    array['documents', 'extractions', 'extraction_proposals', 'auto_creations', 'runs', 'run_events', 'stacks', 'stack_documents']
   loop
     if not exists (
       select from pg_publication_tables
@@ -5135,7 +5211,7 @@ begin
     'accept_invitation', 'delete_document', 'create_schema', 'update_schema', 'delete_schema', 'delete_thread',
     'create_tag', 'update_tag', 'delete_tag', 'tag_document', 'rename_document', 'create_prompt', 'update_prompt',
     'delete_prompt', 'delete_extraction', 'delete_run', 'save_extraction_fields', 'update_extraction_field',
-    'update_extraction_fields', 'remove_extraction_field', 'identify_document', 'complete_extraction',
+    'update_extraction_fields', 'update_field', 'remove_extraction_field', 'identify_document', 'complete_extraction',
     'restore_extraction', 'unlock_extraction_field', 'decide_extraction_proposals', 'decide_auto_creation',
     'delete_organisation', 'delete_stack', 'remove_stack_document'
   ) loop
@@ -5147,7 +5223,7 @@ end $$;
 -- Functions that policies, other functions and the service call as a member.
 grant execute on function
   private.is_service, private.require, private.check_found, private.is_agent, private.this_run, private.this_call,
-  private.new_id, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.resolve_organisation,
+  private.new_id, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.only_organisation, private.resolve_organisation,
   private.role_of, private.current_user_id, private.check_owner, private.user_of, private.address_of,
   private.clear_pages, private.count_enclosed, private.this_root_run, private.save_thread_state, private.is_name,
   private.follow_schema, private.schema_revid_of, private.schema_to_extract, private.count_references_to_schema, private.count_references_to_prompt, private.count_references_to_tag,
@@ -5161,7 +5237,7 @@ grant execute on function
   private.queue_unlocked_copy, private.record_reading, private.child_name, private.nodes, private.changes, private.is_leaf,
   private.check_json, private.checked_path, private.set_at_path, private.path_name, private.merge, private.entries_under,
   private.approving_user, private.message_author, private.paths_allowed_by_message, private.author_of, private.fields_at, private.binding_locks,
-  private.blocked_paths, private.moved_items, private.locked_extraction, private.write_fields, private.is_proposed,
+  private.blocked_paths, private.moved_items, private.locked_extraction, private.check_is_caller, private.nested_scores, private.write_fields, private.is_proposed,
   private.has_new_fields, private.search,
   private.count_unindexed_documents, private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
   to authenticated;

@@ -170,14 +170,14 @@ isOneToOne: false
                   ]
                 },"documents": {
                   Row: {
-                    "auto_create": boolean | null,"byte_size": number | null,"content_sha256": string | null,"created_at": string,"created_by": string | null,"error": string | null,"error_code": string | null,"filename": string,"id": string,"media_type": string | null,"number_in_parent": number | null,"org_id": string,"page_count": number | null,"pages_read": number | null,"pages_to_read": number | null,"parent_document_id": string | null,"status": string,"storage_path": string,"unlocked_path": string | null,"warnings": NonNullable<Json>
+                    "auto_create": boolean | null,"byte_size": number | null,"content_sha256": string | null,"created_at": string,"created_by": string | null,"error": string | null,"error_code": string | null,"filename": string,"id": string,"media_type": string | null,"number_in_parent": number | null,"org_id": string,"page_count": number | null,"pages_read": number | null,"pages_to_read": number | null,"parent_document_id": string | null,"status": string,"storage_path": string,"unlocked_path": string | null,"user_id": string | null,"warnings": NonNullable<Json>
                   }
                   ComputedFields: never
                   Insert: {
-                    "auto_create"?: boolean | null,"byte_size"?: number | null,"content_sha256"?: string | null,"created_at"?: string,"created_by"?: string | null,"error"?: string | null,"error_code"?: string | null,"filename": string,"id"?: string,"media_type"?: string | null,"number_in_parent"?: number | null,"org_id": string,"page_count"?: number | null,"pages_read"?: number | null,"pages_to_read"?: number | null,"parent_document_id"?: string | null,"status"?: string,"storage_path": string,"unlocked_path"?: string | null,"warnings"?: NonNullable<Json>
+                    "auto_create"?: boolean | null,"byte_size"?: number | null,"content_sha256"?: string | null,"created_at"?: string,"created_by"?: string | null,"error"?: string | null,"error_code"?: string | null,"filename": string,"id"?: string,"media_type"?: string | null,"number_in_parent"?: number | null,"org_id"?: string,"page_count"?: number | null,"pages_read"?: number | null,"pages_to_read"?: number | null,"parent_document_id"?: string | null,"status"?: string,"storage_path": string,"unlocked_path"?: string | null,"user_id"?: string | null,"warnings"?: NonNullable<Json>
                   }
                   Update: {
-                    "auto_create"?: boolean | null,"byte_size"?: number | null,"content_sha256"?: string | null,"created_at"?: string,"created_by"?: string | null,"error"?: string | null,"error_code"?: string | null,"filename"?: string,"id"?: string,"media_type"?: string | null,"number_in_parent"?: number | null,"org_id"?: string,"page_count"?: number | null,"pages_read"?: number | null,"pages_to_read"?: number | null,"parent_document_id"?: string | null,"status"?: string,"storage_path"?: string,"unlocked_path"?: string | null,"warnings"?: NonNullable<Json>
+                    "auto_create"?: boolean | null,"byte_size"?: number | null,"content_sha256"?: string | null,"created_at"?: string,"created_by"?: string | null,"error"?: string | null,"error_code"?: string | null,"filename"?: string,"id"?: string,"media_type"?: string | null,"number_in_parent"?: number | null,"org_id"?: string,"page_count"?: number | null,"pages_read"?: number | null,"pages_to_read"?: number | null,"parent_document_id"?: string | null,"status"?: string,"storage_path"?: string,"unlocked_path"?: string | null,"user_id"?: string | null,"warnings"?: NonNullable<Json>
                   }
                   Relationships: [
                     {
@@ -242,14 +242,14 @@ isOneToOne: false
                   ]
                 },"extractions": {
                   Row: {
-                    "broken_paths": (string)[],"confidence_scores": NonNullable<Json>,"created_at": string,"created_by": string | null,"document_id": string,"document_type": string | null,"document_type_by": string | null,"evidence": NonNullable<Json>,"extracted_fields": NonNullable<Json>,"id": string,"is_unsure": boolean,"locks": NonNullable<Json>,"org_id": string,"prompt_revid": string | null,"reviewed_by": string | null,"run_id": string | null,"schema": Json | null,"schema_revid": string | null,"status": string,"updated_at": string,"version": number
+                    "broken_paths": (string)[],"confidence_scores": NonNullable<Json>,"confidences": NonNullable<Json>,"created_at": string,"created_by": string | null,"document_id": string,"document_type": string | null,"document_type_by": string | null,"evidence": NonNullable<Json>,"extracted_fields": NonNullable<Json>,"id": string,"is_unsure": boolean,"locks": NonNullable<Json>,"org_id": string,"prompt_revid": string | null,"reviewed_by": string | null,"run_id": string | null,"schema": Json | null,"schema_revid": string | null,"status": string,"updated_at": string,"user_id": string | null,"version": number
                   }
                   ComputedFields: never
                   Insert: {
-                    "broken_paths"?: (string)[],"confidence_scores"?: NonNullable<Json>,"created_at"?: string,"created_by"?: string | null,"document_id": string,"document_type"?: string | null,"document_type_by"?: string | null,"evidence"?: NonNullable<Json>,"extracted_fields"?: NonNullable<Json>,"id"?: string,"is_unsure"?: boolean,"locks"?: NonNullable<Json>,"org_id": string,"prompt_revid"?: string | null,"reviewed_by"?: string | null,"run_id"?: string | null,"schema"?: Json | null,"schema_revid"?: string | null,"status"?: string,"updated_at"?: string,"version"?: number
+                    "broken_paths"?: (string)[],"confidence_scores"?: NonNullable<Json>,"confidences"?: NonNullable<Json>,"created_at"?: string,"created_by"?: string | null,"document_id": string,"document_type"?: string | null,"document_type_by"?: string | null,"evidence"?: NonNullable<Json>,"extracted_fields"?: NonNullable<Json>,"id"?: string,"is_unsure"?: boolean,"locks"?: NonNullable<Json>,"org_id"?: string,"prompt_revid"?: string | null,"reviewed_by"?: string | null,"run_id"?: string | null,"schema"?: Json | null,"schema_revid"?: string | null,"status"?: string,"updated_at"?: string,"user_id"?: string | null,"version"?: number
                   }
                   Update: {
-                    "broken_paths"?: (string)[],"confidence_scores"?: NonNullable<Json>,"created_at"?: string,"created_by"?: string | null,"document_id"?: string,"document_type"?: string | null,"document_type_by"?: string | null,"evidence"?: NonNullable<Json>,"extracted_fields"?: NonNullable<Json>,"id"?: string,"is_unsure"?: boolean,"locks"?: NonNullable<Json>,"org_id"?: string,"prompt_revid"?: string | null,"reviewed_by"?: string | null,"run_id"?: string | null,"schema"?: Json | null,"schema_revid"?: string | null,"status"?: string,"updated_at"?: string,"version"?: number
+                    "broken_paths"?: (string)[],"confidence_scores"?: NonNullable<Json>,"confidences"?: NonNullable<Json>,"created_at"?: string,"created_by"?: string | null,"document_id"?: string,"document_type"?: string | null,"document_type_by"?: string | null,"evidence"?: NonNullable<Json>,"extracted_fields"?: NonNullable<Json>,"id"?: string,"is_unsure"?: boolean,"locks"?: NonNullable<Json>,"org_id"?: string,"prompt_revid"?: string | null,"reviewed_by"?: string | null,"run_id"?: string | null,"schema"?: Json | null,"schema_revid"?: string | null,"status"?: string,"updated_at"?: string,"user_id"?: string | null,"version"?: number
                   }
                   Relationships: [
                     {
@@ -354,14 +354,14 @@ isOneToOne: false
                   ]
                 },"prompt_versions": {
                   Row: {
-                    "call_id": string | null,"content": string,"created_at": string,"created_by": string | null,"id": string,"model": string | null,"name": string,"number": number,"org_id": string,"prompt_id": string,"run_id": string | null,"schema_id": string | null,"tag_ids": (string)[]
+                    "call_id": string | null,"content": string,"created_at": string,"created_by": string | null,"id": string,"model": string | null,"name": string,"number": number,"org_id": string,"prompt_id": string,"run_id": string | null,"schema_id": string | null,"schema_version": number | null,"tag_ids": (string)[]
                   }
                   ComputedFields: never
                   Insert: {
-                    "call_id"?: string | null,"content": string,"created_at"?: string,"created_by"?: string | null,"id"?: string,"model"?: string | null,"name": string,"number": number,"org_id": string,"prompt_id": string,"run_id"?: string | null,"schema_id"?: string | null,"tag_ids"?: (string)[]
+                    "call_id"?: string | null,"content": string,"created_at"?: string,"created_by"?: string | null,"id"?: string,"model"?: string | null,"name": string,"number": number,"org_id": string,"prompt_id": string,"run_id"?: string | null,"schema_id"?: string | null,"schema_version"?: number | null,"tag_ids"?: (string)[]
                   }
                   Update: {
-                    "call_id"?: string | null,"content"?: string,"created_at"?: string,"created_by"?: string | null,"id"?: string,"model"?: string | null,"name"?: string,"number"?: number,"org_id"?: string,"prompt_id"?: string,"run_id"?: string | null,"schema_id"?: string | null,"tag_ids"?: (string)[]
+                    "call_id"?: string | null,"content"?: string,"created_at"?: string,"created_by"?: string | null,"id"?: string,"model"?: string | null,"name"?: string,"number"?: number,"org_id"?: string,"prompt_id"?: string,"run_id"?: string | null,"schema_id"?: string | null,"schema_version"?: number | null,"tag_ids"?: (string)[]
                   }
                   Relationships: [
                     {
@@ -376,6 +376,12 @@ isOneToOne: false
 isOneToOne: false
       referencedRelation: "schemas"
       referencedColumns: ["id","org_id"]
+    },{
+      foreignKeyName: "prompt_versions_schema_id_schema_version_org_id_fkey"
+      columns: ["schema_id","schema_version","org_id"]
+isOneToOne: false
+      referencedRelation: "schema_versions"
+      referencedColumns: ["schema_id","number","org_id"]
     }
                   ]
                 },"prompts": {
@@ -444,7 +450,7 @@ isOneToOne: false
                   }
                   ComputedFields: never
                   Insert: {
-                    "agent": string,"answer"?: string | null,"approval"?: string,"attached"?: boolean,"auto_approved_tools"?: (string)[],"background"?: boolean,"consecutive_failures"?: number,"created_at"?: string,"created_by"?: string | null,"document_id"?: string | null,"error"?: string | null,"error_code"?: string | null,"examples"?: Json | null,"extraction_id"?: string | null,"fencing_token"?: number,"finished_at"?: string | null,"id"?: string,"idempotency_key"?: string | null,"input"?: NonNullable<Json>,"lock_key"?: string,"max_cost_usd"?: number | null,"max_turns"?: number | null,"model"?: string | null,"org_id": string,"pages_read"?: unknown,"parent_call_id"?: string | null,"parent_run_id"?: string | null,"request_hash"?: string | null,"result"?: Json | null,"root_run_id"?: string,"root_thread_id"?: string | null,"session_id"?: string | null,"stack_id"?: string | null,"started_at"?: string | null,"status"?: string,"task": string,"thread_id"?: string | null,"waiting_call"?: string | null,"waiting_for_capacity_since"?: string | null
+                    "agent": string,"answer"?: string | null,"approval"?: string,"attached"?: boolean,"auto_approved_tools"?: (string)[],"background"?: boolean,"consecutive_failures"?: number,"created_at"?: string,"created_by"?: string | null,"document_id"?: string | null,"error"?: string | null,"error_code"?: string | null,"examples"?: Json | null,"extraction_id"?: string | null,"fencing_token"?: number,"finished_at"?: string | null,"id"?: string,"idempotency_key"?: string | null,"input"?: NonNullable<Json>,"lock_key"?: string,"max_cost_usd"?: number | null,"max_turns"?: number | null,"model"?: string | null,"org_id"?: string,"pages_read"?: unknown,"parent_call_id"?: string | null,"parent_run_id"?: string | null,"request_hash"?: string | null,"result"?: Json | null,"root_run_id"?: string,"root_thread_id"?: string | null,"session_id"?: string | null,"stack_id"?: string | null,"started_at"?: string | null,"status"?: string,"task": string,"thread_id"?: string | null,"waiting_call"?: string | null,"waiting_for_capacity_since"?: string | null
                   }
                   Update: {
                     "agent"?: string,"answer"?: string | null,"approval"?: string,"attached"?: boolean,"auto_approved_tools"?: (string)[],"background"?: boolean,"consecutive_failures"?: number,"created_at"?: string,"created_by"?: string | null,"document_id"?: string | null,"error"?: string | null,"error_code"?: string | null,"examples"?: Json | null,"extraction_id"?: string | null,"fencing_token"?: number,"finished_at"?: string | null,"id"?: string,"idempotency_key"?: string | null,"input"?: NonNullable<Json>,"lock_key"?: string,"max_cost_usd"?: number | null,"max_turns"?: number | null,"model"?: string | null,"org_id"?: string,"pages_read"?: unknown,"parent_call_id"?: string | null,"parent_run_id"?: string | null,"request_hash"?: string | null,"result"?: Json | null,"root_run_id"?: string,"root_thread_id"?: string | null,"session_id"?: string | null,"stack_id"?: string | null,"started_at"?: string | null,"status"?: string,"task"?: string,"thread_id"?: string | null,"waiting_call"?: string | null,"waiting_for_capacity_since"?: string | null
@@ -556,14 +562,14 @@ isOneToOne: false
                   ]
                 },"stack_documents": {
                   Row: {
-                    "created_at": string,"created_by": string | null,"document_id": string,"org_id": string,"stack_id": string
+                    "created_at": string,"created_by": string | null,"document_id": string,"org_id": string,"stack_id": string,"user_id": string | null
                   }
                   ComputedFields: never
                   Insert: {
-                    "created_at"?: string,"created_by"?: string | null,"document_id": string,"org_id": string,"stack_id": string
+                    "created_at"?: string,"created_by"?: string | null,"document_id": string,"org_id"?: string,"stack_id": string,"user_id"?: string | null
                   }
                   Update: {
-                    "created_at"?: string,"created_by"?: string | null,"document_id"?: string,"org_id"?: string,"stack_id"?: string
+                    "created_at"?: string,"created_by"?: string | null,"document_id"?: string,"org_id"?: string,"stack_id"?: string,"user_id"?: string | null
                   }
                   Relationships: [
                     {
@@ -588,14 +594,14 @@ isOneToOne: false
                   ]
                 },"stack_tables": {
                   Row: {
-                    "created_at": string,"created_by": string | null,"org_id": string,"row_path": string | null,"schema_id": string,"stack_id": string
+                    "created_at": string,"created_by": string | null,"org_id": string,"row_path": string | null,"schema_id": string,"stack_id": string,"user_id": string | null
                   }
                   ComputedFields: never
                   Insert: {
-                    "created_at"?: string,"created_by"?: string | null,"org_id": string,"row_path"?: string | null,"schema_id": string,"stack_id": string
+                    "created_at"?: string,"created_by"?: string | null,"org_id": string,"row_path"?: string | null,"schema_id": string,"stack_id": string,"user_id"?: string | null
                   }
                   Update: {
-                    "created_at"?: string,"created_by"?: string | null,"org_id"?: string,"row_path"?: string | null,"schema_id"?: string,"stack_id"?: string
+                    "created_at"?: string,"created_by"?: string | null,"org_id"?: string,"row_path"?: string | null,"schema_id"?: string,"stack_id"?: string,"user_id"?: string | null
                   }
                   Relationships: [
                     {
@@ -614,14 +620,14 @@ isOneToOne: false
                   ]
                 },"stacks": {
                   Row: {
-                    "created_at": string,"created_by": string | null,"id": string,"name": string,"org_id": string
+                    "created_at": string,"created_by": string | null,"id": string,"name": string,"org_id": string,"user_id": string | null
                   }
                   ComputedFields: never
                   Insert: {
-                    "created_at"?: string,"created_by"?: string | null,"id"?: string,"name": string,"org_id": string
+                    "created_at"?: string,"created_by"?: string | null,"id"?: string,"name": string,"org_id"?: string,"user_id"?: string | null
                   }
                   Update: {
-                    "created_at"?: string,"created_by"?: string | null,"id"?: string,"name"?: string,"org_id"?: string
+                    "created_at"?: string,"created_by"?: string | null,"id"?: string,"name"?: string,"org_id"?: string,"user_id"?: string | null
                   }
                   Relationships: [
                     {
@@ -658,7 +664,7 @@ isOneToOne: false
                   }
                   ComputedFields: never
                   Insert: {
-                    "agent": string,"created_at"?: string,"created_by"?: string | null,"document_id"?: string | null,"id"?: string,"org_id": string,"shared"?: boolean,"title"?: string | null,"updated_at"?: string,"working_state"?: NonNullable<Json>
+                    "agent": string,"created_at"?: string,"created_by"?: string | null,"document_id"?: string | null,"id"?: string,"org_id"?: string,"shared"?: boolean,"title"?: string | null,"updated_at"?: string,"working_state"?: NonNullable<Json>
                   }
                   Update: {
                     "agent"?: string,"created_at"?: string,"created_by"?: string | null,"document_id"?: string | null,"id"?: string,"org_id"?: string,"shared"?: boolean,"title"?: string | null,"updated_at"?: string,"working_state"?: NonNullable<Json>
@@ -763,7 +769,7 @@ isOneToOne: false
                   ]
                 },"ocr_results": {
                   Row: {
-                    "created_at": string | null,"document_id": string,"engine": string | null,"org_id": string,"page_count": number | null,"raw_text": string | null
+                    "created_at": string | null,"document_id": string,"engine": string | null,"org_id": string,"page_count": number | null,"raw_text": string | null,"user_id": string | null
                   }
                   ComputedFields: never
                   Relationships: [
@@ -783,7 +789,7 @@ isOneToOne: false
                   ]
                 },"stack_table_rows": {
                   Row: {
-                    "confidence_scores": Json | null,"document_id": string,"duplicate_of": string | null,"error": string | null,"error_code": string | null,"evidence": Json | null,"extracted_fields": Json | null,"extraction_id": string | null,"locks": Json | null,"org_id": string,"schema_id": string | null,"schema_revid": string | null,"stack_id": string,"state": string | null,"version": number | null
+                    "confidence_scores": Json | null,"document_id": string,"duplicate_of": string | null,"error": string | null,"error_code": string | null,"evidence": Json | null,"extracted_fields": Json | null,"extraction_id": string | null,"locks": Json | null,"org_id": string,"schema_id": string | null,"schema_revid": string | null,"stack_id": string,"state": string | null,"user_id": string | null,"version": number | null
                   }
                   ComputedFields: never
                   Relationships: [
@@ -823,7 +829,7 @@ isOneToOne: false
 { Args: { "p_name": string }; Returns: string
                            },
 "create_prompt":
-{ Args: { "p_content": string,"p_model"?: string,"p_name": string,"p_org_id": string,"p_schema_id"?: string,"p_tag_ids"?: (string)[] }; Returns: string
+{ Args: { "p_content": string,"p_model"?: string,"p_name": string,"p_org_id": string,"p_schema_id"?: string,"p_schema_version"?: number,"p_tag_ids"?: (string)[] }; Returns: string
                            },
 "create_schema":
 { Args: { "p_name": string,"p_org_id": string,"p_schema": Json }; Returns: string
@@ -856,7 +862,7 @@ isOneToOne: false
                            },
 "delete_schema":
 { Args: { "p_schema_id": string }; Returns: {
-              "extractions": number,"prompts": number
+              "extractions": number,"prompts": number,"stacks": number
             }[]
                            },
 "delete_stack":
@@ -880,7 +886,7 @@ isOneToOne: false
 { Args: { "p_days"?: number,"p_email"?: string,"p_org_id": string,"p_role": string }; Returns: Json
                            },
 "remove_extraction_field":
-{ Args: { "p_extraction_id": string,"p_field_path": (string)[] }; Returns: Json
+{ Args: { "p_extraction_id": string,"p_field_path": (string)[],"p_user_id"?: string }; Returns: Json
                            },
 "remove_member":
 { Args: { "p_org_id": string,"p_user_id": string }; Returns: undefined
@@ -910,13 +916,16 @@ isOneToOne: false
 { Args: { "p_extraction_id": string,"p_field_path": (string)[] }; Returns: Json
                            },
 "update_extraction_field":
-{ Args: { "p_confidence"?: number,"p_confidences"?: Json,"p_evidence"?: Json,"p_extraction_id": string,"p_field_path": (string)[],"p_value": Json }; Returns: Json
+{ Args: { "p_confidence"?: number,"p_confidences"?: Json,"p_evidence"?: Json,"p_extraction_id": string,"p_field_path": (string)[],"p_user_id"?: string,"p_value": Json }; Returns: Json
                            },
 "update_extraction_fields":
 { Args: { "p_changes": Json,"p_confidences"?: Json,"p_evidence"?: Json,"p_extraction_id": string }; Returns: Json
                            },
+"update_field":
+{ Args: { "p_confidence"?: number,"p_extraction_id": string,"p_field_path": (string)[],"p_user_id"?: string,"p_value": Json }; Returns: Json
+                           },
 "update_prompt":
-{ Args: { "p_content": string,"p_model": string,"p_name": string,"p_prompt_id": string,"p_revid"?: string,"p_schema_id": string,"p_tag_ids": (string)[] }; Returns: string
+{ Args: { "p_content": string,"p_model": string,"p_name": string,"p_prompt_id": string,"p_revid"?: string,"p_schema_id": string,"p_schema_version"?: number,"p_tag_ids": (string)[] }; Returns: string
                            },
 "update_schema":
 { Args: { "p_name"?: string,"p_revid"?: string,"p_schema"?: Json,"p_schema_id": string }; Returns: string

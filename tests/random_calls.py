@@ -446,7 +446,7 @@ class RandomExtractionCase:
                     "unexplained", f"version {version} was {self._versions[version]!r}; the journal has {found['f']!r}"
                 )
         named = {name for name, _ in leaves(row["extracted_fields"])}
-        for what in ("locks", "evidence", "confidence_scores"):
+        for what in ("locks", "evidence", "confidences"):
             if left := row[what].keys() - named - _container_names(row["extracted_fields"]):
                 self._add_fault("unexplained", f"{what} of missing values: {sorted(left)[:3]}")
 

@@ -12,6 +12,9 @@ create table private.agent_tasks (
   -- Columns that a run of this task must set, and columns that it may also set.
   needs text[] not null check (needs <@ array['document_id', 'extraction_id', 'thread_id', 'stack_id']),
   may_have text[] not null default '{}' check (may_have <@ array['document_id', 'extraction_id', 'thread_id', 'stack_id']),
+  -- Keys that the input must have, and all that it may have (null: any).
+  input_needs text[] not null default '{}',
+  input_may_have text[],
   -- Whether the input is a user's own message, which lets the agent overwrite that user's locks.
   is_message boolean not null default false,
   approval text check (approval in ('auto', 'ask')),

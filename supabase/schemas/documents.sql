@@ -2,8 +2,9 @@
 
 create table public.documents (
   id uuid primary key default private.new_id(),
-  org_id uuid not null references public.organisations (id) on delete cascade,
+  org_id uuid not null default private.only_organisation() references public.organisations (id) on delete cascade,
   created_by uuid default auth.uid(),
+  user_id uuid default auth.uid() check (user_id = created_by),
   created_at timestamptz not null default now(),
   filename text not null check (char_length(filename) between 1 and 255),
   -- `<org_id>/<document_id>/<name>` in the bucket `documents` or below FIELDMARK_HOME/files. A front end chooses the
@@ -55,7 +56,7 @@ create unique index documents_parent_document_id on public.documents (parent_doc
   where parent_document_id is not null;
 select private.protect_table('public.documents', p_members_read => true);
 grant insert (
-  id, org_id, filename, storage_path, media_type, byte_size, content_sha256, parent_document_id, number_in_parent,
+  id, org_id, user_id, filename, storage_path, media_type, byte_size, content_sha256, parent_document_id, number_in_parent,
   unlocked_path, auto_create
 ) on public.documents to authenticated;
 grant update (status, error, error_code, warnings, media_type, byte_size, content_sha256, page_count,
@@ -85,15 +86,17 @@ grant insert (document_id, org_id, number, width, height, text, words, engine)
 
 -- The full text of a document, for front ends. Derived from the pages.
 create view public.ocr_results with (security_invoker = true) as
-  select document_id, org_id, string_agg(text, E'\n\n' order by number) as raw_text, count(*)::integer as page_count,
-    string_agg(distinct engine, '+' order by engine) as engine, min(created_at) as created_at
-  from public.document_pages group by document_id, org_id;
+  select p.document_id, p.org_id, d.user_id, string_agg(p.text, E'\n\n' order by number) as raw_text,
+    count(*)::integer as page_count, string_agg(distinct engine, '+' order by engine) as engine,
+    min(p.created_at) as created_at
+  from public.document_pages as p join public.documents as d on d.id = p.document_id
+  group by p.document_id, p.org_id, d.user_id;
 revoke all on public.ocr_results from anon, authenticated;
 grant select on public.ocr_results to authenticated;
 
 create policy "members add documents of their own" on public.documents for insert to authenticated
   with check (
-    org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
+    org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()) and user_id = created_by
     and (num_nonnulls(parent_document_id, unlocked_path, content_sha256) = 0 or (select private.is_service()))
   );
 create policy "the service records what a reading found" on public.documents

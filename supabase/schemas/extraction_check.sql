@@ -37,6 +37,7 @@ begin
   else
     v_old.version := new.version;
     v_old.extracted_fields := '{}';
+    v_old.confidences := '{}';
     v_old.confidence_scores := '{}';
     v_old.evidence := '{}';
     v_old.locks := '{}';
@@ -55,20 +56,26 @@ begin
   -- (Unchanged values were checked earlier.)
   perform private.check_json(new.extracted_fields, 'The fields of an extraction')
   where new.extracted_fields is distinct from v_old.extracted_fields;
-  perform private.check_json(new.confidence_scores, 'The confidences of an extraction')
-  where new.confidence_scores is distinct from v_old.confidence_scores;
+  if new.confidence_scores is distinct from v_old.confidence_scores then
+    perform private.check_json(new.confidence_scores, 'The confidences of an extraction');
+    new.confidences := (
+      select coalesce(jsonb_object_agg(name, value), '{}') from private.nodes(new.confidence_scores)
+      where private.is_leaf(value) and value <> 'null');
+  end if;
+  perform private.check_json(new.confidences, 'The confidences of an extraction')
+  where new.confidences is distinct from v_old.confidences;
   perform private.check_json(
     new.evidence, 'The extraction has too many fields (the limit is about 6,000): the evidence')
   where new.evidence is distinct from v_old.evidence;
-  if new.confidence_scores is distinct from v_old.confidence_scores and exists (
-    select from jsonb_each(new.confidence_scores)
+  if new.confidences is distinct from v_old.confidences and exists (
+    select from jsonb_each(new.confidences)
     where case jsonb_typeof(value) when 'number' then value::numeric not between 0 and 1 else true end
   ) then
     raise exception 'Confidence must be a number from 0.0 to 1.0.' using errcode = 'PT422';
   end if;
 
   -- Scores and evidence that come with this change must belong to a field that exists.
-  v_scores := private.changed_entries(v_old.confidence_scores, new.confidence_scores, v_change -> 'confidence_scores');
+  v_scores := private.changed_entries(v_old.confidences, new.confidences, v_change -> 'confidences');
   v_evidence := private.changed_entries(v_old.evidence, new.evidence, v_change -> 'evidence');
   if v_scores <> '{}' or v_evidence <> '{}' then
     v_missing := array(
@@ -149,19 +156,25 @@ begin
       new.status := 'in_progress';
     end if;
   end if;
-  new.confidence_scores := private.unchanged_entries(v_old.confidence_scores, new.confidence_scores, v_stale) || v_scores;
+  new.confidences := private.unchanged_entries(v_old.confidences, new.confidences, v_stale) || v_scores;
   new.evidence := private.unchanged_entries(v_old.evidence, new.evidence, v_stale) || v_evidence;
   if v_removed is not null then
-    new.confidence_scores := private.shift_entries_after_removal(
-      new.confidence_scores, v_old.confidence_scores, v_old.extracted_fields, v_removed);
+    new.confidences := private.shift_entries_after_removal(
+      new.confidences, v_old.confidences, v_old.extracted_fields, v_removed);
     new.evidence := private.shift_entries_after_removal(new.evidence, v_old.evidence, v_old.extracted_fields, v_removed);
+  end if;
+  if new.version <> v_old.version or tg_op = 'INSERT' or new.confidences is distinct from v_old.confidences then
+    new.confidence_scores := case new.confidences when '{}' then '{}'
+      else jsonb_strip_nulls(private.nested_scores(new.extracted_fields, new.confidences)) end;
+  else
+    new.confidence_scores := v_old.confidence_scores;
   end if;
   new.broken_paths := case
     when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change ? 'completed') then '{}'
     else array(select unnest(case when private.is_service() then new.broken_paths else v_old.broken_paths end)
       except select unnest(v_stale)) end;
   new.is_unsure := new.broken_paths <> '{}' or exists (
-    select from jsonb_each(new.confidence_scores) as score
+    select from jsonb_each(new.confidences) as score
     where jsonb_typeof(score.value) = 'number' and score.value < '0.5' and not new.locks ? score.key);
   new.reviewed_by := case
     when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change -> 'completed' = 'true')

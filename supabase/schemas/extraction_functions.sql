@@ -1,5 +1,11 @@
 -- Functions that write fields, also RPCs for a Supabase front end. Security invoker: the caller's policies apply.
 
+create function private.check_is_caller(p_user_id uuid) returns void
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select private.require(
+    coalesce(p_user_id = auth.uid(), true), '`p_user_id` is another user. Leave it out, or send your own id.', 'PT403')
+$$;
+
 create function private.locked_extraction(p_extraction_id uuid) returns public.extractions
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -27,10 +33,10 @@ begin
     jsonb_typeof(p_confidences) = 'object' and jsonb_typeof(p_evidence) = 'object',
     'Confidences and evidence must be objects keyed by path.');
   perform set_config('fieldmark.change', jsonb_strip_nulls(jsonb_build_object(
-    'confidence_scores', to_jsonb(array(select jsonb_object_keys(p_confidences))),
+    'confidences', to_jsonb(array(select jsonb_object_keys(p_confidences))),
     'evidence', to_jsonb(array(select jsonb_object_keys(p_evidence))),
     'removed', to_jsonb(p_removed), 'set', p_set, 'decided', to_jsonb(p_decided)))::text, true);
-  update public.extractions set extracted_fields = p_fields, confidence_scores = confidence_scores || p_confidences,
+  update public.extractions set extracted_fields = p_fields, confidences = confidences || p_confidences,
     evidence = evidence || p_evidence
   where id = p_was.id
   returning * into v_now;
@@ -41,7 +47,7 @@ begin
       else jsonb_build_object('path', c.name, 'value', c.new, 'confidence', score.value, 'evidence', proof.value)
     end order by c.path), '[]') into v_changed
   from private.changes(p_was.extracted_fields, v_now.extracted_fields) as c
-  left join jsonb_each(v_now.confidence_scores) as score on score.key = c.name
+  left join jsonb_each(v_now.confidences) as score on score.key = c.name
   left join jsonb_each(v_now.evidence) as proof on proof.key = c.name
   where private.is_leaf(c.new) or (c.new is null and private.is_leaf(c.old));
   select jsonb_agg(name) into v_proposed from private.blocked_paths(p_was, p_fields, p_removed);
@@ -60,10 +66,12 @@ begin
   return private.write_fields(v_was, private.merge(v_was.extracted_fields, p_fields), p_confidences, p_evidence);
 end $$;
 
--- Confidences and evidence are keyed by path name, of the value or of values in it. p_confidence: for the value itself.
+-- Sets the value at a path. Confidences and evidence are keyed by path name, of the value or of values in it.
+-- p_confidence: for the value itself. p_value: null empties the field (PostgREST sends a JSON null as SQL null).
+-- p_user_id: the caller, for front ends that send it.
 create function public.update_extraction_field(
   p_extraction_id uuid, p_field_path text[], p_value jsonb, p_confidence numeric default null,
-  p_confidences jsonb default '{}', p_evidence jsonb default '{}'
+  p_confidences jsonb default '{}', p_evidence jsonb default '{}', p_user_id uuid default null
 ) returns jsonb language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
@@ -72,10 +80,8 @@ declare
   v_name text;
   v_written jsonb;
 begin
-  perform private.require(
-    p_value is not null,
-    format('There is no value for path %s. To empty a field send JSON null; to delete it, remove it.',
-      left(array_to_string(v_path, '.'), 200)));
+  perform private.check_is_caller(p_user_id);
+  p_value := coalesce(p_value, 'null');
   -- (NaN is greater than every number, so it is not between any two.)
   perform private.require(
     coalesce(p_confidence between 0 and 1, true),
@@ -90,6 +96,12 @@ begin
     v_was, v_wanted, p_confidences, p_evidence, p_set => jsonb_build_array(to_jsonb(v_path)));
   return v_written || jsonb_build_object('path', v_name, 'value', v_written -> 'value' #> v_path);
 end $$;
+
+create function public.update_field(
+  p_extraction_id uuid, p_field_path text[], p_value jsonb, p_confidence numeric default null, p_user_id uuid default null
+) returns jsonb language sql set search_path = pg_catalog, pg_temp as $$
+  select public.update_extraction_field(p_extraction_id, p_field_path, p_value, p_confidence, p_user_id => p_user_id)
+$$;
 
 -- Sets several values in order, all or none: `p_changes` is [{"path": […], "value": …}, …].
 create function public.update_extraction_fields(
@@ -121,14 +133,16 @@ begin
   return private.write_fields(v_was, v_wanted, p_confidences, p_evidence, p_set => v_set);
 end $$;
 
-create function public.remove_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+create function public.remove_extraction_field(
+  p_extraction_id uuid, p_field_path text[], p_user_id uuid default null
+) returns jsonb language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
   v_path text[] := private.checked_path(p_field_path);
   v_name text := private.path_name(v_was.extracted_fields, v_path);
   v_written jsonb;
 begin
+  perform private.check_is_caller(p_user_id);
   perform private.require(
     v_name is not null, format('There is no value at path %s.', left(array_to_string(v_path, '.'), 200)));
   v_written := private.write_fields(v_was, v_was.extracted_fields #- v_path, p_removed => v_path)

@@ -2,9 +2,10 @@
 
 create table public.extractions (
   id uuid primary key default private.new_id(),
-  org_id uuid not null,
+  org_id uuid not null default private.only_organisation(),
   document_id uuid not null,
   created_by uuid default auth.uid(),
+  user_id uuid default auth.uid() check (user_id = created_by),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   document_type text check (char_length(document_type) between 1 and 200),
@@ -20,7 +21,9 @@ create table public.extractions (
   -- The root run that created it; null if a user did.
   run_id uuid,
   extracted_fields jsonb not null default '{}' check (jsonb_typeof(extracted_fields) = 'object'),
-  -- Flat, keyed by path name ("vendor.name", "items[2].price"): a nested object could not score both `a` and `a.b`.
+  -- By path name: {"vendor.name": 0.9, "items[2].price": 1}. A nested object could not score both `a` and `a.b`.
+  confidences jsonb not null default '{}' check (jsonb_typeof(confidences) = 'object'),
+  -- The confidences of the values in the shape of the fields. Derived by check_extraction, which also accepts a write.
   confidence_scores jsonb not null default '{}' check (jsonb_typeof(confidence_scores) = 'object'),
   evidence jsonb not null default '{}' check (jsonb_typeof(evidence) = 'object'),
   -- Leaves that a user set, by path name: {"by": user, "at": time}. Agents may not change them.
@@ -56,11 +59,13 @@ create index extractions_unsure on public.extractions (org_id, created_at desc, 
 create index extractions_corrected on public.extractions (org_id, created_at desc)
   where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions', p_members_read => true);
-grant insert (id, org_id, document_id, schema, schema_revid, prompt_revid),
-  update (document_type, status, extracted_fields, confidence_scores, evidence, locks, broken_paths) on public.extractions to authenticated;
+grant insert (id, org_id, user_id, document_id, schema, schema_revid, prompt_revid),
+  update (
+    document_type, status, extracted_fields, confidences, confidence_scores, evidence, locks, broken_paths
+  ) on public.extractions to authenticated;
 
 create policy "members begin extractions of their own" on public.extractions for insert to authenticated
-  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
+  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()) and user_id = created_by);
 create policy "members change their extractions" on public.extractions
   for update to authenticated using (org_id in (select private.my_writable_org_ids()));
 

@@ -63,13 +63,13 @@ begin
         select key from jsonb_each(old.evidence) as o full join jsonb_each(v_evidence) as n using (key)
         where o.value is distinct from n.value
         union
-        select key from jsonb_each(old.confidence_scores) as o full join jsonb_each(new.confidence_scores) as n using (key)
+        select key from jsonb_each(old.confidences) as o full join jsonb_each(new.confidences) as n using (key)
         where o.value is distinct from n.value
         union
         select key from jsonb_each(old.locks) as o full join jsonb_each(new.locks) as n using (key)
         where o.value is distinct from n.value);
       update public.field_values as v set state = v_evidence -> v.path ->> 'state',
-        confidence = (new.confidence_scores ->> v.path)::numeric,
+        confidence = (new.confidences ->> v.path)::numeric,
         is_verified = v.kind = 'container' or coalesce(v_evidence -> v.path ->> 'state' = 'found', false)
           or new.locks ? v.path
       where v.extraction_id = new.id and v.path = any (v_marked);
@@ -87,7 +87,7 @@ begin
       when 'C$' then 'CAD' when 'NZ$' then 'NZD' when 'S$' then 'SGD' when 'HK$' then 'HKD' when 'R$' then 'BRL'
       when 'RMB' then 'CNY' when '₹' then 'INR' when 'SFR' then 'CHF' else beside.currency end,
     v_evidence -> c.name ->> 'state',
-    (new.confidence_scores ->> c.name)::numeric,
+    (new.confidences ->> c.name)::numeric,
     k.kind = 'container' or coalesce(v_evidence -> c.name ->> 'state' = 'found', false) or new.locks ? c.name
   from private.changes(v_old, v_fields) as c
   cross join lateral (select case jsonb_typeof(c.new)
@@ -123,6 +123,6 @@ end $$;
 create trigger write_field_values_of_insert after insert on public.extractions
   for each row when (new.extracted_fields <> '{}') execute function private.write_field_values();
 create trigger write_field_values_of_update after update on public.extractions for each row when (
-    new.version <> old.version or new.evidence <> old.evidence or new.confidence_scores <> old.confidence_scores
+    new.version <> old.version or new.evidence <> old.evidence or new.confidences <> old.confidences
     or new.locks <> old.locks)
   execute function private.write_field_values();

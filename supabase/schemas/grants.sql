@@ -12,7 +12,7 @@ begin
     'accept_invitation', 'delete_document', 'create_schema', 'update_schema', 'delete_schema', 'delete_thread',
     'create_tag', 'update_tag', 'delete_tag', 'tag_document', 'rename_document', 'create_prompt', 'update_prompt',
     'delete_prompt', 'delete_extraction', 'delete_run', 'save_extraction_fields', 'update_extraction_field',
-    'update_extraction_fields', 'remove_extraction_field', 'identify_document', 'complete_extraction',
+    'update_extraction_fields', 'update_field', 'remove_extraction_field', 'identify_document', 'complete_extraction',
     'restore_extraction', 'unlock_extraction_field', 'decide_extraction_proposals', 'decide_auto_creation',
     'delete_organisation', 'delete_stack', 'remove_stack_document'
   ) loop
@@ -24,7 +24,7 @@ end $$;
 -- Functions that policies, other functions and the service call as a member.
 grant execute on function
   private.is_service, private.require, private.check_found, private.is_agent, private.this_run, private.this_call,
-  private.new_id, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.resolve_organisation,
+  private.new_id, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.only_organisation, private.resolve_organisation,
   private.role_of, private.current_user_id, private.check_owner, private.user_of, private.address_of,
   private.clear_pages, private.count_enclosed, private.this_root_run, private.save_thread_state, private.is_name,
   private.follow_schema, private.schema_revid_of, private.schema_to_extract, private.count_references_to_schema, private.count_references_to_prompt, private.count_references_to_tag,
@@ -38,7 +38,7 @@ grant execute on function
   private.queue_unlocked_copy, private.record_reading, private.child_name, private.nodes, private.changes, private.is_leaf,
   private.check_json, private.checked_path, private.set_at_path, private.path_name, private.merge, private.entries_under,
   private.approving_user, private.message_author, private.paths_allowed_by_message, private.author_of, private.fields_at, private.binding_locks,
-  private.blocked_paths, private.moved_items, private.locked_extraction, private.write_fields, private.is_proposed,
+  private.blocked_paths, private.moved_items, private.locked_extraction, private.check_is_caller, private.nested_scores, private.write_fields, private.is_proposed,
   private.has_new_fields, private.search,
   private.count_unindexed_documents, private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
   to authenticated;

@@ -110,6 +110,18 @@ create function private.my_owned_org_ids() returns setof uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select org_id from private.my_memberships() where role = 'owner' $$;
 
+-- The organisation of rows that a front end inserts without one: the only one that the caller is a member of.
+create function private.only_organisation() returns uuid
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  v_orgs uuid[] := array(select private.my_org_ids());
+begin
+  perform private.require(cardinality(v_orgs) > 0, 'You have no organisation. Call ensure_personal_organisation().');
+  perform private.require(
+    cardinality(v_orgs) = 1, 'You are a member of several organisations. Send the `org_id` of one of them.');
+  return v_orgs[1];
+end $$;
+
 create function private.role_of(p_org_id uuid, p_user_id uuid) returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select role from private.actors where org_id = p_org_id and user_id = p_user_id $$;

@@ -5,7 +5,7 @@ declare
   v_table text;
 begin
   foreach v_table in array
-    array['documents', 'extractions', 'extraction_proposals', 'auto_creations', 'runs', 'run_events']
+    array['documents', 'extractions', 'extraction_proposals', 'auto_creations', 'runs', 'run_events', 'stacks', 'stack_documents']
   loop
     if not exists (
       select from pg_publication_tables

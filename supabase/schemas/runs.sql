@@ -4,7 +4,7 @@
 
 create table public.runs (
   id uuid primary key default private.new_id(),
-  org_id uuid not null,
+  org_id uuid not null default private.only_organisation(),
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   agent text not null,
@@ -136,6 +136,10 @@ begin
   perform private.require(not found, format('A run of the task %s needs a %s.', new.task, v_wrong));
   select name into v_wrong from unnest(v_has) as name where name <> all (v_task.needs || v_task.may_have) limit 1;
   perform private.require(not found, format('A run of the task %s has no %s.', new.task, v_wrong));
+  select name into v_wrong from unnest(v_task.input_needs) as name where coalesce(new.input ->> name, '') = '' limit 1;
+  perform private.require(not found, format('The input of the task %s needs %s.', new.task, v_wrong));
+  select name into v_wrong from jsonb_object_keys(new.input) as name where name <> all (v_task.input_may_have) limit 1;
+  perform private.require(not found, format('The input of the task %s has no %s.', new.task, left(v_wrong, 80)));
   perform private.require(pg_column_size(new.input) <= 262144, 'The input of a run may not exceed 256 kB.');
   new.approval := coalesce(
     nullif(new.approval, ''), v_task.approval, (select approval from private.agents where name = new.agent));

@@ -33,7 +33,7 @@ $$;
 -- rows; failed if some were left out), waiting, running, awaiting_approval, failed, stale (columns were added or changed
 -- since), done, or incomplete (a run ended without completing the extraction).
 create view public.stack_table_rows with (security_invoker = true) as
-  select s.org_id, s.stack_id, s.document_id, t.schema_id, e.id as extraction_id, e.schema_revid, e.version,
+  select s.org_id, s.user_id, s.stack_id, s.document_id, t.schema_id, e.id as extraction_id, e.schema_revid, e.version,
     e.extracted_fields, e.confidence_scores, e.evidence, e.locks, first.document_id as duplicate_of, state.state,
     case when state in ('failed', 'waiting') then coalesce(d.error, r.error, case when skipped.code is not null
       then 'Some files of the archive were left out. The warnings of the document say which, and why.' end) end as error,

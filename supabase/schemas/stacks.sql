@@ -2,8 +2,9 @@
 
 create table public.stacks (
   id uuid primary key default private.new_id(),
-  org_id uuid not null references public.organisations (id) on delete cascade,
+  org_id uuid not null default private.only_organisation() references public.organisations (id) on delete cascade,
   created_by uuid default auth.uid(),
+  user_id uuid default auth.uid() check (user_id = created_by),
   created_at timestamptz not null default now(),
   name text not null constraint has_a_name check (private.is_name(name)),
   unique (id, org_id)
@@ -11,13 +12,14 @@ create table public.stacks (
 create unique index stacks_name on public.stacks (org_id, lower(name));
 create index stacks_org_id on public.stacks (org_id, created_at desc, id desc);
 select private.protect_table('public.stacks', p_members_read => true);
-grant insert (id, org_id, name), update (name) on public.stacks to authenticated;
+grant insert (id, org_id, user_id, name), update (name) on public.stacks to authenticated;
 
 create table public.stack_documents (
-  org_id uuid not null,
+  org_id uuid not null default private.only_organisation(),
   stack_id uuid not null,
   document_id uuid not null,
   created_by uuid default auth.uid(),
+  user_id uuid default auth.uid() check (user_id = created_by),
   created_at timestamptz not null default now(),
   primary key (stack_id, document_id),
   foreign key (stack_id, org_id) references public.stacks (id, org_id) on delete cascade,
@@ -26,7 +28,7 @@ create table public.stack_documents (
 create index stack_documents_document_id on public.stack_documents (document_id);
 create index stack_documents_org_id on public.stack_documents (org_id);
 select private.protect_table('public.stack_documents', p_members_read => true);
-grant insert (org_id, stack_id, document_id) on public.stack_documents to authenticated;
+grant insert (org_id, user_id, stack_id, document_id) on public.stack_documents to authenticated;
 
 -- Exists once the columns are defined: they are the fields of the latest version of the schema.
 create table public.stack_tables (
@@ -36,6 +38,7 @@ create table public.stack_tables (
   -- The list whose items are the rows; null: one row per document.
   row_path text check (char_length(row_path) between 1 and 500),
   created_by uuid default auth.uid(),
+  user_id uuid default auth.uid() check (user_id = created_by),
   created_at timestamptz not null default now(),
   foreign key (stack_id, org_id) references public.stacks (id, org_id) on delete cascade,
   foreign key (schema_id, org_id) references public.schemas (id, org_id) on delete cascade
@@ -46,9 +49,9 @@ select private.protect_table('public.stack_tables', p_members_read => true, p_se
 grant insert (stack_id, org_id, schema_id, row_path), update (row_path, schema_id) on public.stack_tables to authenticated;
 
 create policy "members create stacks of their own" on public.stacks for insert to authenticated
-  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
+  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()) and user_id = created_by);
 create policy "members add documents" on public.stack_documents for insert to authenticated
-  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
+  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()) and user_id = created_by);
 create policy "members rename their stacks" on public.stacks
   for update to authenticated using (org_id in (select private.my_writable_org_ids()));
 

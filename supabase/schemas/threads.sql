@@ -2,7 +2,7 @@
 
 create table public.threads (
   id uuid primary key default private.new_id(),
-  org_id uuid not null references public.organisations (id) on delete cascade,
+  org_id uuid not null default private.only_organisation() references public.organisations (id) on delete cascade,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   -- When its last run started.

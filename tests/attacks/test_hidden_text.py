@@ -74,7 +74,7 @@ async def test_hidden_text_is_neither_followed_nor_extracted(
 
     def stored_total(case: ExtractionCase) -> tuple[str, float]:
         row = case.extraction()
-        return row["evidence"]["total"]["state"], row["confidence_scores"]["total"]
+        return row["evidence"]["total"]["state"], row["confidences"]["total"]
 
     case = await uploaded_case(hidden)
     finished = await case.execute_run(extraction_script())

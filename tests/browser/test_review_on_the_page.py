@@ -18,7 +18,7 @@ FIELDS = {"number": "17", "total": 99.25, "vat": 2, "net": 10.5}
 async def uncertain_extraction(server, clone, name: str) -> str:
     """Create an extraction with a total that no page contains and a VAT with low confidence. Return its id."""
     _, extraction_id = await new_extraction(server, TEXT, name)
-    hard = "update extractions set confidence_scores = confidence_scores || '{\"vat\": 0.3}' where id = %s returning id"
+    hard = "update extractions set confidences = confidences || '{\"vat\": 0.3}' where id = %s returning id"
     sql(clone.owner_url, hard, extraction_id)
     return extraction_id
 

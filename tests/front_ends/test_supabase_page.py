@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from extraction_case import until
+from fieldmark.agents.registry import answer_offline
 from supabase_stand_in import EMAIL, PASSWORD, PUBLISHABLE_KEY, SECRET_KEY, supabase_project
 
 PAGE = Path(__file__).parents[2] / "docs" / "supabase.md"
@@ -39,7 +40,7 @@ async def test_blocks_of_the_supabase_page_run_in_order(serve, clone):
 
     async with (
         supabase_project(clone) as project,
-        serve(supabase_url=project.url, supabase_secret_key=SECRET_KEY),
+        serve(answer_offline, supabase_url=project.url, supabase_secret_key=SECRET_KEY),
     ):
         shown: list[dict[str, Any]] = []
         names: dict[str, Any] = {"URL": project.url, "PUBLISHABLE_KEY": PUBLISHABLE_KEY, "PASSWORD": PASSWORD}
@@ -50,10 +51,13 @@ async def test_blocks_of_the_supabase_page_run_in_order(serve, clone):
             await until(is_idle, every=0.1)
         supabase = names["supabase"]
         extraction = await supabase.table("extractions").select("locks").eq("id", names["extraction"]).execute()
+        started = [names["filling"], names["turn"], names["question"]["id"]]
+        ended = (await supabase.table("runs").select("status").in_("id", started).execute()).data
         await supabase.realtime.close()
     assert names["signed_in"].user.email == EMAIL
     assert [event["type"] for event in shown][:: len(shown) - 1] == ["run", "complete"]
     assert [event["body"] for event in names["events"]] == shown
+    assert ended == [{"status": "completed"}] * 3
     assert names["total"] == (10.0, 1)
     assert list(extraction.data[0]["locks"]) == ["vendor.name"]
     assert [change["path"] for change in names["result"]["changed"]] == ["vendor.name"]

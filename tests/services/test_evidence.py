@@ -52,13 +52,13 @@ async def test_every_value_has_evidence(case, context):
     assert evidence_of(case, "total") == ("found", "number", 2, "963,12")
     assert evidence_of(case, "discount") == ("blank", None, None, None)
     row = case.extraction()
-    assert row["confidence_scores"].keys() == row["evidence"].keys() - {"discount"}
+    assert row["confidences"].keys() == row["evidence"].keys() - {"discount"}
     # A value without a confidence of its own has that of its object.
     assert row["evidence"]["total"]["claim"]["confidence"] == 0.5
     assert row["evidence"]["vendor.name"]["claim"]["confidence"] == 0.25
     assert row["evidence"]["number"]["claim"]["confidence"] is None
     # The model's own confidence counts only if the model doubts the value.
-    assert row["confidence_scores"]["total"] > 0.5 and row["confidence_scores"]["vendor.name"] == 0.25
+    assert row["confidences"]["total"] > 0.5 and row["confidences"]["vendor.name"] == 0.25
     event = case.events(context.run_id)[-1]
     assert {one["path"]: one["evidence"] for one in event["changed"]} == row["evidence"]
 
@@ -68,7 +68,7 @@ async def test_value_not_found_has_confidence_0_and_is_reported_to_the_model(cas
     assert (answer.is_error, answer.code) == (False, "stored")
     assert answer.data == {"version": 1, "not_found": ["total", "vendor.name"]}
     row = case.extraction()
-    assert row["confidence_scores"] == {"total": 0, "vendor.name": 0}
+    assert row["confidences"] == {"total": 0, "vendor.name": 0}
     assert evidence_of(case, "total") == ("not_found", None, None, None)
 
 
@@ -114,7 +114,7 @@ async def test_value_from_the_users_message_needs_no_confidence(case):
     not_in_message = await case.call(context, "update_field", path="buyer.city", value="Atlantis", confidence=1.0)
     assert "not_found" not in in_message.data and not_in_message.data["not_found"] == ["buyer.city"]
     row = case.extraction()
-    assert row["confidence_scores"] == {"total": 0.98, "buyer.city": 0}
+    assert row["confidences"] == {"total": 0.98, "buyer.city": 0}
     assert row["evidence"]["vendor.name"]["state"] == "message"
 
 

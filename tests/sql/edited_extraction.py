@@ -33,9 +33,10 @@ class EditedExtraction:
         set_role(self.connection, "authenticated", {"sub": str(user), "org_id": str(self.sample.org)})
         if task is not None:
             run = self.fetch(
-                "insert into runs (org_id, agent, document_id, extraction_id, task) "
-                "values (%s, 'extraction', %s, %s, %s) returning id",
+                "insert into runs (org_id, agent, document_id, extraction_id, task, input) "
+                "values (%s, 'extraction', %s, %s, %s, %s) returning id",
                 *(self.sample.org, self.sample.document, self.id, task),
+                Jsonb({"message": "The total is 13."} if task == "correct" else {}),
             )
         self.set_call(run, "call" if task else "", named_fields)
         return self
@@ -70,7 +71,7 @@ class EditedExtraction:
 
     @property
     def scores(self) -> Any:
-        return self.column("confidence_scores")
+        return self.column("confidences")
 
     @property
     def evidence(self) -> Any:

@@ -173,6 +173,10 @@ MEMBERS | own folder | insert into documents (id, org_id, filename, storage_path
     (%(newcomer)s, %(org)s, 'b.pdf', concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'b.pdf'), 'application/pdf', 9)
 NO_ACTOR | as another user | insert into documents (id, org_id, filename, storage_path, created_by) values
     (%(newcomer)s, %(org)s, 'b.pdf', concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'b.pdf'), %(owner)s)
+MEMBERS | naming the caller | insert into documents (id, org_id, user_id, filename, storage_path) values
+    (%(newcomer)s, %(org)s, %(me)s, 'b.pdf', concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'b.pdf'))
+NO_ACTOR | naming another user | insert into documents (id, org_id, user_id, filename, storage_path) values
+    (%(newcomer)s, %(org)s, %(stranger)s, 'b.pdf', concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'b.pdf'))
 NO_ACTOR | as if it were read | insert into documents (id, org_id, filename, storage_path, media_type, status,
     page_count) values (%(newcomer)s, %(org)s, 'b.pdf', concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'b.pdf'),
     'application/pdf', 'ready', 1)
@@ -209,6 +213,10 @@ MEMBERS | of their document | insert into extractions (id, org_id, document_id, 
     %(document)s, '{"type": "object"}')
 NO_ACTOR | as another user | insert into extractions (org_id, document_id, created_by) values (%(org)s, %(document)s,
     %(owner)s)
+MEMBERS | naming the caller | insert into extractions (org_id, user_id, document_id) values (%(org)s, %(me)s,
+    %(document)s)
+NO_ACTOR | naming another user | insert into extractions (org_id, user_id, document_id) values (%(org)s, %(stranger)s,
+    %(document)s)
 NO_ACTOR | with fields and a version | insert into extractions (org_id, document_id, extracted_fields, version) values
     (%(org)s, %(document)s, '{"a": 1}', 7)
 MEMBERS | what it says | update extractions set document_type = 'invoice', status = 'completed', extracted_fields =
@@ -274,6 +282,8 @@ NO_ACTOR | its creator | update auto_creations set run_id = %(newcomer)s, create
 
 READERS | existing | select from stacks where id = %(stack)s
 MEMBERS | in the organisation | insert into stacks (id, org_id, name) values (%(newcomer)s, %(org)s, 'New')
+MEMBERS | naming the caller | insert into stacks (org_id, user_id, name) values (%(org)s, %(me)s, 'New')
+NO_ACTOR | naming another user | insert into stacks (org_id, user_id, name) values (%(org)s, %(stranger)s, 'New')
 NO_ACTOR | as another user | insert into stacks (org_id, name, created_by) values (%(org)s, 'New', %(owner)s)
 MEMBERS | its name | update stacks set name = 'X' where id = %(stack)s
 NO_ACTOR | its creator | update stacks set created_by = %(me)s where id = %(stack)s
@@ -283,6 +293,10 @@ MEMBERS | of the organisation | insert into stack_documents (org_id, stack_id, d
     %(member_document)s)
 NO_ACTOR | as another user | insert into stack_documents (org_id, stack_id, document_id, created_by) values (%(org)s,
     %(stack)s, %(member_document)s, %(owner)s)
+MEMBERS | naming the caller | insert into stack_documents (org_id, user_id, stack_id, document_id) values (%(org)s,
+    %(me)s, %(stack)s, %(member_document)s)
+NO_ACTOR | naming another user | insert into stack_documents (org_id, user_id, stack_id, document_id) values (%(org)s,
+    %(stranger)s, %(stack)s, %(member_document)s)
 NO_ACTOR | another document | update stack_documents set document_id = %(member_document)s where stack_id = %(stack)s
 
 READERS | existing | select from stack_tables where stack_id = %(stack)s
@@ -312,7 +326,7 @@ NO_ACTOR | its creator | update threads set created_by = %(member)s where id = %
 READERS | existing | select from runs where id = %(run)s
 MEMBERS | of an extraction | insert into runs (id, org_id, agent, task, document_id, extraction_id, input,
     approval, auto_approved_tools, model, max_cost_usd, idempotency_key, max_turns) values (%(newcomer)s, %(org)s,
-    'extraction', 'extract', %(document)s, %(extraction)s, '{"a": 1}', 'auto', '{}', 'm', 1, 'key', 5)
+    'extraction', 'extract', %(document)s, %(extraction)s, '{"fields": {}}', 'auto', '{}', 'm', 1, 'key', 5)
 NO_ACTOR | as another user | insert into runs (org_id, agent, task, document_id, extraction_id, created_by) values
     (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, %(owner)s)
 SERVER | as a child run | insert into runs (org_id, agent, task, document_id, extraction_id, parent_run_id,
@@ -440,9 +454,15 @@ OWNERS+MEMBER | of a member | select delete_stack(%(member_stack)s)
 MEMBERS | an owner's | select remove_stack_document(%(stack)s, %(document)s)
 OWNERS+MEMBER | a member | select remove_member(%(org)s, %(member)s)
 MEMBERS | existing | select update_extraction_field(%(extraction)s, '{total}', '13')
+MEMBERS | naming the caller | select update_extraction_field(%(extraction)s, '{total}', '13', p_user_id => %(me)s)
+NO_ACTOR | naming another user | select update_extraction_field(%(extraction)s, '{total}', '13', p_user_id =>
+    %(newcomer)s)
+MEMBERS | existing | select update_field(%(extraction)s, '{total}', '13')
 MEMBERS | existing | select update_extraction_fields(%(extraction)s, '[{"path": ["total"], "value": 13}]')
 MEMBERS | existing | select save_extraction_fields(%(extraction)s, '{"total": 13}')
 MEMBERS | existing | select remove_extraction_field(%(extraction)s, '{total}')
+MEMBERS | naming the caller | select remove_extraction_field(%(extraction)s, '{total}', %(me)s)
+NO_ACTOR | naming another user | select remove_extraction_field(%(extraction)s, '{total}', %(newcomer)s)
 MEMBERS | existing | select identify_document(%(extraction)s, 'invoice')
 MEMBERS | existing | select complete_extraction(%(extraction)s)
 MEMBERS | existing | select restore_extraction(%(extraction)s, 0)

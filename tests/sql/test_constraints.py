@@ -53,7 +53,8 @@ INVALID_UPDATES = _rows(
 public.agent_sessions | session_id = '' | subpath = $LONG
 private.agents | name = 'A' | approval = $ODD
 private.agent_tasks | task = 'A' | needs = '{odd}' | may_have = '{odd}' | approval = $ODD
-public.documents | filename = '' | storage_path = 'a.pdf' | media_type = '' | byte_size = -1 | status = $ODD |
+public.documents | user_id = gen_random_uuid() |
+    filename = '' | storage_path = 'a.pdf' | media_type = '' | byte_size = -1 | status = $ODD |
     page_count = 0 | status = 'failed', error = null | status = 'ready', error = null, media_type = null |
     error_code = 'damaged', error = null | status = 'failed', error = 'x', error_code = $ODD | warnings = '{}' |
     number_in_parent = 1 | parent_document_id = gen_random_uuid(), number_in_parent = 0 | unlocked_path =
@@ -70,8 +71,9 @@ public.prompt_versions | number = 0 | content = '' | model = '' | schema_version
 public.tags | name = ' a' | color = 'red'
 public.auto_creations | status = $ODD | kind = '' | labels = array_fill('x'::text, '{201}') | matched = '[]' |
     status = 'failed', error = null
-public.extractions | document_type = '' | status = $ODD | schema = '[]' | schema = null, schema_revid =
-    gen_random_uuid() | extracted_fields = '[]' | confidence_scores = '[]' | evidence = '[]' | locks = '[]' |
+public.extractions | user_id = gen_random_uuid() | document_type = '' | status = $ODD | schema = '[]' | schema = null,
+    schema_revid = gen_random_uuid() | extracted_fields = '[]' | confidences = '[]' |
+    confidence_scores = '[]' | evidence = '[]' | locks = '[]' |
     extracted_fields = '{"a": "\u202e"}'
 public.organisations | name = '' | approvers = $ODD
 public.api_keys | name = '' | prefix = 'x' | hash = '' | scopes = '{}'
@@ -85,8 +87,9 @@ public.runs | result = '[]' | input = '[]' | parent_call_id = '', parent_run_id 
     'completed', error = 'x' | status = 'awaiting_approval', waiting_call = null | status = 'running', attached =
     true
 public.threads | title = '' | working_state = '[]'
-public.stacks | name = ''
-public.stack_tables | row_path = ''
+public.stacks | name = '' | user_id = gen_random_uuid()
+public.stack_documents | user_id = gen_random_uuid()
+public.stack_tables | row_path = '' | user_id = gen_random_uuid()
 public.tool_calls | id = '' | arguments_hash = 'x' | status = $ODD, approved_by = 'policy', result = null |
     approved_by = $ODD | target_hash = 'x' | code = '' | status = 'pending', approved_by = 'policy', result = null |
     status = 'done', approved_by = 'policy', result = null

@@ -77,7 +77,7 @@ def _expected(fields: Any, evidence: Any, confidences: Any, locks: Any) -> Itera
 def _check_rows(edited: EditedExtraction) -> list[str]:
     """Compare the rows with the extraction. Return the paths of its values."""
     (row,) = edited.connection.execute(
-        "select extracted_fields::text, evidence, confidence_scores, locks from extractions where id = %s",
+        "select extracted_fields::text, evidence, confidences, locks from extractions where id = %s",
         [edited.id],
     ).fetchall()
     expected = list(_expected(json.loads(row[0], parse_float=Decimal), *row[1:]))
@@ -105,8 +105,7 @@ def test_rows_match_extraction_after_each_change(
                     continue
                 name = names[arguments[0] % len(names)]
                 connection.execute(
-                    "update extractions set evidence = evidence || %s, confidence_scores = confidence_scores || %s "
-                    "where id = %s",
+                    "update extractions set evidence = evidence || %s, confidences = confidences || %s where id = %s",
                     [Jsonb({name: {"state": arguments[1]}}), Jsonb({name: 0.25}), edited.id],
                 )
             else:

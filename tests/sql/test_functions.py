@@ -74,7 +74,6 @@ def test_update_changes_one_field(filled: EditedExtraction, path: list[str], val
     "path",
     [
         ["total", "net"],  # through a value
-        ["none", "x"],
         ["items", "4", "price"],  # past the end of a list
         ["items", "-1"],
         ["items", "01"],
@@ -95,13 +94,43 @@ def test_unwritable_path_is_rejected(filled: EditedExtraction, path: Any) -> Non
     filled.assert_rejected("update_extraction_field", path, Jsonb(1), 0.5)
 
 
-def test_missing_value_and_confidence_out_of_range_are_rejected(filled: EditedExtraction) -> None:
-    filled.assert_rejected("update_extraction_field", ["total"], None, 0.5)
+@pytest.mark.parametrize(
+    ("path", "created"), [("none.x", {"x": 1}), ("none.x.0", {"x": [1]}), ("none.0.y", [{"y": 1}])]
+)
+def test_null_counts_as_a_missing_object_or_list(filled: EditedExtraction, path: str, created: object) -> None:
+    filled.update(path, 1)
+    assert filled.fields == {**FIELDS, "none": created}
+
+
+def test_confidence_out_of_range_is_rejected(filled: EditedExtraction) -> None:
     for confidence in ("NaN", "-0.01", "1.01", "1e-400"):
         filled.assert_rejected("update_extraction_field", ["total"], Jsonb(1), confidence)
     for confidence in ("0", "1.0", "0.123456789"):
         filled.update("total", 1, confidence)
         assert filled.scores == {"total": float(confidence)}
+
+
+def test_confidence_scores_have_the_shape_of_the_fields(filled: EditedExtraction) -> None:
+    filled.save({}, {"total": 0.5, "vendor.name": 0.25, "items[1].price": 1, "none": 0})
+    nested = filled.column("confidence_scores")
+    assert nested["vendor"]["name"] == 0.25 and nested["items"][1]["price"] == 1
+    assert (nested["total"], nested["none"]) == (0.5, 0)
+    # A write in this shape is stored by path. Scores of missing values are dropped.
+    filled.connection.execute(
+        "update extractions set confidence_scores = %s where id = %s",
+        [Jsonb({"vendor": {"name": 0.75}, "items": [None, {"price": 0.5}], "x": 1}), filled.id],
+    )
+    assert filled.scores == {"vendor.name": 0.75, "items[1].price": 0.5}
+    # A change of the value, or of the list, changes both.
+    filled.update("vendor.name", "Bolt")
+    filled.remove("items.0")
+    assert filled.scores == {"items[0].price": 0.5}
+    assert filled.column("confidence_scores")["items"][0] == {"price": 0.5}
+
+
+def test_null_empties_a_field(filled: EditedExtraction) -> None:
+    filled.fetch("select update_extraction_field(%s, '{total}', null)", filled.id)
+    assert filled.fields["total"] is None and "total" in filled.fields
 
 
 # Save ----------------------------------------------------------------------------------------------------------------
@@ -280,7 +309,7 @@ def test_plain_update_is_journaled_and_may_remove_scores(filled: EditedExtractio
     filled.save({}, {"total": 0.5, "vendor.name": 0.5, "none": 0.5}, {"total": {"quote": "12.50"}})
     filled.connection.execute(
         "update extractions set extracted_fields = jsonb_set(extracted_fields, '{total}', '13'), "
-        "confidence_scores = confidence_scores - 'none' where id = %s",
+        "confidences = confidences - 'none' where id = %s",
         [filled.id],
     )
     assert filled.version == 2 and filled.journal(2) == [(["total"], "k", 12.5, 13)]
@@ -296,8 +325,8 @@ def test_version_is_set_by_the_database(roles: Roles, sample: Sample) -> None:
             connection.execute("update extractions set version = 7 where id = %s", [sample.extraction])
         assert error.value.sqlstate == "PT422"
         row = connection.execute(
-            "insert into extractions (org_id, document_id, extracted_fields, confidence_scores) "
-            'values (%s, %s, \'{"a": {"b": 1}}\', \'{"a.b": 0.5, "c": 0.5}\') returning id, confidence_scores',
+            "insert into extractions (org_id, document_id, extracted_fields, confidences) "
+            'values (%s, %s, \'{"a": {"b": 1}}\', \'{"a.b": 0.5, "c": 0.5}\') returning id, confidences',
             [sample.org, sample.document],
         ).fetchone()
         assert row is not None and row[1] == {"a.b": 0.5}

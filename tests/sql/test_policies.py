@@ -229,7 +229,7 @@ PRIVILEGES = {
     "settings_journal": {"select": True},
     "documents": {
         "select": True,
-        "insert": "id org_id filename storage_path media_type byte_size content_sha256 parent_document_id "
+        "insert": "id org_id user_id filename storage_path media_type byte_size content_sha256 parent_document_id "
         "number_in_parent unlocked_path auto_create",
         "update": "media_type byte_size content_sha256 status error error_code warnings page_count pages_read "
         "pages_to_read",
@@ -241,13 +241,13 @@ PRIVILEGES = {
     "ocr_results": {"select": True},
     "extractions": {
         "select": True,
-        "insert": "id org_id document_id schema schema_revid prompt_revid",
-        "update": "document_type status extracted_fields confidence_scores evidence locks broken_paths",
+        "insert": "id org_id user_id document_id schema schema_revid prompt_revid",
+        "update": "document_type status extracted_fields confidences confidence_scores evidence locks broken_paths",
     },
     "current_extractions": {"select": True},
     "private.stack_extractions": {"select": True},
-    "stacks": {"select": True, "insert": "id org_id name", "update": "name"},
-    "stack_documents": {"select": True, "insert": "org_id stack_id document_id"},
+    "stacks": {"select": True, "insert": "id org_id user_id name", "update": "name"},
+    "stack_documents": {"select": True, "insert": "org_id user_id stack_id document_id"},
     "stack_tables": {
         "select": True,
         "insert": "stack_id org_id schema_id row_path",
@@ -371,7 +371,7 @@ CALLABLE = {
     "anon": ("", ""),
     "authenticated": (
         """
-        save_extraction_fields update_extraction_field update_extraction_fields remove_extraction_field
+        save_extraction_fields update_extraction_field update_extraction_fields update_field remove_extraction_field
         identify_document complete_extraction restore_extraction unlock_extraction_field
         decide_extraction_proposals delete_organisation delete_document delete_extraction delete_run
         delete_thread delete_stack remove_stack_document remove_member
@@ -380,7 +380,7 @@ CALLABLE = {
         delete_prompt create_tag update_tag delete_tag tag_document rename_document decide_auto_creation
         """,
         """
-        my_org_ids my_writable_org_ids my_owned_org_ids role_of user_of current_user_id check_owner
+        my_org_ids my_writable_org_ids my_owned_org_ids only_organisation role_of user_of current_user_id check_owner
         address_of approval_refusal_reason approval_refusal_reason_for decided_by_others is_service require
         check_found new_id resolve_organisation append_event delta_channel clear_pages count_enclosed
         queue_unlocked_copy
@@ -391,7 +391,8 @@ CALLABLE = {
         waits_behind is_budget_spent is_credit_spent check_capacity charge child_name nodes changes is_leaf
         search count_unindexed_documents search_nearest count_unembedded_documents has_vectors search_stems
         has_new_fields check_json checked_path set_at_path path_name
-        merge fields_at locked_extraction write_fields is_agent this_run this_call is_proposed this_root_run
+        merge fields_at locked_extraction check_is_caller nested_scores write_fields is_agent this_run this_call
+        is_proposed this_root_run
         follow_schema schema_revid_of schema_to_extract count_references_to_schema count_references_to_prompt
         count_references_to_tag approving_user
         message_author paths_allowed_by_message author_of binding_locks blocked_paths moved_items entries_under

@@ -94,7 +94,7 @@ def test_concurrent_updates_are_both_stored(pair: Pair) -> None:
     # The sample has version 1.
     assert pair.run_overlapping(update("a"), update("b")) == ({"path": "b", "value": 1, "version": 3},)
     row = pair.observer.execute(
-        "select extracted_fields ->> 'a', extracted_fields ->> 'b', confidence_scores, private.fields_at(id, 3) = "
+        "select extracted_fields ->> 'a', extracted_fields ->> 'b', confidences, private.fields_at(id, 3) = "
         "extracted_fields, private.fields_at(id, 2) = extracted_fields - 'b' from extractions where id = %s",
         [pair.sample.extraction],
     ).fetchone()

@@ -33,7 +33,15 @@ def agent_rows(agents: Iterable[AgentSpec] | None = None) -> list[AgentRow]:
             agent.name,
             agent.approval,
             [
-                AgentTaskRow(task.name, task.needs, task.message is not None, task.approval, task.when_read)
+                AgentTaskRow(
+                    task.name,
+                    task.needs,
+                    [key for key, field in task.input.model_fields.items() if field.is_required()],
+                    list(task.input.model_fields),
+                    task.message is not None,
+                    task.approval,
+                    task.when_read,
+                )
                 for task in agent.tasks.values()
             ],
         )

@@ -46,6 +46,8 @@ class AgentTaskRow:
 
     task: str
     needs: Sequence[str]
+    input_needs: Sequence[str]
+    input_may_have: Sequence[str]
     is_message: bool
     approval: str | None
     when_read: bool
@@ -393,10 +395,22 @@ async def _write_agents(connection: _Connection, agents: Sequence[AgentRow]) -> 
             )
             for task in agent.tasks:
                 await connection.execute(
-                    "insert into private.agent_tasks (agent, task, needs, is_message, approval, when_read) "
-                    "values (%s, %s, %s, %s, %s, %s) on conflict (agent, task) do update set needs = excluded.needs, "
-                    "is_message = excluded.is_message, approval = excluded.approval, when_read = excluded.when_read",
-                    (agent.name, task.task, list(task.needs), task.is_message, task.approval, task.when_read),
+                    """insert into private.agent_tasks (
+                         agent, task, needs, input_needs, input_may_have, is_message, approval, when_read)
+                       values (%s, %s, %s, %s, %s, %s, %s, %s) on conflict (agent, task) do update set
+                         needs = excluded.needs, input_needs = excluded.input_needs,
+                         input_may_have = excluded.input_may_have, is_message = excluded.is_message,
+                         approval = excluded.approval, when_read = excluded.when_read""",
+                    (
+                        agent.name,
+                        task.task,
+                        list(task.needs),
+                        list(task.input_needs),
+                        list(task.input_may_have),
+                        task.is_message,
+                        task.approval,
+                        task.when_read,
+                    ),
                 )
 
 

@@ -40,7 +40,7 @@ from fieldmark.stores.rows import (
 _COLUMNS = """
     id, document_id, document_type, status, reviewed_by, schema, schema_revid, prompt_revid,
     private.is_proposed(run_id) as proposed,
-    extracted_fields, confidence_scores, evidence, locks, (
+    extracted_fields, confidences as confidence_scores, evidence, locks, (
         select coalesce(jsonb_agg(jsonb_build_object(
             'id', p.id, 'path', p.name, 'old', p.old, 'new', p.new, 'removed', p.new is null,
             'confidence_scores', p.confidence_scores, 'evidence', p.evidence,
@@ -160,7 +160,7 @@ async def unchecked_paths(conn: Connection, extraction_ids: Sequence[UUID]) -> l
         conn,
         UncheckedPathsRow,
         """select id, version, updated_at, schema is not null as has_schema, array(
-                select score.key from jsonb_each(e.confidence_scores) as score
+                select score.key from jsonb_each(e.confidences) as score
                 where e.is_unsure and jsonb_typeof(score.value) = 'number' and score.value < '0.5'
                   and not e.locks ? score.key
                 union

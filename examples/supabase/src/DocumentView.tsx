@@ -78,7 +78,7 @@ function PageImage({ documentId, number }: { documentId: string; number: number 
 interface FieldsProps { extraction: Extraction; evidence: Evidence; chosen?: string; choose: (name: string) => void }
 
 function Fields({ extraction, evidence, chosen, choose }: FieldsProps) {
-  const scores = extraction.confidence_scores as Record<string, number | null>;
+  const scores = extraction.confidences as Record<string, number | null>;
 
   async function update({ path, value }: Field, text: string) {
     if (text === String(value ?? '')) return;

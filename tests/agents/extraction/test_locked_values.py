@@ -70,4 +70,4 @@ async def test_lock_owners_correction_writes_only_fields_of_the_message(locked_c
     assert (answer.code, answer.data) == ("stored", {"version": 3})
     stored = locked_case.extraction()
     assert stored["locks"].keys() == {"vendor.name"} and pending_proposals(locked_case) == []
-    assert stored["evidence"]["vendor.name"]["state"] == "message" and "vendor.name" not in stored["confidence_scores"]
+    assert stored["evidence"]["vendor.name"]["state"] == "message" and "vendor.name" not in stored["confidences"]

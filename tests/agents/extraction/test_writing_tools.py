@@ -28,7 +28,7 @@ async def test_update_field_changes_one_field_and_returns_it(case, context):
     assert '{"vendor.name": "Acme GmbH"}' in answer.text
     row = case.extraction()
     assert row["extracted_fields"]["vendor"] == {"name": "Acme GmbH", "vat": "DE1"}
-    assert row["confidence_scores"] == {"vendor.name": 1.0}
+    assert row["confidences"] == {"vendor.name": 1.0}
     assert set(row["evidence"]) == {"vendor.name"}
     (change,) = case.journal()[-1:]
     assert (change["path"], change["old"], change["new"]) == (["vendor", "name"], "Acme", "Acme GmbH")
@@ -60,7 +60,7 @@ async def test_extract_fields_merges_objects_and_replaces_other_values(case, con
         "items": [{"price": 10}],
         "total": 3,
     }
-    assert row["confidence_scores"] == {"vendor.city": 0.0, "items[0].price": 0.98}
+    assert row["confidences"] == {"vendor.city": 0.0, "items[0].price": 0.98}
     assert row["evidence"]["items[0].price"]["claim"] == {"confidence": 0.6, "quote": "10.00", "page": 1}
     assert row["evidence"]["vendor.city"]["claim"] == {"confidence": 0.7, "quote": None, "page": None}
     assert (answer.code, answer.data) == ("stored", {"version": 2, "not_found": ["vendor.city"]})

@@ -28,7 +28,7 @@ async def add_run(case, *, agent="extraction", task="extract", task_input=None, 
         )
 
 
-@pytest.mark.parametrize(("task", "task_input"), [("extract", {"bogus": 1}), ("correct", {})])
+@pytest.mark.parametrize(("task", "task_input"), [("extract", {"instructions": 1}), ("correct", {"message": 1})])
 async def test_run_with_invalid_input_fails_with_a_code(case, task, task_input):
     run_id = await add_run(case, task=task, task_input=task_input)
     finished = await case.execute_run(DONE, run_id=run_id)
