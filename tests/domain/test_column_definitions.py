@@ -33,6 +33,14 @@ def test_columns_become_a_schema_and_are_read_back_in_order():
     assert list_of_rows(defined) == "items" and list_of_rows(columns("a", "b.c")) is None
 
 
+@pytest.mark.parametrize("separator", [";", "|", "\t", "\n"])
+def test_another_separator_than_a_comma_is_refused(separator):
+    with pytest.raises(Invalid, match="separated by commas"):
+        parse_definitions(f"vendor{separator}total")
+    (quoted,) = parse_definitions('["a;b"]')
+    assert quoted.name == '["a;b"]'
+
+
 def test_column_defined_as_before_keeps_its_subschema():
     known = {"type": "object", "properties": {"total": {"type": "number", "minimum": 0}, "tax": {"type": "number"}}}
     kept, changed = definitions_of(known)

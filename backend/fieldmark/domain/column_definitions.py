@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import re
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -26,6 +27,7 @@ _MAX_DESCRIPTION: Final = 2_000
 MAX_BYTES: Final = 24_000
 """Of the definitions of a table as JSON: the agent must see all of them."""
 
+_QUOTED_KEY: Final = re.compile(r'\["[^"]*"\]')
 _CONTENT: Final = frozenset((*REFERENCES, *BESIDE, "items", "prefixItems"))
 """Keywords of an object or a list by which it has fields, besides `properties`."""
 _SCHEMAS: Final[dict[DefinedType, JsonObject]] = {
@@ -81,6 +83,8 @@ def parse_definitions(text: str) -> list[ColumnDefinition]:
         why = ""
         if not 1 <= len(name) <= MAX_NAME:
             why = f"a name has 1 to {MAX_NAME} characters"
+        elif (separator := next((one for one in ";|\t\n" if one in _QUOTED_KEY.sub("", part)), None)) is not None:
+            why = f"columns are not separated by {separator!r}"
         elif kind not in _SCHEMAS:
             why = f"{kind[:30]!r} is not one of the types {', '.join(_SCHEMAS)}"
         elif unit is not None and unit_name(unit) is None:
