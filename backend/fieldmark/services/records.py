@@ -11,7 +11,9 @@ from fieldmark.db.pool import Connection, Database
 from fieldmark.domain import paths
 from fieldmark.domain.columns import Column, TableShape, describe_table
 from fieldmark.domain.document_filters import FieldCondition
+from fieldmark.domain.paths import EACH
 from fieldmark.domain.schema_changes import compare_schemas
+from fieldmark.domain.schema_walk import unknown_fields
 from fieldmark.domain.statuses import CellStatus
 from fieldmark.errors import Invalid, NotFound
 from fieldmark.identity.scope import Scope
@@ -178,9 +180,11 @@ async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[SchemaRow
         raise Invalid(f"The schema has no list {list_name[:200]!r}.")
     if request.cell_column is not None and not request.cell_statuses:
         raise Invalid("`column` is the column that `cell_status` is about. Also set `cell_status`.")
-    for name in (request.sort, request.cell_column):
-        if name is not None and name not in names:
-            raise Invalid(f"The table has no column {name[:200]!r}. Its columns: {', '.join(names)[:1000]}.")
+    filtered = [tuple(0 if step is EACH else step for step in one.pattern) for one in request.conditions]
+    unknown = await run_unqueued(list, unknown_fields((schema and schema.schema) or {}, filtered))
+    wanted = [name for name in (request.sort, request.cell_column) if name is not None and name not in names]
+    for name in (*wanted, *map(paths.name, unknown)):
+        raise Invalid(f"The table has no column {name[:200]!r}. Its columns: {', '.join(names)[:1000]}.")
     query = RecordsQuery(
         None if schema is None else schema.id,
         {column.path: column for column in columns},
