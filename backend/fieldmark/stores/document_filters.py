@@ -21,13 +21,15 @@ from fieldmark.stores.rows import value_of
 
 _SOURCE: Final[LiteralString] = """public.documents as d left join lateral (
     select * from public.current_extractions where document_id = d.id) as e on true"""
+_COLUMNS: Final[LiteralString] = """id, document_id, created_at, updated_at, document_type, schema_revid, version,
+    extracted_fields, evidence, locks, status, is_unsure, reviewed_by"""
 # If the stack has a table, the extractions are those in its rows.
-_STACK_SOURCE: Final[LiteralString] = """public.documents as d left join lateral (
-    select id, document_id, document_type, evidence, status, is_unsure, reviewed_by from private.stack_extractions
-    where of_stack = {stack_id} and of_document = d.id
+_STACK_SOURCE: Final[LiteralString] = f"""public.documents as d left join lateral (
+    select {_COLUMNS} from private.stack_extractions
+    where of_stack = {{stack_id}} and of_document = d.id
     union all
-    select id, document_id, document_type, evidence, status, is_unsure, reviewed_by from public.current_extractions
-    where document_id = d.id and not exists (select from public.stack_tables where stack_id = {stack_id})
+    select {_COLUMNS} from public.current_extractions
+    where document_id = d.id and not exists (select from public.stack_tables where stack_id = {{stack_id}})
   ) as e on true"""
 
 
