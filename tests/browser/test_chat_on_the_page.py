@@ -226,6 +226,30 @@ async def test_suggestion_is_rejected_or_accepted_as_a_whole(serve, browsing):
         await page.get_by_text(label("runs.howSuggested")).click()
         await page.get_by_role("dialog").get_by_text(label("tools.create_schema")).first.wait_for()
 
+        # The accepted prompt extracts documents, from the menu and with an upload.
+        (prompt,) = (await server.get("prompts"))["items"]
+
+        async def has_extractions(number: int) -> bool:
+            return len((await server.get(f"extractions?prompt_id={prompt['id']}"))["items"]) == number
+
+        assert await has_extractions(1)
+        await window.open(f"/documents/{other['id']}")
+        await page.get_by_role("button", name="Extract", exact=True).click()
+        await page.get_by_text(label("document.extract.withPrompt")).wait_for()
+        await page.get_by_role("menuitem", name=prompt["name"]).first.click()
+        await until(lambda: has_extractions(2))
+        await window.open("/documents")
+        await page.get_by_label(label("documents.extractUploads")).select_option(prompt["id"])
+        file = {"name": "third.txt", "mimeType": "text/plain", "buffer": f"{PRINTED} 3".encode()}
+        await page.set_input_files("input[type=file]", file)
+        await until(lambda: has_extractions(3))
+
+        # A deleted prompt is marked in the conversation that used it.
+        assert (await server.http.delete(f"/api/prompts/{prompt['id']}")).status_code == 200
+        (thread,) = (await server.get(f"threads?document_id={other['id']}"))["items"]
+        await window.open(f"/documents/{other['id']}?chat={thread['id']}")
+        await page.get_by_text("version 2 (deleted)").or_(page.get_by_text("version 1 (deleted)")).wait_for()
+
         # If a second approver is required, no extraction starts at once.
         switched = await server.http.patch(f"/api/organisations/{server.scope.org_id}", json={"second_person": True})
         assert switched.status_code == 200, switched.text

@@ -1,7 +1,8 @@
-/** How many extractions use older versions of a schema, shown before its change is approved. */
+/** Which prompts and how many extractions use a schema, shown before its change is approved. */
 
 import { useQuery } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
+import type { components } from '../api/description';
 import { formatEstimate, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import type { PendingCall } from './pendingCall';
@@ -22,7 +23,26 @@ export function SchemaEffect({ runId, call }: { runId: string; call: PendingCall
     enabled: typeof schema === 'object',
     retry: false,
   });
-  if (data == null || data.extractions === 0) return null;
+  if (data == null) return null;
+  return (
+    <>
+      {data.prompts.length > 0 && (
+        <ul>
+          {data.prompts.map((one) => (
+            <li key={one.prompt_id}>
+              {one.schema_version === null
+                ? t('approvals.effect.promptFollows', { name: visibleText(one.name) })
+                : t('approvals.effect.promptPinned', { name: visibleText(one.name), version: one.schema_version })}
+            </li>
+          ))}
+        </ul>
+      )}
+      {data.extractions > 0 && <EffectOnExtractions data={data} />}
+    </>
+  );
+}
+
+function EffectOnExtractions({ data }: { data: components['schemas']['SchemaChanges'] }) {
   return (
     <details className={styles.effect}>
       <summary>{t('approvals.effect.title', { count: data.extractions })}</summary>

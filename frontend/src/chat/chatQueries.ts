@@ -66,6 +66,7 @@ export const workingStateQuery = (threadId: string) =>
           ? dataOf(api.GET('/api/prompt_versions/{prompt_revid}', { params: { path: { prompt_revid: ids.prompt_revid } }, signal }))
           : undefined,
       ]);
-      return { ...(schema && { schema: t('chat.version', schema) }), ...(prompt && { prompt: t('chat.version', prompt) }) };
+      const label = (version: { name: string; number: number; deleted: boolean }) => t(version.deleted ? 'chat.deletedVersion' : 'chat.version', version);
+      return { ...(schema && { schema: label(schema) }), ...(prompt && { prompt: label(prompt) }) };
     },
   });

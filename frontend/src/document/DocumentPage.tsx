@@ -185,7 +185,7 @@ function OneDocument({ documentId }: { documentId: string }) {
           {canWrite && extraction?.id === document.data.shown_extraction_id && ['needs_review', 'extracted'].includes(document.data.stage) && (
             <MarkReviewed extraction={extraction!} open={undecided} />
           )}
-          {canWrite && <ExtractMenu documentId={documentId} disabled={!isReady || run.running} isFirst={extraction === undefined} onStarted={(id) => void run.start(id)} />}
+          {canWrite && <ExtractMenu documentId={documentId} tagIds={document.data.tags.map((tag) => tag.id)} disabled={!isReady || run.running} isFirst={extraction === undefined} onStarted={(id) => void run.start(id)} />}
           {extraction !== undefined && <Button onClick={() => showHistory(true)}>{t('document.history')}</Button>}
           {extraction !== undefined && <ExportMenu extractionId={extraction.id} name={filename} />}
         </div>

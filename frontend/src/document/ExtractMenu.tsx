@@ -1,4 +1,4 @@
-/** A menu that starts an extraction: of all fields, with a saved schema, or with one that an agent suggests. */
+/** A menu that starts an extraction: of all fields, with a saved prompt or schema, or with a schema that an agent suggests. */
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { startExtraction, startProposal } from '../api/runs';
@@ -9,26 +9,31 @@ import { Menu, MenuItem, MenuLabel } from '../shared/Menu';
 import { errorMessage } from '../shared/Notice';
 import { Icon } from '../shared/Icon';
 import { toast } from '../shared/Toasts';
-import { schemasQuery } from './documentPageQueries';
+import { promptsQuery, schemasQuery } from './documentPageQueries';
 
 interface Props {
   documentId: string;
+  tagIds: readonly string[];
   disabled: boolean;
   isFirst: boolean;
   onStarted: (runId: string) => void;
 }
 
 interface StartOptions {
-  schemaRevid?: string;
+  promptId?: string;
+  schemaId?: string;
   ask?: boolean;
 }
 
-export function ExtractMenu({ documentId, disabled, isFirst, onStarted }: Props) {
+export function ExtractMenu({ documentId, tagIds, disabled, isFirst, onStarted }: Props) {
   const schemas = useQuery(schemasQuery);
+  // Prompts for documents with one of this document's tags come first, those for other documents last.
+  const distance = (tags: readonly string[]) => (tags.some((tag) => tagIds.includes(tag)) ? 0 : tags.length === 0 ? 1 : 2);
+  const prompts = (useQuery(promptsQuery).data ?? []).filter((one) => !one.proposed).sort((a, b) => distance(a.tag_ids) - distance(b.tag_ids));
   const start = useMutation({
-    mutationFn: ({ schemaRevid, ask }: StartOptions) =>
+    mutationFn: ({ promptId, schemaId, ask }: StartOptions) =>
       startExtraction(
-        { document_id: documentId, ...(schemaRevid !== undefined && { schema_revid: schemaRevid }), ...(ask === true && { approval: 'ask' as const }) },
+        { document_id: documentId, ...(promptId !== undefined && { prompt_id: promptId }), ...(schemaId !== undefined && { schema_id: schemaId }), ...(ask === true && { approval: 'ask' as const }) },
         crypto.randomUUID(),
       ),
     onSuccess: onStarted,
@@ -50,9 +55,15 @@ export function ExtractMenu({ documentId, disabled, isFirst, onStarted }: Props)
       <MenuItem onChoose={() => start.mutate({})}>{t('document.extract.all')}</MenuItem>
       <MenuItem onChoose={() => start.mutate({ ask: true })}>{t('document.extract.withApproval')}</MenuItem>
       <MenuItem onChoose={() => propose.mutate()}>{t('document.extract.suggestSchema')}</MenuItem>
+      {prompts.length > 0 && <MenuLabel>{t('document.extract.withPrompt')}</MenuLabel>}
+      {prompts.map((prompt) => (
+        <MenuItem key={prompt.id} onChoose={() => start.mutate({ promptId: prompt.id })}>
+          <span className="truncate">{visibleText(prompt.name)}</span>
+        </MenuItem>
+      ))}
       {(schemas.data?.length ?? 0) > 0 && <MenuLabel>{t('document.extract.withSchema')}</MenuLabel>}
       {schemas.data?.map((schema) => (
-        <MenuItem key={schema.id} onChoose={() => start.mutate({ schemaRevid: schema.schema_revid })}>
+        <MenuItem key={schema.id} onChoose={() => start.mutate({ schemaId: schema.id })}>
           <span className="truncate">{schema.proposed ? t('document.extract.notAccepted', { name: visibleText(schema.name) }) : visibleText(schema.name)}</span>
         </MenuItem>
       ))}

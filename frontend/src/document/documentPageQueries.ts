@@ -101,6 +101,13 @@ export const schemasQuery = queryOptions({
   staleTime: 30_000,
 });
 
+/** The prompts of the organisation, in their latest versions. */
+export const promptsQuery = queryOptions({
+  queryKey: ['prompts'],
+  queryFn: async () => (await dataOf(api.GET('/api/prompts', { params: { query: { limit: 200 } } }))).items,
+  staleTime: 30_000,
+});
+
 /** The schema that accepting a suggestion keeps: its newest version, or the version that a saved schema was matched with.
  * The key starts like that of `schemasQuery`: both are invalidated together. */
 export const proposedSchemaQuery = ({ schema_revid: revid, matched }: Pick<AutoCreation, 'schema_revid' | 'matched'>) =>

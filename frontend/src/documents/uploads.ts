@@ -1,7 +1,7 @@
 /** The queue of uploads: a few at a time, with progress. */
 
 import { useSyncExternalStore } from 'react';
-import { startProposal } from '../api/runs';
+import { startExtraction, startProposal } from '../api/runs';
 import { credentials, apiErrorOf } from '../api/client';
 import type { Document } from '../api/types';
 import { identityKey, session } from '../session/session';
@@ -30,8 +30,8 @@ interface Dropped {
   stackId: string | undefined;
   /** Set once uploaded. From then on only the suggestion is retried. */
   document?: Document;
-  /** The model and idempotency key of the suggestion's run. */
-  asked?: { model: string; key: string };
+  /** The model or prompt, and idempotency key, of the run that starts after the upload. */
+  asked?: { choice: string; key: string };
 }
 
 const AT_ONCE = 3;
@@ -70,8 +70,9 @@ export function onUploaded(listener: (document: Document) => void): () => void {
   return () => void doneListeners.delete(listener);
 }
 
-/** Options of the next uploads. `autoCreate` null: as the organisation's setting. */
-export const uploadOptions: { autoCreate: boolean | null; model: string } = { autoCreate: null, model: '' };
+/** Options of the next uploads. `autoCreate` null: as the organisation's setting. With `promptId` each upload is extracted
+ * with this prompt, and no schema is suggested. */
+export const uploadOptions: { autoCreate: boolean | null; model: string; promptId: string } = { autoCreate: null, model: '', promptId: '' };
 
 /** `stackId`: add the documents to this stack. Its agent reads them, so no schema is suggested. */
 export function upload(chosen: Iterable<File>, stackId?: string): void {
@@ -113,23 +114,26 @@ async function send({ id, by }: Upload) {
     await session.refresh();
     const headers = by === identityKey(session.get()) ? credentials() : found.headers; // a fresh token, where there is one
     const { stackId } = found;
-    const { autoCreate, model } = stackId === undefined ? uploadOptions : { autoCreate: false, model: '' };
+    const { model, promptId, ...options } = stackId === undefined ? uploadOptions : { autoCreate: false, model: '', promptId: '' };
+    const autoCreate = promptId === '' ? options.autoCreate : false;
     // With a chosen model, the suggestion is a separate run. It waits until the document is read.
     const separate = autoCreate === true && (model !== '' || found.document !== undefined);
     if (found.document === undefined) {
       found.document = await put(found.file, headers, { auto_create: separate ? false : autoCreate, stack_id: stackId }, (sent) => change(id, { sent }));
     }
     change(id, { sent: 1, document: found.document });
-    if (separate) {
+    if (separate || promptId !== '') {
       // A retry starts the same run.
-      if (found.asked?.model !== model) found.asked = { model, key: crypto.randomUUID() };
-      await startProposal(found.document.id, found.asked.key, model === '' ? undefined : model);
+      const choice = promptId === '' ? model : promptId;
+      if (found.asked?.choice !== choice) found.asked = { choice, key: crypto.randomUUID() };
+      if (promptId !== '') await startExtraction({ document_id: found.document.id, prompt_id: promptId }, found.asked.key);
+      else await startProposal(found.document.id, found.asked.key, model === '' ? undefined : model);
     }
     files.delete(id);
     change(id, { status: 'done', sent: 1 });
   } catch (error) {
     const reason = errorMessage(error);
-    change(id, { status: 'failed', error: found.document === undefined ? reason : t('documents.uploads.noSuggestion', { reason }) });
+    change(id, { status: 'failed', error: found.document === undefined ? reason : t('documents.uploads.notStarted', { reason }) });
   }
   if (found.document === undefined) return;
   for (const listener of doneListeners) listener(found.document);
