@@ -122,6 +122,12 @@ async def test_client_reads_embedded_rows_and_gets_codes_of_errors(clone):
             "total": 12,
             "documents": {"filename": "a.txt", "extractions": [{"id": made["id"]}]},
         }
+        # JSON null reaches the function as NULL.
+        change = {"p_extraction_id": made["id"], "p_field_path": ["note"], "p_value": None}
+        await client.rpc("update_extraction_field", change).execute()
+        row = (await client.table("extractions").select("extracted_fields").single().execute()).data
+        assert row["extracted_fields"] == {"total": 12, "note": None}
+
         documents = client.table("documents")
         assert await code_of(documents.select("id").eq("id", str(uuid4())).single()) == "PGRST116"
         assert await code_of(documents.select("nothing")) == "42703"
