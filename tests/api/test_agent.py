@@ -228,3 +228,11 @@ async def test_run_continues_after_its_client_disconnects(serve):
         run = await wait_for_end(server.http, watched)
         assert (run["status"], run["attempt"]) == ("completed", 1)
         assert len({request["metadata"]["user_id"] for request in server.model.requests}) == 2
+
+
+async def test_models_to_choose_from_have_the_prices_of_the_list_and_of_the_settings(serve):
+    async with serve(with_worker=False, model="own-model", model_price="0.015/0.06") as server:
+        listed = await server.get("agent/models")
+    first, *others = listed["items"]
+    assert (listed["default"], first) == ("own-model", {"name": "own-model", "input_usd": 0.015, "output_usd": 0.06})
+    assert {one["name"]: (one["input_usd"], one["output_usd"]) for one in others}["claude-haiku-4-5"] == (1, 5)

@@ -11,7 +11,7 @@ from acceptance.test_auto_create import model as proposing
 from agents.conversation import SCHEMA
 from agents.document.test_conversation import FIELDS, PRINTED, script
 from browser.window import label
-from extraction_case import until
+from extraction_case import sql, until
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script
 
@@ -30,7 +30,7 @@ async def send_message(page, message: str) -> None:
     await box.press("Enter")
 
 
-async def test_chat_creates_a_schema_and_extracts_with_three_approvals(serve, browsing):
+async def test_chat_creates_a_schema_and_extracts_with_three_approvals(serve, browsing, clone):
     schema = {**SCHEMA, "properties": {**SCHEMA["properties"], "vendor": {"type": "string"}}}
     model = script(
         [text("First a schema."), call("create_schema", {"name": "Invoices", "schema": schema})],
@@ -38,12 +38,22 @@ async def test_chat_creates_a_schema_and_extracts_with_three_approvals(serve, br
         [call("update_extraction_field", {"path": "vendor", "value": "Acme Ltd"})],
         [text(f"**Done.** {HOSTILE}")],
     )
-    async with serve(model) as server, browsing(server) as window:
+    own = {"model": "own-model", "model_price": "0.015/0.06"}
+    async with serve(model, **own) as server, browsing(server) as window:
         page = window.page
         document = await server.upload_text(PRINTED)
         await window.open(f"/documents/{document}")
         await page.get_by_role("tab", name="Chat").wait_for()
         await page.keyboard.press("c")
+        # The model is chosen from a list with prices, also that of the settings; any other name can be typed.
+        chosen = page.get_by_role("combobox", name=label("common.model"))
+        await chosen.fill("another-model")
+        assert await page.get_by_role("option", name="claude").count() == 0
+        await chosen.fill("")
+        await chosen.click()
+        await page.get_by_role("option", name="own-model").get_by_text("$0.015", exact=False).wait_for()
+        await page.get_by_role("option", name="claude-haiku-4-5").click()
+        assert await chosen.input_value() == "claude-haiku-4-5"
         box = page.get_by_label("Your message")
         mentions = page.get_by_role("listbox", name="Mention").get_by_role("option")
         async with page.expect_response("**/api/schemas?*name_contains=Inv*"):
@@ -52,6 +62,7 @@ async def test_chat_creates_a_schema_and_extracts_with_three_approvals(serve, br
         await send_message(page, "make a schema and read by it")
 
         await approval_card(page).get_by_role("heading", name=label("tools.create_schema")).wait_for()
+        assert sql(clone.owner_url, "select model from public.runs") == [{"model": "claude-haiku-4-5"}]
         # A schema is shown as a table of its fields. The buttons are visible, and no message can be sent meanwhile.
         table = approval_card(page).get_by_role("table", name="Fields of the schema")
         await table.get_by_role("row", name="vendor text new").wait_for()

@@ -169,6 +169,21 @@ class ToolNames(BaseModel):
     )
 
 
+class Model(BaseModel):
+    """A model with its prices, in US dollars per million tokens. null: not known."""
+
+    name: str
+    input_usd: float | None
+    output_usd: float | None
+
+
+class Models(BaseModel):
+    """The models to choose from. A run's `model` may also be another one that the model provider offers."""
+
+    default: str = Field(description="The service's own, which answers if a run names none.")
+    items: list[Model]
+
+
 RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"model": RunResult, "description": "The result, or the events", "content": STREAM},
     202: {"model": RunAccepted, "description": "The run continues in the background"},
@@ -197,6 +212,7 @@ def _shared_router() -> Routes:
     router = Routes(prefix="/api/agent", tags=["agent"])
     router.add_api_route("/approve", decide_call, methods=["POST"], responses=RESPONSES, response_model=None)
     router.add_api_route("/tools", list_tools, methods=["GET"])
+    router.add_api_route("/models", list_models, methods=["GET"])
     return router
 
 
@@ -327,6 +343,20 @@ async def list_tools(
         read_write=[tool.name for tool in tools if tool.asks],
         always_ask=org.always_asks,
     )
+
+
+async def list_models(scope: TheScope, runtime: TheRuntime) -> Models:
+    """List the models of the price list, and the service's own."""
+    prices = runtime.prices
+    items = [
+        Model(
+            name=name,
+            input_usd=None if price is None else float(price.input),
+            output_usd=None if price is None else float(price.output),
+        )
+        for name, price in prices.listed().items()
+    ]
+    return Models(default=prices.model, items=items)
 
 
 def _wants_events(request: Request) -> bool:

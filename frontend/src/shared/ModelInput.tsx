@@ -1,33 +1,62 @@
-/** An input for the model's name; empty for the service's default. Suggests the names used before. */
+/** An input for the model's name; empty for the service's default. Suggests the models with a known price, and the names
+ * used before. Any other name can be typed. */
 
+import { Autocomplete } from '@base-ui/react/autocomplete';
+import { queryOptions, useQuery } from '@tanstack/react-query';
+import { api, dataOf } from '../api/client';
+import { formatPrice } from './format';
 import { t } from './i18n';
+import menuStyles from './Menu.module.css';
+import styles from './ModelInput.module.css';
 import { persisted, usePersisted } from './persisted';
 
 const recent = persisted<readonly string[]>('fieldmark.models', (stored) => (Array.isArray(stored) ? stored.filter((one): one is string => typeof one === 'string') : []));
 
+const modelsQuery = queryOptions({
+  queryKey: ['models'],
+  queryFn: ({ signal }) => dataOf(api.GET('/api/agent/models', { signal })),
+  staleTime: Infinity,
+});
+
 export function ModelInput({ value, onChange }: { value: string; onChange: (model: string) => void }) {
-  const names = usePersisted(recent);
+  const used = usePersisted(recent);
+  const models = useQuery(modelsQuery).data;
+  const prices = new Map(models?.items.map((one) => [one.name, one]));
+  const names = [...new Set([...prices.keys(), ...used])];
+  const priceOf = (name: string) => {
+    const { input_usd: input = null, output_usd: output = null } = prices.get(name) ?? {};
+    return input === null || output === null ? t('common.priceUnknown') : t('common.tokenPrice', { input: formatPrice(input), output: formatPrice(output) });
+  };
   return (
-    <>
-      <input
+    <Autocomplete.Root items={names} value={value} onValueChange={(name) => onChange(name.trim())} openOnInputClick>
+      <Autocomplete.Input
         aria-label={t('common.model')}
         placeholder={t('common.defaultModel')}
-        size={14}
+        size={18}
         maxLength={200}
-        list="models-used-before"
         autoComplete="off"
         spellCheck={false}
-        value={value}
-        onChange={(event) => onChange(event.target.value.trim())}
         onBlur={() => {
-          if (value !== '' && !names.includes(value)) recent.set([value, ...names].slice(0, 8));
+          if (value !== '' && !names.includes(value)) recent.set([value, ...used].slice(0, 8));
         }}
       />
-      <datalist id="models-used-before">
-        {names.map((one) => (
-          <option key={one} value={one} />
-        ))}
-      </datalist>
-    </>
+      <Autocomplete.Portal>
+        <Autocomplete.Positioner className={menuStyles.place} align="start" sideOffset={4}>
+          <Autocomplete.Popup className={menuStyles.popup}>
+            <div className={menuStyles.label}>{t('common.tokenPriceHint')}</div>
+            <Autocomplete.List>
+              {(name: string) => (
+                <Autocomplete.Item key={name} value={name} className={`${menuStyles.item} ${styles.item}`}>
+                  <span>
+                    {name} {name === models?.default && <small className="muted">{t('common.defaultModel')}</small>}
+                  </span>
+                  <small className="muted">{priceOf(name)}</small>
+                </Autocomplete.Item>
+              )}
+            </Autocomplete.List>
+          </Autocomplete.Popup>
+        </Autocomplete.Positioner>
+      </Autocomplete.Portal>
+    </Autocomplete.Root>
   );
 }

@@ -54,6 +54,11 @@ function inDollars(amount: number, digits: number): string {
   return formatNumber(amount, { style: 'currency', currency: 'USD', currencyDisplay: 'narrowSymbol', minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
+/** Format a price, with all its digits. */
+export function formatPrice(amount: number): string {
+  return formatNumber(amount, { style: 'currency', currency: 'USD', currencyDisplay: 'narrowSymbol', maximumFractionDigits: 9 });
+}
+
 /** Format an estimate of a cost: "about $1.20", "less than $0.01". */
 export function formatEstimate(amount: number): string {
   return amount < 0.01 ? t('common.lessThan', { amount: inDollars(0.01, 2) }) : t('common.about', { amount: inDollars(amount, 2) });

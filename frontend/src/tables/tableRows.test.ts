@@ -21,7 +21,7 @@ test('a change updates all rows of its extraction and no others', () => {
     { path: 'items[].price', type: 'number', title: null },
   ] as const;
   const items = [row('a', { path: 'items[0]', cells: { total: cell({}) } }), row('a', { path: 'items[1]' }), row('b', { path: 'items[0]' })];
-  const page = { columns: [...columns], items, lists: ['items'], total: 3, totals: [], marks: [] } satisfies RecordsPage;
+  const page = { columns: [...columns], has_more_columns: false, items, lists: ['items'], total: 3, totals: [], marks: [] } satisfies RecordsPage;
   const now = {
     id: 'a', version: 2, status: 'in_progress', reviewed_by: null, locks: { 'items[1].price': {} }, confidence_scores: {}, proposals: [],
     extracted_fields: { total: 7, items: [{ price: 1 }, { price: 2 }] }, evidence: { total: { state: 'not_found', page: null, quote: null } },

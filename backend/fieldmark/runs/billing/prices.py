@@ -83,6 +83,10 @@ class Prices:
             return self.override
         return _price_list().get(plain_name(model))
 
+    def listed(self) -> dict[str, Price | None]:
+        """Return the models to choose from, with their prices: that of the settings first, then the price list."""
+        return {name: self.of(name) for name in dict.fromkeys((self.model, *_price_list()))}
+
     def are_known(self, model: str) -> bool:
         """Whether the prices of this model and of the fallback model are known, so that a run's cost can be limited."""
         return all(self.of(one) is not None for one in (model, self.fallback) if one is not None)
