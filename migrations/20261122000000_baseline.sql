@@ -2001,7 +2001,8 @@ begin
   where id = p_run_id and status in ('queued', 'running');
   if found then
     perform private.append_event(
-      p_run_id, json_build_object('type', 'error', 'error', p_error, 'code', p_code, 'run_id', p_run_id));
+      p_run_id,
+      json_build_object('type', 'error', 'error', p_error, 'code', p_code, 'run_id', p_run_id, 'text', p_error));
   end if;
 end $$;
 
@@ -2663,7 +2664,8 @@ begin
     where run_id = v_run_id and status = 'waiting';
     perform private.append_event(
       v_run_id,
-      json_build_object('type', 'error', 'error', p_reason, 'code', 'cancelled', 'run_id', v_run_id));
+      json_build_object(
+        'type', 'error', 'error', p_reason, 'code', 'cancelled', 'run_id', v_run_id, 'text', p_reason));
     perform pg_notify('fieldmark_work', v_run_id::text);
   end loop;
   return true;

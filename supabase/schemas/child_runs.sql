@@ -102,7 +102,8 @@ begin
     where run_id = v_run_id and status = 'waiting';
     perform private.append_event(
       v_run_id,
-      json_build_object('type', 'error', 'error', p_reason, 'code', 'cancelled', 'run_id', v_run_id));
+      json_build_object(
+        'type', 'error', 'error', p_reason, 'code', 'cancelled', 'run_id', v_run_id, 'text', p_reason));
     perform pg_notify('fieldmark_work', v_run_id::text);
   end loop;
   return true;

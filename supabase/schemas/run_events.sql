@@ -147,6 +147,7 @@ begin
   where id = p_run_id and status in ('queued', 'running');
   if found then
     perform private.append_event(
-      p_run_id, json_build_object('type', 'error', 'error', p_error, 'code', p_code, 'run_id', p_run_id));
+      p_run_id,
+      json_build_object('type', 'error', 'error', p_error, 'code', p_code, 'run_id', p_run_id, 'text', p_error));
   end if;
 end $$;

@@ -170,7 +170,13 @@ def test_cancelling_a_run_cancels_descendants_only(runs: OwnerRuns) -> None:
     assert [runs.status(run) for run in (root, other)] == ["awaiting_runs", "running"]
     for run in (middle, leaf, waiting_run):
         (last,) = runs.events(run)
-        assert last == {"type": "error", "error": "No more.", "code": "cancelled", "run_id": str(run)}
+        assert last == {
+            "type": "error",
+            "error": "No more.",
+            "code": "cancelled",
+            "run_id": str(run),
+            "text": "No more.",
+        }
     assert runs.events(ended) == []
     assert runs.call_columns(waiting_run, "status, approved_by") == ("refused", None)
     assert runs.call_columns(middle, "status, code, result") == ("failed", "cancelled", "No more.")

@@ -71,6 +71,7 @@ def test_run_created_while_its_document_fails_is_rejected_or_fails(pair: Pair, r
         assert status == ("failed", "It is encrypted.")
     for run_id in failed:
         error = {"type": "error", "error": "It is encrypted.", "code": "document_failed", "run_id": str(run_id)}
+        error["text"] = error["error"]
         events = pair.observer.execute("select number, body from run_events where run_id = %s", [run_id])
         assert events.fetchall() == [(1, error)]
     assert pair.jobs() == []

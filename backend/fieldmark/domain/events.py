@@ -216,6 +216,7 @@ class ApprovalEvent(EventBase):
     type: Literal["approval"] = "approval"
     approval: ProposedCall
     run_id: UUID
+    text: str | None = Field(None, description="What the run waits for, for clients that know only `text` events.")
 
 
 class Citation(EventModel):
@@ -306,6 +307,7 @@ class ErrorEvent(EventBase):
     error: str = Field(description="Why, and what to do, for people.")
     code: RunError = Field(description="The stable error code, for programs.", examples=["model_busy"])
     run_id: UUID
+    text: str | None = Field(None, description="The same as `error`, for clients that know only `text` events.")
 
 
 Event = Annotated[

@@ -447,7 +447,7 @@ async def _record_conversation(run: RunRow, session_id: UUID, conn: Connection) 
 def _final_event(ended: RunRow, outcome: Outcome) -> EventBase:
     if outcome.status != RunStatus.COMPLETED:
         assert outcome.error is not None and outcome.code is not None
-        return ErrorEvent(error=outcome.error, code=outcome.code, run_id=ended.id)
+        return ErrorEvent(error=outcome.error, code=outcome.code, run_id=ended.id, text=outcome.error)
     cost = None if ended.cost_usd is None else float(ended.cost_usd)
     used = TokensUsed.model_validate(ended.usage)
     return CompleteEvent(extraction_id=ended.extraction_id, cost=cost, usage=used)

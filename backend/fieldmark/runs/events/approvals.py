@@ -27,6 +27,7 @@ def approval_event(
         approval=ProposedCall(
             call_id=call_id, tool=tool, input=arguments, message=message, changes=shown_changes(changes)
         ),
+        text=f"Waiting for a person's decision: {message}",
     )
 
 
