@@ -23,6 +23,7 @@ from fieldmark.cli.records import FORMATS
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, plain, show_progress, show_step, steps
 from fieldmark.domain.column_definitions import ColumnDefinition, parse_definitions
+from fieldmark.domain.formatting import counted
 from fieldmark.domain.names import name_problem
 from fieldmark.domain.statuses import DocumentStatus, RunStatus
 from fieldmark.errors import Invalid, NameTaken
@@ -313,10 +314,10 @@ def _show(report: dict[str, Any], out: Path | None) -> None:
     for row in report["duplicates"][:_MAX_LISTED]:
         err.print(f"[yellow]=[/yellow] {plain(row['filename'])}: a copy of {plain(row['duplicate_of_filename'])}.")
     said = ", ".join(_counts(progress))
-    skipped = f" {_number(len(report['not_uploaded']), 'file')} not uploaded." if report["not_uploaded"] else ""
+    skipped = f" {counted(len(report['not_uploaded']), 'file')} not uploaded." if report["not_uploaded"] else ""
     cost = f" ${progress['cost_usd']:.2f}." if progress["cost_usd"] else ""
     written = f" Written to {plain(str(out))}." if out else ""
-    total = _number(progress["documents"], "document")
+    total = counted(progress["documents"], "document")
     steps().print(f"{plain(report['name'])}: {total}{': ' if said else ''}{said}.{skipped}{cost}{written}")
 
 
@@ -327,16 +328,12 @@ def _counts(progress: dict[str, Any]) -> list[str]:
         (read, f"{read} read" + (f" ({stale} outdated: read under other columns)" if stale else "")),
         (progress["incomplete"], f"{progress['incomplete']} incomplete"),
         (progress["failed"], f"{progress['failed']} failed"),
-        (progress["duplicates"], _number(progress["duplicates"], "duplicate")),
-        (progress["containers"], _number(progress["containers"], "archive")),
+        (progress["duplicates"], counted(progress["duplicates"], "duplicate")),
+        (progress["containers"], counted(progress["containers"], "archive")),
         (progress["awaiting_approval"], f"{progress['awaiting_approval']} waiting for approval"),
         (progress["waiting"] + progress["running"], f"{progress['waiting'] + progress['running']} left"),
     ]
     return [text for number, text in counts if number]
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _count_left(progress: dict[str, Any]) -> int:

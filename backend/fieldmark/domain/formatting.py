@@ -52,3 +52,8 @@ def format_ranges(numbers: Iterable[int]) -> str:
         else:
             runs.append([number])
     return ", ".join("–".join(map(str, run)) for run in runs)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: `1 page`, `2 pages`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

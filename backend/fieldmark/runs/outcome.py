@@ -109,7 +109,8 @@ class RunEnded(Exception):
 
 _NO_TURNS = (
     RunError.MAX_TURNS,
-    "The agent used all its turns before it was done. Raise max_turns or FIELDMARK_MAX_TURNS.",
+    "The agent used all its turns before it was done; what it wrote is kept. In a conversation send another message to "
+    "continue. Otherwise start the run again, with a higher max_turns or FIELDMARK_MAX_TURNS.",
 )
 NO_TURNS_LEFT = Outcome("failed", code=_NO_TURNS[0], error=_NO_TURNS[1])
 KEY_REFUSED = Outcome("failed", code=_BY_HTTP_STATUS[401][0], error=_BY_HTTP_STATUS[401][1])

@@ -15,7 +15,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.changes import Change, Preview
 from fieldmark.domain.column_definitions import MAX_BYTES, ColumnDefinition, Definitions, schema_of
 from fieldmark.domain.fields import leaves
-from fieldmark.domain.formatting import cut_text, list_names
+from fieldmark.domain.formatting import counted, cut_text, list_names
 from fieldmark.domain.json_values import as_object
 from fieldmark.domain.paths import EACH
 from fieldmark.domain.statuses import Approval, RunStatus
@@ -145,11 +145,11 @@ class StackTools:
         rows = await stored.rows(conn, self.stack_id, limit=_PAGE + 1, offset=args.offset, name_search=args.name_search)
         shown = cut([row_json(row) for row in rows[:_PAGE]], _MAX_BYTES)
         data: dict[str, JsonValue] = {"documents": shown}
-        text = f"{len(shown)} documents."
+        text = f"{counted(len(shown), 'document')}."
         if len(shown) < len(rows):
             data["offset"] = args.offset + len(shown)
             text += f" There are more: call again with offset {args.offset + len(shown)}."
-        message = ShownResult(f"Found {len(shown)} documents", {"count": len(shown)})
+        message = ShownResult(f"Found {counted(len(shown), 'document')}", {"count": len(shown)})
         return ToolResult(text, "ok" if len(shown) == len(rows) else "more", data, shown=message)
 
     @tool(GetStackDocumentText, lambda args: "Reading a document")
@@ -234,7 +234,7 @@ class StackTools:
         row = await stacks.define_columns(conn, self.context.scope, self.stack_id, args.columns)
         names = [one.name for one in (await stored.get(conn, self.stack_id)).columns]
         data: dict[str, JsonValue] = {"columns": [*names], "schema_revid": str(row.schema_revid)}
-        return ToolResult(f"The table has {len(names)} columns.", "defined", data)
+        return ToolResult(f"The table has {counted(len(names), 'column')}.", "defined", data)
 
     # Rows
 
@@ -334,7 +334,7 @@ class StackTools:
         instructions: dict[str, JsonValue] = {"instructions": words} if isinstance(words, str) else {}
         return [
             ChildRun(
-                f"Reading {len(readings)} documents.",
+                f"Reading {counted(len(readings), 'document')}.",
                 _EXTRACT,
                 instructions if one.fields is None else {**instructions, "fields": list(one.fields)},
                 Subject(one.document_id, one.extraction_id),

@@ -14,6 +14,7 @@ from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.record import Record, block_id
 from fieldmark.db.pool import Connection
 from fieldmark.domain.folding import fold
+from fieldmark.domain.formatting import counted
 from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.grounding.blocks import text_blocks
@@ -144,7 +145,7 @@ class ReadingTools:
 
     @tool(
         ReadMultipleDocuments,
-        lambda args: f"Reading {len(args.document_ids)} documents",
+        lambda args: f"Reading {counted(len(args.document_ids), 'document')}",
         ToolEffect.NOTE,
         is_independent=True,
     )
@@ -197,7 +198,7 @@ async def _excerpt(
         raise ModelRetry(f"The document has pages 1 to {count}, got {page}.")
     shown = _DocumentExcerpt(row)
     name = json.dumps(row.filename, ensure_ascii=False)
-    shown.lines.append(f"--- {name}, document {row.id}, {count} pages ---")
+    shown.lines.append(f"--- {name}, document {row.id}, {counted(count, 'page')} ---")
     wanted = range(page or 1, count + 1)
     if focus is not None and page is None and count > 1:
         said = await _pages_about(conn, row.id, focus)

@@ -17,6 +17,7 @@ from fieldmark.agents.library.tools.reading import Document, document_json, find
 from fieldmark.db.pool import Connection
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain.document_filters import DocumentFilters
+from fieldmark.domain.formatting import counted
 from fieldmark.domain.json_values import as_list, as_object
 from fieldmark.grounding.blocks import text_blocks
 from fieldmark.services.fair_share import run_unqueued
@@ -87,7 +88,7 @@ class SearchTools:
 
     @tool(
         RerankDocuments,
-        lambda args: f"Ordering {len(args.document_ids)} documents by: {args.query[:80]}",
+        lambda args: f"Ordering {counted(len(args.document_ids), 'document')} by: {args.query[:80]}",
         ToolEffect.NOTE,
         is_independent=True,
     )
