@@ -49,7 +49,7 @@ def calls(hook) -> ToolExecutor:
 
 async def test_read_is_allowed_and_not_in_the_ledger(case, hook, context):
     assert await ask(hook, "mcp__fieldmark__get_document_text", {}) == ("allow", None)
-    assert hook.allowed_calls == {"call-1"} and case.ledger(context.run_id) == []
+    assert hook.take_allowed("call-1", "get_document_text", {}) == "call-1" and case.ledger(context.run_id) == []
 
 
 async def test_write_is_allowed_and_recorded_with_its_approver(case, hook, context):
@@ -66,13 +66,13 @@ async def test_invalid_write_is_refused_with_a_reason_for_the_model(case, hook, 
     assert decision == "deny"
     assert (entry["status"], entry["approved_by"]) == ("refused", None)
     assert reason == f'{entry["reason"]}\n{{"code":"invalid"}}'
-    assert hook.allowed_calls == set()
+    assert hook.take_allowed("call-1", "update_field", TOTAL) is None
 
 
 @pytest.mark.parametrize("name", ["Read", "update_field", "mcp__fieldmark__drop", "mcp__other__update_field"])
 async def test_undeclared_tool_is_denied(case, hook, context, name):
     assert (await ask(hook, name, TOTAL))[0] == "deny"
-    assert hook.allowed_calls == set() and case.ledger(context.run_id) == []
+    assert hook.take_allowed("call-1", "update_field", TOTAL) is None and case.ledger(context.run_id) == []
 
 
 @pytest.mark.parametrize("other_calls", [[], ["call-2"]], ids=["alone", "with another"])
@@ -91,10 +91,21 @@ async def test_call_that_asks_a_person_must_be_alone_in_its_message(case, contex
         assert case.state(context.run_id)["status"] == "awaiting_approval"
 
 
-@pytest.mark.parametrize("call_id", [None, "", "x" * 201, "a\0b"])
-async def test_write_without_a_valid_call_id_is_denied(case, hook, context, call_id):
-    assert (await ask(hook, UPDATE, TOTAL, call_id))[0] == "deny"
-    assert hook.allowed_calls == set() and case.ledger(context.run_id) == []
+async def test_write_without_a_call_id_is_denied(case, hook, context):
+    assert (await ask(hook, UPDATE, TOTAL, None))[0] == "deny"
+    assert hook.take_allowed("call-1", "update_field", TOTAL) is None and case.ledger(context.run_id) == []
+
+
+@pytest.mark.parametrize("call_id", ["", "x" * 4000, "a\0b", "\ud800", "call-1"])
+async def test_each_call_has_an_id_of_its_own_in_the_ledger(case, hook, context, call_id):
+    other = TOTAL | {"value": 11}
+    for arguments in (TOTAL, other, other):
+        assert (await ask(hook, UPDATE, arguments, call_id))[0] == "allow"
+    ids = [entry["id"] for entry in case.ledger(context.run_id)]
+    assert len({*ids}) == 3 and (ids[0] == call_id) is (call_id == "call-1")
+    # Calls with one id are taken by their arguments, each once before one is taken again.
+    taken = [hook.take_allowed(call_id, "update_field", one) for one in (other, TOTAL, other, TOTAL)]
+    assert taken == [ids[1], ids[0], ids[2], ids[0]]
 
 
 async def test_call_is_denied_if_the_hook_fails(case, clone):
@@ -104,7 +115,7 @@ async def test_call_is_denied_if_the_hook_fails(case, clone):
     context = replace(context, database=closed)
     hook = PermissionHook(EXTRACTION.create_tools(context), context)
     assert (await ask(hook, UPDATE, TOTAL))[0] == "deny"
-    assert hook.allowed_calls == set()
+    assert hook.take_allowed("call-1", "update_field", TOTAL) is None
 
 
 @pytest.mark.parametrize("call_id", [None, "toolu_forged"])

@@ -7,10 +7,12 @@ So a hook that isn't called can't lead to a write.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any, Literal
+from uuid import uuid4
 
 import structlog
 from claude_agent_sdk.types import HookContext, HookInput, PreToolUseHookSpecificOutput, SyncHookJSONOutput
@@ -34,6 +36,7 @@ log = structlog.get_logger()
 _OUTCOME_BY_DECISION = {"deny": "refused", "defer": "deferred"}
 
 REFUSED_CODE = "refused"
+_MAX_ID_CHARACTERS = 200
 _NO_ROUNDS = (
     "Not done: all {} rounds of calls for this message are used. Answer in text: what you did and what is left."
 )
@@ -66,6 +69,16 @@ def ignore_outcome(tool: str, outcome: str, seconds: float | None) -> None: ...
 async def no_preparation(call_id: str) -> None: ...
 
 
+@dataclass(slots=True)
+class _AllowedCall:
+    """A call that may run, as the CLI will request it, with its id in the ledger."""
+
+    ledger_id: str
+    tool: str
+    arguments: Mapping[str, JsonValue]
+    is_taken: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The hook's decision on a call, and its reason. `arguments` replace those of the model if a person edited them."""
@@ -86,9 +99,9 @@ class Verdict:
 class PermissionHook:
     """The PreToolUse hook of one run. Any error in it denies the call.
 
-    `seen` has the ids of all calls, `allowed_calls` of those that the executor may run, `decided` of those that a
-    person decided while the CLI waited. `outcomes` has the outcome of each call so far, `answer` the run's answer once
-    a call has ended the run.
+    `seen` has the ids of all calls, `decided` of those that a person decided while the CLI waited. These are the
+    model's ids; `take_allowed` returns the id in the ledger of a call that the executor may run. `outcomes` has the
+    outcome of each call so far, `answer` the run's answer once a call has ended the run.
 
     `waiting_call` is the call that the run waited for. `before_call(call_id)` is awaited before a call runs or is
     deferred. `wait_for_decision` keeps the CLI for a while and returns whether a person decided. `rounds` limits the
@@ -118,7 +131,8 @@ class PermissionHook:
         self.before_call = before_call
         self._rounds = rounds
         self._only_tools = only_tools
-        self.allowed_calls: set[str] = set()
+        self._allowed: dict[str, list[_AllowedCall]] = {}
+        self._ledger_ids: dict[str, str] = {}
         self.seen: set[str] = set()
         self.decided: set[str] = set()
         self.outcomes: dict[str, ToolOutcome] = {}
@@ -127,23 +141,54 @@ class PermissionHook:
 
     async def __call__(self, hook_input: HookInput, call_id: str | None, _: HookContext) -> SyncHookJSONOutput:
         tool_name = ""
-        if call_id is not None:
-            self.seen.add(call_id)
         with log_context(self.context, call_id):
             try:
                 assert hook_input["hook_event_name"] == "PreToolUse"
                 tool_name = hook_input["tool_name"]
+                if call_id is not None:
+                    await self._set_ledger_id(call_id, tool_name.removeprefix(TOOL_PREFIX), hook_input["tool_input"])
                 verdict = await self._decide(tool_name, call_id, hook_input["tool_input"])
             except Exception:
                 log.exception("permission hook failed")
                 verdict = Verdict("deny", "Internal error: the call could not be checked. Do not repeat it.")
             if call_id is not None and verdict.decision == "allow":
-                self.allowed_calls.add(call_id)
+                arguments = verdict.arguments or hook_input.get("tool_input", {})
+                allowed = _AllowedCall(self._ledger_ids[call_id], tool_name.removeprefix(TOOL_PREFIX), arguments)
+                self._allowed.setdefault(call_id, []).append(allowed)
             elif (outcome := _OUTCOME_BY_DECISION.get(verdict.decision)) is not None:
                 self.on_tool_outcome(to_metric_label(self.toolset, tool_name.removeprefix(TOOL_PREFIX)), outcome, None)
             if call_id is not None and verdict.decision == "deny" and call_id not in self.outcomes:
                 self.outcomes[call_id] = ToolOutcome(verdict.reason or "", REFUSED_CODE, is_error=True)
             return verdict.as_hook_output()
+
+    def take_allowed(self, call_id: str, tool: str, arguments: Mapping[str, JsonValue]) -> str | None:
+        """Return the ledger's id of a call that the hook allowed, None if it allowed none with this id. Of several
+        calls with the same id, each is taken once, before one is taken again."""
+        calls = self._allowed.get(call_id, [])
+        if not calls:
+            return None
+        taken = min(calls, key=lambda one: (one.is_taken, (one.tool, one.arguments) != (tool, arguments)))
+        taken.is_taken = True
+        return taken.ledger_id
+
+    async def _set_ledger_id(self, call_id: str, tool: str, arguments: dict[str, JsonValue]) -> None:
+        """Set the id of a call in the ledger: the model's id, or another if that cannot be stored or was used before.
+        (Some services repeat ids, or put data into them.)"""
+        is_repeated = call_id in self.seen
+        self.seen.add(call_id)
+        self.outcomes.pop(call_id, None)
+        is_storable = 0 < len(call_id) <= _MAX_ID_CHARACTERS and value_problem(call_id) is None
+        name = call_id if is_storable else sha256(call_id.encode(errors="surrogatepass")).hexdigest()
+        start = name[: _MAX_ID_CHARACTERS - len(_new_suffix())]
+        waiting = self._waiting_call or ""
+        if not is_repeated and (waiting == name or waiting[: -len(_new_suffix())] == start):
+            name = waiting
+        elif not is_repeated and self.context.fencing_token > 1:  # an earlier attempt may have used the id
+            async with self.context.database.as_user(self.context.scope) as conn:
+                entry = await tool_calls.find(conn, self.context.run_id, name)
+            used = None if entry is None else (entry.tool, entry.arguments_hash)
+            is_repeated = used is not None and used != (tool, hash_arguments(arguments))
+        self._ledger_ids[call_id] = f"{start}{_new_suffix()}" if is_repeated else name
 
     async def _decide(self, tool_name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> Verdict:
         name = tool_name.removeprefix(TOOL_PREFIX)
@@ -157,7 +202,7 @@ class PermissionHook:
         if call_id is not None:
             self._tools[call_id] = tool
         is_used_up = self._rounds is not None and self.context.run.turns + self.calls.messages > self._rounds
-        if is_used_up and call_id is not None and call_id != self._waiting_call:
+        if is_used_up and call_id is not None and self._ledger_ids[call_id] != self._waiting_call:
             refusal = ToolOutcome(_NO_ROUNDS.format(self._rounds), "rounds_used_up", is_error=True)
             self.outcomes[call_id] = refusal
             return Verdict("deny", refusal.text)
@@ -165,7 +210,7 @@ class PermissionHook:
             return Verdict("allow")
         if call_id is None:
             return Verdict("deny", "Internal error: the call has no id. Do not repeat it.")
-        if call_id == self._waiting_call:
+        if self._ledger_ids[call_id] == self._waiting_call:
             return await self._recorded_verdict(call_id)
         try:
             args = self.toolset.check(name, arguments)
@@ -245,11 +290,12 @@ class PermissionHook:
             preview = None if make_preview is None else await make_preview(conn, args)
             await self._insert(conn, name, call_id, arguments, CallStatus.PENDING, preview=preview)
             changes = [] if preview is None else [one.as_json() for one in preview.changes]
-            await self._await_approval(conn, name, call_id, arguments, changes)
+            await self._await_approval(conn, name, self._ledger_ids[call_id], arguments, changes)
 
     async def _await_approval(
         self, conn: Connection, name: str, call_id: str, arguments: dict[str, JsonValue], changes: Sequence[Changed]
     ) -> None:
+        """Set the run to await approval of a call, given by its id in the ledger."""
         context, message = self.context, self.toolset.summary(name, arguments)
         event = approval_event(context.run_id, call_id, name, arguments, message, changes)
         await runs.await_approval(conn, context.run_id, context.fencing_token, call_id, attached=True, event=event)
@@ -258,14 +304,17 @@ class PermissionHook:
         """Run a call that starts child runs here in the hook, because only the hook can defer the call."""
         await self._record(name, call_id, arguments, CallStatus.APPROVED)
         outcome = await execute(
-            self.toolset, self.context, ToolCall(name, call_id, arguments), started_by=StartedBy.POLICY
+            self.toolset,
+            self.context,
+            ToolCall(name, self._ledger_ids[call_id], arguments),
+            started_by=StartedBy.POLICY,
         )
         # Otherwise the call was refused: its tool returns the recorded refusal.
         return Verdict("defer" if outcome.code == "awaiting_runs" else "allow")
 
     async def _recorded_verdict(self, call_id: str) -> Verdict:
         async with self.context.database.as_user(self.context.scope) as conn:
-            entry = await tool_calls.find(conn, self.context.run_id, call_id)
+            entry = await tool_calls.find(conn, self.context.run_id, self._ledger_ids[call_id])
             if entry is not None and entry.status is CallStatus.PENDING:  # the run's own status may be older
                 await self._await_approval(conn, entry.tool, entry.id, entry.arguments, entry.changes or [])
         if entry is None:
@@ -311,13 +360,17 @@ class PermissionHook:
             run_id=self.context.run_id,
             fencing_token=self.context.fencing_token,
             org_id=self.context.scope.org_id,
-            call_id=call_id,
+            call_id=self._ledger_ids[call_id],
             tool=name,
             arguments=arguments if storable else {},
             arguments_hash=hash_arguments(arguments),
             status=status,
             **columns,
         )
+
+
+def _new_suffix() -> str:
+    return f"~{uuid4().hex}"
 
 
 def to_metric_label(toolset: Toolset, name: str) -> str:
@@ -328,5 +381,5 @@ def to_metric_label(toolset: Toolset, name: str) -> str:
 def log_context(context: RunContext, call_id: str | None) -> AbstractContextManager[None]:
     """Add the ids of run, organisation and call to the log lines in the block. The SDK's tasks may lack all three."""
     return structlog.contextvars.bound_contextvars(
-        run_id=str(context.run_id), org_id=str(context.scope.org_id), call_id=call_id
+        run_id=str(context.run_id), org_id=str(context.scope.org_id), call_id=call_id and call_id[:_MAX_ID_CHARACTERS]
     )

@@ -27,10 +27,11 @@ class ToolExecutor:
         try:
             with log_context(self._hook.context, call_id), span("tool call", tool=tool, call_id=call_id) as current:
                 self.check()
-                if call_id is None or call_id not in self._hook.allowed_calls:
+                ledger_id = None if call_id is None else self._hook.take_allowed(call_id, name, arguments)
+                if call_id is None or ledger_id is None:
                     raise SandboxViolation("The agent's CLI called a tool without asking the permission hook.")
                 await self._hook.before_call(call_id)
-                outcome = await self._run(name, call_id, arguments)
+                outcome = await self._run(name, ledger_id, arguments)
                 self._hook.outcomes[call_id] = outcome
                 if not outcome.is_error:
                     self._hook.answer = self._hook.toolset.answer(name, arguments, outcome.data)

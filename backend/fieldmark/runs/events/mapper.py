@@ -63,7 +63,7 @@ class EventMapper:
         self._emit = emit
         self._outcome_of = outcome_of
         self._reported_ends = reported_call_ids
-        self._started_calls: dict[str, ToolEvent] = {}
+        self._started_calls: dict[str, list[ToolEvent]] = {}  # several if the model repeats an id
         # File names by document id, from results of calls. Messages of later calls show the name.
         self._names: dict[str, str] = {}
         # Whether the current message is complete, and whether an interrupted message must still be reported: the CLI
@@ -119,11 +119,13 @@ class EventMapper:
         storable = arguments if isinstance(arguments, dict) and value_problem(arguments) is None else {}
         event = tool_event(self._toolset, call.tool, call.id, storable)
         named = _DOCUMENT_ID.sub(lambda found: self._names.get(found[0], "a document"), event.message)
-        self._started_calls[call.id] = event = event.model_copy(update={"message": named})
+        event = event.model_copy(update={"message": named})
+        self._started_calls.setdefault(call.id, []).append(event)
         return event
 
     def _call_ended(self, part: ToolReturned) -> ToolResultEvent:
-        started = self._started_calls.pop(part.call_id, None) or tool_event(self._toolset, "unknown", part.call_id, {})
+        of_id = self._started_calls.get(part.call_id)
+        started = of_id.pop(0) if of_id else tool_event(self._toolset, "unknown", part.call_id, {})
         outcome = self._outcome_of(part.call_id) or _outcome_from_cli(part)
         if part.is_error and started.tool not in self._toolset.tools:
             outcome = ToolOutcome(f"There is no tool {started.tool[:80]!r}.", "unknown_tool", is_error=True)
