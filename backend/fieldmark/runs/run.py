@@ -315,7 +315,7 @@ class Runner:
                 only_tools=frozenset({last_question.tool}) if last_question else None,
             )
             # The end of the call that the run waited for was already reported.
-            hook.decided.update(filter(None, (run.waiting_call, decided_call)))
+            hook.decided.update([] if run.waiting_call is None else [run.waiting_call])
             executor = ToolExecutor(hook)
             mapper = EventMapper(tools, events.append, outcome_of=hook.outcomes.get, reported_call_ids=hook.decided)
             outcome_observer = OutcomeObserver(lambda: hook.answer)

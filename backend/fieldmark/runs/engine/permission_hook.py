@@ -183,6 +183,7 @@ class PermissionHook:
         waiting = self._waiting_call or ""
         if not is_repeated and (waiting == name or waiting[: -len(_new_suffix())] == start):
             name = waiting
+            self.decided.add(call_id)  # its end was already reported
         elif not is_repeated and self.context.fencing_token > 1:  # an earlier attempt may have used the id
             async with self.context.database.as_user(self.context.scope) as conn:
                 entry = await tool_calls.find(conn, self.context.run_id, name)
