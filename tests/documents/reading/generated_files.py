@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import ctypes
 import io
 import zipfile
 from collections.abc import Sequence
 
 from PIL import Image, ImageDraw, ImageFont
+
+from fieldmark.documents.reading.pdfium import CURVE, MOVE, pdfium
 
 A4 = "[0 0 595 842]"
 
@@ -59,6 +62,38 @@ def stream(content: str, entries: str = "") -> str:
 def text_at(text: str, x: float, y: float, size: float = 12, font: str = "F1", matrix: str = "1 0 0 1") -> str:
     """Return PDF operators that draw a text with its baseline at (x, y), where y counts from the bottom of the page."""
     return f"BT /{font} {size} Tf {matrix} {x} {y} Tm ({text}) Tj ET\n"
+
+
+def outlines(text: str, x: float, y: float, size: float = 12) -> list[str]:
+    """Return PDF operators that draw each character of a text in Helvetica as the outline of its glyph."""
+    pdfium.FPDF_InitLibrary()
+    document = pdfium.FPDF_CreateNewDocument()
+    font = pdfium.FPDFText_LoadStandardFont(document, b"Helvetica")
+    across, up, width = ctypes.c_float(), ctypes.c_float(), ctypes.c_float()
+    drawn: list[str] = []
+    for character in text:
+        glyph = pdfium.FPDFFont_GetGlyphPath(font, ord(character), size)
+        operators: list[str] = []
+        curve: list[str] = []
+        for at in range(pdfium.FPDFGlyphPath_CountGlyphSegments(glyph)):
+            segment = pdfium.FPDFGlyphPath_GetGlyphPathSegment(glyph, at)
+            pdfium.FPDFPathSegment_GetPoint(segment, ctypes.byref(across), ctypes.byref(up))
+            kind, point = (
+                pdfium.FPDFPathSegment_GetType(segment),
+                f"{x + size * across.value:.3f} {y + size * up.value:.3f}",
+            )
+            if kind == CURVE:
+                curve.append(point)
+                if len(curve) == 3:
+                    operators.append(" ".join(curve) + " c")
+                    curve = []
+            else:
+                operators.append(f"{point} {'m' if kind == MOVE else 'l'}")
+        drawn.append(" ".join(operators))
+        pdfium.FPDFFont_GetGlyphWidth(font, ord(character), size, ctypes.byref(width))
+        x += width.value
+    pdfium.FPDF_CloseDocument(document)
+    return drawn
 
 
 def text_image(lines: Sequence[str], size: tuple[int, int] = (740, 740)) -> Image.Image:

@@ -93,6 +93,7 @@ _COMMENTS = frozenset({pdfium.FPDF_ANNOT_TEXT, pdfium.FPDF_ANNOT_CARET, pdfium.F
 _LETTER_CASE = re.compile("(?<=[a-z])(?=[A-Z])")
 _RADIO_BUTTON, _PUSH_BUTTON = 1 << 15, 1 << 16  # flags of a form's field
 _DIGIT = re.compile("[0-9]")
+_DRAWN_DIGITS = re.compile("[0-9]{1,2}[.,]?")
 _WITH_FRACTION = re.compile("[0-9]{2,6}[/⁄][0-9]{1,2}")
 _SMALL_DIGIT = 0.8  # maximum height of a fraction's digits, relative to the digit before
 _SYMBOL_FONT = re.compile("dingbats|wingdings ?2?|webdings")
@@ -114,6 +115,7 @@ class _TextLayer:
     score: float = 1.0  # mean score of the words that OCR read in place of the layer's
     unclear: int = 0  # check boxes without a clear state, and words that OCR could not read
     unmapped: list[UnmappedWord] = field(default_factory=list[UnmappedWord])
+    digits: list[Box] = field(default_factory=list[Box])  # boxes of paths that may be a digit or two
     texts: Sequence[Handle] = ()  # all text objects of the page, which finding visible words leaves inactive
 
     def warnings(self, page: int) -> list[ReadingWarning]:
@@ -172,7 +174,7 @@ class Pdf:
             if layer.needs_ocr:
                 self._logos |= {layer.pictures.logo} - {None} if layer.pictures else set()
                 return None
-            if layer.unmapped:
+            if layer.unmapped or layer.digits:
                 return None
             page = layout_page(number, width, height, layer.groups, "pdf")
             return self._with_warnings(page, layer)
@@ -189,18 +191,21 @@ class Pdf:
                 pixels = _draw(handle, columns, rows, (0, 0, columns, rows))
                 return Image.frombytes("RGB", (columns, rows), pixels, "raw", "RGBX")
 
-            if layer.unmapped:
+            if layer.unmapped or layer.digits:
                 for item in layer.texts:
                     set_active(item, True)
-                layer = _resolve_unmapped(layer, drawn(), (columns / width, rows / height), recogniser)
+                layer = _read_parts(layer, drawn(), (columns / width, rows / height), recogniser)
                 for item in layer.texts:
                     set_active(item, False)
             if not layer.needs_ocr:
                 return self._with_warnings(layout_page(number, width, height, layer.groups, "pdf"), layer)
             for item in layer.objects:
                 set_active(item, False)
+            picture = drawn()
+            for x0, y0, x1, y1 in layer.digits:
+                picture.paste("white", (int(x0 * scale), int(y0 * scale), int(x1 * scale) + 1, int(y1 * scale) + 1))
             box = layer.pictures.box if layer.pictures else (0.0, 0.0, width, height)
-            return self._with_warnings(recogniser.read_page(number, drawn(), width, height, layer.groups, box), layer)
+            return self._with_warnings(recogniser.read_page(number, picture, width, height, layer.groups, box), layer)
 
     def _with_warnings(self, page: Page, layer: _TextLayer) -> Page:
         page = replace(page, warnings=(*page.warnings, *layer.warnings(page.number)))
@@ -399,6 +404,7 @@ class Pdf:
             shown_words = sum(map(len, groups.values())) + len(unmapped_words)
             scanned = over_drawing > shown_words or not (shown_words or struck or detector.is_blank)
             pictures = None if scanned else detector.find_pictures()
+            digits = [] if scanned else detector.find_lone_digits(boxes.as_shown)
             unreadable = detector.count_unreadable_images(boxes.as_shown)
             by_ocr = (0.0, 0.0, width, height) if scanned else pictures.box if pictures else None
             hidden_words = [
@@ -408,14 +414,14 @@ class Pdf:
                 return _TextLayer(
                     sorted(groups.items()), hidden_words, struck, unreadable=unreadable, unclear=unclear,
                     unmapped=unmapped_words,
-                    is_garbled=unverified > 0, texts=detector.texts,
+                    is_garbled=unverified > 0, texts=detector.texts, digits=digits,
                 )  # fmt: skip
             shown = (boxes.order[index] for start, end in visible for index in range(start, end))
             objects = {text_object(layer_at, index) for index in shown} - {None}
             return _TextLayer(
                 sorted(groups.items()), hidden_words, struck, needs_ocr=True, objects=objects, pictures=pictures,
                 unreadable=unreadable, unclear=unclear, unmapped=unmapped_words,
-                    is_garbled=unverified > 0, texts=detector.texts,
+                    is_garbled=unverified > 0, texts=detector.texts, digits=digits,
             )  # fmt: skip
         finally:
             pdfium.FPDFText_ClosePage(layer)
@@ -437,10 +443,11 @@ def _draw(page: Any, columns: int, rows: int, page_position: Sequence[int]) -> b
         pdfium.FPDFBitmap_Destroy(bitmap)
 
 
-def _resolve_unmapped(
+def _read_parts(
     layer: _TextLayer, picture: Image.Image, scale: tuple[float, float], recogniser: Recogniser
 ) -> _TextLayer:
-    """Return the layer with its unmapped words as they are shown. `scale` is in pixels per point, across and down."""
+    """Return the layer with its unmapped words as they are shown, and the digits drawn as paths. `scale` is in pixels
+    per point, across and down."""
     across, down = scale
 
     def read(boxes: Sequence[tuple[int, Box]]) -> Sequence[tuple[str, float]]:
@@ -449,6 +456,16 @@ def _resolve_unmapped(
 
     shown, changed, unknown = resolve_words(layer.unmapped, read)
     scores = [word.confidence for _, word in shown if word.confidence is not None]
+    read_digits: list[PlacedWord] = []
+    if layer.digits:
+        direction = max(layer.groups, key=lambda group: len(group[1]), default=(_RIGHT, []))[0]
+        readings = read([(direction, box) for box in layer.digits])
+        read_digits = [
+            PlacedWord(text, *box, score)
+            for box, (text, score) in zip(layer.digits, readings, strict=True)
+            if _DRAWN_DIGITS.fullmatch(text) and score >= CERTAIN_SCORE
+        ]
+        shown += [(direction, word) for word in read_digits]
     groups = dict(layer.groups)
     for direction, word in shown:
         groups.setdefault(direction, []).append(word)
@@ -457,7 +474,7 @@ def _resolve_unmapped(
         groups=sorted(groups.items()),
         is_garbled=layer.is_garbled or changed > 0,
         unclear=layer.unclear + unknown,
-        unmapped=[],
+        digits=[word[1:5] for word in read_digits],
         score=sum(scores) / len(scores) if scores else 1.0,
     )
 

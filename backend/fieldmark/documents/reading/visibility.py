@@ -93,7 +93,10 @@ MIN_DRAWN_SHARE = 0.3  # of a line: the rest may be gaps between dashes or dots
 MAX_SLANTED_LINES = 300
 SLANTED_SHARES = (0.25, 0.85)  # as STRUCK_SHARES, of the middle of a line that rises or falls
 _TENTHS = range(1, 10)  # tenths of a line
-LETTER_SEGMENTS = range(8, 200)  # of a path with curves; several of them may be letters
+MIN_LETTER_SEGMENTS = 6  # of a path that may be a letter
+MAX_LETTER_SEGMENTS = 200  # of a path, to be looked at
+MAX_LETTER_HEIGHT = 40.0  # points, of a path without curves, or of one that is read alone
+MAX_LONE_DIGITS = 30
 MIN_INK_SHARE = 0.04  # share of a letter's or digit's box; the digit 1 in a wide font covers 0.1
 
 _VISIBLE_LEVELS = [0] * MIN_CONTRAST + [255] * (
@@ -155,9 +158,10 @@ class VisibilityDetector:
         self.texts: list[Handle] = []
         self._images: list[Handle] = []
         self._forms_around: dict[Handle, tuple[Any, ...]] = {}  # of images, as matrices
-        self._curved: list[Handle] = []  # paths that may be letters
         here = self._page
-        self._paths: list[tuple[Handle, int, tuple[Any, ...]]] = []  # with the matrices of the forms around
+        # With the number of segments, and the matrices of the forms around.
+        self._paths: list[tuple[Handle, int, tuple[Any, ...]]] = []
+        self._letters: list[tuple[Handle, int, tuple[Any, ...]]] = []  # paths that may be letters
         self._collect([get_object(here, index) for index in range(count_objects(here))], ())
         width, height = size
         self._smallest = min(MIN_LETTER_HEIGHT, max(size) * MIN_LETTER_HEIGHT_SHARE)
@@ -180,9 +184,9 @@ class VisibilityDetector:
         self._images += images
         self._forms_around.update(dict.fromkeys(images, matrices))
         paths = [item for item, kind in zip(items, kinds, strict=True) if kind == PATH_OBJECT]
-        self._curved += [path for path in paths if _may_be_letter(path)]
-        counts = map(count_segments, paths)
-        self._paths += [(path, count, matrices) for path, count in zip(paths, counts, strict=True)]
+        counted = [(path, count_segments(path), matrices) for path in paths]
+        self._letters += [path for path in counted if _may_be_letter(*path)]
+        self._paths += counted
         for form in [
             item for item, kind in zip(items, kinds, strict=True) if kind == FORM_OBJECT and len(matrices) < MAX_DEPTH
         ]:
@@ -267,7 +271,7 @@ class VisibilityDetector:
         """Return what images, and paths that may be letters, change on the page without its text."""
         if self._shown is None:
             size = self._columns, self._rows
-            pictures = [*self._images, *self._curved]
+            pictures = [*self._images, *(path for path, _, _ in self._letters)]
             self._set_visible(self.texts, False)
             self._with_pictures = self._draw_part((0, 0, *size), "bare")
             self._set_visible(pictures, False)
@@ -277,7 +281,7 @@ class VisibilityDetector:
 
     def find_pictures(self) -> Pictures | None:
         """Return where images, and paths that may be letters, are visible; None if only on a small part of the page."""
-        if not self._images and not self._curved:
+        if not self._images and not self._letters:
             return None
         shown, with_pictures = self._pictures_shown(), self._with_pictures
         assert with_pictures is not None
@@ -294,6 +298,30 @@ class VisibilityDetector:
         )
         logo = hash(shown.tobytes()) if share < MAX_LOGO_SHARE else None
         return Pictures((max(x0, 0.0), max(y0, 0.0), x1, y1), logo)
+
+    def find_lone_digits(self, as_shown: Callable[[float, float, float, float], Box]) -> list[Box]:
+        """Return the boxes of visible paths that may be a digit or two, without others beside them. None if there are
+        many: then they are a drawing."""
+        boxes: list[Box] = []
+        for path, _, matrices in self._letters:
+            left, top, right, bottom = as_shown(*_bounds(path, matrices))
+            if MIN_LINE_SIZE[1] <= bottom - top <= MAX_LETTER_HEIGHT and _is_filled(path):
+                boxes.append((left, top, right, bottom))
+        words: list[Box] = []
+        for left, top, right, bottom in sorted(boxes)[:MAX_LETTER_SEGMENTS]:
+            beside = next((box for box in words if _is_beside(box, (left, top, right, bottom))), None)
+            if beside is not None:
+                words.remove(beside)
+                left, right = min(left, beside[0]), max(right, beside[2])
+                top, bottom = min(top, beside[1]), max(bottom, beside[3])
+            words.append((left, top, right, bottom))
+        words = [box for box in words if box[2] - box[0] < 2 * (box[3] - box[1])]
+        if not 0 < len(words) <= MAX_LONE_DIGITS:
+            return []
+        shown = self._pictures_shown()
+        pixels = [_pixels(*(side * self._scale for side in box), self._columns, self._rows) for box in words]
+        return [box for box, (x0, y0, x1, y1) in zip(words, pixels, strict=True)
+                if x0 < x1 and y0 < y1 and shown.crop((x0, y0, x1, y1)).point(_VISIBLE_LEVELS).getbbox()]  # fmt: skip
 
     def count_unreadable_images(self, as_shown: Callable[[float, float, float, float], Box]) -> int:
         """Return how many images on the page cannot be decoded. Only images that show nothing are checked."""
@@ -817,9 +845,36 @@ def _straight_lines(path: Handle, count: int, matrices: Sequence[Any]) -> list[B
     return found
 
 
-def _may_be_letter(path: Handle) -> bool:
-    count = count_segments(path)
-    return count in LETTER_SEGMENTS and any(get_segment_type(get_segment(path, at)) == CURVE for at in range(count))
+def _may_be_letter(path: Handle, count: int, matrices: Sequence[Any]) -> bool:
+    """Return whether a path may be a letter or a line of letters. The digits 1, 4 and 7 have no curves, but are filled,
+    and no rectangles."""
+    if count < MIN_LETTER_SEGMENTS:
+        return False
+    segments = [get_segment(path, at) for at in range(min(count, MAX_LETTER_SEGMENTS))]
+    if CURVE in map(get_segment_type, segments):
+        return True
+    _, top, _, bottom = _bounds(path, matrices)
+    if not _is_filled(path) or not MIN_LETTER_HEIGHT < top - bottom < MAX_LETTER_HEIGHT:
+        return False
+    points = [_point(segment) for segment in segments]
+    return any(x0 != x1 and y0 != y1 for (x0, y0), (x1, y1) in pairwise(points))
+
+
+def _is_beside(box: Box, other: Box) -> bool:
+    height = min(box[3] - box[1], other[3] - other[1])
+    return other[0] - box[2] < 0.5 * height and min(box[3], other[3]) - max(box[1], other[1]) > 0.5 * height
+
+
+def _is_filled(path: Handle) -> bool:
+    filled, stroked = ctypes.c_int(), ctypes.c_int()
+    get_draw_mode(path, ctypes.byref(filled), ctypes.byref(stroked))
+    return bool(filled.value)
+
+
+def _point(segment: Handle) -> tuple[float, float]:
+    across, up = ctypes.c_float(), ctypes.c_float()
+    get_point(segment, ctypes.byref(across), ctypes.byref(up))
+    return across.value, up.value
 
 
 def _is_microscopic(word: LayerWord, smallest: float) -> bool:
