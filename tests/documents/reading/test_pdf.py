@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from math import cos, radians, sin
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,19 @@ def test_box_contains_the_ink_of_its_word_on_rotated_and_cropped_pages(rotation:
     assert (word.x1 - word.x0) * width < right - left + 20 and (word.y1 - word.y0) * height < bottom - top + 20
 
 
+@pytest.mark.parametrize("rotation", [0, 90])
+@pytest.mark.parametrize("degrees", [5, 12, 20, 30, 45, 60, 100, 200, -10, -45])
+def test_slanted_lines_are_read_in_their_own_direction(degrees: int, rotation: int) -> None:
+    across, up = cos(radians(degrees)), sin(radians(degrees))
+    content = text_at("Upright", 50, 700)
+    for row, text in enumerate(("PAID 17.05.2024 EUR 1,257.00", "by A. Sample")):
+        x, y = 300 + 20 * row * up, 400 - 20 * row * across
+        content += text_at(text, x, y, matrix=f"{across:.5f} {up:.5f} {-up:.5f} {across:.5f}")
+    page = read(make_pdf([content], page_entries=f"/Rotate {rotation}"))
+    slanted = ["PAID 17.05.2024 EUR 1,257.00", "by A. Sample"]
+    assert lines(page) in (["Upright", *slanted], [*slanted, "Upright"])
+
+
 @pytest.mark.parametrize("matrix", ["0 1 -1 0", "0 -1 1 0", "-1 0 0 -1"])
 def test_rotated_text_is_read_in_its_own_direction(matrix: str) -> None:
     page = read(make_pdf([text_at("Upright", 50, 700) + text_at("first second", 300, 400, matrix=matrix)]))
@@ -134,8 +148,20 @@ def test_page_with_inherited_fonts_and_images_keeps_them_beside_an_annotation(
         ("(17) Tj /F1 7 Tf 2 Ts (11/16) Tj", "17 11/16"),
         ("(12/24) Tj", "12/24"),
         ("0.98 0.17 -0.17 0.98 50 700 Tm (12345.67) Tj", "12345.67"),
+        ("0.7 0.7 -0.7 0.7 50 700 Tm (12) Tj 5 Ts (99) Tj", "12⁹⁹"),
     ],
-    ids=["footnote", "cents", "lowered", "before", "small", "fraction", "raised fraction", "date", "slanted"],
+    ids=[
+        "footnote",
+        "cents",
+        "lowered",
+        "before",
+        "small",
+        "fraction",
+        "raised fraction",
+        "date",
+        "slanted",
+        "slanted cents",
+    ],
 )
 def test_raised_digits_do_not_merge_with_a_number(content: str, text: str) -> None:
     assert read(make_pdf([f"BT /F1 12 Tf 50 700 Td {content} ET"])).text.strip() == text

@@ -19,7 +19,7 @@ BOX = (10.0, 20.0, 110.0, 30.0)
 def resolve(words: Sequence[UnmappedWord], readings: dict[str, tuple[str, float]]) -> tuple[list[str], int, int]:
     placed = [word._replace(box=(float(at), 0.0, at + 1.0, 1.0)) for at, word in enumerate(words)]
 
-    def read(boxes: Sequence[tuple[int, Box]]) -> list[tuple[str, float]]:
+    def read(boxes: Sequence[tuple[float, Box]]) -> list[tuple[str, float]]:
         return [readings[words[int(box[0])].text] for _, box in boxes]
 
     shown, changed, unknown = resolve_words(placed, read)

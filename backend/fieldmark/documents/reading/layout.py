@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import cos, pi, sin
 from statistics import median
 
 from fieldmark.documents.reading.pages import (
@@ -18,20 +19,22 @@ from fieldmark.errors import Damaged, OverLimit
 # In widths of an average character. A space is about 0.6 of one, also in justified text rarely above 1.5.
 WIDE_GAP = 1.8
 MAX_GAP = 200
+CHARACTER_WIDTH, CHARACTER_HEIGHT = 0.5, 1.2  # of an average character, relative to the size of its font
 
 
 def layout_page(
     number: int,
     width: float,
     height: float,
-    groups: Sequence[tuple[int, list[PlacedWord]]],
+    groups: Sequence[tuple[float, list[PlacedWord]]],
     engine: str,
     slope: float = 0.0,
 ) -> Page:
     """Return the page of these words, whose boxes are in the page's units.
 
-    `groups` are (direction, words): direction 0 is to the right, 1 down, 2 to the left, 3 up. Each group is laid out in
-    its own direction, one after the other. `slope` is how far the lines of a crooked scan fall per unit of width.
+    `groups` are (direction, words): direction 0 is to the right, 1 down, 2 to the left, 3 up; a fraction is a slanted
+    line. Each group is laid out in its own direction, one after the other. `slope` is how far the lines of a crooked
+    scan fall per unit of width.
     """
     if not (width > 0 and height > 0):
         raise Damaged(f"Page {number} has no area.")
@@ -73,14 +76,27 @@ def _word(word: PlacedWord, width: float, height: float) -> Word:
     )
 
 
-def _rotate_upright(words: list[PlacedWord], direction: int, width: float, height: float) -> list[PlacedWord]:
+def _rotate_upright(words: list[PlacedWord], direction: float, width: float, height: float) -> list[PlacedWord]:
     if direction == 0:
         return words
     if direction == 1:
         return [PlacedWord(t, y0, width - x1, y1, width - x0) for t, x0, y0, x1, y1, _ in words]
     if direction == 2:
         return [PlacedWord(t, width - x1, height - y1, width - x0, height - y0) for t, x0, y0, x1, y1, _ in words]
-    return [PlacedWord(t, height - y1, x0, height - y0, x1) for t, x0, y0, x1, y1, _ in words]
+    if direction == 3:
+        return [PlacedWord(t, height - y1, x0, height - y0, x1) for t, x0, y0, x1, y1, _ in words]
+    return [_rotate_slanted(word, direction * pi / 2) for word in words]
+
+
+def _rotate_slanted(word: PlacedWord, angle: float) -> PlacedWord:
+    """Return a word turned back by an angle. Its length and height are estimated from the box around it."""
+    text, x0, y0, x1, y1, _ = word
+    across, down = cos(angle), sin(angle)
+    em = (x1 - x0 + y1 - y0) / ((CHARACTER_WIDTH * len(text) + CHARACTER_HEIGHT) * (abs(across) + abs(down)))
+    half_length, half_height = CHARACTER_WIDTH * len(text) * em / 2, CHARACTER_HEIGHT * em / 2
+    x, y = (x0 + x1) / 2, (y0 + y1) / 2
+    x, y = x * across + y * down, y * across - x * down
+    return PlacedWord(text, x - half_length, y - half_height, x + half_length, y + half_height)
 
 
 def _text_in_lines(words: list[PlacedWord], slope: float) -> tuple[str, list[int]]:

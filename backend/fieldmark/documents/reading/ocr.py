@@ -84,7 +84,7 @@ class Ocr:
         image: Image.Image,
         width: float,
         height: float,
-        text_layer: Sequence[tuple[int, list[PlacedWord]]] = (),
+        text_layer: Sequence[tuple[float, list[PlacedWord]]] = (),
         box: Box | None = None,
     ) -> Page:
         """Return the page with its words, in any orientation.
@@ -113,14 +113,14 @@ class Ocr:
         page = layout_page(number, width, height, sorted(groups.items()), "pdf" if text_layer else "rapidocr", slope)
         return replace(page, warnings=tuple(_warnings(number, image, reading, bool(found), bool(text_layer))))
 
-    def read_words(self, image: Image.Image, boxes: Sequence[tuple[int, Box]]) -> list[tuple[str, float]]:
+    def read_words(self, image: Image.Image, boxes: Sequence[tuple[float, Box]]) -> list[tuple[str, float]]:
         """Return text and score of words at known positions, given as directions and boxes in pixels."""
         crops: list[Any] = []
         for direction, (left, top, right, bottom) in boxes:
             margin = MARGIN_SHARE * min(right - left, bottom - top)
             x0, y0 = max(int(left - margin), 0), max(int(top - margin), 0)
             part = image.crop((x0, y0, max(math.ceil(right + margin), x0 + 1), max(math.ceil(bottom + margin), y0 + 1)))
-            way = _ROTATIONS[direction]
+            way = _ROTATIONS[round(direction) % 4]
             crops.append(self._pixels(part if way is None else part.transpose(way)))
         try:
             found: Any = self._engine.recognize_txt(crops)

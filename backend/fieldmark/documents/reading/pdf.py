@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
+from math import cos, pi, sin
 from typing import Any, Protocol, TypeAlias
 
 from PIL import Image
@@ -34,6 +35,7 @@ from fieldmark.documents.reading.pdfium import (
     FORM_OBJECT,
     Handle,
     address,
+    get_angle,
     get_loose_box,
     get_origin,
     get_unicode,
@@ -67,7 +69,7 @@ MAX_STRIKE_OUTS = 500  # strike-out annotations of a page
 MAX_STROKE_POINTS = 2000
 MAX_DEVIATION = 3.0  # points by which a hand-drawn straight line may deviate
 MAX_PART_DPI = 600  # maximum dots per inch for a part of a page
-Groups: TypeAlias = Sequence[tuple[int, list[PlacedWord]]]
+Groups: TypeAlias = Sequence[tuple[float, list[PlacedWord]]]
 
 
 class Recogniser(Protocol):
@@ -77,7 +79,7 @@ class Recogniser(Protocol):
         self, number: int, image: Image.Image, width: float, height: float, text_layer: Groups, box: Box
     ) -> Page: ...
 
-    def read_words(self, image: Image.Image, boxes: Sequence[tuple[int, Box]]) -> Sequence[tuple[str, float]]: ...
+    def read_words(self, image: Image.Image, boxes: Sequence[tuple[float, Box]]) -> Sequence[tuple[str, float]]: ...
 
 
 _RIGHT, _DOWN, _LEFT, _UP = range(4)
@@ -88,6 +90,7 @@ _INHERITED_NULL = re.compile(rb"/(?:Resources|MediaBox|CropBox|Rotate)\s+null\b"
 _HYPHENS = {0x2: "-", 0xFFFE: "-", 0xAD: "-"}
 _ANNOTATIONS_WITHOUT_TEXT = frozenset({pdfium.FPDF_ANNOT_LINK, pdfium.FPDF_ANNOT_POPUP})
 _MIN_RISE = 0.15  # of a character's height, between neighbours; slanted print has less
+_MIN_SLANT = 3 / 90  # quarter turns: less is a crooked scan
 _HIDDEN_FLAGS = 0x02 | 0x20  # the annotation flags Hidden and NoView
 _COMMENTS = frozenset({pdfium.FPDF_ANNOT_TEXT, pdfium.FPDF_ANNOT_CARET, pdfium.FPDF_ANNOT_HIGHLIGHT})
 _LETTER_CASE = re.compile("(?<=[a-z])(?=[A-Z])")
@@ -104,7 +107,7 @@ _LINE_HYPHENS = frozenset({0x2, 0xFFFE})
 
 @dataclass(frozen=True, slots=True)
 class _TextLayer:
-    groups: list[tuple[int, list[PlacedWord]]] = field(default_factory=list[tuple[int, list[PlacedWord]]])
+    groups: Groups = ()
     hidden: list[str] = field(default_factory=list[str])
     struck: list[str] = field(default_factory=list[str])
     needs_ocr: bool = False
@@ -330,7 +333,7 @@ class Pdf:
             codes = [get_unicode(layer_at, index) for index in range(pdfium.FPDFText_CountChars(layer))]
             boxes = _Boxes(page, layer)
             filled_in = [one._replace(box=boxes.as_shown(*one.box)) for one in self._annotations.check_boxes]
-            alone = [(_RIGHT, [PlacedWord(one.text, *one.box) for one in filled_in])] if filled_in else []
+            alone: Groups = [(_RIGHT, [PlacedWord(one.text, *one.box) for one in filled_in])] if filled_in else []
             unmapped = mark_unmapped(layer_at, codes)
             mapped = [0x20 if index in unmapped and code != ord(UNKNOWN) else code for index, code in enumerate(codes)]
             if is_garbled(_characters(mapped)):
@@ -347,7 +350,7 @@ class Pdf:
             unclear = sum(one.is_ticked is None for one in check_boxes)
             if check_boxes:
                 words = _layer_words(layer, codes, boxes)
-            groups: dict[int, list[PlacedWord]] = {}
+            groups: dict[float, list[PlacedWord]] = {}
             visible: list[tuple[int, int]] = []
             hidden: list[tuple[LayerWord, bool]] = []
             struck: list[str] = []
@@ -373,7 +376,7 @@ class Pdf:
                 if unstruck != stretches:
                     struck.append(word.text)
                 elif not unmapped.isdisjoint(seen):
-                    direction = _line_direction_of_word(word.direction, word.text)
+                    direction = word.line_direction
                     without_mapping = unmapped.intersection(seen)
                     if fonts.are_embedded(without_mapping):
                         is_whole = without_mapping.issuperset(seen)
@@ -385,17 +388,15 @@ class Pdf:
                         groups.setdefault(direction, []).append(PlacedWord(text, *word.box))
                     continue
                 elif not unseen:
-                    group = groups.setdefault(_line_direction_of_word(word.direction, word.text), [])
+                    group = groups.setdefault(word.line_direction, [])
                     group.append(PlacedWord(word.text, *word.box))
                     continue
                 elif not (unseen <= unmapped and (stretches or not word.text.strip(UNKNOWN))):  # glyphs that are empty
                     hidden.append((word, not stretches and detector.has_drawing(word.box)))
                 for start, end in unstruck:
                     if text := clean(_characters(codes[start:end])):
-                        direction, around = boxes.of_word(start, end, word.direction)
-                        groups.setdefault(_line_direction_of_word(direction, text), []).append(
-                            PlacedWord(text, *around)
-                        )
+                        part = LayerWord(start, end, text, *boxes.of_word(start, end, word.direction), word.slant)
+                        groups.setdefault(part.line_direction, []).append(PlacedWord(text, *part.box))
             if check_boxes:
                 direction = max(groups, key=lambda one: len(groups[one]), default=_RIGHT)
                 groups.setdefault(direction, []).extend(PlacedWord(one.text, *one.box) for one in check_boxes)
@@ -405,6 +406,7 @@ class Pdf:
             scanned = over_drawing > shown_words or not (shown_words or struck or detector.is_blank)
             pictures = None if scanned else detector.find_pictures()
             digits = [] if scanned else detector.find_lone_digits(boxes.as_shown)
+            digits = [box for box in digits if not any(one.contains_center(box) for one in check_boxes)]
             unreadable = detector.count_unreadable_images(boxes.as_shown)
             by_ocr = (0.0, 0.0, width, height) if scanned else pictures.box if pictures else None
             hidden_words = [
@@ -450,7 +452,7 @@ def _read_parts(
     per point, across and down."""
     across, down = scale
 
-    def read(boxes: Sequence[tuple[int, Box]]) -> Sequence[tuple[str, float]]:
+    def read(boxes: Sequence[tuple[float, Box]]) -> Sequence[tuple[str, float]]:
         scaled = [(way, (x0 * across, y0 * down, x1 * across, y1 * down)) for way, (x0, y0, x1, y1) in boxes]
         return recogniser.read_words(picture, scaled)
 
@@ -458,7 +460,7 @@ def _read_parts(
     scores = [word.confidence for _, word in shown if word.confidence is not None]
     read_digits: list[PlacedWord] = []
     if layer.digits:
-        direction = max(layer.groups, key=lambda group: len(group[1]), default=(_RIGHT, []))[0]
+        direction = max(dict(layer.groups), key=lambda one: len(dict(layer.groups)[one]), default=_RIGHT)
         readings = read([(direction, box) for box in layer.digits])
         read_digits = [
             PlacedWord(text, *box, score)
@@ -526,11 +528,14 @@ def _layer_words(layer: Any, codes: list[int], boxes: _Boxes) -> list[LayerWord]
             direction, around = _RIGHT, boxes.around(start, end)  # in a right-to-left line the brackets are exchanged
         if is_right_to_left(text):
             around = boxes.around(start, end)
+        slant = boxes.slant(start)
+        if slant is not None:
+            around = boxes.around(start, end)
         if end - start > 1 and len(text) == end - start and _DIGIT.search(text):
-            text = _write_raised_digits(text, boxes.baselines(start, end, direction))
+            text = _write_raised_digits(text, boxes.baselines(start, end, direction if slant is None else slant))
         elif text in SYMBOLS:
             text = SYMBOLS[text].get(boxes.symbol_font(layer, start), text)
-        words.append(LayerWord(start, end, text, direction, around))
+        words.append(LayerWord(start, end, text, direction, around, slant))
         if is_right_to_left(text):
             direction = _RIGHT  # of a single digit after it
     return words
@@ -799,12 +804,6 @@ def _direction(first: tuple[float, float, float, float], last: tuple[float, floa
     return _DOWN if down > 0 else _UP
 
 
-def _line_direction_of_word(direction: int, text: str) -> int:
-    """Return the direction of the line that a word is on. Right-to-left words are on a left-to-right line, which
-    `layout_page` orders."""
-    return _RIGHT if direction == _LEFT and is_right_to_left(text) else direction
-
-
 class _Boxes:
     def __init__(self, page: Any, layer: Any) -> None:
         self._layer = address(layer)
@@ -837,15 +836,23 @@ class _Boxes:
         left, top, right, bottom = zip(*map(self.of_character, range(start, end)), strict=True)
         return min(left), min(top), max(right), max(bottom)
 
-    def baselines(self, start: int, end: int, direction: int) -> list[tuple[float, float]]:
+    def slant(self, index: int) -> float | None:
+        """Return the direction of a slanted character in quarter turns, rounded to a degree; None if it is upright or
+        turned by quarters."""
+        turns = get_angle(self._layer, self.order[index]) / (pi / 2) + self._turns
+        return round(turns * 90) % 360 / 90 if abs(turns - round(turns)) > _MIN_SLANT else None
+
+    def baselines(self, start: int, end: int, direction: float) -> list[tuple[float, float]]:
         """Return the baseline (growing upwards) and the height of each character."""
-        axis, sign = ((1, -1), (0, 1), (1, 1), (0, -1))[direction]
+        across, up = sin(direction * pi / 2), -cos(direction * pi / 2)
+        axis = 0 if abs(across) > abs(up) else 1
         baselines: list[tuple[float, float]] = []
         for index in range(start, end):
             box = self.of_character(index)
             get_origin(self._layer, self.order[index], *self._origin_at)
             x, y = self._origin[0].value, self._origin[1].value
-            baselines.append((sign * self.as_shown(x, y, x, y)[axis], box[axis + 2] - box[axis]))
+            x, y, _, _ = self.as_shown(x, y, x, y)
+            baselines.append((across * x + up * y, box[axis + 2] - box[axis]))
         return baselines
 
     def of_character(self, index: int) -> tuple[float, float, float, float]:

@@ -30,7 +30,7 @@ _MIN_AGREEMENT = (
 )
 _MIN_SCORE = 0.75  # of OCR: scripts that it does not support score less, and so do most symbols
 
-Read = Callable[[Sequence[tuple[int, Box]]], Sequence[tuple[str, float]]]
+Read = Callable[[Sequence[tuple[float, Box]]], Sequence[tuple[str, float]]]
 """Reads words by OCR, given their directions and boxes. Returns text and score of each."""
 
 
@@ -38,7 +38,7 @@ class UnmappedWord(NamedTuple):
     """A word with unmapped characters, as their codes say. `font` is set if all are of one font that maps none."""
 
     text: str
-    direction: int
+    direction: float
     box: Box
     font: Handle | None
 
@@ -78,7 +78,7 @@ class Fonts:
         return next(iter(found)) if len(found) == 1 and found <= self._without_mapping else None
 
 
-def resolve_words(words: Sequence[UnmappedWord], read: Read) -> tuple[list[tuple[int, PlacedWord]], int, int]:
+def resolve_words(words: Sequence[UnmappedWord], read: Read) -> tuple[list[tuple[float, PlacedWord]], int, int]:
     """Return the words that the page shows, with their directions; the number of words that OCR changed; and the number
     of words that it could not read, which are UNKNOWN.
 
@@ -135,9 +135,10 @@ def _folded(text: str) -> str:
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", text).casefold()))
 
 
-def _split(text: str, direction: int, box: Box, score: float) -> Iterator[PlacedWord]:
+def _split(text: str, direction: float, box: Box, score: float) -> Iterator[PlacedWord]:
     """Yield the words of a text that fills a box, with a share of the box each."""
     left, top, right, bottom = box
+    direction = round(direction) % 4
     at = 0
     for word in text.split():
         at = text.index(word, at)

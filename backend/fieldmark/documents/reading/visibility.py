@@ -96,7 +96,7 @@ _TENTHS = range(1, 10)  # tenths of a line
 MIN_LETTER_SEGMENTS = 6  # of a path that may be a letter
 MAX_LETTER_SEGMENTS = 200  # of a path, to be looked at
 MAX_LETTER_HEIGHT = 40.0  # points, of a path without curves, or of one that is read alone
-MAX_LONE_DIGITS = 30
+MAX_LETTER_PATHS, MAX_LONE_DIGITS = 2000, 30
 MIN_INK_SHARE = 0.04  # share of a letter's or digit's box; the digit 1 in a wide font covers 0.1
 
 _VISIBLE_LEVELS = [0] * MIN_CONTRAST + [255] * (
@@ -113,13 +113,23 @@ MAX_DEPTH = 12  # of forms within forms
 
 
 class LayerWord(NamedTuple):
-    """A word of the text layer: its characters are `start` to `end`. The box is in points."""
+    """A word of the text layer: its characters are `start` to `end`. The box is in points. `slant` is the exact
+    direction of a slanted word, in quarter turns."""
 
     start: int
     end: int
     text: str
     direction: int
     box: Box
+    slant: float | None = None
+
+    @property
+    def line_direction(self) -> float:
+        """The direction of the line that the word is on. Right-to-left words are on a left-to-right line, which
+        `layout_page` orders."""
+        if self.slant is not None:
+            return self.slant
+        return 0 if self.direction == 2 and is_right_to_left(self.text) else self.direction
 
 
 class Pictures(NamedTuple):
@@ -300,28 +310,32 @@ class VisibilityDetector:
         return Pictures((max(x0, 0.0), max(y0, 0.0), x1, y1), logo)
 
     def find_lone_digits(self, as_shown: Callable[[float, float, float, float], Box]) -> list[Box]:
-        """Return the boxes of visible paths that may be a digit or two, without others beside them. None if there are
-        many: then they are a drawing."""
+        """Return the boxes of visible paths that may be a digit or two, without others beside them. If there are many,
+        they are a drawing, and no box is returned."""
         boxes: list[Box] = []
         for path, _, matrices in self._letters:
             left, top, right, bottom = as_shown(*_bounds(path, matrices))
             if MIN_LINE_SIZE[1] <= bottom - top <= MAX_LETTER_HEIGHT and _is_filled(path):
                 boxes.append((left, top, right, bottom))
         words: list[Box] = []
-        for left, top, right, bottom in sorted(boxes)[:MAX_LETTER_SEGMENTS]:
+        for left, top, right, bottom in sorted(boxes)[:MAX_LETTER_PATHS]:
             beside = next((box for box in words if _is_beside(box, (left, top, right, bottom))), None)
             if beside is not None:
                 words.remove(beside)
                 left, right = min(left, beside[0]), max(right, beside[2])
                 top, bottom = min(top, beside[1]), max(bottom, beside[3])
             words.append((left, top, right, bottom))
-        words = [box for box in words if box[2] - box[0] < 2 * (box[3] - box[1])]
+        words = [box for box in words if _may_be_digits(box)]
         if not 0 < len(words) <= MAX_LONE_DIGITS:
             return []
-        shown = self._pictures_shown()
-        pixels = [_pixels(*(side * self._scale for side in box), self._columns, self._rows) for box in words]
-        return [box for box, (x0, y0, x1, y1) in zip(words, pixels, strict=True)
-                if x0 < x1 and y0 < y1 and shown.crop((x0, y0, x1, y1)).point(_VISIBLE_LEVELS).getbbox()]  # fmt: skip
+        return list(filter(self._shows_picture, words))
+
+    def _shows_picture(self, box: Box) -> bool:
+        """Return whether an image, or a path that may be a letter, is visible in a box."""
+        left, top, right, bottom = (side * self._scale for side in box)
+        x0, y0, x1, y1 = _pixels(left, top, right, bottom, self._columns, self._rows)
+        shown = self._pictures_shown().crop((x0, y0, max(x1, x0), max(y1, y0)))
+        return shown.point(_VISIBLE_LEVELS).getbbox() is not None
 
     def count_unreadable_images(self, as_shown: Callable[[float, float, float, float], Box]) -> int:
         """Return how many images on the page cannot be decoded. Only images that show nothing are checked."""
@@ -394,7 +408,7 @@ class VisibilityDetector:
         doubtful: list[int] = []
         # Most words of a line are equally high: the ink of their rows is summed up once, over the page's width.
         word_rows: dict[tuple[int, int], _WordRow] = {}
-        for index, (start, end, text, direction, (left, top, right, bottom)) in enumerate(words):
+        for index, (start, end, text, direction, (left, top, right, bottom), _) in enumerate(words):
             x0, y0 = max(int(left * scale), 0), max(int(top * scale), 0)
             x1, y1 = min(int(right * scale) + 1, columns), min(int(bottom * scale) + 1, rows)
             if x0 >= x1 or y0 >= y1:
@@ -858,6 +872,12 @@ def _may_be_letter(path: Handle, count: int, matrices: Sequence[Any]) -> bool:
         return False
     points = [_point(segment) for segment in segments]
     return any(x0 != x1 and y0 != y1 for (x0, y0), (x1, y1) in pairwise(points))
+
+
+def _may_be_digits(box: Box) -> bool:
+    """Return whether a box is as wide as a digit or two. Icons, circles and check boxes are as wide as high."""
+    share = (box[2] - box[0]) / (box[3] - box[1])
+    return share < 0.85 or 1.15 < share < 2
 
 
 def _is_beside(box: Box, other: Box) -> bool:
