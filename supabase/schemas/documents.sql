@@ -125,15 +125,15 @@ language sql security definer set search_path = pg_catalog, pg_temp as $$
   where document_id = p_document_id and org_id in (select private.my_org_ids()) and private.is_service()
 $$;
 
--- Counts the files inside a document, at any depth. The caller holds the document's lock.
-create function private.count_enclosed(p_document_id uuid) returns table (files bigint, bytes bigint)
+-- Counts the files inside a document, at any depth, and their pages that are read already.
+create function private.count_enclosed(p_document_id uuid) returns table (files bigint, bytes bigint, pages bigint)
 language sql stable set search_path = pg_catalog, pg_temp as $$
   with recursive enclosed as (
-    select id, byte_size from public.documents where parent_document_id = p_document_id
+    select id, byte_size, page_count from public.documents where parent_document_id = p_document_id
     union all
-    select deeper.id, deeper.byte_size from enclosed join public.documents as deeper on deeper.parent_document_id = enclosed.id
+    select deeper.id, deeper.byte_size, deeper.page_count from enclosed join public.documents as deeper on deeper.parent_document_id = enclosed.id
   )
-  select count(*), coalesce(sum(byte_size), 0)::bigint from enclosed
+  select count(*), coalesce(sum(byte_size), 0)::bigint, coalesce(sum(page_count), 0) from enclosed
 $$;
 
 create function private.scope_of_document(p_document_id uuid) returns table (user_id uuid, org_id uuid)

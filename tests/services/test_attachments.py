@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import zipfile
 from email.message import EmailMessage
 from pathlib import Path
@@ -12,7 +13,8 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from fieldmark.documents.reading.pages import Limits
+from fieldmark.documents.reading.enclosed import MAX_PAGES, max_enclosed_bytes
+from fieldmark.documents.reading.pages import MIB, Limits
 from fieldmark.domain.reading_warnings import MAX_ENCLOSED
 from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.files import LocalFiles
@@ -45,9 +47,9 @@ def upload_bytes(service, tmp_path):
     return upload
 
 
-def make_zip(members: dict[str, bytes]) -> bytes:
+def make_zip(members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as file:
+    with zipfile.ZipFile(out, "w", compression) as file:
         for name, content in members.items():
             file.writestr(name, content)
     return out.getvalue()
@@ -235,6 +237,29 @@ async def test_number_of_documents_in_an_upload_is_limited(service, database, ma
     assert sum(counts.values()) + 2 == MAX_ENCLOSED and max(counts.values()) == MAX_ENCLOSED * 2 // 3
     fuller = min(counts, key=lambda child_id: counts[child_id])
     assert (await get_with_children(database, scope, fuller))[2] == ["enclosed_apart", "enclosed_too_many"]
+
+
+async def test_bytes_and_pages_of_all_files_in_an_upload_are_limited(service, database, clone, make_user, upload_bytes):
+    scope = await make_user()
+    text = os.urandom(10_000).hex().encode()
+    inner = make_zip({f"{n}.txt": text + b"0" * (MIB // 2) for n in range(20)}, zipfile.ZIP_DEFLATED)
+    upload = make_zip({"a.zip": inner, "b.zip": inner}, zipfile.ZIP_DEFLATED)
+    root_id = await upload_bytes(scope, upload, "m.zip")
+    await service.read(root_id)
+    _, (first, second), _ = await get_with_children(database, scope, root_id)
+    await service.read(first.id)
+    await service.read(second.id)
+    async with database.as_user(scope) as conn:
+        _, size, _ = await documents.count_enclosed(conn, root_id)
+    assert size <= max_enclosed_bytes(len(upload), Limits()) < 50 * MIB
+    found = [await get_with_children(database, scope, one.id) for one in (first, second)]
+    assert [codes for _, _, codes in found] == [["enclosed_apart", "enclosed_too_large"], ["enclosed_too_large"]]
+    with psycopg.connect(clone.owner_url, autocommit=True) as conn:
+        conn.execute("update documents set page_count = %s where id = %s", [MAX_PAGES, first.id])
+    child = found[0][1][0]
+    await service.read(child.id)
+    row, _, _ = await get_with_children(database, scope, child.id)
+    assert (row.status, row.error_code) == ("failed", "over_limit")
 
 
 async def test_children_count_towards_the_queue_limit(service, database, clone, make_user, upload_bytes):

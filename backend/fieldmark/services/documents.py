@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -17,10 +18,10 @@ import structlog
 
 from fieldmark.db.pool import Connection, Database, savepoint
 from fieldmark.db.worker_thread import run_in_thread
-from fieldmark.documents.reading.enclosed import MAX_DEPTH
+from fieldmark.documents.reading.enclosed import MAX_DEPTH, MAX_PAGES, max_enclosed_bytes
 from fieldmark.documents.reading.pages import EnclosedFile, Limits
 from fieldmark.documents.reading.pages import Page as ReadPage
-from fieldmark.documents.reading.sandbox import read_file, unlock_file
+from fieldmark.documents.reading.sandbox import file_size, read_file, unlock_file
 from fieldmark.domain.ids import new_id
 from fieldmark.domain.reading_warnings import MAX_ENCLOSED, ReadingWarning, WarningCode, skipped_files_warning
 from fieldmark.domain.statuses import DocumentStatus
@@ -28,6 +29,7 @@ from fieldmark.errors import (
     Conflict,
     Invalid,
     NotFound,
+    OverLimit,
     PasswordProtected,
     QueueFull,
     TooLarge,
@@ -216,15 +218,33 @@ class DocumentService:
             if document is None or document.status is not DocumentStatus.READING:
                 return
             containers = await _containers(conn, document)
+            root_id = containers[-1] if containers else document_id
+            root_bytes = document.byte_size if not containers else (await documents.get(conn, root_id)).byte_size
+            count, size, page_count = await documents.count_enclosed(conn, root_id)
+        limits = replace(self._limits, max_pages=min(self._limits.max_pages, MAX_PAGES - page_count))
         content_sha256: str | None = None
         with tempfile.TemporaryDirectory(prefix="fieldmark-unpacked-") as folder:
             unpack_to = Path(folder) if len(containers) < MAX_DEPTH else None
             try:
+                if limits.max_pages < 1:
+                    raise OverLimit(
+                        f"The files of this upload have more than {MAX_PAGES:,} pages. Upload this one by itself."
+                    )
                 async with self._files.local(document.readable_path) as path:
+                    if root_bytes is None or not containers:
+                        root_bytes = await asyncio.to_thread(file_size, path)
                     if document.unlocked_path is None:  # otherwise this is not the original file
                         content_sha256 = await asyncio.to_thread(_sha256, path)
                     report = _ProgressReporter(self._database, scope, document_id)
-                    reading = await read_file(path, document.filename, self._limits, report, unpack_to=unpack_to)
+                    reading = await read_file(
+                        path,
+                        document.filename,
+                        limits,
+                        report,
+                        unpack_to=unpack_to,
+                        max_files=max(0, MAX_ENCLOSED - count),
+                        max_bytes=max(0, max_enclosed_bytes(root_bytes, self._limits) - size),
+                    )
             except (Unreadable, NotFound, TooLarge) as error:
                 # Without the error's message, which may quote the file's name.
                 log.info(
@@ -235,7 +255,6 @@ class DocumentService:
                 return
             children = await self._store_enclosed(scope, reading.enclosed)
         mismatches = await run_queued(scope.org_id, einvoices.find_mismatches, reading.pages)
-        root_id = containers[-1] if containers else document_id
         async with self._database.as_user(scope) as conn:
             # The outermost document is locked first, as a deletion does.
             if not await documents.lock(conn, root_id) or await documents.start_reading(conn, document_id) is None:
@@ -252,7 +271,9 @@ class DocumentService:
                 warnings=[*reading.warnings, *mismatches],
             )
             if children:
-                warnings = await self._add_children(conn, scope, root_id, document_id, children)
+                warnings = await self._add_children(
+                    conn, scope, root_id, document_id, children, max_enclosed_bytes(root_bytes, self._limits)
+                )
                 await documents.replace_warnings(conn, document_id, [*warnings, *reading.warnings])
 
     async def _store_enclosed(self, scope: Scope, enclosed: Sequence[EnclosedFile]) -> list[NewChildDocument]:
@@ -271,18 +292,24 @@ class DocumentService:
         return children
 
     async def _add_children(
-        self, conn: Connection, scope: Scope, root_id: UUID, document_id: UUID, children: list[NewChildDocument]
+        self,
+        conn: Connection,
+        scope: Scope,
+        root_id: UUID,
+        document_id: UUID,
+        children: list[NewChildDocument],
+        max_bytes: int,
     ) -> list[ReadingWarning]:
         """Create documents from the files inside one, up to the limits of the outermost document, which is locked.
         Return warnings that say what happened to each file."""
-        count, size = await documents.count_enclosed(conn, root_id)
+        count, size, _ = await documents.count_enclosed(conn, root_id)
         accepted: list[NewChildDocument] = []
         too_many: list[str] = []
         too_large: list[str] = []
         for child in children:
             if count == MAX_ENCLOSED:
                 too_many.append(child.filename)
-            elif size + child.byte_size > self._limits.max_decoded_bytes:
+            elif size + child.byte_size > max_bytes:
                 too_large.append(child.filename)
             else:
                 accepted.append(child)

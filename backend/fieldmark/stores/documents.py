@@ -166,12 +166,12 @@ async def children(conn: Connection, document_id: UUID) -> list[DocumentRow]:
     )
 
 
-async def count_enclosed(conn: Connection, document_id: UUID) -> tuple[int, int]:
-    """Return the number and total bytes of the documents inside a document, at any depth."""
-    cursor = await conn.execute("select files, bytes from private.count_enclosed(%s)", (document_id,))
+async def count_enclosed(conn: Connection, document_id: UUID) -> tuple[int, int, int]:
+    """Return the number, the total bytes and the pages read so far of the documents inside a document, at any depth."""
+    cursor = await conn.execute("select files, bytes, pages from private.count_enclosed(%s)", (document_id,))
     row = await cursor.fetchone()
     assert row is not None
-    return row["files"], row["bytes"]
+    return row["files"], row["bytes"], row["pages"]
 
 
 async def lock(conn: Connection, document_id: UUID) -> bool:

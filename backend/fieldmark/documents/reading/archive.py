@@ -23,8 +23,6 @@ PictureFile: TypeAlias = tuple[str, Callable[[], bytes] | None]
 """The key of a picture's file, and a function that reads it; None if it is not in the document."""
 
 MAX_MEMBERS = 10_000
-MAX_RATIO = 200
-"""Maximum unpacked size relative to the packed size, for files above 1 MiB. A larger ratio is a decompression bomb."""
 
 _CHUNK = 1 << 16
 _SYSTEM_FILES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
@@ -124,7 +122,6 @@ def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, max_bytes: int) -
     if _is_protected(member):
         raise PasswordProtected
     # The unpacked bytes are counted, because the size that the archive declares may be false.
-    max_bytes = min(max_bytes, max(MIB, MAX_RATIO * member.compress_size))
     content = bytearray()
     with archive.open(member) as packed:
         while chunk := packed.read(_CHUNK):

@@ -167,7 +167,7 @@ def _run_job(job: Job, data: bytes, kind: str, limits: Limits) -> _Answer:
     reading: Reading | None = None
     match job:
         case ReadJob():
-            reading, contents = _read(data, kind, job.is_too_deep, limits)
+            reading, contents = _read(data, kind, job, limits)
         case OcrJob():
             page = _recognise(data, kind, job.number, limits)
             if job.media_type is None and not is_text_line(Images(data, kind, limits).size):
@@ -192,7 +192,7 @@ def _limit_cpu_to(page_count: int, limits: Limits) -> None:
     limit_cpu(math.ceil(limits.cpu_seconds(page_count)))
 
 
-def _read(data: bytes, kind: str, is_too_deep: bool, limits: Limits) -> tuple[Reading, list[bytes]]:
+def _read(data: bytes, kind: str, job: ReadJob, limits: Limits) -> tuple[Reading, list[bytes]]:
     """Return the pages that have text, then the enclosed files. The other pages need OCR."""
     if kind == sniff.PDF:
         return _read_layers(data, limits)
@@ -201,7 +201,7 @@ def _read(data: bytes, kind: str, is_too_deep: bool, limits: Limits) -> tuple[Re
         return Reading(media_type=kind, page_count=count, scans=list(range(1, count + 1))), []
     container = _open(data, kind, limits)
     pages = _paginate(container, kind, limits)
-    files, warnings = unpack(container.enclosed, limits, is_too_deep=is_too_deep)
+    files, warnings = unpack(container.enclosed, limits, job)
     reading = Reading(
         media_type=kind,
         page_count=len(pages) + len(pages.pictures),

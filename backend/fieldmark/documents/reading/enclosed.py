@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fieldmark.documents.reading.pages import Limits, clean
+from fieldmark.documents.reading.jobs import ReadJob
+from fieldmark.documents.reading.pages import MIB, Limits, clean
 from fieldmark.domain.reading_warnings import (
-    MAX_ENCLOSED,
     SKIPPED_FILE_CODES,
     ReadingWarning,
     WarningCode,
@@ -17,6 +17,10 @@ from fieldmark.domain.reading_warnings import (
 from fieldmark.errors import OverLimit, PasswordProtected
 
 MAX_NAME = 255
+MAX_RATIO = 80
+"""The files of an upload have at most this many times its bytes, or 1 MiB."""
+MAX_PAGES = 2_000
+"""Pages of all files of an upload, which bounds the time of their reading."""
 MAX_DEPTH = 2
 """An archive in a mail is unpacked. What lies in an archive that lies in that one is not."""
 
@@ -37,17 +41,22 @@ class Container:
     enclosed: Iterable[Enclosed] = ()
 
 
+def max_enclosed_bytes(upload_bytes: int, limits: Limits) -> int:
+    """Return how many bytes all files of an upload may have, at any depth."""
+    return min(limits.max_decoded_bytes, max(MIB, MAX_RATIO * upload_bytes))
+
+
 def unpack(
-    enclosed: Iterable[Enclosed], limits: Limits, *, is_too_deep: bool
+    enclosed: Iterable[Enclosed], limits: Limits, job: ReadJob
 ) -> tuple[list[tuple[str, bytes]], list[ReadingWarning]]:
     """Return name and content of the enclosed files within the limits, and warnings about the others."""
     left: dict[WarningCode, list[str]] = {code: [] for code in SKIPPED_FILE_CODES}
     files: list[tuple[str, bytes]] = []
-    room = limits.max_decoded_bytes
+    room = job.max_bytes
     for one in enclosed:
         name = shown_name(one.name)
-        if is_too_deep or len(files) == MAX_ENCLOSED:
-            left[WarningCode.ENCLOSED_TOO_DEEP if is_too_deep else WarningCode.ENCLOSED_TOO_MANY].append(name)
+        if job.is_too_deep or len(files) >= job.max_files:
+            left[WarningCode.ENCLOSED_TOO_DEEP if job.is_too_deep else WarningCode.ENCLOSED_TOO_MANY].append(name)
             continue
         content, code = b"", WarningCode.ENCLOSED_DAMAGED
         try:

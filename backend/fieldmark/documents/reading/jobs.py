@@ -13,10 +13,12 @@ WHOLE_PAGE: Final = (0.0, 0.0, 1.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class ReadJob:
-    """Read a document's own text, and find the pages that need OCR. With `is_too_deep`, enclosed files are not
-    unpacked."""
+    """Read a document's own text, and find the pages that need OCR. At most `max_files` enclosed files are unpacked, of
+    `max_bytes` together; none with `is_too_deep`."""
 
     filename: str
+    max_files: int = 0
+    max_bytes: int = 0
     is_too_deep: bool = True
 
 

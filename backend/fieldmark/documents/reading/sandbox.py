@@ -19,11 +19,12 @@ from weakref import WeakKeyDictionary
 
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.documents.reading.answers import Answer, Reading, parse_page
+from fieldmark.documents.reading.enclosed import max_enclosed_bytes
 from fieldmark.documents.reading.jobs import DrawJob, Job, OcrJob, ReadJob, UnlockJob, job_to_json
 from fieldmark.documents.reading.pages import MIB, DocumentContent, EnclosedFile, Limits, Page
 from fieldmark.documents.reading.readers import PLAIN, WITH_OCR, Reader, ReaderLostError
 from fieldmark.documents.reading.sniff import MEDIA_TYPES
-from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
+from fieldmark.domain.reading_warnings import MAX_ENCLOSED, ReadingWarning, WarningCode
 from fieldmark.errors import (
     Damaged,
     FieldmarkError,
@@ -61,17 +62,28 @@ T = TypeVar("T")
 
 
 async def read_file(
-    path: Path, filename: str, limits: Limits, on_page: Progress | None = None, *, unpack_to: Path | None = None
+    path: Path,
+    filename: str,
+    limits: Limits,
+    on_page: Progress | None = None,
+    *,
+    unpack_to: Path | None = None,
+    max_files: int = MAX_ENCLOSED,
+    max_bytes: int | None = None,
 ) -> DocumentContent:
     """Return the content of a document: pages of words with boxes.
 
     `filename` is the uploader's name for it; the media type is detected from the content. `on_page(done, total)` is
-    called after each page. Enclosed files are unpacked into the folder `unpack_to`, or skipped without one. Raises
+    called after each page. Enclosed files are unpacked into the folder `unpack_to`, or skipped without one: at most
+    `max_files`, of `max_bytes` together (default: what a whole upload of this size may hold). Raises
     Unreadable, with the reason as a sentence, if the file cannot be read within the limits. Cancelling kills the
     subprocesses.
     """
+    if max_bytes is None:
+        max_bytes = max_enclosed_bytes(await asyncio.to_thread(file_size, path), limits)
+    job = ReadJob(Path(filename).name, max_files, max_bytes, is_too_deep=unpack_to is None)
     with TemporaryDirectory(prefix="fieldmark-") as folder:
-        reading = _DocumentReading(path, Path(filename).name, limits, on_page, unpack_to, Path(folder))
+        reading = _DocumentReading(path, job, limits, on_page, unpack_to, Path(folder))
         result = await _retry_if_lost(reading.read_text)
         await reading.recognise(result)
     pages = [reading.pages[number] for number in sorted(reading.pages)]
@@ -83,20 +95,24 @@ async def read_file(
     return DocumentContent(result.media_type, pages, reading.enclosed, result.left_out)
 
 
+def file_size(path: Path) -> int:
+    return path.stat().st_size
+
+
 class _DocumentReading:
     """The reading of one document: first its own text in one process, then OCR with one process per page."""
 
     def __init__(
         self,
         path: Path,
-        filename: str,
+        job: ReadJob,
         limits: Limits,
         on_page: Progress | None,
         unpack_to: Path | None,
         pictures_folder: Path,
     ) -> None:
         self._path = path
-        self._filename = filename
+        self._job = job
         self._limits = limits
         self._on_page = on_page
         self._unpack_to = unpack_to
@@ -109,8 +125,7 @@ class _DocumentReading:
         """Read the pages that have text, and unpack the enclosed files."""
         limits = self._limits
         self.pages, self.enclosed = {}, []  # a retry starts again
-        job = ReadJob(self._filename, is_too_deep=self._unpack_to is None)
-        async with _answer(self._path, job, limits, self.cpu_seconds) as answer:
+        async with _answer(self._path, self._job, limits, self.cpu_seconds) as answer:
             reading, sizes = answer.reading, answer.sizes
             if reading is None or reading.page_count > limits.max_pages:
                 raise _invalid_answer()
