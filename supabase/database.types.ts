@@ -280,14 +280,14 @@ isOneToOne: false
                   ]
                 },"field_values": {
                   Row: {
-                    "confidence": number | null,"currency": string | null,"day": string | null,"document_id": string,"extraction_id": string,"id": number,"indexes": (number)[],"is_verified": boolean,"kind": string,"number": number | null,"org_id": string,"path": string,"pattern": string,"pattern_key": string,"state": string | null,"text": string
+                    "confidence": number | null,"currency": string | null,"day": string | null,"document_id": string,"extraction_id": string,"id": number,"indexes": (number)[],"is_verified": boolean,"kind": string,"number": number | null,"org_id": string,"path": string,"pattern": string,"pattern_key": string,"row_key": number,"state": string | null,"text": string
                   }
                   ComputedFields: never
                   Insert: {
-                    "confidence"?: number | null,"currency"?: string | null,"day"?: string | null,"document_id": string,"extraction_id": string,"id"?: never,"indexes": (number)[],"is_verified": boolean,"kind": string,"number"?: number | null,"org_id": string,"path": string,"pattern": string,"pattern_key"?: never,"state"?: string | null,"text": string
+                    "confidence"?: number | null,"currency"?: string | null,"day"?: string | null,"document_id": string,"extraction_id": string,"id"?: never,"indexes": (number)[],"is_verified": boolean,"kind": string,"number"?: number | null,"org_id": string,"path": string,"pattern": string,"pattern_key"?: never,"row_key"?: never,"state"?: string | null,"text": string
                   }
                   Update: {
-                    "confidence"?: number | null,"currency"?: string | null,"day"?: string | null,"document_id"?: string,"extraction_id"?: string,"id"?: never,"indexes"?: (number)[],"is_verified"?: boolean,"kind"?: string,"number"?: number | null,"org_id"?: string,"path"?: string,"pattern"?: string,"pattern_key"?: never,"state"?: string | null,"text"?: string
+                    "confidence"?: number | null,"currency"?: string | null,"day"?: string | null,"document_id"?: string,"extraction_id"?: string,"id"?: never,"indexes"?: (number)[],"is_verified"?: boolean,"kind"?: string,"number"?: number | null,"org_id"?: string,"path"?: string,"pattern"?: string,"pattern_key"?: never,"row_key"?: never,"state"?: string | null,"text"?: string
                   }
                   Relationships: [
                     {

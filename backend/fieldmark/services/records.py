@@ -3,6 +3,7 @@ documents, with totals."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -15,7 +16,7 @@ from fieldmark.domain.paths import EACH
 from fieldmark.domain.schema_changes import compare_schemas
 from fieldmark.domain.schema_walk import unknown_fields
 from fieldmark.domain.statuses import CellStatus
-from fieldmark.errors import Invalid, NotFound
+from fieldmark.errors import Invalid, NotFound, TooLongToAnswer
 from fieldmark.identity.scope import Scope
 from fieldmark.services.fair_share import run_unqueued
 from fieldmark.services.record_marks import Mark, list_marks
@@ -27,6 +28,7 @@ from fieldmark.stores.rows import SchemaRow
 from fieldmark.stores.stacks import RowState
 
 MAX_EXPORTED = 100_000
+MAX_EXPORT_SECONDS = 300
 _BATCH = 500
 _MAX_VERSIONS = 50
 """Older versions that are compared: the newest that extractions use. All columns of the others count as changed."""
@@ -117,7 +119,7 @@ async def read_table(
 ) -> RecordsTable:
     """Return all records of a schema, or those that `only` names, each batch read in a transaction of its own.
     `as_text`: the values are texts. Raise like `list_records`, Invalid if there are more than MAX_EXPORTED, and
-    NotFound if one of `only` is not among the records."""
+    NotFound if one of `only` is not among the records. The batches raise TooLongToAnswer."""
     async with database.as_user(scope) as conn:
         schema, shape, query = await _prepare(conn, request)
         if only is not None:
@@ -135,7 +137,12 @@ async def read_table(
             )
 
     async def batches() -> AsyncGenerator[Sequence[RecordRow]]:
+        end = time.monotonic() + MAX_EXPORT_SECONDS
         for start in range(0, len(keys), _BATCH):
+            if time.monotonic() > end:
+                raise TooLongToAnswer(
+                    f"The export took longer than {MAX_EXPORT_SECONDS} seconds. Filter the rows, and export fewer."
+                )
             async with database.as_user(scope) as conn:
                 rows = await records.load_records(conn, query, keys[start : start + _BATCH], as_text=as_text)
             yield rows

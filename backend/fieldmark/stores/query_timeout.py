@@ -32,12 +32,14 @@ _GET: Final = SQL("select {}").format(
 
 
 @asynccontextmanager
-async def query_timeout(conn: Connection, seconds: float) -> AsyncGenerator[None]:
-    """Limit the run time of a statement over many documents. Raise TooLongToAnswer; the transaction has failed then."""
+async def query_timeout(conn: Connection, seconds: float, *, few_rows: bool = False) -> AsyncGenerator[None]:
+    """Limit the run time of a statement over many documents. `few_rows`: it starts from a list of keys, for which
+    nested loops are right. Raise TooLongToAnswer; the transaction has failed then."""
     cursor = await conn.execute(_GET)
     previous = await cursor.fetchone()
     assert previous is not None
-    await conn.execute(_SET, {**_SETTINGS, "statement_timeout": f"{round(seconds * 1000)}ms"})
+    nested_loops = {"enable_nestloop": "on"} if few_rows else {}
+    await conn.execute(_SET, {**_SETTINGS, **nested_loops, "statement_timeout": f"{round(seconds * 1000)}ms"})
     try:
         yield
     except errors.QueryCanceled:

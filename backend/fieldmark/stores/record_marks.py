@@ -15,7 +15,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.identifying_columns import IdentifyingRole
 from fieldmark.stores.document_filters import Parameters
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
-from fieldmark.stores.records import RecordsQuery, matching_records
+from fieldmark.stores.records import VALUES_OF_RECORDS, RecordsQuery, matching_records
 from fieldmark.stores.rows import large_rows
 
 _MIN_AGREEING: Final = 3
@@ -123,11 +123,7 @@ async def column_distributions(
     parameters = Parameters()
     statement = SQL(
         """with record as materialized ({records}), value as (
-             select {once} v.pattern, v.currency, v.number, v.day
-             from record as r cross join lateral (
-               select * from public.field_values where extraction_id = r.id and (
-                 kind = 'day' or kind = 'number' and abs(number) between 1e-100 and 1e100) offset 0) as v
-             where v.pattern = any ({columns}) and v.indexes = r.indexes[:cardinality(v.indexes)]
+             select v.pattern, v.currency, v.number, v.day from {values}
            ), measured as (
              select pattern, currency, day, ln(abs(number)::float8) as magnitude from value)
            select pattern as column, currency,
@@ -137,8 +133,10 @@ async def column_distributions(
            from measured group by pattern, currency, day is null having count(*) >= {least}"""
     ).format(
         records=matching_records(query, parameters),
-        once=SQL("" if query.rows is None else "distinct on (v.id)"),
-        columns=parameters.add(list(query.columns), "text[]"),
+        values=SQL(VALUES_OF_RECORDS).format(
+            condition=SQL("(kind = 'day' or kind = 'number' and abs(number) between 1e-100 and 1e100)"),
+            columns=parameters.add(list(query.columns), "text[]"),
+        ),
         least=parameters.add(_MIN_VALUES, "bigint"),
     )
     async with query_timeout(conn, seconds):

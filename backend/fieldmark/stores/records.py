@@ -53,14 +53,28 @@ _STATES: Final[LiteralString] = """
 # The cells of extraction `e` in the row with `indexes`: a column `c` (`name`, and `kind`: that of its values, null for
 # any), its value `v` (null if there is none), and what the status depends on.
 _CELLS: Final[LiteralString] = """
-  (select status, locks, broken_paths, {indexes} as indexes, coalesce({stale} -> schema_revid::text, {all}) as stale,
+  (select status, jsonb_path_query_first(locks, '$') as locks, broken_paths, {indexes} as indexes,
+     coalesce({stale} -> schema_revid::text, {all}) as stale,
      array(select name from public.extraction_proposals where extraction_id = e.id and status = 'pending') as proposed
    from public.extractions where id = e.id offset 0) as x
   cross join unnest({columns}, {kinds}) as c (name, kind)
   left join (
-    select * from public.field_values
-    where extraction_id = e.id and kind <> 'container' and indexes = {indexes}[:cardinality(indexes)]{in_one_column}
+    select v.* from generate_series(0, cardinality({indexes})) as level cross join lateral (
+      select * from public.field_values
+      where row_key = hash_array_extended({indexes}[:level], uuid_hash_extended(e.id, 0))
+        and extraction_id::text = e.id::text and indexes = {indexes}[:level] and kind <> 'container' offset 0) as v
   ) as v on v.pattern = c.name"""
+# (`extraction_id::text`: an index on extraction_id would be used instead of that on row_key.)
+# The values of records `r` that meet a condition, a field outside the list of the rows once per document. Each level of
+# a row's indexes is looked up in the index.
+VALUES_OF_RECORDS: Final[LiteralString] = """(
+  select distinct r.id, r.indexes[:level] as at
+  from record as r cross join lateral generate_series(0, cardinality(r.indexes)) as level) as r
+  cross join lateral (
+    select * from public.field_values
+    where row_key = hash_array_extended(r.at, uuid_hash_extended(r.id, 0))
+      and extraction_id::text = r.id::text and indexes = r.at and {condition} and pattern = any ({columns})
+    offset 0) as v"""
 # Why a person has to look at a cell that needs review.
 _CELL_REASON: Final[LiteralString] = """case
   when x.proposed <> '{}' and exists (
@@ -205,13 +219,22 @@ async def find_records(
 
 
 async def load_records(
-    conn: Connection, query: RecordsQuery, keys: Sequence[RecordKey], *, as_text: bool = False
+    conn: Connection,
+    query: RecordsQuery,
+    keys: Sequence[RecordKey],
+    *,
+    as_text: bool = False,
+    seconds: float = MAX_SECONDS,
 ) -> list[RecordRow]:
     """Return these records in this order. Deleted ones are left out. `as_text`: the values are texts, in which numbers
-    have all their digits."""
+    have all their digits. Raise TooLongToAnswer."""
     parameters = Parameters()
     statement = SQL(
-        """select e.id as extraction_id, d.id as document_id, d.filename, d.created_at, e.version,
+        """with whole as materialized (
+             -- (Decompressed once, instead of twice for each value of each row.)
+             select id, jsonb_path_query_first(evidence, '$') as evidence
+             from public.extractions where id = any ({ids}))
+           select e.id as extraction_id, d.id as document_id, d.filename, d.created_at, e.version,
              e.reviewed_by is not null as is_reviewed, r.path, r.indexes, coalesce(cells.cells, '{{}}') as cells,
              coalesce(s.state, case when {stale} -> e.schema_revid::text = '[]' then 'done' else 'stale' end) as status,
              s.error, s.error_code, s.duplicate_of, o.filename as duplicate_of_filename
@@ -221,24 +244,25 @@ async def load_records(
                with ordinality as k (document_id, id, indexes, ordinality)
              left join lateral (
                select path as list_path from public.field_values
-               where extraction_id = k.id and pattern = {row} and indexes = k.indexes::integer[]) as l on true) as r
+               where row_key = hash_array_extended(k.indexes::integer[], uuid_hash_extended(k.id, 0))
+                 and extraction_id::text = k.id::text and indexes = k.indexes::integer[] and pattern = {row}
+             ) as l on true) as r
            join public.documents as d on d.id = r.document_id
            left join public.extractions as e on e.id = r.id
            left join public.stack_table_rows as s on s.stack_id = {stack} and s.document_id = r.document_id
            left join public.documents as o on o.id = s.duplicate_of
-           -- (Decompressed once, instead of twice for each value.)
-           cross join lateral (select jsonb_path_query_first(e.evidence, '$') as whole offset 0) as evidence
+           left join whole on whole.id = e.id
            cross join lateral (
              select json_object_agg(c.name, json_build_object(
                'path', v.path, 'status', cell.status, 'reason', coalesce(cell.reason, case when cell.status = 'unclear'
-                 then coalesce(evidence.whole -> v.path ->> 'reason', 'low_confidence') end),
+                 then coalesce(whole.evidence -> v.path ->> 'reason', 'low_confidence') end),
                'value', case when {as_text} then to_json(v.text) when v.kind = 'number' then to_json(v.number)
                  when v.kind = 'boolean' then to_json(v.text::boolean) else to_json(v.text) end,
                'kind', v.kind, 'currency', case when c.name <> all ({measures}) then v.currency end,
                'state', v.state, 'confidence', v.confidence,
                'is_verified', coalesce(v.is_verified, false),
-               'page', substring(evidence.whole -> v.path ->> 'page' from '^[1-9][0-9]{{0,8}}$')::integer,
-               'quote', left(evidence.whole -> v.path ->> 'quote', 500))) as cells
+               'page', substring(whole.evidence -> v.path ->> 'page' from '^[1-9][0-9]{{0,8}}$')::integer,
+               'quote', left(whole.evidence -> v.path ->> 'quote', 500))) as cells
              from {values} cross join lateral (select {status} as status, {reason} as reason offset 0) as cell) as cells
            where e.id is not null or s.document_id is not null
            order by r.ordinality"""
@@ -255,7 +279,8 @@ async def load_records(
         status=SQL(_CELL_STATUS),
         reason=SQL(_CELL_REASON),
     )
-    return await large_rows(conn, _row, statement, parameters.values)
+    async with query_timeout(conn, seconds, few_rows=True):
+        return await large_rows(conn, _row, statement, parameters.values)
 
 
 def _row(indexes: Sequence[int], cells: dict[str, dict[str, Any]], **others: Any) -> RecordRow:
@@ -271,16 +296,15 @@ async def column_totals(conn: Connection, query: RecordsQuery, seconds: float = 
     parameters = Parameters()
     statement = SQL(
         """with record as materialized ({records}), value as (
-             select {once} v.pattern, case when v.pattern <> all ({measures}) then v.currency end as currency, v.number
-             from record as r cross join lateral (
-               select * from public.field_values where extraction_id = r.id and kind = 'number' offset 0) as v
-             where v.pattern = any ({columns}) and v.indexes = r.indexes[:cardinality(v.indexes)])
+             select v.pattern, case when v.pattern <> all ({measures}) then v.currency end as currency, v.number
+             from {values})
            select pattern as column, currency, sum(number) as sum, count(*) as count
            from value group by 1, 2 order by 1, 2"""
     ).format(
         records=matching_records(query, parameters),
-        once=SQL("" if query.rows is None else "distinct on (v.id)"),  # a document's field is repeated in each item
-        columns=parameters.add(list(query.columns), "text[]"),
+        values=SQL(VALUES_OF_RECORDS).format(
+            condition=SQL("kind = 'number'"), columns=parameters.add(list(query.columns), "text[]")
+        ),
         measures=parameters.add(_measures(query), "text[]"),
     )
     async with query_timeout(conn, seconds):
@@ -301,7 +325,8 @@ def matching_records(query: RecordsQuery, parameters: Parameters) -> Composed:
         source = SQL("(select *, '{{}}'::integer[] as indexes from ({}) as x) as e").format(extractions)
     else:
         source = SQL(
-            """(select e.*, coalesce(v.indexes, '{{}}') as indexes
+            # (`coalesce` counts as a function that leaks: under row policies, no index is used with it.)
+            """(select e.*, case when v.indexes is null then '{{}}' else v.indexes end as indexes
                from ({}) as e {} join lateral (select * from {} as v where v.kind = 'container') as v on true) as e"""
         ).format(
             extractions,
@@ -350,13 +375,7 @@ def _measures(query: RecordsQuery) -> list[str]:
 
 
 def _cells(query: RecordsQuery, columns: Sequence[str], indexes: LiteralString, parameters: Parameters) -> Composed:
-    # (One column is looked up in the index.)
-    in_one_column = SQL("").join(
-        SQL(" and pattern_key = md5({})::uuid").format(parameters.add(name, "text"))
-        for name in (columns if len(columns) == 1 else ())
-    )
     return SQL(_CELLS).format(
-        in_one_column=in_one_column,
         stale=parameters.add(_stale(query), "jsonb"),
         all=parameters.add(Jsonb(list(query.columns)), "jsonb"),
         columns=parameters.add(list(columns), "text[]"),

@@ -25,6 +25,7 @@ from fieldmark.errors import Invalid, NameTaken, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.library import schemas
 from fieldmark.stores.paging import PageRequest, RowPage
+from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 from fieldmark.stores.rows import Fields, SchemaRow, fetch_all, large_rows, value_of
 
 
@@ -237,7 +238,18 @@ async def set_table(conn: Connection, scope: Scope, stack_id: UUID, schema_id: U
 
 
 async def progress(conn: Connection, stack_ids: Sequence[UUID]) -> dict[UUID, StackProgress]:
-    """Return the progress of each of these stacks."""
+    """Return the progress of each of these stacks. Raise TooLongToAnswer."""
+    async with query_timeout(conn, MAX_SECONDS, few_rows=True):
+        counted = await _count_states(conn, stack_ids)
+    found: dict[UUID, StackProgress] = {}
+    for row in counted:
+        run = None if row["run_id"] is None else StackRun(row["run_id"], row["task"], RunStatus(row["status"]))
+        counts = {RowState(state): rows for state, rows in row["counts"].items()}
+        found[row["id"]] = StackProgress(counts, row["unreadable"], row["cost_usd"], run)
+    return found
+
+
+async def _count_states(conn: Connection, stack_ids: Sequence[UUID]) -> list[dict[str, Any]]:
     cursor = await conn.execute(
         """select s.id, r.counts, coalesce(r.unreadable, 0) as unreadable, used.cost_usd, run.id as run_id,
              run.task, run.status
@@ -259,12 +271,7 @@ async def progress(conn: Connection, stack_ids: Sequence[UUID]) -> dict[UUID, St
            ) as run on true""",
         (list(stack_ids),),
     )
-    found: dict[UUID, StackProgress] = {}
-    for row in await cursor.fetchall():
-        run = None if row["run_id"] is None else StackRun(row["run_id"], row["task"], RunStatus(row["status"]))
-        counts = {RowState(state): rows for state, rows in row["counts"].items()}
-        found[row["id"]] = StackProgress(counts, row["unreadable"], row["cost_usd"], run)
-    return found
+    return await cursor.fetchall()
 
 
 async def rows(

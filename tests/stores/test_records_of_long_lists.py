@@ -1,0 +1,70 @@
+"""A table of the items of a list reads as many values as it has rows, not its square."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from fieldmark.domain.columns import list_columns
+from fieldmark.domain.statuses import CellStatus
+from fieldmark.stores import record_marks, records
+from fieldmark.stores.library import schemas
+from fieldmark.stores.records import RecordsQuery
+from library_rows import LibraryDocument, insert_documents
+
+pytestmark = pytest.mark.anyio
+
+ROWS = 60
+ITEM = {"type": "object", "properties": {"price": {"type": "number"}}}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"vendor": {"type": "string"}, "items": {"type": "array", "items": ITEM}},
+}
+COLUMNS = {column.path: column for column in list_columns(SCHEMA, "items")}
+
+
+def needs_review(**more: Any) -> dict[str, Any]:
+    return {"cell_statuses": [CellStatus.NEEDS_REVIEW], **more}
+
+
+async def load(conn: Any, query: RecordsQuery) -> Any:
+    keys, _ = await records.find_records(conn, query, limit=1_000)
+    return await records.load_records(conn, query, keys)
+
+
+READS: dict[str, tuple[dict[str, Any], Callable[[Any, RecordsQuery], Coroutine[Any, Any, Any]]]] = {
+    "cells": ({}, load),
+    "totals": ({}, records.column_totals),
+    "distributions": ({}, record_marks.column_distributions),
+    "status": (needs_review(), load),
+    "status of a column": (needs_review(cell_column="items[].price"), load),
+    "sorted by status": ({"by_status": True}, load),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+async def test_twice_as_many_rows_read_twice_as_many_values(database, clone, make_user, read):
+    scope = await make_user()
+    async with database.as_user(scope) as conn:
+        rows = [await schemas.create(conn, scope.org_id, f"S{count}", SCHEMA) for count in (1, 2)]
+    # A table of a few pages would be scanned.
+    others = {"others": [{"price": number} for number in range(2_000)]}
+    insert_documents(clone.owner_url, scope, [LibraryDocument(others)])
+    values_read: list[int] = []
+    options, compute = READS[read]
+    for count, schema in zip((ROWS, 2 * ROWS), rows, strict=True):
+        fields = {"vendor": "Acme", "items": [{"price": number} for number in range(1, count + 1)]}
+        insert_documents(clone.owner_url, scope, [LibraryDocument(fields, schema_revid=schema.schema_revid)])
+        query = RecordsQuery(schema.id, COLUMNS, rows="items", stale={schema.schema_revid: []}, **options)
+        async with database.as_user(scope) as conn:
+            found = await compute(conn, query)
+            cursor = await conn.execute(
+                """select seq_tup_read + coalesce(idx_tup_fetch, 0) as read
+                   from pg_stat_xact_user_tables where relname = 'field_values'"""
+            )
+            values_read.append((await cursor.fetchone())["read"])
+        if compute is records.column_totals:
+            assert [(one.sum, one.count) for one in found] == [(count * (count + 1) / 2, count)]
+    assert values_read[1] < 3 * values_read[0]
