@@ -7,7 +7,7 @@ import resource
 from collections import defaultdict
 from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -55,8 +55,13 @@ def http_protocol(
                 self._stop_waiting()
             elif self._timer is None:
                 self._timer = self.loop.call_later(head_seconds, self.transport.abort)
+                # (A transport is closed later: many connections may be accepted before.)
                 for oldest in waiting.add(self, self._address):
-                    oldest.transport.abort()
+                    oldest.abort()
+
+        def abort(self) -> None:
+            self._stop_waiting()
+            self.transport.abort()
 
         def _stop_waiting(self) -> None:
             if self._timer is not None:
@@ -67,15 +72,19 @@ def http_protocol(
     return _Protocol
 
 
+class _Closable(Protocol):
+    def abort(self) -> None: ...
+
+
 class _Waiting:
     """The connections that wait for a request, oldest first, of all addresses and of each limited one."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._all: dict[H11Protocol, None] = {}
-        self._by_address = defaultdict[str, dict[H11Protocol, None]](dict)
+        self._all: dict[_Closable, None] = {}
+        self._by_address = defaultdict[str, dict[_Closable, None]](dict)
 
-    def add(self, protocol: H11Protocol, address: str | None) -> list[H11Protocol]:
+    def add(self, protocol: _Closable, address: str | None) -> list[_Closable]:
         """Add a connection. Return those to close for it."""
         self._all[protocol] = None
         surplus = [next(iter(self._all))] if len(self._all) > self._limit else []
@@ -86,7 +95,7 @@ class _Waiting:
                 surplus.append(next(iter(of_address)))
         return surplus
 
-    def discard(self, protocol: H11Protocol, address: str | None) -> None:
+    def discard(self, protocol: _Closable, address: str | None) -> None:
         self._all.pop(protocol, None)
         if address is not None:
             self._by_address[address].pop(protocol, None)
