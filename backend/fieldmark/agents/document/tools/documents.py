@@ -159,7 +159,7 @@ class DocumentTools:
     async def preview_deletion(self, conn: Connection, args: DeleteDocument) -> Preview:
         row = await self._deletable(conn, args)
         changes = [Change("name", row.filename, None, removed=True)]
-        enclosed, _ = await documents.count_enclosed(conn, row.id)
+        enclosed, _, _ = await documents.count_enclosed(conn, row.id)
         if enclosed:
             changes.append(Change("documents_inside", enclosed, None, removed=True))
         return Preview(changes, {"document": str(row.id), "name": row.filename, "enclosed": enclosed})
