@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -261,6 +262,19 @@ class Unavailable(FieldmarkError):
 
 class TooManyAtOnce(Unavailable):
     status, code, title = 429, "too_many_requests", "Too many concurrent requests"
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Return whether an exception, or one that caused it, says that a disk of the service or of Postgres is full."""
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        if getattr(error, "sqlstate", None) == "53100" or (
+            isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        ):
+            return True
+        seen.append(error)
+        error = error.__cause__ or error.__context__
+    return False
 
 
 class Misconfigured(FieldmarkError):

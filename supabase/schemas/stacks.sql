@@ -72,6 +72,11 @@ begin
   delete from public.stack_documents
   where stack_id = p_stack_id and document_id = p_document_id and org_id in (select private.my_writable_org_ids());
   perform private.check_found(found, 'document in this stack');
+  -- A run that fills the table reads it no more.
+  perform private.cancel_run(r.id, 'The document was taken out of the stack.')
+  from public.runs as p join public.runs as r on r.parent_run_id = p.id
+  where p.stack_id = p_stack_id and r.document_id = p_document_id
+    and r.status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs');
 end $$;
 
 create function private.count_references_to_schema(p_schema_id uuid)

@@ -149,6 +149,7 @@ class RunError(StrEnum):
     AGENT_PROCESS = "agent_process"
     UNSEALED = "unsealed"
     SESSION = "session"
+    DISK_FULL = "disk_full"
     ABANDONED = "abandoned"
     INVALID_INPUT = "invalid_input"
     CANCELLED = "cancelled"

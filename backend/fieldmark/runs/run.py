@@ -17,7 +17,7 @@ from fieldmark.db.pool import Connection, Database, savepoint
 from fieldmark.domain.events import CompleteEvent, ErrorEvent, EventBase, TextEvent, TokensUsed
 from fieldmark.domain.statuses import Approval, CallStatus, RunError, RunStatus
 from fieldmark.embedding import Embedder
-from fieldmark.errors import Fenced, FieldmarkError, Invalid, Unavailable
+from fieldmark.errors import Fenced, FieldmarkError, Invalid, Unavailable, is_disk_full
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.billing.meter import Meter
 from fieldmark.runs.billing.prices import Prices
@@ -48,6 +48,12 @@ from fieldmark.tools.context import FIRST_PART_BYTES, TOOL_SECONDS, RunContext
 from fieldmark.tools.ledger import StartedBy, ToolCall, collect, execute
 
 log = structlog.get_logger()
+
+_DISK_FULL = Outcome(
+    "failed",
+    error="A disk of the service or of Postgres is full. Make space, then start the run again.",
+    code=RunError.DISK_FULL,
+)
 
 
 class _ResumeFailed(Exception):
@@ -264,21 +270,29 @@ class Runner:
             return ended.outcome
         except SandboxViolation as error:
             return Outcome("failed", error=str(error), code=RunError.UNSEALED)
-        except SessionWriteFailed:
-            return Outcome(
-                "failed",
-                error="The agent's conversation could not be stored. Start the run again.",
-                code=RunError.SESSION,
+        except SessionWriteFailed as error:
+            return (
+                _DISK_FULL
+                if is_disk_full(error)
+                else Outcome(
+                    "failed",
+                    error="The agent's conversation could not be stored. Start the run again.",
+                    code=RunError.SESSION,
+                )
             )
         except CliFailed as error:
             return Outcome("failed", error=str(error), code=RunError.AGENT_PROCESS)
         except (FieldmarkError, _ResumeFailed):
             raise  # another worker owns the run, or the database is unavailable: the queue retries
-        except Exception:
+        except Exception as error:
             # Not retried: a hostile answer of the model may have caused the error.
             log.exception("the run failed")
-            return Outcome(
-                "failed", error="Internal error in Fieldmark. The log has the details.", code=RunError.INTERNAL
+            return (
+                _DISK_FULL
+                if is_disk_full(error)
+                else Outcome(
+                    "failed", error="Internal error in Fieldmark. The log has the details.", code=RunError.INTERNAL
+                )
             )
 
     async def _stream_conversation(

@@ -225,6 +225,15 @@ async def test_changed_column_is_read_again_and_others_are_not(case):
     assert (await run.extraction()).extracted_fields["number"] == "INV-7"
 
 
+async def test_document_taken_out_of_the_stack_is_not_read_any_more(case):
+    run = await start(case, "total:number")
+    assert (await run.call("extract_row")).code == "awaiting_runs"
+    async with case.database.as_user(case.scope) as conn:
+        await stacks.remove_document(conn, run.stack_id, case.document_id)
+    (child,) = case.sql("select * from public.runs where parent_run_id = %s", run.context.run_id)
+    assert (child["status"], child["error_code"]) == ("cancelled", "cancelled")
+
+
 async def test_second_run_waits_and_a_deleted_document_leaves_the_table(case):
     run = await start(case, "total:number")
     assert (await run.call("extract_row")).code == "awaiting_runs"

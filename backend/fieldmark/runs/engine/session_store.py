@@ -100,9 +100,10 @@ class ConversationStore:
         except Fenced as error:
             # Raised here, it would only make the SDK retry.
             self._failure = error
-        except BaseException:  # the SDK's own timeout cancels this
+        except BaseException as error:  # the SDK's own timeout cancels this
             # Stored too: the SDK drops its message about the failure if a hundred messages are queued.
             self._failure = SessionWriteFailed()
+            self._failure.__cause__ = error
             raise
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
