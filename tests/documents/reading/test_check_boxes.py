@@ -30,6 +30,28 @@ def first_line(content: str, **rest: object) -> str:
 
 
 @pytest.mark.parametrize(
+    ("entries", "marked"),
+    [("/V (Family) /I [1]", ["Family"]), ("/V (Pupil)", ["Pupil"]), ("/Ff 2097152 /V [(Family) (Pupil)]",
+     ["Family", "Pupil"]), ("", [])],
+)  # fmt: skip
+def test_chosen_options_of_a_list_box_are_marked(entries: str, marked: list[str]) -> None:
+    options = ["Family plus", "Family", "Pupil"]
+    look = stream("".join(text_at(option, 4, 44 - 16 * at) for at, option in enumerate(options)),
+                  "/Type /XObject /Subtype /Form /BBox [0 0 99 60] /Resources << /Font << /F1 3 0 R >> >>")  # fmt: skip
+    field = (
+        f"<< /Type /Annot /Subtype /Widget /FT /Ch /T (t) /F 4 /Rect [200 640 299 700] {entries} "
+        "/Opt [(Family plus) (Family) (Pupil)] /AP << /N 1001 0 R >> >>"
+    )
+    page = Pdf(make_pdf([text_at("Tariff", 50, 686)], page_entries="/Annots [1000 0 R]", extra=[field, look]), Limits())
+    read = page.read_page(1)
+    assert read is not None
+    lines = [" ".join(line.split()) for line in read.text.splitlines() if line]
+    assert [line.removeprefix("Tariff ") for line in lines] == [
+        f"● {option}" if option in marked else option for option in options
+    ]
+
+
+@pytest.mark.parametrize(
     ("entries", "mark"),
     [
         ("/AS /Yes " + APPEARANCE_ENTRY, "☒"),

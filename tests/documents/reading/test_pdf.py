@@ -399,6 +399,16 @@ def test_arabic_digits_are_read_from_left_to_right() -> None:
     assert page.text.split() == ["ابة", "١٢٥", "Sum", "١٢٣٤"]
 
 
+def test_number_behind_a_hebrew_label_and_colon_is_a_word_of_its_own() -> None:
+    # The letters A to Z stand for Hebrew ones, drawn as a page shows them: the first at the right.
+    cmap = "begincmap 1 begincodespacerange <2E> <5A> endcodespacerange\n"
+    cmap += "2 beginbfrange <2E> <3A> <002E> <41> <5A> <05D0> endbfrange endcmap"
+    font = "<< /Type /Font /Subtype /Type1 /BaseFont /Courier /ToUnicode 1001 0 R >>"
+    content = text_at("2041:CBA", 300, 700, font="F3") + text_at("17.05.2024:ED", 300, 650, font="F3")
+    page = read(make_pdf([content], extra=[font, stream(cmap)], catalog=""))
+    assert [line.split() for line in page.text.splitlines() if line] == [["אבג:", "2041"], ["דה:", "17.05.2024"]]
+
+
 def test_hebrew_letters_drawn_in_pieces_are_read_in_order() -> None:
     # The letters A to Z stand for Hebrew ones, 7.2 points wide. n is nun under a wrong name (ð), as some fonts have it.
     cmap = "begincmap 1 begincodespacerange <41> <6E> endcodespacerange\n"

@@ -210,6 +210,14 @@ def test_note_without_appearance_is_read_and_struck_out_words_are_left_out() -> 
     assert min(pixels) < 100  # the picture of the page shows it, too
 
 
+@pytest.mark.parametrize("text", ["Zapłacono 504 zł", "תאריך 17.05.2024 סהכ 504"])
+def test_note_without_appearance_keeps_letters_of_any_script(text: str) -> None:
+    contents = text.encode("utf-16-be").hex()
+    note = f"<< /Type /Annot /Subtype /FreeText /F 4 /Contents <FEFF{contents}> /Rect [200 600 400 620] >>"
+    page = read("", page_entries="/Annots [1000 0 R]", extra=[note], catalog="")
+    assert page.text.split()[3:] == text.split()
+
+
 def noise() -> str:
     return "".join(f"{(7 * at % 10) / 10} g {at % 40 * 12} {at // 40 * 12} 9 9 re f " for at in range(40 * 30))
 

@@ -68,11 +68,12 @@ def crop_and_resize(image: Image.Image, box: Sequence[float], width: int | None)
     return image.resize((width, max(1, round(image.height * width / image.width))))
 
 
-def put_text(document: Any, sheet: Any, font: Any, text: str, x: float, y: float, size: float = FONT_SIZE) -> None:
-    """Draw a line of text on a page, with its baseline starting at x and y in page coordinates."""
+def put_text(document: Any, sheet: Any, font: Any, text: str, x: float, y: float, size: float = FONT_SIZE) -> Any:
+    """Draw a line of text on a page, with its baseline starting at x and y in page coordinates. Return the object."""
     shown = unicodedata.normalize("NFC", text).encode("cp1252", "replace").decode("cp1252", "replace")
     units = (shown + "\0").encode("utf-16-le")
     label: Any = pdfium.FPDFPageObj_CreateTextObj(document, font, size)
     pdfium.FPDFText_SetText(label, (ctypes.c_ushort * (len(units) // 2)).from_buffer_copy(units))
     pdfium.FPDFPageObj_Transform(label, 1, 0, 0, 1, x, y)
     pdfium.FPDFPage_InsertObject(sheet, label)
+    return label

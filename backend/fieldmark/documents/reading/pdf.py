@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import html
 import re
+import unicodedata
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from fieldmark.documents.reading.check_boxes import (
     has_mark,
     read_box,
 )
+from fieldmark.documents.reading.combs import join_cells
 from fieldmark.documents.reading.drawing import put_text
 from fieldmark.documents.reading.garbled import is_garbled
 from fieldmark.documents.reading.jobs import WHOLE_PAGE
@@ -65,6 +67,8 @@ from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import Damaged, NoText, OverLimit, PasswordProtected
 
 MAX_NOTE_LINES = 100
+MAX_OPTIONS, MAX_LABEL_BYTES = 500, 2000  # of a list box
+CHOSEN = "●"
 MAX_STRIKE_OUTS = 500  # strike-out annotations of a page
 MAX_STROKE_POINTS = 2000
 MAX_DEVIATION = 3.0  # points by which a hand-drawn straight line may deviate
@@ -156,6 +160,7 @@ class Pdf:
         if self.page_count > limits.max_pages:
             raise OverLimit(f"The PDF has {self.page_count} pages; the limit is {limits.max_pages}.")
         self._annotations = _Annotations()  # of the open page
+        self._drawn_notes = dict[Handle, str]()  # text objects of notes, and their lines
         self._logos = set[int]()
         self._form: Any = None
         if pdfium.FPDF_GetFormType(self._document) != pdfium.FORMTYPE_NONE:
@@ -289,8 +294,9 @@ class Pdf:
                     f"Page {number} of the PDF measures {width:,.0f} × {height:,.0f} points; "
                     f"the limit is {self._limits.max_pixels:,} square points."
                 )
+            self._drawn_notes = dict[Handle, str]()
             for rectangle, lines in self._annotations.notes:
-                _write_note(self._document, page, rectangle, lines)
+                self._drawn_notes |= _write_note(self._document, page, rectangle, lines)
             for box in self._annotations.crosses:
                 _draw_cross(page, box)
             yield page, width, height
@@ -331,6 +337,7 @@ class Pdf:
         try:
             layer_at = address(layer)
             codes = [get_unicode(layer_at, index) for index in range(pdfium.FPDFText_CountChars(layer))]
+            _restore_notes(layer_at, codes, self._drawn_notes)
             boxes = _Boxes(page, layer)
             filled_in = [one._replace(box=boxes.as_shown(*one.box)) for one in self._annotations.check_boxes]
             alone: Groups = [(_RIGHT, [PlacedWord(one.text, *one.box) for one in filled_in])] if filled_in else []
@@ -397,6 +404,10 @@ class Pdf:
                     if text := clean(_characters(codes[start:end])):
                         part = LayerWord(start, end, text, *boxes.of_word(start, end, word.direction), word.slant)
                         groups.setdefault(part.line_direction, []).append(PlacedWord(text, *part.box))
+            if _RIGHT in groups:
+                groups[_RIGHT] = join_cells(groups[_RIGHT], detector.has_divider)
+                for box, labels in self._annotations.choices:
+                    groups[_RIGHT] += _mark_choices(groups[_RIGHT], boxes.as_shown(*box), labels)
             if check_boxes:
                 direction = max(groups, key=lambda one: len(groups[one]), default=_RIGHT)
                 groups.setdefault(direction, []).extend(PlacedWord(one.text, *one.box) for one in check_boxes)
@@ -607,6 +618,7 @@ class _Annotations:
     strikes: list[tuple[float, float, float, float]] = field(default_factory=list[tuple[float, float, float, float]])
     lines: list[Box] = field(default_factory=list[Box])  # from one point to another
     notes: list[tuple[Any, list[str]]] = field(default_factory=list[tuple[Any, list[str]]])  # without an appearance
+    choices: list[tuple[Box, list[str]]] = field(default_factory=list[tuple[Box, list[str]]])  # chosen in list boxes
     check_boxes: list[CheckBox] = field(default_factory=list[CheckBox])
     crosses: list[Box] = field(default_factory=list[Box])  # of annotations without an appearance
     are_flattened: bool = False
@@ -638,6 +650,8 @@ def _read_annotations(page: Any, form: Any) -> _Annotations:
             found.check_boxes.append(CheckBox(box, is_round, state != "Off" if state else None))
             if state not in ("", "Off") and not _has_drawing(annotation):
                 found.crosses.append(box)
+        elif kind == pdfium.FPDF_ANNOT_WIDGET and form and (labels := _chosen_labels(annotation, form)):
+            found.choices.append((_rectangle(annotation), labels))
         elif kind == pdfium.FPDF_ANNOT_FREETEXT and not _has_drawing(annotation):
             rectangle = pdfium.FS_RECTF()
             pdfium.FPDFAnnot_GetRect(annotation, ctypes.byref(rectangle))
@@ -681,6 +695,31 @@ def _button_kind(annotation: Any, form: Any) -> int | None:
     return pdfium.FPDF_FORMFIELD_RADIOBUTTON if flags & _RADIO_BUTTON else pdfium.FPDF_FORMFIELD_CHECKBOX
 
 
+def _chosen_labels(annotation: Any, form: Any) -> list[str]:
+    """Return the options of a list box that are chosen. A list box shows its other options as well."""
+    if pdfium.FPDFAnnot_GetFormFieldType(form, annotation) != pdfium.FPDF_FORMFIELD_LISTBOX:
+        return []
+    labels: list[str] = []
+    for at in range(min(pdfium.FPDFAnnot_GetOptionCount(form, annotation), MAX_OPTIONS)):
+        if pdfium.FPDFAnnot_IsOptionSelected(form, annotation, at):
+            size = min(pdfium.FPDFAnnot_GetOptionLabel(form, annotation, at, None, 0), MAX_LABEL_BYTES)
+            units = (ctypes.c_ushort * (size // 2 + 1))()
+            pdfium.FPDFAnnot_GetOptionLabel(form, annotation, at, units, size)
+            labels.append(clean(bytes(units)[:size].decode("utf-16-le", "replace").split("\0")[0]))
+    return labels
+
+
+def _mark_choices(words: Sequence[PlacedWord], box: Box, labels: Sequence[str]) -> list[PlacedWord]:
+    """Return a mark in front of each line of a list box that is one of the labels."""
+    inside = sorted((word for word in words if _has_center(box, word[1:5])), key=lambda word: (word.y1, word.x0))
+    lines = [list(line) for _, line in groupby(inside, key=lambda word: round(word.y1))]
+    return [
+        PlacedWord(CHOSEN, line[0].x0 - 0.6 * (line[0].y1 - line[0].y0), line[0].y0, line[0].x0, line[0].y1)
+        for line in lines
+        if " ".join(word.text for word in line) in {" ".join(label.split()) for label in labels}
+    ]
+
+
 def _draw_cross(page: Any, box: Box) -> None:
     """Draw a cross in a ticked box that has no appearance of its own, as other programs do."""
     left, top, right, bottom = box
@@ -703,12 +742,34 @@ def _note_lines(annotation: Any) -> list[str]:
     return [clean(line) for line in text.splitlines() if line.strip()]
 
 
-def _write_note(document: Any, page: Any, rectangle: Any, lines: Sequence[str]) -> None:
-    """Draw a text note that has no appearance of its own, as other programs do."""
+def _write_note(document: Any, page: Any, rectangle: Any, lines: Sequence[str]) -> dict[Handle, str]:
+    """Draw a text note that has no appearance of its own, as other programs do. Return the text objects, and the text
+    of each as it is drawn: PDFium's own font shows letters outside Western European scripts as question marks."""
     size = min(max(float(rectangle.top - rectangle.bottom) / max(len(lines), 1) * 0.7, 4.0), 12.0)
     font: Any = pdfium.FPDFText_LoadStandardFont(document, b"Helvetica")
+    drawn: dict[Handle, str] = {}
     for at, line in enumerate(lines, start=1):
-        put_text(document, page, font, line, rectangle.left + 2, rectangle.top - 1.2 * size * at, size)
+        shown = unicodedata.normalize("NFC", line)
+        if is_right_to_left(shown):
+            words = [word[::-1] if is_right_to_left(word) else word for word in shown.split()]
+            shown = " ".join(reversed(words))
+        label = put_text(document, page, font, shown, rectangle.left + 2, rectangle.top - 1.2 * size * at, size)
+        drawn[address(label)] = shown
+    return drawn
+
+
+def _restore_notes(layer: Handle, codes: list[int], notes: dict[Handle, str]) -> None:
+    """Write the characters of notes in place of those that could be drawn."""
+    indexes: dict[Handle, list[int]] = {}
+    for at in range(len(codes)) if notes else ():
+        if (owner := text_object(layer, at)) in notes:
+            indexes.setdefault(owner, []).append(at)
+    for owner, places in indexes.items():
+        characters = [character for character in notes[owner] if not character.isspace()]
+        places = [at for at in places if not chr(codes[at]).isspace()]
+        if len(places) == len(characters):
+            for at, character in zip(places, characters, strict=True):
+                codes[at] = ord(character)
 
 
 def _iterate_marks(annotation: Any) -> Iterator[tuple[float, float, float, float]]:

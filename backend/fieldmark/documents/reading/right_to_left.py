@@ -24,6 +24,8 @@ _LINE = re.compile(r"[^\r\n]+")
 _HEBREW_AS_LATIN = re.compile("(?<=[א-ת])[à-ú]+|(?<![à-ú])[à-ú]+(?=[א-ת])")
 _LATIN_TO_HEBREW = {code: code - 0xE0 + 0x5D0 for code in range(0xE0, 0xFB)}
 _BRACKETED_NUMBER = re.compile(r"[)\]] ?\d|\d ?[(\[]")  # as PDFium orders it in a right-to-left line
+# PDFium puts the colon between a label and its number behind the number.
+_NUMBER_AND_COLON = re.compile(r"(\d)[\d.,/-]*([:;])(?!\w)")
 _LEFT_TO_RIGHT = re.compile(r"[^\W_](?:.*[^\W_])?")
 
 
@@ -49,10 +51,13 @@ def in_reading_order(codes: list[int], box_of: Callable[[int], Box]) -> tuple[li
 
 
 def _is_scrambled(text: str, indexes: Sequence[int], box_of: Callable[[int], Box]) -> bool:
-    """Return whether a letter of a horizontal line is to the right of the letter before it, or a bracket is on the
-    wrong side of a number."""
+    """Return whether a letter of a horizontal line is to the right of the letter before it, or a bracket or a colon is
+    on the wrong side of a number."""
     boxes = [box_of(index) for index in indexes if is_right_to_left(text[index]) and not _is_mark(text[index])]
     if boxes and _BRACKETED_NUMBER.search(text, indexes[0], indexes[-1] + 1):
+        return True
+    numbers = _NUMBER_AND_COLON.finditer(text, indexes[0], indexes[-1] + 1) if boxes else ()
+    if any(box_of(found.start(2))[0] > box_of(found.start(1))[0] for found in numbers):
         return True
     return any(a[0] + a[2] < b[0] + b[2] and min(a[3], b[3]) > max(a[1], b[1]) for a, b in pairwise(boxes))
 
@@ -88,13 +93,25 @@ def _split_words(text: str, glyphs: Sequence[tuple[Box, list[int]]]) -> list[lis
         if text[indexes[0]].isspace():
             is_spaced = True
             continue
-        if before is None or before[0] - box[2] > (_GAP_WITH_SPACE if is_spaced else _GAP_WITHOUT_SPACE) * (
-            box[3] - box[1]
+        if words and text[words[-1][-1][0]] in ":;" and _is_foreign(text[indexes[0]]) and _has_letter(text, words[-1]):
+            words.append([])  # the number after a label
+            before = None
+        if not words or (
+            before is not None
+            and before[0] - box[2] > (_GAP_WITH_SPACE if is_spaced else _GAP_WITHOUT_SPACE) * (box[3] - box[1])
         ):
             words.append([])
         words[-1].append(indexes)
         before, is_spaced = box, False
     return words
+
+
+def _is_foreign(character: str) -> bool:
+    return character.isalnum() and not is_right_to_left(character)
+
+
+def _has_letter(text: str, glyphs: Sequence[Sequence[int]]) -> bool:
+    return any(is_right_to_left(text[index]) for glyph in glyphs for index in glyph)
 
 
 def _order_word(text: str, glyphs: Sequence[list[int]]) -> list[int]:

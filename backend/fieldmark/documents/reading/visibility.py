@@ -380,6 +380,18 @@ class VisibilityDetector:
                 return True
         return False
 
+    def has_divider(self, left: float, top: float, right: float, bottom: float) -> bool:
+        """Return whether the page without its text shows a vertical line from top to bottom of a box."""
+        x0, y0, x1, y1 = (side * self._scale for side in (left, top, right, bottom))
+        pixels = _pixels(x0, y0, x1, y1, self._columns, self._rows)
+        if pixels[0] >= pixels[2] or pixels[1] >= pixels[3]:
+            return False
+        part = self._bare.crop(pixels)
+        levels = part.tobytes()
+        columns = [levels[at :: part.width] for at in range(part.width)]
+        paper = max(map(min, columns))  # of the lightest column
+        return any(max(column) <= paper - MIN_CONTRAST for column in columns)
+
     def has_drawing(self, box: Box) -> bool:
         """Return whether anything is drawn within the box."""
         left, top, right, bottom = (side * self._scale for side in box)
