@@ -33,7 +33,8 @@ async def test_lone_digits_drawn_as_outlines_are_read_once_and_shapes_are_not(me
     quantities = [f"{glyph} f " for at, digit in enumerate("741") for glyph in outlines(digit, 200, 700 - 30 * at)]
     labels = [text_at(label, 50, 700 - 30 * at) for at, label in enumerate(("Chair", "Table", "Lamp"))]
     hidden = "1 g " + outlines("9", 250, 700)[0] + " f 0 g "
-    path.write_bytes(make_pdf(["".join([*labels, *quantities, hidden, ARROW])], media_box))
+    amount = "".join(f"{glyph} f " for glyph in outlines("1,147.41", 200, 610)) + text_at("Total", 50, 610)
+    path.write_bytes(make_pdf(["".join([*labels, *quantities, hidden, ARROW, amount])], media_box))
     (page,) = (await read_file(path, "a.pdf", Limits(seconds=600))).pages
-    assert [line.split() for line in page.text.splitlines() if line] == [["Chair", "7"], ["Table", "4"], ["Lamp", "1"]]
+    assert page.text.split() == ["Chair", "7", "Table", "4", "Lamp", "1", "Total", "1,147.41"]
     assert not page.warnings

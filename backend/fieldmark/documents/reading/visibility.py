@@ -96,6 +96,7 @@ _TENTHS = range(1, 10)  # tenths of a line
 MIN_LETTER_SEGMENTS = 6  # of a path that may be a letter
 MAX_LETTER_SEGMENTS = 200  # of a path, to be looked at
 MAX_LETTER_HEIGHT = 40.0  # points, of a path without curves, or of one that is read alone
+MAX_DIGIT_GAP = 1.2  # of a digit's height: a comma or point, which may be no letter, is between digits of one number
 MAX_LETTER_PATHS, MAX_LONE_DIGITS = 2000, 30
 MIN_INK_SHARE = 0.04  # share of a letter's or digit's box; the digit 1 in a wide font covers 0.1
 
@@ -894,7 +895,7 @@ def _may_be_digits(box: Box) -> bool:
 
 def _is_beside(box: Box, other: Box) -> bool:
     height = min(box[3] - box[1], other[3] - other[1])
-    return other[0] - box[2] < 0.5 * height and min(box[3], other[3]) - max(box[1], other[1]) > 0.5 * height
+    return other[0] - box[2] < MAX_DIGIT_GAP * height and min(box[3], other[3]) - max(box[1], other[1]) > 0.5 * height
 
 
 def _is_filled(path: Handle) -> bool:
