@@ -41,8 +41,9 @@ def test_characters_in_a_row_of_cells_are_one_word(text: str, drawn: str) -> Non
         ("12345", "{x} 692 m {right} 692 l S ", 14),
         ("12345", "{x} 690 {width} 22 re S ", 40),
         ("12", "{x} 696 {width} 14 re S ", 14),
+        ("***", "{x} 696 {width} 14 re S ", 14),
     ],
-    ids=["no lines", "underlined", "columns of a table", "two cells"],
+    ids=["no lines", "underlined", "columns of a table", "two cells", "no letters"],
 )
 def test_other_single_characters_stay_apart(text: str, drawn: str, width: float) -> None:
     assert read_lines(cells(text, drawn, width)) == ["Field " + " ".join(text)]

@@ -10,7 +10,6 @@ from fieldmark.documents.reading.pages import PlacedWord
 MIN_CELLS = 3
 MAX_PITCH = 1.8  # of a character's height: the cells of a table are wider
 _PITCHES = (0.6, 1.4)  # of the first pitch in a row of cells
-_PUNCTUATION = frozenset(".,:;/-")
 
 HasDivider = Callable[[float, float, float, float], bool]
 """Returns whether a vertical line is drawn within a box."""
@@ -20,7 +19,7 @@ def join_cells(words: Sequence[PlacedWord], has_divider: HasDivider) -> list[Pla
     """Return the words of upright lines, with each row of cells as one word. Cells are equally wide, and have a line
     between them; punctuation may be drawn between two rows."""
     single = [word for word in words if len(word.text) == 1]
-    joined = [row for row in _rows(single) if sum(word.text not in _PUNCTUATION for word in row) >= MIN_CELLS]
+    joined = [row for row in _rows(single) if sum(word.text.isalnum() for word in row) >= MIN_CELLS]
     joined = [row for row in joined if _are_cells(row, has_divider)]
     cells = {id(word) for row in joined for word in row}
     return [word for word in words if id(word) not in cells] + list(map(_join, joined))
