@@ -378,8 +378,11 @@ class Pdf:
                 is_struck = index in marked or any(_strikes_all(area, word.box) for area in areas)
                 is_struck |= index in slanted and all(map(detector.shows_slanted_line, slanted[index]))
                 unstruck = [] if is_struck else _unstruck(stretches, areas, codes, boxes)
-                seen = [boxes.order[at] for start, end in stretches for at in range(start, end)]
-                unseen = set(boxes.order[word.start : word.end]).difference(seen)
+                seen: list[int] = []
+                unseen: set[int] = set()
+                if unmapped or stretches != [(word.start, word.end)]:
+                    seen = [boxes.order[at] for start, end in stretches for at in range(start, end)]
+                    unseen = set(boxes.order[word.start : word.end]).difference(seen)
                 if unstruck != stretches:
                     struck.append(word.text)
                 elif not unmapped.isdisjoint(seen):
