@@ -13,6 +13,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.domain.paths import EACH, Pattern
 from fieldmark.domain.rules import KEYWORD
+from fieldmark.domain.schema_walk import References
 from fieldmark.errors import InvalidPath, InvalidSchema
 
 MAX_FIELDS: Final = 100
@@ -79,6 +80,7 @@ def compare_schemas(old: JsonObject, new: JsonObject) -> SchemaDifference:
 class _Digests:
     def __init__(self, schema: JsonObject) -> None:
         self._schema = schema
+        self._references = References(schema)
         self._texts: dict[str, tuple[str, list[str]]] = {}
 
     def field(self, key: str) -> _Digest:
@@ -110,16 +112,9 @@ class _Digests:
         return (text, *sorted(reference + found[reference] for reference in found))
 
     def _resolve(self, reference: str) -> JsonValue:
-        """Return what a reference points to: the whole schema if it is not a plain path into it."""
-        if not reference.startswith("#/"):
-            return self._schema
-        node: JsonValue = self._schema
-        for step in reference[2:].split("/"):
-            key = step.replace("~1", "/").replace("~0", "~")
-            if not isinstance(node, dict) or key not in node:
-                return self._schema
-            node = node[key]
-        return node
+        """Return what a reference leads to: the whole schema if that is not known."""
+        found = self._references.find(reference)
+        return self._schema if found is None else found
 
 
 def _dropped(old: JsonValue, new: JsonValue, at: Pattern = ()) -> Iterator[Pattern]:

@@ -49,7 +49,7 @@ def subschemas(schema: JsonObject) -> Iterator[tuple[Path, JsonValue]]:
 def reachable_schemas(schema: JsonObject) -> tuple[list[JsonObject], list[JsonObject]]:
     """Return all schemas in a schema, itself first. Return also which of them only a reference makes schemas, such as
     `#/x-shared/vendor`."""
-    references = _References(schema)
+    references = References(schema)
     found: list[JsonObject] = []
     outside: list[JsonObject] = []
     seen, targets = set[int](), list[_Part]()
@@ -83,7 +83,7 @@ def walk_fields(schema: JsonObject) -> SchemaFields:
     References are followed, and all branches of `allOf`, `anyOf`, `oneOf` and conditions count. At most 1,000 fields, 8
     levels deep, in bounded time. A reference inside its own target is not followed.
     """
-    walk = _Walk(_References(schema))
+    walk = _Walk(References(schema))
     walk.visit((), [_Part(schema)])
     return walk.found
 
@@ -91,7 +91,7 @@ def walk_fields(schema: JsonObject) -> SchemaFields:
 def unknown_fields(schema: JsonObject, wanted: Iterable[Path]) -> Iterator[Path]:
     """Yield the paths whose field a schema neither describes nor allows, as far as bounded work finds out. Below a
     choice, any field is taken as allowed."""
-    walk = _Walk(_References(schema))
+    walk = _Walk(References(schema))
     for path in wanted:
         parts = [_Part(schema)]
         for step in path:
@@ -156,7 +156,7 @@ class _Place:
         return any(one in _SCALARS for named in types for one in (named if isinstance(named, list) else [named]))
 
 
-class _References:
+class References:
     """Resolves the references of a schema, each once."""
 
     def __init__(self, schema: JsonObject) -> None:
@@ -176,14 +176,15 @@ class _References:
         found: list[_Part] = []
         is_cut = False
         for reference in [part.schema[word] for word in REFERENCES if word in part.schema]:
-            target = self._find(reference) if isinstance(reference, str) else None
+            target = self.find(reference) if isinstance(reference, str) else None
             if target is None or id(target) in part.way:
                 is_cut = True
             else:
                 found.append(_Part(target, part.way | {id(target)}))
         return found, is_cut
 
-    def _find(self, reference: str) -> JsonObject | None:
+    def find(self, reference: str) -> JsonObject | None:
+        """Return the schema that a reference leads to. None if it leads to no object in this schema."""
         if reference not in self._targets:
             target: JsonValue = None
             with suppress(Unresolvable, AttributeError, LookupError, TypeError, ValueError):
@@ -194,7 +195,7 @@ class _References:
 
 @dataclass(slots=True)
 class _Walk:
-    references: _References
+    references: References
     found: SchemaFields = field(default_factory=SchemaFields)
     visits: int = 0
 

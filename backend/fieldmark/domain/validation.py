@@ -21,6 +21,7 @@ from jsonschema.validators import extend  # pyright: ignore[reportUnknownVariabl
 from pydantic import JsonValue
 from referencing import Registry
 from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
 
 from fieldmark.domain import paths
 from fieldmark.domain.days import is_iso_date
@@ -79,7 +80,11 @@ def _errors(
     try:
         # A "$schema" would make a reference to the root use the library's own validator in place of ours.
         plain = {key: value for key, value in schema.items() if key != "$schema"}
-        validator = kind(plain, registry=Registry[Any](), format_checker=_FORMATS)  # an empty registry fetches nothing
+        resource = DRAFT202012.create_resource(cast(Any, plain))
+        # Fetches nothing, and finds all anchors now: the library would search them again for each reference.
+        registry = Registry[Any]().with_resource(resource.id() or "", resource).crawl()
+        resolver = registry.resolver(resource.id() or "")
+        validator = kind(plain, registry=registry, format_checker=_FORMATS, _resolver=resolver)
         if references:
             validator = validator.evolve(schema={"allOf": [{"$ref": reference} for reference in references]})
         yield validator.iter_errors(fields)
