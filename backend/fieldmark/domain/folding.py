@@ -17,6 +17,7 @@ import regex
 HARD_SPACE = "\x1f"
 
 _CONTROL_CHARACTERS = {code: " " for code in (*range(32), *range(127, 160)) if chr(code) not in f"\t\n{HARD_SPACE}"}
+_REPLACED_IN_ASCII = {**_CONTROL_CHARACTERS, ord("`"): "'"}
 _REPLACED_BEFORE_NFKC = str.maketrans(
     {
         **{chr(code): space for code, space in _CONTROL_CHARACTERS.items()},
@@ -64,7 +65,7 @@ _CLUSTER = regex.compile(r"\X")
 def fold(text: str) -> str:
     """Return the folded text. Line breaks stay, control characters become spaces; an ASCII text keeps its length."""
     if text.isascii():
-        return text.lower().translate(_CONTROL_CHARACTERS)
+        return text.lower().translate(_REPLACED_IN_ASCII)
     text = unicodedata.normalize("NFKD", text.translate(_REPLACED_BEFORE_NFKC))
     text = unicodedata.normalize("NFC", _IGNORED.sub("", text).casefold()).translate(_REPLACED_AFTER_NFKC)
     return _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)

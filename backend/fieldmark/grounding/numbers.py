@@ -21,6 +21,12 @@ from fieldmark.grounding.units import SYMBOLS, Codes, any_of
 
 BODY = re.compile(rf"\d+(?:[.,'·{HARD_SPACE}]\d+)*")
 _SPACED = re.compile(r"\d(?<![\d.,'\x1f]\d)\d{0,2}(?:[ \n]\d{3})+(?:[.,]\d+)?(?!\d)")
+# OCR may put a space beside a separator: `1, 234.56`, `1.234, 56`, `1,719.3 3`.
+_SPLIT = re.compile(
+    r"\d(?<![\d.,'\x1f]\d)\d{0,2}(?:,[ \n]\d{3}(?:,\d{3})*\.\d\d|\.[ \n]\d{3}(?:\.\d{3})*,\d\d"
+    r"|(?:,\d{3})+(?:\.[ \n]\d\d|\.\d[ \n]\d)|(?:\.\d{3})+(?:,[ \n]\d\d|,\d[ \n]\d))(?![\d.,]\d|\d)"
+)
+_SPLIT_SPACE = re.compile(r"(?:(?<=[.,])|(?<=[.,]\d))[ \n]")
 _SPACE = re.compile(r"[ \n]")
 _NO_DIGITS = {ord(mark): None for mark in f".,'· \n{HARD_SPACE}"}
 _GROUPS = re.compile(r"[.,'·\s\x1f]")
@@ -38,7 +44,8 @@ _DENOMINATORS: Final = frozenset({2, 3, 4, 5, 6, 8, 10, 16, 32, 64})
 # Certainty of a number that is a limit or the end of a range, and of one after a dash with a space.
 _LIMIT_CERTAINTY, _EITHER_SIGN_CERTAINTY = 0.6, 0.9
 _MIN_CENTS: Final = 10  # numbers with two decimals that outweigh the document's language
-_OTHER_READING_CERTAINTY: Final = 0.4  # of 1.25 at `1.250`, unless the document has decimal points
+_OTHER_READING_CERTAINTY: Final = 0.4  # of 1.25 at `1.250`, unless the document has decimal points; of 250 at `1 250`
+_SHORT_NUMBER_BESIDE = (re.compile(r"(?<!\S)\d{1,3}[ \n]\Z"), re.compile(r"[ \n]\d{1,3}(?!\S)"))
 _LIMIT_WORDS: Final = """
 less than, more than, fewer than, greater than, at most, at least, weniger als, mehr als, hochstens, mindestens
 moins de, plus de, au moins, menos de, meno di, piu di
@@ -96,7 +103,7 @@ _RANGE_START = re.compile(rf"{_RANGE_WORD}(?:[^\W\d_]{{0,3}}[ ]?|[{SYMBOLS}])\d"
 _WORD_BEFORE_BRACKET = re.compile(r"(?P<word>[^\W\d_]{1,20})[ \n\x1f]\([^\s\d()]{0,4}[ \n\x1f]?\Z")
 _AMOUNT_AFTER_BRACKET = re.compile(r"[^)\n]{0,4}\)[ \n\x1f][-(]?[^\s\w(]?[-(]?\d")
 _LETTER_MONEY = re.compile(rf"(?<![^\W_])([{''.join(units.LETTER_CURRENCIES)}]) ?\Z")
-_BEFORE_COMMA: Final = ("", " ", "(", *SYMBOLS)
+_BEFORE_COMMA: Final = ("", " ", "(", "-", *SYMBOLS)
 _CENTS = re.compile(r"[.,]\d\d\Z")
 _POWER_AFTER = re.compile(r"e|[ \n\x1f]?[x×*·]")
 _EXPONENT = re.compile(r"e([-+]?\d{1,2})(?![^\W_]|[.,]\d)")
@@ -214,7 +221,7 @@ class NumberIndex:
             for value in values:
                 self._by_digits[_significant_digits(value)].append((start, end))
             # 1 250,00 and 10 000 are never two numbers.
-            certain = "," in whole or re.search(r"\s0", whole) or _is_fraction(whole)
+            certain = _is_certainly_one(whole)
             (pieces if certain else self._weak).update(piece.start() + start for piece in BODY.finditer(whole))
         for body in BODY.finditer(text):
             if body.start() not in pieces:
@@ -234,7 +241,7 @@ class NumberIndex:
         """Return the matches of a canonical value, in order. At most `limit` occurrences of its digits are checked.
 
         `as_printed` excludes values computed from a percent sign or scale. A number that may be a group of a longer
-        one, such as 250 in `1 250`, is returned only if nothing else matches.
+        one, such as 250 in `1 250`, is returned only if nothing else matches, with low certainty.
         """
         magnitude = value.removeprefix("-")
         printed_as = {magnitude, *(_shift_point(magnitude, places) for places in _SHIFTS)}
@@ -252,6 +259,10 @@ class NumberIndex:
                     is_either = len({one.removeprefix("-") for one in values}) == 2
                     is_whole = values.index(value) % 2 == 1
                     reading = self._certainty_of_reading(self._text[start:end], is_whole) if is_either else 1.0
+                    if is_group:
+                        number = number._replace(certainty=_OTHER_READING_CERTAINTY)
+                    elif not self._is_likely_one(start, end, number):
+                        reading = _OTHER_READING_CERTAINTY
                     (weak if is_group else strong).add(number._replace(reading=reading))
         return sorted(strong or weak, key=lambda number: number[:2])
 
@@ -263,6 +274,22 @@ class NumberIndex:
         if self._decimal_mark is not None:
             return 1.0 if is_whole == (mark != self._decimal_mark) else _OTHER_READING_CERTAINTY
         return 1.0 if is_whole and mark == "," else _OTHER_READING_CERTAINTY
+
+    def _is_likely_one(self, start: int, end: int, number: Number) -> bool:
+        """Return whether digits with a space are likely one number: beside a currency or unit, or because the document
+        groups other numbers by spaces. Between short numbers they may be several."""
+        whole, text = self._text[start:end], self._text
+        if not _SPACE.search(whole) or _is_certainly_one(whole):
+            return True
+        before, after = _SHORT_NUMBER_BESIDE
+        if _SPLIT_SPACE.search(whole) or before.search(text, max(0, start - 5), start) or after.match(text, end):
+            return False
+        return number.currency is not None or number.unit is not None or self._has_spaces_between_thousands
+
+    @cached_property
+    def _has_spaces_between_thousands(self) -> bool:
+        groups = [self._text[start:end] for start, end in self.groups]
+        return any(not _is_fraction(whole) and _is_certainly_one(whole) for whole in groups)
 
     @cached_property
     def _decimal_mark(self) -> str | None:
@@ -521,7 +548,7 @@ def _sign(before: str, body: str, after: str, left: _Tokens, right: _Tokens) -> 
     is_minus = (
         not {"minus", "money_minus"}.isdisjoint(left)
         or "minus" in right
-        or ("credit" in right and not _is_crore(left, right))  # on a bill and in a ledger: an amount that is paid back
+        or ("credit" in right and not _cr_means_crore(left, right))  # on a bill: an amount that is paid back
         or (dash is not None and not is_apart)
         or (dash_after is not None and not is_apart_after)
     )
@@ -584,10 +611,10 @@ def _scale_places(before: str, left: _Tokens, right: _Tokens) -> int | None:
         return 0 if word in _SCALES_OF_MONEY and not has_money else units.SCALES[word]
     if "unit" in right and right["unit"]["unit"] in _UNITS_OR_SCALES and has_money:
         return None
-    return 7 if _is_crore(left, right) else 0
+    return 7 if _cr_means_crore(left, right) else 0
 
 
-def _is_crore(left: _Tokens, right: _Tokens) -> bool:
+def _cr_means_crore(left: _Tokens, right: _Tokens) -> bool:
     """Return whether `Cr` after an amount in rupees means crore (ten million) and not credit."""
     return "credit" in right and "money" in left and "INR" in (units.codes_of(left["money"]["money"]) or ())
 
@@ -601,7 +628,7 @@ def _parse_digits(body: str) -> tuple[str, ...]:
     if fraction := _FRACTION.fullmatch(body):
         value = int(fraction["whole"] or 0) + Decimal(int(fraction["part"])) / int(fraction["of"])
         return (one,) if (one := canonical_decimal(value)) else ()
-    return possible_values(_SPACE.sub(HARD_SPACE, body))
+    return possible_values(_SPACE.sub(HARD_SPACE, _SPLIT_SPACE.sub("", body)))
 
 
 def _with_plain_spaces(text: str) -> str:
@@ -614,6 +641,9 @@ def _significant_digits(text: str) -> str:
 
 def _find_space_grouped(text: str, are_joined: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
     """Yield the (start, end) of digits that are grouped by spaces: `1 250,00`."""
+    for split in _SPLIT.finditer(text):
+        if all(are_joined(split.start() + space.start()) for space in _SPACE.finditer(split[0])):
+            yield split.span()
     for chain in _SPACED.finditer(text):
         start, end = chain.span()
         for space in _SPACE.finditer(text[start:end]):
@@ -643,6 +673,11 @@ def begins_fraction(text: str, at: int) -> bool:
     """Return whether the digits at an offset of a folded text are the whole part of a mixed number such as `7 1/2`."""
     found = _FRACTION.match(text, at)
     return found is not None and found["whole"] is not None and int(found["part"]) < int(found["of"]) in _DENOMINATORS
+
+
+def _is_certainly_one(whole: str) -> bool:
+    """Return whether digits with a space are never two numbers: `1 250,00`, `10 000`, `7 1/2`."""
+    return not _SPLIT_SPACE.search(whole) and ("," in whole or bool(re.search(r"\s0", whole)) or _is_fraction(whole))
 
 
 def _is_fraction(whole: str) -> bool:
