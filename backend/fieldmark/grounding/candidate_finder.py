@@ -332,8 +332,10 @@ class CandidateFinder:
             return Agreement.SHARED if codes & currency else Agreement.NONE  # `100 Ft` may be feet
         if printed.unit is not None or printed.currency is not None:
             return units.compare_currencies(currency, printed.currency or frozenset())
-        named = {units.compare_currencies(currency, other) for other in index.currencies_on(page)}
-        if units.names_currency(currency, index.page_text(page)):
+        word = self._span_of_number(printed).first_word
+        governing = index.heading_currencies(word) or units.declared_currencies(index.page_text(page))
+        named = {units.compare_currencies(currency, other) for other in governing or index.currencies_on(page)}
+        if not governing and units.names_currency(currency, index.page_text(page)):
             named.add(Agreement.SAME)
         return Agreement.NONE if Agreement.NONE in named else min(named, default=Agreement.NONE)
 

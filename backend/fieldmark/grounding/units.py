@@ -191,6 +191,13 @@ _AMBIGUOUS_CURRENCY_WORDS: Final = frozenset(_AMBIGUOUS_CURRENCIES.split())
 _ANY_SYMBOL = re.compile(rf"(?:(?<![^\W\d_])[^\W\d_]{{1,3}})?[{SYMBOLS}]")
 
 
+_DECLARED_CURRENCY = re.compile(
+    r"(?<![^\W_])(?:(?:amounts|prices|figures|values|betrage|preise|angaben|montants|importes|importi|bedragen)"
+    r"(?: (?:are|sind|shown|quoted|stated|expressed))? (?:in|en)|\w*(?:currency|wahrung|devise|moneda|valuta))"
+    rf"[ :.]{{1,3}}(?:([a-z]{{3}}(?![^\W_]))|([a-z]{{0,3}}[{SYMBOLS}]))"
+)
+
+
 @cache
 def _currency_letters_pattern() -> re.Pattern[str]:
     # Compiled when first used: it takes milliseconds.
@@ -257,6 +264,23 @@ def currencies_in(text: str) -> set[Codes]:
     printed = [one[0] for one in _ANY_SYMBOL.finditer(text)]
     printed += [one["after"] or one["before"] for one in _currency_letters_pattern().finditer(text)]
     return {codes for one in set(printed) if (codes := codes_of(one))}
+
+
+def declared_currencies(text: str) -> set[Codes]:
+    """Return the currencies that a folded text states for all its amounts: `All amounts in USD`, `Currency: EUR`."""
+    found = {codes_of(one[1] or one[2]) for one in islice(_DECLARED_CURRENCY.finditer(text), _MAX_MATCHES)}
+    return {codes for codes in found if codes}
+
+
+def heading_currencies(text: str) -> set[Codes]:
+    """Return the currencies that a folded column heading names: `Betrag USD`, `Amount ($)`."""
+    words = (word.strip("()[],:.") for word in text.split())
+    return {
+        codes
+        for word in words
+        if (word.upper() in _ISO_CODES or word[-1:] in SYMBOLS) and word not in _AMBIGUOUS_CURRENCY_WORDS
+        if (codes := codes_of(word))
+    }
 
 
 def names_currency(currency: Codes, text: str) -> bool:

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
+from itertools import count, islice
 from operator import add
 from typing import Final
 
@@ -25,6 +25,8 @@ MAX_TOKENS: Final = 200  # words of one value used to choose those pages
 
 _MAX_YEARS: Final = 20  # years that are tried for a date without a year
 _MAX_WORDS_TO_CELL_BELOW: Final = 60
+_MAX_HEADINGS: Final = 200  # of a page that name a currency
+_MAX_HEADING_WORDS: Final = 4
 _MAX_GAP_IN_NUMBER: Final = 0.75  # in line heights
 _MAX_GAP_TO_UNIT: Final = 4.0
 
@@ -86,6 +88,7 @@ class WordIndex:
         self._orders: dict[int, list[TextStream]] = {}
         self._page_texts: dict[int, str] = {}
         self._currencies: dict[int, set[units.Codes]] = {}
+        self._heading_currencies: dict[int, list[tuple[Word, set[units.Codes]]]] = {}
 
     @cached_property
     def alphanumeric_stream(self) -> TextStream:
@@ -212,6 +215,29 @@ class WordIndex:
             own = self.words_of_page(page)
             self._page_texts[page] = " ".join(self.folded[own.start : own.stop])
         return self._page_texts[page]
+
+    def heading_currencies(self, word: int) -> set[units.Codes]:
+        """Return the currencies named by the nearest column heading above a word that names any."""
+        page, own = self.page_of[word], self.words[word]
+        if page not in self._heading_currencies:
+            self._heading_currencies[page] = list(islice(self._find_heading_currencies(page), _MAX_HEADINGS))
+        above = [
+            one
+            for one in self._heading_currencies[page]
+            if one[0][4] <= own[4] and min(one[0][3], own[3]) > max(one[0][1], own[1])
+        ]
+        return max(above, key=lambda one: one[0][4])[1] if above else set()
+
+    def _find_heading_currencies(self, page: int) -> Iterator[tuple[Word, set[units.Codes]]]:
+        own, first = self.words_of_page(page), 0
+        for at in own:
+            first = at if at == own.start or not self.are_in_one_cell(at - 1, at) else first
+            is_end = at + 1 == own.stop or not self.are_in_one_cell(at, at + 1)
+            if is_end and at - first < _MAX_HEADING_WORDS:
+                text = " ".join(self.folded[first : at + 1])
+                named = set[units.Codes]() if any(map(str.isdigit, text)) else units.heading_currencies(text)
+                if named:
+                    yield layout.merge(self.words[first : at + 1]), named
 
     def currencies_on(self, page: int) -> set[units.Codes]:
         if page not in self._currencies:
