@@ -179,7 +179,7 @@ async def test_an_approved_completion_ends_the_run_without_the_model(case):
     await decide(case.database, case.scope, waiting.run_id, decision)
     ended = await case.execute_run(script, waiting.run_id)
     assert (ended.state["status"], ended.state["answer"], ended.requests) == ("completed", "Two fields.", [])
-    assert [event["text"] for event in ended.events if "text" in event] == ["Two fields."]
+    assert [event["text"] for event in ended.events if event["type"] == "text"] == ["Two fields."]
 
 
 @pytest.mark.real_cli("it is killed")

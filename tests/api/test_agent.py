@@ -139,7 +139,6 @@ async def test_invalid_requests_start_no_run(serve, clone):
             {"approval": "perhaps"},
             {"auto_approved_tools": ["delete_everything"]},
             {"schema": {"$ref": "file:///etc/passwd"}},
-            {"schema": "{}"},
             {"model": "--resume"},
             {"max_cost_usd": 0},
             {"max_turns": 1001},

@@ -73,6 +73,7 @@ ROUTES_WITH_ID = [
     ("PATCH", "/api/tags/{tag}", {"name": "open"}),
     ("GET", "/api/runs/{run}", None),
     ("GET", "/api/runs/{run}/events", None),
+    ("GET", "/api/runs/{run}/result", None),
     ("POST", "/api/agent/extract", {"document_id": "{document}"}),
     ("POST", "/api/agent/auto_create", {"document_id": "{document}"}),
     ("POST", "/api/agent/chat", {"document_id": "{document}", "message": "Hello"}),

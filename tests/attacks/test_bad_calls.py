@@ -147,15 +147,3 @@ async def test_writes_of_one_message_run_in_order_and_once(case):
     ended = [event["call_id"] for event in said if event.get("tool_result") == "update_field"]
     assert ended == [one.id for one in calls]
     assert [event["version"] for event in said if "changed" in event] == [1, 2, 3, 4, 5, 6]
-
-
-@pytest.mark.real_cli("what it makes of malformed calls")
-async def test_repeated_call_id_returns_the_stored_result(case):
-    same = '{"path": "number", "value": 1, "confidence": 1}'
-    again = Call("update_field", same, "toolu_same")
-    other = Call("update_field", same.replace('"value": 1', '"value": 2'), "toolu_same")
-    finished = await case.execute_run(Script([[again], [again], [other], [text("Done.")]]))
-    first, second, third = [event for event in finished.events if event.get("status") in ("complete", "error")]
-    assert first["output"] == second["output"] == 'Stored, version 1: {"number": 1}'
-    assert third["error"] == "This call was not approved. Calling again will not help."
-    assert case.extraction()["version"] == 1 and len(finished.ledger) == 1

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from extraction_case import ExtractionCase, document_with_pages, sql, until
 from fieldmark.domain import paths
-from fieldmark.errors import Invalid, InvalidSchema, NotFound, QueueFull
+from fieldmark.errors import Deleted, Invalid, InvalidSchema, NotFound, QueueFull
 from fieldmark.identity.scope import Scope
 from fieldmark.services import schema_changes
 from fieldmark.stores import extractions, runs
@@ -304,7 +304,7 @@ async def test_other_organisations_schemas_and_extractions_are_not_found(followe
     async with followed_schema.case.database.as_user(followed_schema.case.scope) as conn:
         await schemas.remove(conn, followed_schema.schema_id)
     for operation in (followed_schema.preview, followed_schema.apply):
-        with pytest.raises(NotFound):
+        with pytest.raises(Deleted):
             await operation()
     assert followed_schema.row(one)["schema_revid"] == followed_schema.revid
 

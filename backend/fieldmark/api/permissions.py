@@ -44,6 +44,8 @@ _SCOPE_OVERRIDES = {
 }
 SECOND_SCOPES = {
     ("POST", "/api/schemas/{schema_id}/apply"): Permission.RUNS_WRITE,
+    # It returns the fields.
+    ("GET", "/api/runs/{run_id}/result"): Permission.EXTRACTIONS_READ,
     # These create a schema, or a version of one.
     ("POST", "/api/stacks"): Permission.SCHEMAS_WRITE,
     ("PUT", "/api/stacks/{stack_id}/columns"): Permission.SCHEMAS_WRITE,

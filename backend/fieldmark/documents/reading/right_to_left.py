@@ -25,7 +25,7 @@ _HEBREW_AS_LATIN = re.compile("(?<=[א-ת])[à-ú]+|(?<![à-ú])[à-ú]+(?=[א-�
 _LATIN_TO_HEBREW = {code: code - 0xE0 + 0x5D0 for code in range(0xE0, 0xFB)}
 _BRACKETED_NUMBER = re.compile(r"[)\]] ?\d|\d ?[(\[]")  # as PDFium orders it in a right-to-left line
 # PDFium puts the colon between a label and its number behind the number.
-_NUMBER_AND_COLON = re.compile(r"(\d)[\d.,/-]*([:;])(?!\w)")
+_NUMBER_AND_COLON = re.compile(r"(?<![\d.,/-])(\d)[\d.,/-]*+([:;])(?!\w)")
 _LEFT_TO_RIGHT = re.compile(r"[^\W_](?:.*[^\W_])?")
 
 
