@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Any, Final
 
-import regex
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError
 from pydantic import JsonValue
 
 from fieldmark.domain import paths
+from fieldmark.domain.ecma_patterns import PatternError, compile_pattern
 from fieldmark.domain.fields import Missing, value_at, walk
 from fieldmark.domain.formatting import short_json
 from fieldmark.domain.json_values import JsonObject
@@ -89,7 +89,8 @@ def _check_form(schema: JsonObject) -> None:
 def _check_keywords(schema: JsonObject) -> None:
     """Check a schema against the schema of JSON Schema itself. Raise InvalidSchema."""
     try:
-        Draft202012Validator.check_schema(schema)
+        # Without formats: the library would check a pattern as one of Python's.
+        Draft202012Validator.check_schema(schema, format_checker=FormatChecker(formats=()))
     except SchemaError as error:
         where = paths.name(tuple(error.absolute_path))
         what = f"The schema is not a valid JSON Schema at {error.json_path}: {_describe_error(error)}."
@@ -121,7 +122,7 @@ def violations(
     locks: Collection[str] = (),
     max_count: int = MAX_VIOLATIONS,
 ) -> list[Violation]:
-    """Return the violations that prevent completion, at most `most`: of the schema, of its rules, and of "grounded".
+    """Return up to `max_count` violations that prevent completion: of the schema, of its rules, and of "grounded".
 
     "grounded" fields must be found in the document according to `evidence` ({path name: {"state", …}}), or be locked by
     a user (`locks`). Raise InvalidSchema if the schema cannot be used.
@@ -220,6 +221,6 @@ def _check_pattern(pattern: str) -> None:
             f"A pattern in the schema has {len(pattern)} characters; the limit is {MAX_PATTERN_CHARACTERS}."
         )
     try:
-        regex.compile(pattern)
-    except regex.error as error:
+        compile_pattern(pattern)
+    except PatternError as error:
         raise InvalidSchema(f"The pattern {pattern[:100]!r} in the schema cannot be used: {error}.") from None

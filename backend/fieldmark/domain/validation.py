@@ -13,7 +13,6 @@ from fractions import Fraction
 from itertools import islice
 from typing import Any, Final, TypeAlias, cast
 
-import regex
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import UndefinedTypeCheck, UnknownType, ValidationError
 from jsonschema.exceptions import best_match as _best_match  # pyright: ignore[reportUnknownVariableType]
@@ -25,6 +24,7 @@ from referencing.jsonschema import DRAFT202012
 
 from fieldmark.domain import paths
 from fieldmark.domain.days import is_iso_date
+from fieldmark.domain.ecma_patterns import PatternError, compile_pattern
 from fieldmark.domain.formatting import short_json
 from fieldmark.domain.numbers import is_number
 from fieldmark.domain.paths import Path
@@ -223,13 +223,13 @@ def _pattern(validator: Any, pattern: str, instance: JsonValue, schema: Schema) 
     if not isinstance(instance, str):
         return
     try:
-        if regex.search(pattern, instance, timeout=PATTERN_SECONDS) is None:
+        if compile_pattern(pattern).search(instance, timeout=PATTERN_SECONDS) is None:
             yield ValidationError("does not match")
     except TimeoutError:
         _spend(MIN_STEPS // 5)
         yield ValidationError("takes too long")
-    except regex.error:
-        raise InvalidSchema(f"The pattern {pattern[:100]!r} in the schema cannot be used.") from None
+    except PatternError as error:
+        raise InvalidSchema(f"The pattern {pattern[:100]!r} in the schema cannot be used: {error}.") from None
 
 
 def _multiple_of(validator: Any, step: Any, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
