@@ -259,3 +259,18 @@ def test_declared_encoding_is_used() -> None:
 def test_xhtml_with_a_prologue_and_unclosed_markup_are_read() -> None:
     assert html_lines('<?xml version="1.0" encoding="utf-16"?><html><body><p>x</p></body></html>') == ["x"]
     assert html_lines("<div>" * 200 + "deep") == ["deep"]
+
+
+@pytest.mark.parametrize("spans", ["", " rowspan=1000 colspan=999999999", " rowspan=-1 colspan=x"])
+def test_values_are_under_their_heading_in_tables_with_merged_cells(spans: str) -> None:
+    lines = html_lines(
+        "<table><tr><th rowspan=2>Item</th><th colspan=2>Quantity</th><th rowspan=2>Amount</th></tr>"
+        "<tr><th>Ordered</th><th>Delivered</th></tr>"
+        "<tr><td rowspan=2>Plates</td><td>5</td><td>4</td><td>50.00</td></tr>"
+        "<tr><td>21</td><td>20</td><td>70.00</td></tr>"
+        f"<tr><td colspan=3>Total</td><td>120.00</td></tr><tr><td{spans}>End</td></tr></table>"
+    )
+
+    ordered, delivered = lines[1].index("Ordered"), lines[1].index("Delivered")
+    assert (lines[3].index("21"), lines[3].index("20")) == (ordered, delivered)
+    assert len({lines[0].index("Amount"), lines[3].index("70.00"), lines[4].index("120.00")}) == 1

@@ -387,3 +387,39 @@ def test_only_formulas_without_values_give_a_warning() -> None:
             members[name] = content
     (part,) = xlsx_parts(make_zip(members), Limits())
     assert part.warnings == [] and "A3: 3" in part
+
+
+def test_docx_values_are_under_their_heading_in_tables_with_merged_cells() -> None:
+    document = docx.Document()
+    table = document.add_table(rows=2, cols=3)
+    for cell, text in zip(table.rows[0].cells, ("Item", "Delivered", "Amount"), strict=True):
+        cell.text = text
+    table.cell(1, 0).merge(table.cell(1, 1)).text = "Total"
+    table.cell(1, 2).text = "124.00"
+    file = io.BytesIO()
+    document.save(file)
+
+    lines = docx_parts(file.getvalue(), Limits())[0]
+
+    heading, total = [line for line in lines if line][:2]
+    assert heading.index("Amount") == total.index("124.00")
+
+
+def test_values_below_a_merged_cell_are_left_out_and_counted() -> None:
+    book = openpyxl.Workbook()
+    sheet = book.worksheets[0]
+    for address, value in (("A1", "Desk"), ("A2", "Old"), ("B1", "Oak"), ("C2", "Ash"), ("A3", "Lamp")):
+        sheet[address] = value
+    file = io.BytesIO()
+    book.save(file)
+    content = make_zip(
+        {
+            info: data.replace(b"</sheetData>", b'</sheetData><mergeCells><mergeCell ref="A1:B2"/></mergeCells>')
+            for info, data in ((name, zipfile.ZipFile(file).read(name)) for name in zipfile.ZipFile(file).namelist())
+        }
+    )
+
+    (part,) = xlsx_parts(content, Limits())
+
+    assert part[1:] == ["A1: Desk", "C2: Ash", "A3: Lamp"]
+    assert sorted(part.hidden) == ["Oak", "Old"]

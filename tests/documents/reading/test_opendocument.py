@@ -195,3 +195,17 @@ async def test_workbook_is_read_in_the_sandbox(tmp_path) -> None:
     (tmp_path / "a").write_bytes(opendocument("spreadsheet", f"{table}</table:table-row></table:table>"))
     found = await read_file(tmp_path / "a", "a", Limits())
     assert found.media_type == sniff.ODS and "Total: 1" in found.pages[0].text
+
+
+def test_cells_below_a_merged_cell_are_left_out_and_counted() -> None:
+    row = (
+        '<table:table-row><table:table-cell table:number-columns-spanned="2"><text:p>Desk</text:p></table:table-cell>'
+        "<table:covered-table-cell><text:p>Old</text:p></table:covered-table-cell>"
+        "<table:table-cell><text:p>Oak</text:p></table:table-cell></table:table-row>"
+    )
+    file = opendocument("spreadsheet", f'<table:table table:name="T">{row}</table:table>')
+
+    (part,) = opendocument_parts(file, Limits())
+
+    assert part[1:] == ["A1: Desk   C1: Oak"]
+    assert part.hidden == ["Old"]

@@ -27,6 +27,8 @@ _FRAMES = (f"{_DRAWING}inline", f"{_DRAWING}anchor")
 _PICTURES = frozenset({"{http://schemas.openxmlformats.org/drawingml/2006/main}blip", f"{_VML}imagedata"})
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 
+_MAX_GRID_COLUMNS = 63  # of a table in Word
+
 _InlineItem: TypeAlias = tuple[str, Any, TextStyle]
 
 
@@ -116,7 +118,11 @@ class _PartReader:
             _PartReader(cell, self._document, self._picture_file, style).parts for cell in _rows_or_cells(row, "tc")
         ]
         self._lines.pictures += [picture for parts in cells for part in parts for picture in part.pictures]
-        return [" ".join(line for part in parts for line in part if line.strip()) for parts in cells]
+        texts = [" ".join(line for part in parts for line in part if line.strip()) for parts in cells]
+        lines = [""] * _grid_columns(row, f"{_W}trPr/{_W}gridBefore", 0)
+        for cell, text in zip(_rows_or_cells(row, "tc"), texts, strict=True):
+            lines += [text, *([""] * (_grid_columns(cell, f"{_W}tcPr/{_W}gridSpan", 1) - 1))]
+        return lines
 
     def _add_paragraph(self, paragraph: Any, style: TextStyle) -> None:
         label = self._document.lists.label(paragraph)
@@ -265,6 +271,13 @@ def _selected_legacy_entry(choice: Any) -> str:
     marks = (choice.find(f"{_W}{name}") for name in ("result", "default"))
     number = next((mark.get(f"{_W}val", "0") for mark in marks if mark is not None), "0")
     return entries[int(number)] if number.isdecimal() and int(number) < len(entries) else ""
+
+
+def _grid_columns(node: Any, path: str, default: int) -> int:
+    """Return how many columns of the table's grid a cell fills, or a row skips."""
+    found = node.find(path)
+    count = "" if found is None else found.get(f"{_W}val", "")
+    return max(default, min(int(count), _MAX_GRID_COLUMNS)) if re.fullmatch("[0-9]{1,9}", count) else default
 
 
 def _rows_or_cells(parent: Any, name: str) -> Iterator[Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -49,6 +49,7 @@ _NO_FILES_SCHEMES = ("cid:", "about:", "javascript:", "#")  # a mail's own pictu
 _OFFSET = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+))(em)?")
 _NEW_LINE_SHIFT = 0.8  # of the font size: drawn text moved down by more is on a new line
 MAX_GENERATED = 1_000_000  # characters
+MAX_SPANNED = 100_000  # places in a table that cells fill beside and below their own
 MAX_NESTED_PAGES = 3  # pages within pages; deeper ones count as unread pictures
 
 
@@ -215,7 +216,9 @@ class _PageWalker:
         if box.display in (Display.TABLE, Display.ITEMS):
             self._add_generated(node, block, style, box.before)
             is_table = box.display is Display.TABLE
-            block.extend(_align_cells(self._rows(node, style) if is_table else self._items(node, style, box.columns)))
+            block.extend(
+                _align_cells(_spread(self._rows(node, style)) if is_table else self._items(node, style, box.columns))
+            )
             self._add_generated(node, block, style, box.after)
             return
         if box.display is Display.LIST_ITEM and style.is_visible and style.marker:
@@ -496,7 +499,7 @@ class _PageWalker:
                 self._add_backgrounds(child, block, child_style, box)
                 if box.display is Display.CELL or (box.display is Display.CAPTION and is_row):
                     self._walk_content(child, block, child_style, box)
-                    cells.append(_non_empty_lines(block))
+                    cells.append(_Cell(_non_empty_lines(block), _span(child, "colspan"), _span(child, "rowspan")))
                 elif box.display is Display.CAPTION:
                     self._walk_content(child, block, child_style, box)
                     rows += [cells, [_non_empty_lines(block)]]
@@ -536,6 +539,44 @@ class _PageWalker:
             options: list[Any] = list(select.iter("option"))
             self._chosen[select] = [each for each in options if each.get("selected") is not None][-1:] or options[:1]
         return option in self._chosen[select]
+
+
+class _Cell(list[str]):
+    """The lines of a table cell, which fills `columns` by `rows` places of the table."""
+
+    def __init__(self, lines: list[str], columns: int, rows: int) -> None:
+        super().__init__(lines)
+        self.columns = columns
+        self.rows = rows
+
+
+def _span(cell: Any, name: str) -> int:
+    written = (cell.get(name) or "").strip()
+    return max(1, min(int(written), MAX_SPANNED)) if re.fullmatch(r"[0-9]{1,9}", written) else 1
+
+
+def _spread(rows: Iterable[list[list[str]]]) -> Iterator[list[list[str]]]:
+    """Yield the rows with an empty cell at each place that a cell fills beside or below its own."""
+    room = MAX_SPANNED
+    below: dict[int, int] = {}  # rows that a cell of a row above still fills, by column
+    for row in rows:
+        if not any(isinstance(cell, _Cell) for cell in row):
+            yield row
+            continue
+        cells: list[list[str]] = []
+        next_below: dict[int, int] = {column: count - 1 for column, count in below.items() if count > 1}
+        for cell in row:
+            while len(cells) in below:
+                cells.append([])
+            columns, height = (cell.columns, cell.rows) if isinstance(cell, _Cell) else (1, 1)
+            columns = min(columns, room + 1)
+            room -= columns - 1
+            if height > 1 and columns <= room:
+                room -= columns
+                next_below |= dict.fromkeys(range(len(cells), len(cells) + columns), height - 1)
+            cells += [cell, *([[]] * (columns - 1))]
+        below = next_below
+        yield cells
 
 
 def _align_cells(rows: Iterable[Sequence[list[str]]]) -> list[str]:

@@ -189,7 +189,8 @@ class _LineCollector:
             for cell in row:
                 if cell.tag not in (f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
                     continue
-                is_hidden = hidden_row or (len(cells) < len(columns) and columns[len(cells)])
+                is_covered = cell.tag == f"{_TABLE}covered-table-cell"  # by a merged cell
+                is_hidden = hidden_row or is_covered or (len(cells) < len(columns) and columns[len(cells)])
                 lines = self._cell(cell, replace(style, hidden=style.hidden or is_hidden))
                 count = _repeats(cell, "columns")
                 if any(lines):

@@ -10,7 +10,7 @@ from typing import Any
 
 from openpyxl import load_workbook
 from openpyxl.cell.rich_text import CellRichText, TextBlock
-from openpyxl.utils import column_index_from_string
+from openpyxl.utils import column_index_from_string, range_boundaries
 
 from fieldmark.documents.reading.archive import etree, open_archive, parse_xml, picture_files, related_parts
 from fieldmark.documents.reading.charts import drawing_lines, paragraphs
@@ -190,6 +190,7 @@ class _SheetVisibility:
         self.headers: list[str] = []
         self.footers: list[str] = []
         hide_all = False
+        merged: list[tuple[int, int, int, int]] = []
         with archive.open(path) as source:
             number_of_row = 0
             for event, node in etree.iterparse(
@@ -217,10 +218,15 @@ class _SheetVisibility:
                     is_shown = node.get("hidden") in (None, "0", "false") and not _is_zero(node.get("ht"))
                     if not is_shown or (hide_all and node.get("hidden") is None):
                         self._hidden_rows.add(number_of_row)
+                elif node.tag == f"{_S}mergeCell":
+                    left, top, right, bottom = range_boundaries(node.get("ref", ""))
+                    merged.append((top or 1, left or 1, bottom or 1, right or 1))
                 elif node.tag == f"{_S}sheetFormatPr":
                     hide_all = node.get("zeroHeight") in ("1", "true")
                 elif node.tag == f"{_S}col" and (node.get("hidden") in ("1", "true") or _is_zero(node.get("width"))):
                     self._hidden_columns.append((int(node.get("min")), int(node.get("max"))))
+        self._merged_below = sorted(merged, reverse=True)  # the last one comes next
+        self._merged_here: list[tuple[int, int, int, int]] = []
 
     def is_address_visible(self, address: str) -> bool:
         """Return whether a cell is shown. True for content that is not in a cell."""
@@ -230,9 +236,19 @@ class _SheetVisibility:
     def _is_position_visible(self, row: int, column: int) -> bool:
         return row not in self._hidden_rows and not any(one <= column <= two for one, two in self._hidden_columns)
 
+    def _is_covered(self, row: int, column: int) -> bool:
+        """Return whether a merged cell that starts elsewhere covers this one."""
+        while self._merged_below and self._merged_below[-1][0] <= row:
+            self._merged_here.append(self._merged_below.pop())
+        if any(bottom < row for _, _, bottom, _ in self._merged_here):
+            self._merged_here = [area for area in self._merged_here if area[2] >= row]
+        return any(
+            left <= column <= right and (row, column) != (top, left) for top, left, _, right in self._merged_here
+        )
+
     def shows(self, cell: Any) -> bool:
-        """Return whether the value of a cell is shown. Its colour is ignored."""
-        if not self._is_position_visible(cell.row, cell.column):
+        """Return whether the value of a cell is shown. Its colour is ignored. Rows must be asked for in order."""
+        if not self._is_position_visible(cell.row, cell.column) or self._is_covered(cell.row, cell.column):
             return False
         if not cell.has_style:
             return True
