@@ -150,13 +150,17 @@ create table public.organisations (
   approvers text not null default 'members' check (approvers in ('owners', 'members')),
   -- Whether someone other than the run's creator must decide. Then every run requires approval.
   second_person boolean not null default false,
+  -- Tools that no run asks about, unless a second person or an owner must decide.
+  auto_approved_tools text[] not null default '{}'
+    check (cardinality(auto_approved_tools) <= 50 and octet_length(auto_approved_tools::text) <= 5000),
   examples boolean not null default false,
   auto_create boolean not null default false,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now()
 );
 select private.protect_table('public.organisations');
-grant select, update (name, approvers, second_person, examples, auto_create) on public.organisations to authenticated;
+grant select, update (name, approvers, second_person, auto_approved_tools, examples, auto_create)
+  on public.organisations to authenticated;
 
 -- Viewers cannot write. Users become members only by accepting an invitation (invitations.sql).
 create table public.memberships (
@@ -1740,6 +1744,7 @@ declare
     case when new.thread_id is not null then 'thread_id' end,
     case when new.stack_id is not null then 'stack_id' end], null);
   v_wrong text;
+  v_org public.organisations;
   v_thread public.threads;
   v_parent public.runs;
 begin
@@ -1757,12 +1762,15 @@ begin
   perform private.require(pg_column_size(new.input) <= 262144, 'The input of a run may not exceed 256 kB.');
   new.approval := coalesce(
     nullif(new.approval, ''), v_task.approval, (select approval from private.agents where name = new.agent));
-  -- If a second person or an owner must decide, the creator cannot approve in advance.
-  if exists (
-    select from public.organisations where id = new.org_id and (second_person
-      or (approvers = 'owners' and private.role_of(new.org_id, new.created_by) is distinct from 'owner'))) then
+  -- If a second person or an owner must decide, neither the creator nor the organisation can approve in advance.
+  select * into v_org from public.organisations where id = new.org_id;
+  if v_org.second_person
+    or (v_org.approvers = 'owners' and private.role_of(new.org_id, new.created_by) is distinct from 'owner') then
     new.approval := 'ask';
     new.auto_approved_tools := '{}';
+  else
+    new.auto_approved_tools := array(
+      select distinct tool from unnest(new.auto_approved_tools || v_org.auto_approved_tools) as tool order by tool);
   end if;
 
   if new.thread_id is not null then

@@ -340,14 +340,14 @@ isOneToOne: false
                   ]
                 },"organisations": {
                   Row: {
-                    "approvers": string,"auto_create": boolean,"created_at": string,"created_by": string | null,"examples": boolean,"id": string,"name": string,"personal_of": string | null,"second_person": boolean
+                    "approvers": string,"auto_approved_tools": (string)[],"auto_create": boolean,"created_at": string,"created_by": string | null,"examples": boolean,"id": string,"name": string,"personal_of": string | null,"second_person": boolean
                   }
                   ComputedFields: never
                   Insert: {
-                    "approvers"?: string,"auto_create"?: boolean,"created_at"?: string,"created_by"?: string | null,"examples"?: boolean,"id"?: string,"name": string,"personal_of"?: string | null,"second_person"?: boolean
+                    "approvers"?: string,"auto_approved_tools"?: (string)[],"auto_create"?: boolean,"created_at"?: string,"created_by"?: string | null,"examples"?: boolean,"id"?: string,"name": string,"personal_of"?: string | null,"second_person"?: boolean
                   }
                   Update: {
-                    "approvers"?: string,"auto_create"?: boolean,"created_at"?: string,"created_by"?: string | null,"examples"?: boolean,"id"?: string,"name"?: string,"personal_of"?: string | null,"second_person"?: boolean
+                    "approvers"?: string,"auto_approved_tools"?: (string)[],"auto_create"?: boolean,"created_at"?: string,"created_by"?: string | null,"examples"?: boolean,"id"?: string,"name"?: string,"personal_of"?: string | null,"second_person"?: boolean
                   }
                   Relationships: [
 

@@ -9,13 +9,17 @@ create table public.organisations (
   approvers text not null default 'members' check (approvers in ('owners', 'members')),
   -- Whether someone other than the run's creator must decide. Then every run requires approval.
   second_person boolean not null default false,
+  -- Tools that no run asks about, unless a second person or an owner must decide.
+  auto_approved_tools text[] not null default '{}'
+    check (cardinality(auto_approved_tools) <= 50 and octet_length(auto_approved_tools::text) <= 5000),
   examples boolean not null default false,
   auto_create boolean not null default false,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now()
 );
 select private.protect_table('public.organisations');
-grant select, update (name, approvers, second_person, examples, auto_create) on public.organisations to authenticated;
+grant select, update (name, approvers, second_person, auto_approved_tools, examples, auto_create)
+  on public.organisations to authenticated;
 
 -- Viewers cannot write. Users become members only by accepting an invitation (invitations.sql).
 create table public.memberships (

@@ -126,6 +126,7 @@ declare
     case when new.thread_id is not null then 'thread_id' end,
     case when new.stack_id is not null then 'stack_id' end], null);
   v_wrong text;
+  v_org public.organisations;
   v_thread public.threads;
   v_parent public.runs;
 begin
@@ -143,12 +144,15 @@ begin
   perform private.require(pg_column_size(new.input) <= 262144, 'The input of a run may not exceed 256 kB.');
   new.approval := coalesce(
     nullif(new.approval, ''), v_task.approval, (select approval from private.agents where name = new.agent));
-  -- If a second person or an owner must decide, the creator cannot approve in advance.
-  if exists (
-    select from public.organisations where id = new.org_id and (second_person
-      or (approvers = 'owners' and private.role_of(new.org_id, new.created_by) is distinct from 'owner'))) then
+  -- If a second person or an owner must decide, neither the creator nor the organisation can approve in advance.
+  select * into v_org from public.organisations where id = new.org_id;
+  if v_org.second_person
+    or (v_org.approvers = 'owners' and private.role_of(new.org_id, new.created_by) is distinct from 'owner') then
     new.approval := 'ask';
     new.auto_approved_tools := '{}';
+  else
+    new.auto_approved_tools := array(
+      select distinct tool from unnest(new.auto_approved_tools || v_org.auto_approved_tools) as tool order by tool);
   end if;
 
   if new.thread_id is not null then

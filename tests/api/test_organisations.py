@@ -168,6 +168,22 @@ async def test_invitation_for_an_email_address_needs_a_token_with_it(serve):
                 assert answer.status_code == status
 
 
+async def test_only_tools_that_write_are_approved_in_advance(serve):
+    async with serve() as server:
+        url = f"/api/organisations/{server.scope.org_id}"
+        for name, status in (("update_field", 200), ("get_document_text", 422), ("delete_everything", 422)):
+            answer = await server.http.patch(url, json={"auto_approved_tools": [name]})
+            assert answer.status_code == status, name
+        for scopes, status in ((["members:write"], 403), (["members:write", "runs:approve"], 204)):
+            made = (await server.http.post("/api/keys", json={"name": "robot", "scopes": scopes})).json()
+            async with server.client_with_token(made["key"]) as robot:
+                body = {"auto_approved_tools": ["create_tag"]}
+                assert (await robot.patch(url, json={"name": "Acme"})).is_success
+                assert (await robot.patch(url, json=body)).status_code == status
+                found = (await server.http.get(url)).json()["auto_approved_tools"]
+                assert found == (["create_tag"] if status == 204 else ["update_field"])
+
+
 async def test_invitation_is_valid_while_its_creator_is_an_owner(serve):
     async with serve() as server, server.client() as guest:
         org = await create_org(server.http)

@@ -21,6 +21,10 @@ async def test_member_is_invited_and_removed(serve, browsing):
         await page.get_by_role("button", name="Create", exact=True).click()
         await page.get_by_role("button", name="Account: Acme").wait_for()
         await page.get_by_role("checkbox", name=label("settings.organisation.second_person")).click()
+        # A run asks for the actions that are checked.
+        in_chat = page.get_by_role("group", name=label("agents.document"))
+        await in_chat.get_by_role("checkbox", name=label("tools.create_tag")).click()
+        await in_chat.get_by_role("checkbox", name=label("tools.create_tag"), checked=False, disabled=False).wait_for()
         # Styles of a component override the general button style, whichever page was open before.
         make = page.get_by_role("button", name=label("settings.invitations.create"))
         assert await make.evaluate("one => getComputedStyle(one).color") == "rgb(255, 255, 255)"
@@ -63,7 +67,7 @@ async def test_member_is_invited_and_removed(serve, browsing):
         await other.page.get_by_role("link", name="Documents", exact=True).click()
         await other.page.get_by_role("heading", name=label("documents.dropHere")).wait_for()
         (organisation,) = [one for one in (await server.get("me"))["organisations"] if one["name"] == "Acme"]
-        assert organisation["second_person"] is True
+        assert (organisation["second_person"], organisation["auto_approved_tools"]) == (True, ["create_tag"])
         members = (await server.get(f"organisations/{organisation['id']}/members"))["items"]
         assert [one["user_id"] for one in members] == [str(server.scope.user_id)]
 

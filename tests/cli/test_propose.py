@@ -54,9 +54,10 @@ async def test_suggestion_is_rejected_repeated_and_accepted(commands):
 
         changed = await fieldmark.run("organisation", "--auto-create", "--examples", "--json")
         assert json.loads(changed.out)["auto_create"] is True
-        await fieldmark.run("organisation", "--no-auto-create")
+        await fieldmark.run("organisation", "--no-auto-create", "--auto-approved-tools", "create_tag, update_tag")
         shown = await fieldmark.run("organisation")
-        assert [line.split() for line in shown.out.splitlines()][-2:] == [
+        assert [line.split() for line in shown.out.splitlines()][-3:] == [
+            ["auto_approved_tools", "create_tag,", "update_tag"],
             ["examples", "true"],
             ["auto_create", "false"],
         ]

@@ -135,6 +135,7 @@ READERS | existing | select from organisations where id = %(org)s
 NO_ACTOR | a new row | insert into organisations (name) values ('New')
 OWNERS | name | update organisations set name = 'X' where id = %(org)s
 OWNERS | approvers | update organisations set approvers = 'owners', second_person = true where id = %(org)s
+OWNERS | tools approved in advance | update organisations set auto_approved_tools = '{update_field}' where id = %(org)s
 NO_ACTOR | its owner | update organisations set personal_of = %(newcomer)s where id = %(org)s
 NO_ACTOR | existing | delete from organisations where id = %(org)s
 

@@ -75,7 +75,7 @@ public.extractions | user_id = gen_random_uuid() | document_type = '' | status =
     schema_revid = gen_random_uuid() | extracted_fields = '[]' | confidences = '[]' |
     confidence_scores = '[]' | evidence = '[]' | locks = '[]' |
     extracted_fields = '{"a": "\u202e"}'
-public.organisations | name = '' | approvers = $ODD
+public.organisations | name = '' | approvers = $ODD | auto_approved_tools = array_fill('x'::text, '{51}')
 public.api_keys | name = '' | prefix = 'x' | hash = '' | scopes = '{}'
 public.invitations | email = '' | role = $ODD | hash = ''
 public.memberships | role = $ODD

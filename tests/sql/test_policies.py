@@ -217,7 +217,10 @@ def test_policies_apply_to_authenticated_users_only(roles: Roles) -> None:
 
 # The columns on which signed-in users have privileges; `True` is the whole table.
 PRIVILEGES = {
-    "organisations": {"select": True, "update": "name approvers second_person examples auto_create"},
+    "organisations": {
+        "select": True,
+        "update": "name approvers second_person auto_approved_tools examples auto_create",
+    },
     "memberships": {"select": True, "update": "role"},
     # All columns but the hash.
     "api_keys": {

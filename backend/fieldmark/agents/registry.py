@@ -13,6 +13,7 @@ from fieldmark.agents.offline_rules import NOTE
 from fieldmark.agents.spec import AgentSpec, Task
 from fieldmark.agents.stack.agent import STACK
 from fieldmark.db.migrate import AgentRow, AgentTaskRow
+from fieldmark.errors import Invalid
 from fieldmark.offline_model.messages import OFFLINE, Body, Turn, text
 
 AGENTS: dict[str, AgentSpec] = {agent.name: agent for agent in (EXTRACTION, DOCUMENT, LIBRARY, STACK)}
@@ -24,6 +25,16 @@ def find_task(name: str) -> tuple[AgentSpec, Task[Any, Any]]:
         if name in agent.tasks:
             return agent, agent.tasks[name]
     raise KeyError(name)
+
+
+def check_tools_to_approve(names: Iterable[str]) -> None:
+    """Raise Invalid if one of the names is not a tool that can need approval, of any agent."""
+    known = {tool.name for agent in AGENTS.values() for tool in agent.toolset.tools.values() if tool.asks}
+    for name in set(names) - known:
+        raise Invalid(
+            f"auto_approved_tools names {name[:100]!r}, which is not a tool that writes. Remove it. "
+            f"The tools are: {', '.join(sorted(known))}."
+        )
 
 
 def agent_rows(agents: Iterable[AgentSpec] | None = None) -> list[AgentRow]:

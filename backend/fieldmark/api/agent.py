@@ -160,8 +160,8 @@ class ToolNames(BaseModel):
 
     read_only: list[str] = Field(description="Tools that never need approval.")
     read_write: list[str] = Field(
-        description="Tools that need approval if a run's `approval` is `ask` and `auto_approved_tools` does not name "
-        "them."
+        description="Tools that need approval if a run's `approval` is `ask` and neither its `auto_approved_tools` nor "
+        "those of your organisation name them."
     )
     always_ask: bool = Field(
         description="Whether `read_write` tools need approval in every run of yours, because your organisation "

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from fieldmark.agents.registry import check_tools_to_approve
 from fieldmark.api.auth import OrganisationConn, TheCaller, TheOrganisation, ThePerson, TheRuntime
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import Before, Limit, ListPage, RequestBody
@@ -56,6 +57,9 @@ class OrganisationChange(RequestBody):
     name: Name | None = None
     approvers: Approvers | None = None
     second_person: bool | None = None
+    auto_approved_tools: list[str] | None = Field(
+        None, description="Tools that need no approval in new runs. A key needs `runs:approve` to set them."
+    )
     examples: bool | None = None
     auto_create: bool | None = None
 
@@ -139,8 +143,13 @@ async def get_organisation(scope: TheOrganisation, conn: OrganisationConn) -> Or
 
 
 @router.patch("/api/organisations/{organisation_id}")
-async def update_organisation(body: OrganisationChange, scope: TheOrganisation, conn: OrganisationConn) -> Organisation:
+async def update_organisation(
+    body: OrganisationChange, caller: TheCaller, scope: TheOrganisation, conn: OrganisationConn
+) -> Organisation:
     """Rename an organisation or change its settings. Owners only."""
+    if body.auto_approved_tools is not None:
+        require_scope(caller, Permission.RUNS_APPROVE, "`auto_approved_tools`")
+        check_tools_to_approve(body.auto_approved_tools)
     return await organisations.update(conn, scope.org_id, body.model_dump(exclude_none=True))
 
 

@@ -17,7 +17,7 @@ from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import plain, show_lines, steps
 from fieldmark.domain.statuses import Approvers, AutoCreationStatus
 
-_SETTINGS = ("approvers", "second_person", "examples", "auto_create")
+_SETTINGS = ("approvers", "second_person", "auto_approved_tools", "examples", "auto_create")
 
 Document = Annotated[UUID, typer.Argument(help="The document id, as printed by `propose`.")]
 
@@ -59,14 +59,26 @@ def organisation(
     examples: Annotated[bool | None, typer.Option(help="Show the agent past corrections.")] = None,
     second_person: Annotated[bool | None, typer.Option(help="Require a second person to approve.")] = None,
     approvers: Annotated[Approvers | None, typer.Option(help="Who can approve.")] = None,
+    auto_approved_tools: Annotated[
+        str | None, typer.Option(help='Tools that need no approval, separated by commas. "": all need it.')
+    ] = None,
 ) -> None:
     """Show the organisation's settings, or change the ones given (owners only)."""
-    given = (approvers, second_person, examples, auto_create)
+    tools = (
+        None
+        if auto_approved_tools is None
+        else [name for one in auto_approved_tools.split(",") if (name := one.strip())]
+    )
+    given = (approvers, second_person, tools, examples, auto_create)
     changes = {name: value for name, value in zip(_SETTINGS, given, strict=True) if value is not None}
     found = run_with_client(target, lambda client: client.organisation("PATCH" if changes else "GET", changes or None))
     if not print_json(target, found):
-        rows = ((name, str(found[name]).lower()) for name in _SETTINGS)
+        rows = ((name, _text(found[name])) for name in _SETTINGS)
         show_lines([("name", found["name"]), *rows], "")
+
+
+def _text(setting: str | bool | list[str]) -> str:
+    return ", ".join(setting) if isinstance(setting, list) else str(setting).lower()
 
 
 async def _propose(client: Client, about: Path | UUID) -> tuple[dict[str, Any], dict[str, Any] | None, int]:

@@ -37,6 +37,10 @@ class Organisation:
         bool,
         Field(description="Whether a second user, not the one who started a run, must approve its calls."),
     ]
+    auto_approved_tools: Annotated[
+        list[str],
+        Field(description="Tools that the runs of the organisation do not ask about, besides those that a run names."),
+    ]
     examples: Annotated[
         bool,
         Field(description="Whether the agent sees some of the users' corrections in documents with the same schema."),
@@ -109,7 +113,7 @@ class InvitationToken:
 _ORGANISATION: Final[
     LiteralString
 ] = """o.id, o.name, o.personal_of is not distinct from private.user_of(auth.uid()) as is_personal,
-    o.approvers, o.second_person, o.examples, o.auto_create, o.created_at"""
+    o.approvers, o.second_person, o.auto_approved_tools, o.examples, o.auto_create, o.created_at"""
 _MEMBER: Final[LiteralString] = """
     m.user_id, m.role, private.address_of(m.org_id, m.user_id) as email, m.created_at
     from public.memberships as m"""

@@ -8,6 +8,7 @@ import type { ToolNames } from '../api/types';
 import { MessageBox } from '../conversation/MessageBox';
 import styles from './Chat.module.css';
 import { toolName } from '../runs/toolText';
+import { useOrganisation } from '../session/role';
 import { t } from '../shared/i18n';
 import { ModelInput } from '../shared/ModelInput';
 import { chatToolsQuery, suggestionsQuery } from './chatQueries';
@@ -32,6 +33,7 @@ export function ChatBox({ documentId, threadId, isWaiting, onSent }: Props) {
   const tools = useQuery(chatToolsQuery).data;
   const alwaysAsks = tools?.always_ask === true;
   const asks = wantsAsking || alwaysAsks;
+  const approved = useOrganisation()?.auto_approved_tools ?? [];
   const [model, setModel] = useState('');
   const area = useRef<HTMLTextAreaElement>(null);
   /** The caret position to restore after a mention was inserted. */
@@ -132,7 +134,7 @@ export function ChatBox({ documentId, threadId, isWaiting, onSent }: Props) {
         </p>
       )}
       <ModelInput value={model} onChange={setModel} />
-      {tools !== undefined && <NeedsApproval tools={tools} asks={asks} />}
+      {tools !== undefined && <NeedsApproval tools={tools} asksFor={(tool) => asks && (alwaysAsks || !approved.includes(tool))} />}
       {mentioned.length > 0 && (
         <ul className={styles.mentioned} aria-label={t('chat.mentioned')}>
           {mentioned.map((one) => (
@@ -147,18 +149,20 @@ export function ChatBox({ documentId, threadId, isWaiting, onSent }: Props) {
 }
 
 /** Which tools need approval, and which run right away. */
-function NeedsApproval({ tools, asks }: { tools: ToolNames; asks: boolean }) {
+function NeedsApproval({ tools, asksFor }: { tools: ToolNames; asksFor: (tool: string) => boolean }) {
   const named = (names: readonly string[]) => [...new Set(names.map(toolName))].join(', ');
+  const asked = tools.read_write.filter(asksFor);
+  const asks = asked.length > 0;
   return (
     <details className={styles.tools}>
       <summary>{asks ? t('chat.whatNeedsApproval') : t('chat.nothingNeedsApproval')}</summary>
       {asks && (
         <p>
-          <b>{t('chat.needsApproval')}</b> {named(tools.read_write)}
+          <b>{t('chat.needsApproval')}</b> {named(asked)}
         </p>
       )}
       <p>
-        <b>{t('chat.runsAtOnce')}</b> {named(asks ? tools.read_only : [...tools.read_only, ...tools.read_write])}
+        <b>{t('chat.runsAtOnce')}</b> {named([...tools.read_only, ...tools.read_write.filter((one) => !asksFor(one))])}
       </p>
     </details>
   );

@@ -1,15 +1,19 @@
 /** The settings of an organisation. Owners can change them; changes apply at once. */
 
+import { useQueries } from '@tanstack/react-query';
 import { useState } from 'react';
 import { dataOf, api } from '../api/client';
 import type { Organisation, OrganisationChange } from '../api/types';
+import { toolName } from '../runs/toolText';
 import { session } from '../session/session';
 import { Button } from '../shared/Button';
 import { t } from '../shared/i18n';
 import styles from './Settings.module.css';
+import { agentToolsQuery } from './settingsQueries';
 import { useSettingsMutation } from './useSettingsMutation';
 
 const SWITCHES = ['second_person', 'auto_create', 'examples'] as const;
+const WRITING_AGENTS = ['document', 'extraction', 'stack'] as const;
 
 export function OrganisationSettings({ organisation, isOwner }: { organisation: Organisation; isOwner: boolean }) {
   const [name, setName] = useState(organisation.name);
@@ -65,7 +69,47 @@ export function OrganisationSettings({ organisation, isOwner }: { organisation: 
           />
         </label>
       ))}
+      <ToolsToApprove
+        approved={shown.auto_approved_tools ?? []}
+        disabled={!isOwner || change.isPending}
+        onChange={(tools) => change.mutate({ auto_approved_tools: tools })}
+      />
       <NewOrganisation />
+    </>
+  );
+}
+
+interface ToolsProps {
+  approved: readonly string[];
+  disabled: boolean;
+  onChange: (approved: string[]) => void;
+}
+
+/** The tools that write, by agent. A run asks before it calls one that is checked. */
+function ToolsToApprove({ approved, disabled, onChange }: ToolsProps) {
+  const tools = useQueries({ queries: WRITING_AGENTS.map(agentToolsQuery) });
+  const all = tools.flatMap(({ data }) => data?.read_write ?? []);
+  return (
+    <>
+      <div>
+        <b>{t('settings.organisation.needsApproval')}</b>
+        <p className="muted">{t('settings.organisation.needsApprovalHint')}</p>
+      </div>
+      {WRITING_AGENTS.map((agent, index) => (
+        <fieldset key={agent} className={styles.scopes} disabled={disabled}>
+          <legend>{t(`agents.${agent}`)}</legend>
+          {tools[index]?.data?.read_write.map((tool) => (
+            <label key={tool}>
+              <input
+                type="checkbox"
+                checked={!approved.includes(tool)}
+                onChange={(event) => onChange(all.filter((one) => (one === tool ? !event.target.checked : approved.includes(one))))}
+              />
+              {toolName(tool)}
+            </label>
+          ))}
+        </fieldset>
+      ))}
     </>
   );
 }

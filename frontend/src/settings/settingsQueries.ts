@@ -26,6 +26,13 @@ export const keysQuery = (organisationId: string) =>
     queryFn: ({ signal }) => dataOf(api.GET('/api/keys', { params: { query: { limit: LIMIT } }, signal })),
   });
 
+/** The tools of an agent: those that write can need approval. */
+export const agentToolsQuery = (agent: string) =>
+  queryOptions({
+    queryKey: ['tools of an agent', agent],
+    queryFn: ({ signal }) => dataOf(api.GET('/api/agent/tools', { params: { query: { agent } }, signal })),
+  });
+
 export const usageQuery = (organisationId: string) =>
   queryOptions({
     queryKey: ['organisation', organisationId, 'usage'],

@@ -145,6 +145,30 @@ async def test_calls_that_others_decide_cannot_be_approved_in_advance(case):
             assert (row["approval"], row["auto_approved_tools"]) == approved, (approvers, second_person)
 
 
+async def test_tools_of_the_organisation_are_approved_in_advance_unless_others_decide(case):
+    query = "update public.organisations set auto_approved_tools = '{update_field,extract_fields}' where id = %s"
+    case.sql(query, case.scope.org_id)
+    member, all_tools = add_member(case, "member"), ["extract_fields", "remove_field", "update_field"]
+    expected = {
+        # run of: owner, member
+        ("members", False): (all_tools, all_tools),
+        ("owners", False): (all_tools, []),
+        ("members", True): ([], []),
+    }
+    for (approvers, second_person), expected_by_starter in expected.items():
+        set_approvers(case, approvers, second_person=second_person)
+        for starter, approved in zip((case.scope, member), expected_by_starter, strict=True):
+            async with case.database.as_user(starter) as conn:
+                cursor = await conn.execute(
+                    "insert into public.runs (org_id, agent, task, document_id, extraction_id, approval, "
+                    "auto_approved_tools) values (%s, 'extraction', 'extract', %s, %s, 'ask', "
+                    "'{remove_field,update_field}') returning approval, auto_approved_tools",
+                    (case.scope.org_id, case.document_id, case.extraction_id),
+                )
+                row = await cursor.fetchone()
+            assert (row["approval"], row["auto_approved_tools"]) == ("ask", approved), (approvers, second_person)
+
+
 async def test_second_persons_decision_is_executed_and_the_run_keeps_its_owner(case):
     set_approvers(case, "members", second_person=True)
     colleague = add_member(case, "member")
