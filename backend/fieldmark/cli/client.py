@@ -57,7 +57,7 @@ class Disconnected(Unavailable):
 
 
 class Client:
-    """Sends requests to the service. Raises Refused for error responses, Disconnected if there is no response."""
+    """Sends requests to the service. Raises ErrorResponse for error responses, Disconnected if there is no response."""
 
     def __init__(
         self,

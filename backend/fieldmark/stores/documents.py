@@ -1,4 +1,4 @@
-"""Documents and their pages in Postgres. For a document that the caller cannot see, `get` returns None and `find`
+"""Documents and their pages in Postgres. For a document that the caller cannot see, `find` returns None and `get`
 raises NotFound."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Extractions in Postgres. Each change is one SQL function that also writes the journal. PostgREST exposes these
-functions, too. `get` returns None and `find` raises NotFound for an extraction that the caller cannot see."""
+functions, too. `find` returns None and `get` raises NotFound for an extraction that the caller cannot see."""
 
 from __future__ import annotations
 

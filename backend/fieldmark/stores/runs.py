@@ -1,4 +1,4 @@
-"""Runs and their events in Postgres. `get` returns None and `find` raises NotFound for a run that the caller cannot
+"""Runs and their events in Postgres. `find` returns None and `get` raises NotFound for a run that the caller cannot
 see."""
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def shorten_lists(data: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def cut(values: Sequence[JsonValue], max_characters: int) -> list[JsonValue]:
-    """Return the first values that together take at most `most` characters as JSON."""
+    """Return the first values that together take at most `max_characters` characters as JSON."""
     found: list[JsonValue] = []
     for value in values:
         max_characters -= len(json.dumps(value)) + 1
