@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.mail import SMALL_PICTURE, read_mail, read_msg
 from fieldmark.documents.reading.pagination import Part
 from fieldmark.domain.reading_warnings import WarningCode
@@ -209,3 +210,17 @@ def test_unparsable_header_does_not_affect_the_rest(header: str) -> None:
     lines = mail_lines(source)
     assert "Subject: Invoice" in lines and "Total: 19.50" in lines
     assert "From: a@[1.2.3" in lines or "From" not in header
+
+
+def test_email_after_a_mailbox_line_is_an_email_and_a_mailbox_encloses_its_emails() -> None:
+    email = (
+        b"From - Fri May 17 11:00:00 2024\nFrom: a@example.org\nTo: b@example.org\nSubject: Invoice\n"
+        b"Content-Transfer-Encoding: base64\n\nR2VzYW10YmV0cmFnIDg4LDQwCg==\n"
+    )
+    mailbox = read_mail(email + b"\n" + email)
+
+    assert sniff.media_type(email, "a.eml") == sniff.media_type(email + b"\n" + email, "a.mbox") == sniff.EML
+    assert "Gesamtbetrag 88,40" in read_mail(email).parts[0]
+    emails = [file.unpack(10_000) for file in mailbox.enclosed]
+    assert len(emails) == 2
+    assert all("Gesamtbetrag 88,40" in read_mail(content).parts[0] for content in emails)

@@ -7,6 +7,7 @@ import pytest
 from generated_files import encode, make_pdf, make_zip, text_at, text_image
 
 from fieldmark.documents.reading import sniff
+from fieldmark.documents.reading.text import decode
 from fieldmark.errors import Unreadable
 
 IMAGE = text_image([], (20, 20))
@@ -67,3 +68,16 @@ def test_unreadable_file_is_refused_with_its_code(data: bytes, name: str, code: 
     with pytest.raises(Unreadable) as raised:
         sniff.media_type(data, name)
     assert raised.value.code == code
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf16_without_a_byte_order_mark_is_text(encoding: str) -> None:
+    text = "Megnevezés;Összeg\nŐszi lakbér;1250\n"
+
+    assert sniff.media_type(text.encode(encoding), "a.csv") == sniff.CSV
+    assert decode(text.encode(encoding)) == text
+
+
+def test_code_pages_are_known_by_all_their_names() -> None:
+    for label in ("windows-950", "cp950", "cp-950", "ms950", "x-windows-950"):
+        assert decode("總金額 1,250 元".encode("cp950"), label) == "總金額 1,250 元"

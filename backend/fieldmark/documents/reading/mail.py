@@ -32,6 +32,7 @@ SMALL_PICTURE = 64 * 1024
 """Bytes. A smaller picture in the text is a logo or signature. A larger one may be a photograph of a receipt."""
 
 _UNCHANGED = default.clone(refold_source="none")
+_MAILBOX_LINE = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From \S+ [^\r\n]{10,100}\r?\n(?=[A-Za-z][A-Za-z0-9-]{0,60}:)")
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+")
 # Control codes of Latin-1 to the characters of Windows-1252: `€` is often declared as Latin-1.
@@ -59,7 +60,13 @@ class MailFile(NamedTuple):
 
 
 def read_mail(data: bytes) -> Container:
-    """Read an EML file: its plain text, its HTML if that has more text, and its files."""
+    """Read an EML file: its plain text, its HTML if that has more text, and its files. A mailbox encloses its
+    emails."""
+    emails = [email for email in _MAILBOX_LINE.split(data) if email.strip()] if data.startswith(b"From ") else []
+    if len(emails) > 1:
+        files = [MailFile(f"{number}.eml", "message/rfc822", email, "") for number, email in enumerate(emails, 1)]
+        enclosed = [Enclosed(file.name, partial(_unpack, file)) for file in files]
+        return Container([Part([f"Mailbox with {len(emails):,} emails"])], enclosed)
     policy: Any = _Policy()  # returns an EmailMessage, which its type does not declare
     message: EmailMessage = BytesParser(policy=policy).parsebytes(data)
     found = _find_texts_and_files(message)

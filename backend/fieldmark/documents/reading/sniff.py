@@ -53,6 +53,7 @@ _BINARY_NAMES = frozenset(
 _PHONE_IMAGES = frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1", b"avif", b"avis"})
 _BITMAP_HEADERS = frozenset(bytes([size, 0, 0, 0]) for size in (12, 16, 40, 52, 56, 64, 108, 124))
 _SAMPLE = 65_536
+_MIN_ZEROS, _MAX_ZEROS = 0.4, 0.02  # share of zero bytes in the two halves of characters in UTF-16
 _CONTROL = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
 _HTML = re.compile(
     r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--(?:(?!-->).){0,4000}+-->\s*+)*+<(?:!doctype\s+html|html[\s>])", re.I | re.S
@@ -155,9 +156,9 @@ def _error_of_old_office_file(data: bytes) -> Unreadable:
 
 def _decode_sample(data: bytes) -> str | None:
     sample = data[:_SAMPLE]
-    for mark, encoding in BYTE_ORDER_MARKS:
-        if data.startswith(mark):
-            return codecs.getincrementaldecoder(encoding)("replace").decode(sample[len(mark) :])
+    mark, encoding = unicode_encoding(data)
+    if encoding:
+        return codecs.getincrementaldecoder(encoding)("replace").decode(sample[len(mark) :])
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(sample)
     except UnicodeDecodeError:
@@ -169,13 +170,27 @@ def _decode_sample(data: bytes) -> str | None:
 
 
 # UTF-32's begins with UTF-16's, so it comes first.
-BYTE_ORDER_MARKS = (
+_BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+
+
+def unicode_encoding(data: bytes) -> tuple[bytes, str]:
+    """Return the byte order mark and the encoding that it declares. Text in UTF-16 without a mark is known by its zero
+    bytes. Otherwise both are empty."""
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            return mark, encoding
+    pairs = min(len(data), _SAMPLE) // 2
+    first, second = (data[start : 2 * pairs : 2].count(0) for start in (0, 1))
+    for zeros, others, encoding in ((second, first, "utf-16-le"), (first, second, "utf-16-be")):
+        if zeros > pairs * _MIN_ZEROS and others < pairs * _MAX_ZEROS:
+            return b"", encoding
+    return b"", ""
 
 
 def _text_media_type(text: str, suffix: str) -> str:
@@ -189,7 +204,8 @@ def _text_media_type(text: str, suffix: str) -> str:
 
 def _mail_headers(text: str) -> set[str]:
     found: set[str] = set()
-    for line in text.splitlines()[:200]:
+    lines = text.splitlines()[:200]
+    for line in lines[1:] if text.startswith("From ") else lines:  # a mailbox has a line before each email
         if line[:1] in (" ", "\t") and found:
             continue
         match = _HEADER.match(line)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from fieldmark.documents.reading.pagination import Part, align, expand_tabs
-from fieldmark.documents.reading.sniff import BYTE_ORDER_MARKS
+from fieldmark.documents.reading.sniff import unicode_encoding
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 
 _DELIMITERS = "\t;|,"  # the first wins a tie: a comma may be within numbers
@@ -21,12 +21,11 @@ _MAX_ACCENTS = 0.3  # of the letters
 _MAX_MISSING = 0.1  # share of the words that a text with the same content may lack
 _LABELS = {
     "x-sjis": "cp932",
-    "windows-949": "cp949",
     "x-gbk": "gb18030",
     "iso-8859-8-i": "iso8859-8",
-    "windows-874": "cp874",
     "x-mac-cyrillic": "mac-cyrillic",
 }
+_CODE_PAGE = re.compile(r"\A(?:x-|)(?:windows-|cp-?|ms)([0-9]{3,4})\Z")
 _EXTENSIONS = {
     "iso8859-1": "cp1252",
     "iso8859-9": "cp1254",
@@ -52,9 +51,9 @@ def decode(data: bytes, declared: str | None = None) -> str:
 
 def _decode_or_guess(data: bytes, declared: str | None) -> tuple[str, bool]:
     """Return the text, and whether its encoding is a guess."""
-    for mark, encoding in BYTE_ORDER_MARKS:
-        if data.startswith(mark):
-            return data[len(mark) :].decode(encoding, "replace"), False
+    mark, marked = unicode_encoding(data)
+    if marked:
+        return data[len(mark) :].decode(marked, "replace"), False
     known = _encoding(declared)
     for encoding in (known, "utf-8"):
         try:
@@ -75,7 +74,7 @@ def _decode_or_guess(data: bytes, declared: str | None) -> tuple[str, bool]:
 def _encoding(declared: str | None) -> str | None:
     """Return the codec for a declared encoding; None if it is unknown, or ASCII. Legacy names give the superset that
     programs write and browsers read."""
-    label = (declared or "").strip().lower()
+    label = _CODE_PAGE.sub(r"cp\1", (declared or "").strip().lower())
     try:
         name = codecs.lookup(_LABELS.get(label, label)).name
         "".encode(name)  # some codecs don't decode to text
