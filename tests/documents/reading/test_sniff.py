@@ -8,7 +8,7 @@ from generated_files import encode, make_pdf, make_zip, text_at, text_image
 
 from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.text import decode
-from fieldmark.errors import Unreadable
+from fieldmark.errors import Unreadable, Unsupported
 
 IMAGE = text_image([], (20, 20))
 OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -81,3 +81,8 @@ def test_utf16_without_a_byte_order_mark_is_text(encoding: str) -> None:
 def test_code_pages_are_known_by_all_their_names() -> None:
     for label in ("windows-950", "cp950", "cp-950", "ms950", "x-windows-950"):
         assert decode("總金額 1,250 元".encode("cp950"), label) == "總金額 1,250 元"
+
+
+def test_binary_workbook_is_unsupported_and_not_damaged() -> None:
+    with pytest.raises(Unsupported):
+        sniff.media_type(make_zip({"xl/workbook.bin": b"1"}), "a.xlsb")

@@ -40,6 +40,7 @@ _SIGNATURES = (
 )
 # Names in an archive's directory, and the rest of the message that refuses such a file.
 _ARCHIVES = (
+    (b"xl/workbook.bin", "a binary Excel workbook (XLSB); save it as XLSX and upload that"),
     (b"ppt/presentation", "a PowerPoint presentation (PPTX); save it as PDF and upload that"),
     (
         b"META-INF/manifest.xml",
@@ -122,7 +123,7 @@ def _archive_media_type(data: bytes) -> str:
     names = _directory(data)
     if b"word/document" in names:
         return DOCX
-    if b"xl/workbook" in names:
+    if b"xl/workbook" in names and b"xl/workbook.bin" not in names:
         return XLSX
     # The first part of an OpenDocument is its media type, uncompressed.
     if data[30:38] == b"mimetype" and b"content.xml" in names:
