@@ -54,12 +54,14 @@ async def test_table_is_readable_when_its_schema_lost_the_list_of_its_rows_or_wa
         for columns in (["vendor"], []):
             found = await server.get(f"stacks/{stack['id']}")
             assert (found["rows"], [one["name"] for one in found["columns"]]) == (None, columns)
+            assert found["schema_deleted"] is (columns == [])
             rows = await server.get(f"stacks/{stack['id']}/rows")
             assert [one["document_id"] for one in rows["items"]] == [str(document)]
             await server.http.delete(f"/api/schemas/{stack['schema_id']}")
         again = await server.http.put(f"/api/stacks/{stack['id']}/columns", json={"columns": COLUMNS})
         assert again.status_code == 200, again.text
-        assert (await server.get(f"stacks/{stack['id']}"))["rows"] == "items"
+        again = await server.get(f"stacks/{stack['id']}")
+        assert (again["rows"], again["schema_deleted"]) == ("items", False)
 
 
 async def test_questions_about_a_stack_use_its_documents_and_leave_out_copies(serve, clone):

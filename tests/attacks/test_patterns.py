@@ -30,7 +30,7 @@ FLAGS_AT: Final = {
     "split": 3,
     "sub": 4,
 }
-OF_USERS: Final = {"fieldmark.domain.schema", "fieldmark.domain.validation"}
+OF_USERS: Final = {"fieldmark.domain.ecma_patterns"}
 """Modules that run patterns of users' schemas: those have a time limit, see tests/domain/test_validation.py."""
 SIGNS: Final = (
     *' \n\t-1aA([{.,/<"_é中\u00a0\u200b:;=$#*\\',

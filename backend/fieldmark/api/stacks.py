@@ -131,6 +131,7 @@ class Stack(BaseModel):
     created_at: datetime
     schema_id: UUID | None = Field(description="The schema that the columns make. null until they are defined.")
     schema_revid: UUID | None
+    schema_deleted: bool = Field(description="Whether the schema was deleted. New columns make a new one.")
     rows: str | None = Field(description="The list whose items are the rows. null: one row for each document.")
     columns: list[ColumnDefinition]
     progress: Progress
@@ -341,6 +342,7 @@ async def _to_stacks(conn: Connection, rows: Sequence[StackRow]) -> list[Stack]:
                 created_at=row.created_at,
                 schema_id=row.schema and row.schema.id,
                 schema_revid=row.schema and row.schema.schema_revid,
+                schema_deleted=row.is_schema_deleted,
                 rows=row.row_path,
                 columns=row.columns,
                 progress=_to_progress(progress[row.id]),

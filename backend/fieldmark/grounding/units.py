@@ -193,7 +193,7 @@ _ANY_SYMBOL = re.compile(rf"(?:(?<![^\W\d_])[^\W\d_]{{1,3}})?[{SYMBOLS}]")
 
 _DECLARED_CURRENCY = re.compile(
     r"(?<![^\W_])(?:(?:amounts|prices|figures|values|betrage|preise|angaben|montants|importes|importi|bedragen)"
-    r"(?: (?:are|sind|shown|quoted|stated|expressed))? (?:in|en)|\w*(?:currency|wahrung|devise|moneda|valuta))"
+    r"(?: (?:are|sind|shown|quoted|stated|expressed))? (?:in|en)|[^\W_]{0,30}(?:currency|wahrung|devise|moneda|valuta))"
     rf"[ :.]{{1,3}}(?:([a-z]{{3}}(?![^\W_]))|([a-z]{{0,3}}[{SYMBOLS}]))"
 )
 

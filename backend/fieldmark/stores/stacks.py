@@ -54,6 +54,7 @@ class StackRow:
     created_by: UUID
     created_at: datetime
     schema: SchemaRow | None
+    is_schema_deleted: bool
     columns: list[ColumnDefinition]
     row_path: str | None
 
@@ -154,10 +155,19 @@ async def _select(
     existing = {one.id: one for one in (await schemas.find_many(conn, ids) if ids else ()) if not one.is_deleted}
     found: list[StackRow] = []
     for row in rows:
-        schema, row_path = existing.get(row.pop("schema_id")), row.pop("row_path")
+        schema_id, row_path = row.pop("schema_id"), row.pop("row_path")
+        schema = existing.get(schema_id)
         described = {} if schema is None else schema.schema or {}
         columns, lists = await run_in_thread(_describe, described)  # one by one: others use the thread as well
-        found.append(StackRow(**row, schema=schema, columns=columns, row_path=row_path if row_path in lists else None))
+        found.append(
+            StackRow(
+                **row,
+                schema=schema,
+                is_schema_deleted=schema_id is not None and schema is None,
+                columns=columns,
+                row_path=row_path if row_path in lists else None,
+            )
+        )
     return found
 
 

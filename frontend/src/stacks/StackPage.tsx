@@ -155,7 +155,7 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
             </Link>
           )}
         </div>
-        {canWrite && stack.columns.length === 0 && !running && <p className="muted">{t('stacks.noColumnsHint')}</p>}
+        {canWrite && stack.columns.length === 0 && !running && <p className="muted">{t(stack.schema_deleted ? 'stacks.schemaDeleted' : 'stacks.noColumnsHint')}</p>}
         <Uploads />
         <WaitingRows stack={stack} />
         {started !== null && started === runId && phase === 'complete' && <RunAnswer runId={started} onClose={() => setStarted(null)} />}

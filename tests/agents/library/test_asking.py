@@ -217,6 +217,16 @@ def invoices() -> list[LibraryDocument]:
     ]
 
 
+async def test_offline_count_counts_documents_that_no_source_names(serve, clone):
+    found = invoices()
+    found[1] = replace(found[1], locked=frozenset({"total"}), unverified=frozenset({"total"}))
+    async with serve(answer_offline) as server:
+        insert_documents(clone.owner_url, server.scope, found)
+        reply = (await ask(server.http, "How many invoices are over 1,000?"))["result"]
+        assert (reply["result"], [one["filename"] for one in reply["sources"]]) == ("2", ["Globex-2000.pdf"])
+        assert "2 (Globex-2000.pdf and 1 more)" in reply["answer"]
+
+
 async def test_count_reports_its_coverage_and_respects_filters(serve, clone):
     over = {"document_type": "invoice", "fields": [{"path": "total", "op": ">", "value": 1000}]}
     two = {"answer": "There are 2.", "formula": "invoices over 1,000", "result": "2", "confidence": 1.0}

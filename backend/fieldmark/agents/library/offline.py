@@ -153,10 +153,12 @@ def _submit_figure(turn: RuleTurn, found: FinishedCall, *, is_count: bool, is_gr
         lines += [f"{group.get('key') or '(none)'}: {shown}" if is_grouped else shown] if shown else []
     if not results:
         return
-    names = dict.fromkeys(str(as_object(one).get("filename")) for one in as_list(found.data.get("sources")))
+    # A value that a person set has no place in a document, and so no source.
+    names = [*dict.fromkeys(str(as_object(one).get("filename")) for one in as_list(found.data.get("sources")))][:_MOST]
+    rest = int(results[0]) - len(names) if is_count and not is_grouped else 0
     lines += ["and other groups"] if found.data.get("groups_total") != len(listed) else []
     formula = str(found.data.get("expression"))
-    of = f" ({', '.join([*names][:_MOST])})" if is_count and names else ""
+    of = f" ({', '.join(names)}{f' and {rest} more' if rest > 0 else ''})" if is_count and names else ""
     said = ". ".join(["; ".join(lines) + of, f"Computed: {formula}", NOTE])
     turn.call("submit_calculation", {"answer": said, "formula": formula, "result": results[0], "confidence": _SURE})
 
