@@ -53,9 +53,9 @@ def nested_json(depth: int) -> str:
         ([[text("Done.")]], {}, "completed", None),
         ([stall_connection(600)], {"seconds": 1}, "failed", "deadline"),
         # Too deep for the JSON parser of Python (3.11: a thousand levels, 3.13: ten thousand), but not for the CLI.
-        ([[raw_call("update_field", nested_json(12_000))]], {}, "failed", "internal"),
+        ([[raw_call("update_field", nested_json(12_000))]], {}, "failed", "call_unreadable"),
         ([[raw_call("update_field", '{"path": "a", "confidence": 1, "value": "%s"}' % ("x" * 9_000_000))]], {},
-         "failed", "agent_process"),
+         "failed", "call_unreadable"),
     ],
     ids=["success", "deadline", "depth", "size"],
 )  # fmt: skip

@@ -141,6 +141,7 @@ class RunError(StrEnum):
     DOCUMENT_FAILED = "document_failed"
     DOCUMENT_TOO_LONG = "document_too_long"
     ANSWER_TOO_LONG = "answer_too_long"
+    CALL_UNREADABLE = "call_unreadable"
     MAX_TURNS = "max_turns"
     MAX_COST = "max_cost"
     OUT_OF_CREDIT = "out_of_credit"

@@ -56,7 +56,7 @@ class Outcome:
 _CAN_ASK_AGAIN = frozenset(
     {
         *(RunError.DEADLINE, RunError.MAX_TURNS, RunError.AGENT_STOPPED, RunError.AGENT_PROCESS),
-        *(RunError.DOCUMENT_TOO_LONG, RunError.ANSWER_TOO_LONG),
+        *(RunError.DOCUMENT_TOO_LONG, RunError.ANSWER_TOO_LONG, RunError.CALL_UNREADABLE),
     }
 )
 _UNPAID = (

@@ -281,7 +281,7 @@ class Runner:
                 )
             )
         except CliFailed as error:
-            return Outcome("failed", error=str(error), code=RunError.AGENT_PROCESS)
+            return Outcome("failed", error=str(error), code=error.code)
         except (FieldmarkError, _ResumeFailed):
             raise  # another worker owns the run, or the database is unavailable: the queue retries
         except Exception as error:

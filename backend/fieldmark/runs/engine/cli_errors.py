@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 
 import structlog
-from claude_agent_sdk import ClaudeSDKError, CLIConnectionError, CLINotFoundError, ProcessError
+from claude_agent_sdk import (
+    ClaudeSDKError,
+    CLIConnectionError,
+    CLIJSONDecodeError,
+    CLINotFoundError,
+    Message,
+    ProcessError,
+)
 
+from fieldmark.domain.statuses import RunError
 from fieldmark.errors import Unavailable
 
 log = structlog.get_logger()
@@ -20,7 +28,25 @@ _KILLED = {-signal.SIGKILL} | {
 
 
 class CliFailed(Exception):
-    """The CLI ended by itself, or sent a message over the size limit. Its text may be shown to users."""
+    """The CLI ended by itself, or sent a message that can't be read. Its text may be shown to users."""
+
+    def __init__(self, sentence: str, code: RunError = RunError.AGENT_PROCESS) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+async def readable_messages(messages: AsyncIterator[Message]) -> AsyncIterator[Message]:
+    """Yield the SDK's messages. Raise CliFailed if the SDK can't parse one: it reads no further message then, so the
+    call can't be refused."""
+    try:
+        async for message in messages:
+            yield message
+    except (CLIJSONDecodeError, RecursionError) as error:
+        log.warning("a message of the agent's process could not be read", error=type(error).__name__)
+        raise CliFailed(
+            "The model made a call that is too large or nested too deeply to be read. Start the run again.",
+            RunError.CALL_UNREADABLE,
+        ) from None
 
 
 @contextmanager
@@ -35,9 +61,7 @@ def cli_errors() -> Generator[None]:
         log.warning("the agent's process failed", error=type(error).__name__, exit_code=exit_code)
         if _was_killed(error):
             raise Unavailable("The agent's process was killed, or did not start. The run is retried.") from None
-        raise CliFailed(
-            "The agent's process ended unexpectedly, or sent a message over the size limit. Start the run again."
-        ) from None
+        raise CliFailed("The agent's process ended unexpectedly. Start the run again.") from None
 
 
 def _was_killed(error: ClaudeSDKError) -> bool:

@@ -30,6 +30,7 @@ from fieldmark.agents.spec import Prompt
 from fieldmark.isolation import users
 from fieldmark.runs.engine.binding import RunBinding
 from fieldmark.runs.engine.cli_attestation import COMMANDS, SandboxViolation, check_init, checked_messages
+from fieldmark.runs.engine.cli_errors import readable_messages
 from fieldmark.runs.engine.model_stream import conversation_result
 from fieldmark.runs.engine.options import CliKind
 from fieldmark.runs.outcome import outcome_of_result
@@ -114,7 +115,8 @@ class CliProcess:
         self.has_completed = False
         if prompt is not None:
             await self._send(prompt, as_text=True)
-        async for message in checked_messages(self._connected.receive_response(), self.kind.toolset, self._commands):
+        messages = readable_messages(self._connected.receive_response())
+        async for message in checked_messages(messages, self.kind.toolset, self._commands):
             self.binding.check()
             session_id = _session_id(message)
             if session_id not in (None, str(self.session_id)) and not isinstance(message, MirrorErrorMessage):
