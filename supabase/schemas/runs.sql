@@ -141,6 +141,7 @@ begin
   perform private.require(not found, format('The input of the task %s needs %s.', new.task, v_wrong));
   select name into v_wrong from jsonb_object_keys(new.input) as name where name <> all (v_task.input_may_have) limit 1;
   perform private.require(not found, format('The input of the task %s has no %s.', new.task, left(v_wrong, 80)));
+  perform private.check_json(new.input, 'The input of a run');
   perform private.require(pg_column_size(new.input) <= 262144, 'The input of a run may not exceed 256 kB.');
   new.approval := coalesce(
     nullif(new.approval, ''), v_task.approval, (select approval from private.agents where name = new.agent));

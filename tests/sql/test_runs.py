@@ -116,9 +116,18 @@ def test_run_without_matching_task_is_rejected(
     assert_rejected(service, sample, **{name: getattr(sample, value, value) for name, value in columns.items()})
 
 
-def test_large_input_and_child_of_ended_run_are_rejected(service: psycopg.Connection, sample: Sample) -> None:
+def test_unknown_large_and_deep_input_and_child_of_ended_run_are_rejected(
+    service: psycopg.Connection, sample: Sample
+) -> None:
     root = start(service, sample, input=Jsonb({"a": "x" * 200_000}))
     assert_rejected(service, sample, input=Jsonb({"a": "x" * 262_144}))
+    deep = {levels: '{"a":' * levels + "1" + "}" * levels for levels in (32, 33, 3_000)}
+    start(service, sample, input=deep[32])
+    for levels in (33, 3_000):  # Python's JSON parser reads a thousand
+        assert_rejected(service, sample, input=deep[levels])
+    subject = {"document_id": sample.document, "extraction_id": sample.extraction}
+    start(service, sample, **EXTRACT, **subject, input=Jsonb({"instructions": "Net."}))
+    assert_rejected(service, sample, **EXTRACT, **subject, input=Jsonb({"columns": [{"name": "a"}]}))
     service.execute("select private.cancel_run(%s, 'No.')", [root])
     assert_rejected(service, sample, "PT410", parent_run_id=root, parent_call_id="call")
 
