@@ -260,7 +260,7 @@ class CandidateFinder:
         text = " ".join(value.split())
         if not text or len(text) > MAX_VALUE_CHARACTERS:
             return None
-        amount = numbers.parse(text)
+        amount = numbers.parse(text, self._index.numbers.kind)
         if amount and not (text.isdigit() and text.startswith("0")):
             found = self._find_amount(text, amount)
             if found or not text.isdigit():

@@ -1,9 +1,10 @@
-"""Hints at the country of a document: how it writes dates, numbers and `$`, if these alone do not show it."""
+"""Hints at the country and kind of a document: how it writes dates, numbers, `$` and credits, if these alone do not
+show it."""
 
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from fieldmark.domain.folding import fold
 from fieldmark.grounding import units
@@ -57,6 +58,43 @@ _DAY_FIRST_CURRENCIES: Final = _COMMA_CURRENCIES | frozenset(
 _MIN_WORDS: Final = 3  # of a language
 
 
+DocumentKind: TypeAlias = Literal["account", "bill", "ledger"]
+"""The statement of a bank account, in which a credit is positive; a bill or the statement of a credit card, in which a
+credit is negative; a ledger or another document with German debit and credit signs (S and H), which may be either."""
+
+# Each line is one hint. A bank's customer may pay an invoice, and a bill may have a balance: the more hints count.
+_ACCOUNT_HINTS: Final = r"""
+(?:opening|closing|available|ledger|running|cleared) balance|balance (?:brought|carried) (?:forward|down)
+(?:savings?|current|checking|cheque|deposit|giro|bank) (?:account|statement)|account (?:statement|holder|summary)
+deposits?|withdrawals?|paid (?:in|out)|money (?:in|out)
+overdraft|overdrawn|sort code|passbook|ifsc
+kontoauszug\w*|kontostand\w*|girokonto|tagesgeldkonto|umsatze|kontoinhaber\w*
+(?:alter|neuer|anfangs|end|schluss)\W?saldo|saldovortrag|buchungstag|bu\.\W?tag|wertstellung|valuta
+releve de compte|estratto conto|extracto (?:de cuenta|bancario)|rekeningafschrift|kontoutdrag|extrato
+"""
+_BILL_HINTS: Final = r"""
+invoice|tax invoice|credit note|rechnung|gutschrift|facture|factura|fattura|fatura|factuur|faktura
+bill|billing (?:date|period|address)|meter reading|usage|tariff
+credit card|card (?:statement|number|member)|kreditkarte\w*
+credit limit|available credit|cash advances?|minimum payment|purchases
+(?:amount|total|balance|payment) due|due date|please pay|new charges|rechnungsbetrag|zahlbar\w*
+"""
+
+
+def _hints(lines: str) -> list[re.Pattern[str]]:
+    return [re.compile(rf"(?<![^\W_])(?:{line})(?![^\W_])") for line in lines.strip().splitlines()]
+
+
+_HINTS: Final[tuple[tuple[DocumentKind, list[re.Pattern[str]]], ...]] = (
+    ("account", _hints(_ACCOUNT_HINTS)),
+    ("bill", _hints(_BILL_HINTS)),
+)
+_SIDES: Final = re.compile(
+    r"(?<![^\W_])(?:soll\W{1,3}(?:und\W)?haben|s/h|saldenliste|kontenblatt|kontoblatt)(?![^\W_])"
+    r"|,\d\d ?[sh] ?(?:eur(?![^\W_])|€)(?! ?\d)"
+)
+
+
 class Conventions(NamedTuple):
     """`order`: `dmy`, `mdy` or None. `decimal_mark`: `.`, `,` or None. None: the document does not show it."""
 
@@ -86,6 +124,18 @@ def conventions_of(text: str) -> Conventions:
     if _MONTH_FIRST.search(text) or frozenset(["USD"]) in currencies:
         orders.add("mdy")
     return Conventions(*(one.pop() if len(one) == 1 else None for one in (orders, marks)))
+
+
+def kind_of(text: str) -> DocumentKind | None:
+    """Return the kind of a document by the words of its folded text. None: the document does not show it."""
+    text = text[:_MAX_CHARACTERS].replace("\n", " ")
+    found: dict[DocumentKind, int] = {
+        kind: sum(hint.search(text) is not None for hint in hints) for kind, hints in _HINTS
+    }
+    for kind, count in found.items():
+        if count and count >= 2 * (sum(found.values()) - count):
+            return kind
+    return "ledger" if _SIDES.search(text) else None
 
 
 def may_be_other_dollar(text: str) -> bool:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from fieldmark.domain.folding import HARD_SPACE, UNSPACED, fold
 from fieldmark.domain.numbers import MAX_DIGITS, canonical_decimal, join_decimal, with_sign
 from fieldmark.grounding import units
-from fieldmark.grounding.conventions import conventions_of
+from fieldmark.grounding.conventions import DocumentKind, conventions_of, kind_of
 from fieldmark.grounding.units import SYMBOLS, Codes, any_of
 
 BODY = re.compile(rf"\d+(?:[.,'·{HARD_SPACE}]\d+)*")
@@ -58,7 +58,7 @@ _PART_OF_UNIT = any_of(("oz", "in", "inch", "inches", "min", "mins", "sec", "s")
 
 # The token directly before a number, or before the tokens already consumed. The last group names its kind.
 _BEFORE: Final = rf"""(?:
-    (?P<minus>\(-\)|(?<![^\W_])(?:minus|moins|menos|meno|минус|мінус)(?=[ ])|[△▼▽⊖負负]|マイナス|(?<!\w)ー)
+    (?P<minus>\(-\)|\./\.|(?<![^\W_])(?:minus|moins|menos|meno|минус|мінус)(?=[ ])|[△▼▽⊖負负]|マイナス|(?<!\w)ー)
     |(?P<unsure>▲)                                # a loss in Japanese accounts, a rise elsewhere
     |(?P<limit>[≤≥≦≧±]|(?<![^\s(:])[<>]=?|(?<![^\W_]){_LIMIT_WORD}(?=[ ]))  # at most, at least, give or take
     |(?P<sign>(?<![^\s(:=*|"{SYMBOLS}])-)
@@ -76,7 +76,8 @@ _AFTER: Final = rf"""[ ]?(?:
     |(?P<fraction>[ ]?(?<=[ ])(?P<part>\d{{1,2}})[/⁄](?P<of>\d{{1,2}})(?![\d/⁄]|[.,]\d))
     |(?P<credit>\(cr\.?\)|cr(?![^\W_]))
     |(?P<debit>\((?:dr|db)\.?\)|(?:dr|db)(?![^\W_]))
-    |(?P<minus>\(-\))
+    |(?P<overdrawn>\(od\)|o/?d(?![^\W_]))
+    |(?P<minus>\(-\)|\./\.(?![ ]?[\w(-]))
     |(?P<whole>[.,]-{{1,2}}(?!\w))                # 1.250,-
     |(?P<sign>-(?!\w))
     |(?P<percent>[%‰]|{any_of(units.PERCENT_WORDS)}(?![^\W_]))
@@ -88,6 +89,11 @@ _AFTER: Final = rf"""[ ]?(?:
     |(?P<money>{_CURRENCY})
     |(?P<close>[)>])
     )"""
+# German debit (Soll) and credit (Haben), if the document uses them; otherwise seconds, hours or sizes.
+_SIDE_AFTER = re.compile(r"[ ]?(?:(?P<debit>\(s\)|(?:s|soll)(?![^\W_]))|(?P<credit>\(h\)|(?:h|haben)(?![^\W_])))")
+# The same before a number, unless it belongs to the number before it: `400.00 DR 75.00`.
+_SIDE_BEFORE = re.compile(r"(?<![^\W_])(?:(?P<credit>cr|h)|(?P<debit>dr|db|s)|(?P<overdrawn>o/?d))[.:]?[ ]?\Z")
+_KINDS_WITH_SIDES: Final = ("account", "ledger")
 _UNSPACED_BEFORE: Final = rf"\d[ ]?{any_of(units.UNSPACED_SCALES)}\Z"
 _DIGIT_BEFORE = re.compile(r"\d[)\-%]?(?P<gap> ?)\Z")
 _DIGIT_AFTER = re.compile(r"\.?(?P<gap> ?)[-(]?\d")
@@ -172,8 +178,9 @@ def possible_values(body: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def parse(text: str) -> Number | None:
-    """Return the number that a text is, with sign, currency, unit or scale, or None if it contains anything else."""
+def parse(text: str, kind: DocumentKind | None = None) -> Number | None:
+    """Return the number that a text is, with sign, currency, unit or scale, or None if it contains anything else. The
+    document's kind decides the sign of a credit or debit."""
     folded = fold(text.strip())
     body = BODY.search(folded)
     if body is None or len(folded) > 2 * MAX_DIGITS:
@@ -181,13 +188,15 @@ def parse(text: str) -> Number | None:
     start, end = next(
         _find_fractions(folded, lambda _: True), next(_find_space_grouped(folded, lambda _: True), body.span())
     )
-    found = read_number(_with_plain_spaces(folded[:start]), folded[start:end], _with_plain_spaces(folded[end:]))
+    found = read_number(_with_plain_spaces(folded[:start]), folded[start:end], _with_plain_spaces(folded[end:]), kind)
     if not found.numbers or (found.before + found.after).strip(_IGNORED_AROUND):
         return None
     number = found.numbers[-1]
     if number.is_limit:
         return None
     values = number.values if number.unit in ("%", "‰") else (*number.values, *number.shifted)
+    if number.reading < 1.0:  # a credit or debit
+        values = tuple(value for value in values if value.startswith("-"))
     return number._replace(values=values) if values else None
 
 
@@ -263,8 +272,12 @@ class NumberIndex:
                         number = number._replace(certainty=_OTHER_READING_CERTAINTY)
                     elif not self._is_likely_one(start, end, number):
                         reading = _OTHER_READING_CERTAINTY
-                    (weak if is_group else strong).add(number._replace(reading=reading))
+                    (weak if is_group else strong).add(number._replace(reading=min(number.reading, reading)))
         return sorted(strong or weak, key=lambda number: number[:2])
+
+    @cached_property
+    def kind(self) -> DocumentKind | None:
+        return kind_of(self._text)
 
     def _certainty_of_reading(self, body: str, is_whole: bool) -> float:
         """Return the certainty that digits with one separator before the last three are a whole number, or are not."""
@@ -322,7 +335,8 @@ class NumberIndex:
         while last < min(len(text), end + _CONTEXT_CHARACTERS) and (text[last] != "\n" or are_near(last)):
             last += 1
         body = text[start:end] if digits is None else digits
-        numbers = read_number(_with_plain_spaces(text[first:start]), body, _with_plain_spaces(text[end:last])).numbers
+        before, after = _with_plain_spaces(text[first:start]), _with_plain_spaces(text[end:last])
+        numbers = read_number(before, body, after, self.kind).numbers
         if any(number.values and number.values[0].startswith("-") for number in numbers):
             numbers = self._numbers_in_brackets(start, end, numbers)
         if _SPACE.search(body) and "," not in body:  # it may be two numbers that are printed close together
@@ -354,12 +368,12 @@ class NumberIndex:
 
 
 @lru_cache(maxsize=8192)
-def read_number(before: str, body: str, after: str) -> ParsedNumber:
+def read_number(before: str, body: str, after: str, kind: DocumentKind | None = None) -> ParsedNumber:
     """Read the number with these digits, and the text before and after them. Offsets are relative to the digits.
 
     Returns no number if the digits belong to another token, or if the text beside them leaves their meaning open.
     """
-    if end_of_range := _read_end_of_range(before, body, after):
+    if end_of_range := _read_end_of_range(before, body, after, kind):
         return end_of_range
     values = _parse_digits(body)
     start, end = 0, len(body)
@@ -375,7 +389,7 @@ def read_number(before: str, body: str, after: str) -> ParsedNumber:
     letter = _LETTER_MONEY.search(before) if _CENTS.search(body) else None
     if letter:
         before = before[: letter.start()]
-    left, right = _read_tokens_before(before), _read_tokens_after(after)
+    left, right = _read_tokens_before(before, body, kind), _read_tokens_after(after, kind)
     if (
         not values
         or not (_can_start_number(before, left) and _can_end_number(after, right))
@@ -390,7 +404,7 @@ def read_number(before: str, body: str, after: str) -> ParsedNumber:
     unit, currency = _unit(left, right), _currency(before, after, left, right)
     if letter:
         currency = units.LETTER_CURRENCIES[letter[1]]
-    places = int(exponent[1]) if exponent else _scale_places(before, left, right)
+    places = int(exponent[1]) if exponent else _scale_places(before, left, right, kind)
     if "power" in right and places is not None:
         exponent = right["power"]
         places += int(re.sub(r"[\^e+]", "", exponent["exponent"]))
@@ -407,10 +421,12 @@ def read_number(before: str, body: str, after: str) -> ParsedNumber:
     elif places or exponent:
         values, shifted = (), tuple(_shift_point(value, places) for value in values)
     is_minus, is_either, is_range = _sign(before, body, after, left, right)
+    booked = _booked_signs(left, right, kind)
+    is_minus = is_minus or booked == (True,)
     before_rest = before[: min((token.start() for token in left.values()), default=len(before))]
     after_rest = after[max((token.end() for token in right.values()), default=0) :]
 
-    if is_bracketed and not is_minus:
+    if is_bracketed and not is_minus and not booked:
         assert opening is not None
         assert closing is not None
         whole_start = start - len(before) + opening.start()
@@ -420,11 +436,11 @@ def read_number(before: str, body: str, after: str) -> ParsedNumber:
         return ParsedNumber((plain, whole) if is_remark else (whole,), before_rest, after_rest)
     if is_minus:
         values, shifted = _negate(values), _negate(shifted)
-    elif is_either:
+    elif is_either or len(booked) > 1:
         values, shifted = (*values, *_negate(values)), (*shifted, *_negate(shifted))
     first = next(iter(right), None)
-    if first == "credit" and is_minus:
-        end += right["credit"].end()
+    if first in ("credit", "debit", "overdrawn") and booked:
+        end += right[first].end()
     elif after.startswith("-"):
         end += 1
     start -= before.endswith("-")
@@ -433,16 +449,17 @@ def read_number(before: str, body: str, after: str) -> ParsedNumber:
     is_range |= _RANGE_END.search(before_rest) is not None or _RANGE_START.match(after_rest) is not None
     certainty = (
         _LIMIT_CERTAINTY
-        if "limit" in left or is_range or after.startswith("+")
+        if "limit" in left or is_range or (after.startswith("+") and kind != "account")
         else _EITHER_SIGN_CERTAINTY
         if is_either
         else 1.0
     )
-    number = Number(start, end, values, shifted, currency, unit, certainty, is_limit)
+    reading = _OTHER_READING_CERTAINTY if len(booked) > 1 and not is_minus else 1.0
+    number = Number(start, end, values, shifted, currency, unit, certainty, is_limit, reading)
     return ParsedNumber((number,), before_rest, after_rest)
 
 
-def _read_end_of_range(before: str, body: str, after: str) -> ParsedNumber | None:
+def _read_end_of_range(before: str, body: str, after: str, kind: DocumentKind | None) -> ParsedNumber | None:
     """Return the number that is an end of a range without spaces: `70-99 mg/dl`, `20-25 %`. Without a currency or unit
     it may be an identifier: `4711-4712`."""
     if other := _END_AFTER.match(after):
@@ -454,7 +471,7 @@ def _read_end_of_range(before: str, body: str, after: str) -> ParsedNumber | Non
     values = possible_values(low), possible_values(high)
     if not all(values) or Decimal(values[0][0]) >= Decimal(values[1][0]):
         return None
-    found = read_number(before, body, after)
+    found = read_number(before, body, after, kind)
     return ParsedNumber(
         tuple(
             one._replace(start=0, end=len(body), certainty=_LIMIT_CERTAINTY)
@@ -466,9 +483,14 @@ def _read_end_of_range(before: str, body: str, after: str) -> ParsedNumber | Non
     )
 
 
-def _read_tokens_before(text: str) -> _Tokens:
+def _read_tokens_before(text: str, body: str, kind: DocumentKind | None) -> _Tokens:
     """Return the tokens before a number, keyed by kind, the nearest first."""
     found: _Tokens = {}
+    side = _SIDE_BEFORE.search(text) if _CENTS.search(body) else None  # CR 12 is an identifier
+    if side and side[0][0] in "sh" and kind not in _KINDS_WITH_SIDES:
+        side = None
+    if side and side.lastgroup is not None and not _RANGE_BEFORE.search(text, 0, side.start()):
+        found[side.lastgroup], text = side, text[: side.start()]
     while (
         (token := _pattern(_BEFORE).search(text, max(0, len(text) - _MAX_TOKEN_CHARACTERS)))
         and token.lastgroup is not None
@@ -479,10 +501,14 @@ def _read_tokens_before(text: str) -> _Tokens:
     return found
 
 
-def _read_tokens_after(text: str) -> _Tokens:
+def _read_tokens_after(text: str, kind: DocumentKind | None) -> _Tokens:
     found: _Tokens = {}
     at = 0
-    while (token := _pattern(_AFTER).match(text, at)) and token.lastgroup is not None and token.lastgroup not in found:
+    while (
+        (token := (kind in _KINDS_WITH_SIDES and _SIDE_AFTER.match(text, at)) or _pattern(_AFTER).match(text, at))
+        and token.lastgroup is not None
+        and token.lastgroup not in found
+    ):
         if token.lastgroup == "fraction" and not int(token["part"]) < int(token["of"]) in _DENOMINATORS:
             break
         found[token.lastgroup] = token
@@ -531,7 +557,7 @@ def _is_letter(character: str) -> bool:
 def _is_part_of_other_number(body: str, left: _Tokens, right: _Tokens) -> bool:
     """Return whether the digits only begin another number (7 1/2, 7.5 × 10³, 12⁹⁹), or their sign is ambiguous."""
     is_open = "power" in right and not right["power"]["exponent"]
-    if "unsure" in left or "debit" in right or is_open:  # a debit is negative at a bank, positive in a ledger
+    if "unsure" in left or is_open:
         return True
     raised = (
         right["raised"][0].count("^") if "raised" in right else 0
@@ -548,7 +574,6 @@ def _sign(before: str, body: str, after: str, left: _Tokens, right: _Tokens) -> 
     is_minus = (
         not {"minus", "money_minus"}.isdisjoint(left)
         or "minus" in right
-        or ("credit" in right and not _cr_means_crore(left, right))  # on a bill: an amount that is paid back
         or (dash is not None and not is_apart)
         or (dash_after is not None and not is_apart_after)
     )
@@ -559,6 +584,17 @@ def _sign(before: str, body: str, after: str, left: _Tokens, right: _Tokens) -> 
     others += [*BODY.findall(after)[:1]] if joins else []
     is_range = any((_CENTS.search(other) is None) == (_CENTS.search(body) is None) for other in others)
     return is_minus, is_either, is_range
+
+
+def _booked_signs(left: _Tokens, right: _Tokens, kind: DocumentKind | None) -> tuple[bool, ...]:
+    """Return whether a number marked as credit, debit or overdrawn is negative. It may be either if the document does
+    not show whose account it is; empty without such a mark."""
+    marks = [tokens for tokens in (right, left) if not tokens.keys().isdisjoint(("credit", "debit", "overdrawn"))]
+    if not marks or _cr_means_crore(left, right, kind):
+        return ()
+    if kind == "account":
+        return ("credit" not in marks[0],)
+    return ("credit" in marks[0],) if kind == "bill" and "overdrawn" not in marks[0] else (False, True)
 
 
 def _unit(left: _Tokens, right: _Tokens) -> str | None:
@@ -597,7 +633,7 @@ def _other_currency(tokens: _Tokens) -> Codes | None:
     return units.codes_of(tokens["scaled"]["scaled"][1:]) if "scaled" in tokens else None
 
 
-def _scale_places(before: str, left: _Tokens, right: _Tokens) -> int | None:
+def _scale_places(before: str, left: _Tokens, right: _Tokens, kind: DocumentKind | None) -> int | None:
     """Return by how many places a scale word shifts the decimal point, or None if that is ambiguous."""
     has_money = "money" in left or "money" in right or "money_minus" in left
     if _pattern(_UNSPACED_BEFORE).search(before):
@@ -611,12 +647,17 @@ def _scale_places(before: str, left: _Tokens, right: _Tokens) -> int | None:
         return 0 if word in _SCALES_OF_MONEY and not has_money else units.SCALES[word]
     if "unit" in right and right["unit"]["unit"] in _UNITS_OR_SCALES and has_money:
         return None
-    return 7 if _cr_means_crore(left, right) else 0
+    return 7 if _cr_means_crore(left, right, kind) else 0
 
 
-def _cr_means_crore(left: _Tokens, right: _Tokens) -> bool:
+def _cr_means_crore(left: _Tokens, right: _Tokens, kind: DocumentKind | None) -> bool:
     """Return whether `Cr` after an amount in rupees means crore (ten million) and not credit."""
-    return "credit" in right and "money" in left and "INR" in (units.codes_of(left["money"]["money"]) or ())
+    return (
+        kind is None
+        and "credit" in right
+        and "money" in left
+        and "INR" in (units.codes_of(left["money"]["money"]) or ())
+    )
 
 
 def _prevailing(marks: Counter[str]) -> str | None:
