@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from fieldmark.domain.measures import Measure
 from fieldmark.grounding import DocumentIndex, Location, PageWords
 from page_words import document_index, index_of_lines, words_of
 
@@ -162,6 +163,30 @@ def test_numbers_in_two_columns_are_not_joined() -> None:
     assert page.find(1250) is None
     for value in (1, 250):
         assert page.find(value) is not None
+
+
+@pytest.mark.parametrize(
+    ("lines", "value", "is_found"),
+    [
+        (["Item    Qty kg   Qty lb", "Steel    10       22"], "10 kg", True),
+        (["Item    Qty kg   Qty lb", "Steel    10       22"], "22 lb", True),
+        (["Item    Qty kg   Qty lb", "Steel    10       22"], "10 lb", False),
+        (["Item    Qty kg   Qty lb", "Steel    10       22"], "22 kg", False),
+        (["Length    Length", "(mm)      (in)", "254       10"], "254 mm", True),
+        (["Length    Length", "(mm)      (in)", "254       10"], "10 mm", False),
+        # Under no heading
+        (["Item    Qty kg   Qty lb", "Steel                         10"], "10 kg", False),
+        # A column of units
+        (["Item     Qty      Unit", "Steel    10       kg", "Paint    20       lb"], "10 kg", True),
+        (["Item     Qty      Unit", "Steel    10       kg", "Paint    20       lb"], "20 kg", False),
+    ],
+)
+def test_number_has_the_unit_of_its_own_column_or_line(lines: list[str], value: str, is_found: bool) -> None:
+    page = document_index("\n".join(lines))
+    assert (page.find(value) is not None) is is_found
+    number, unit = value.split()
+    finding = page.ground_leaves([("quantity", Measure(int(number), unit))], {})["quantity"]
+    assert (finding.confidence > 0.5) is is_found
 
 
 # Properties

@@ -317,13 +317,13 @@ class CandidateFinder:
 
     def _currency_agreement(self, text: str, value: Number, printed: Number) -> Agreement:
         """Compare the currency or unit of a value with that of a printed number. A number printed without either takes
-        the only currency on its page, or the unit of a column heading there."""
+        the currency or unit of its column's heading, else the only one of its page."""
         index = self._index
         page = index.page_of[self._span_of_number(printed).first_word]
         if value.unit is not None:
             if printed.unit is None and printed.currency is None:
-                is_in_head = units.is_column_unit(value.unit, index.page_text(page))
-                return Agreement.SAME if is_in_head else Agreement.NONE
+                is_named = value.unit in index.governing_units(self._span_of_number(printed).first_word)
+                return Agreement.SAME if is_named else Agreement.NONE
             own = text.rstrip("0123456789 .,")[-len(value.unit) :]
             is_cased = value.unit in units.CASE_SENSITIVE_UNITS and own not in self._last_words(printed)  # mW and MW
             return Agreement.SAME if printed.unit == value.unit and not is_cased else Agreement.NONE

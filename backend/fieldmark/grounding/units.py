@@ -207,6 +207,14 @@ def _currency_letters_pattern() -> re.Pattern[str]:
     )
 
 
+@cache
+def _column_unit_pattern() -> re.Pattern[str]:
+    unit = any_of(UNIT_OF)
+    return re.compile(
+        rf"[(\[/]\s?(?P<bracketed>{unit})\s?[)\]]|(?<![^\W_])(?<!\d )(?<!\d)(?P<unit>{unit})(?![^\W_])(?! ?\d)"
+    )
+
+
 class Agreement(IntEnum):
     """How well a printed currency or unit agrees with a value's; smaller is better."""
 
@@ -289,14 +297,10 @@ def names_currency(currency: Codes, text: str) -> bool:
     return bool(words) and re.search(rf"(?<![^\W_]){any_of(words)}(?![^\W_])", text) is not None
 
 
-def is_column_unit(unit: str, text: str) -> bool:
-    """Return whether a folded text names a unit apart from any number, as a column heading does: `Weight (lb)`."""
-    for spelling in (spelling for spelling, name in UNIT_OF.items() if name == unit):
-        one = re.escape(spelling)
-        if re.search(rf"[(\[/]\s?{one}\s?[)\]]", text):
-            return True
-        if spelling not in _AMBIGUOUS_UNIT_WORDS and re.search(
-            rf"(?<![^\W_])(?<!\d )(?<!\d){one}(?![^\W_])(?! ?\d)", text
-        ):
-            return True
-    return False
+def column_units(text: str) -> set[str]:
+    """Return the units that a folded text names apart from any number, as a column heading does: `Weight (lb)`."""
+    return {
+        UNIT_OF[one["bracketed"] or one["unit"]]
+        for one in islice(_column_unit_pattern().finditer(text), _MAX_MATCHES)
+        if one["bracketed"] or one["unit"] not in _AMBIGUOUS_UNIT_WORDS
+    }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, islice
 from operator import add
-from typing import Final
+from typing import Final, NamedTuple
 
 from fieldmark.domain import folding
 from fieldmark.grounding import dates, layout, numbers, units
@@ -25,7 +25,7 @@ MAX_TOKENS: Final = 200  # words of one value used to choose those pages
 
 _MAX_YEARS: Final = 20  # years that are tried for a date without a year
 _MAX_WORDS_TO_CELL_BELOW: Final = 60
-_MAX_HEADINGS: Final = 200  # of a page that name a currency
+_MAX_HEADINGS: Final = 200  # of a page that name a currency or unit
 _MAX_HEADING_WORDS: Final = 4
 _MAX_GAP_IN_NUMBER: Final = 0.75  # in line heights
 _MAX_GAP_TO_UNIT: Final = 4.0
@@ -53,6 +53,14 @@ class PageWords:
     number: int
     words: Sequence[Word]
     is_xml: bool = False
+
+
+class _Heading(NamedTuple):
+    """A cell without digits that names currencies or units."""
+
+    box: Word
+    currencies: set[units.Codes]
+    units: set[str]
 
 
 class WordIndex:
@@ -88,7 +96,8 @@ class WordIndex:
         self._orders: dict[int, list[TextStream]] = {}
         self._page_texts: dict[int, str] = {}
         self._currencies: dict[int, set[units.Codes]] = {}
-        self._heading_currencies: dict[int, list[tuple[Word, set[units.Codes]]]] = {}
+        self._units: dict[int, set[str]] = {}
+        self._headings: dict[int, list[_Heading]] = {}
 
     @cached_property
     def alphanumeric_stream(self) -> TextStream:
@@ -218,26 +227,48 @@ class WordIndex:
 
     def heading_currencies(self, word: int) -> set[units.Codes]:
         """Return the currencies named by the nearest column heading above a word that names any."""
-        page, own = self.page_of[word], self.words[word]
-        if page not in self._heading_currencies:
-            self._heading_currencies[page] = list(islice(self._find_heading_currencies(page), _MAX_HEADINGS))
-        above = [
-            one
-            for one in self._heading_currencies[page]
-            if one[0][4] <= own[4] and min(one[0][3], own[3]) > max(one[0][1], own[1])
-        ]
-        return max(above, key=lambda one: one[0][4])[1] if above else set()
+        named = [heading for heading in self._headings_above(word) if heading.currencies]
+        return max(named, key=lambda heading: heading.box[4]).currencies if named else set()
 
-    def _find_heading_currencies(self, page: int) -> Iterator[tuple[Word, set[units.Codes]]]:
+    def governing_units(self, word: int) -> set[str]:
+        """Return the units named by other cells of a word's line, else by the nearest column heading above it, else
+        anywhere on its page. Empty if the page's headings name several units, but none of them for this word."""
+        page, own = self.page_of[word], self.words[word]
+        named = [heading for heading in self._headings_of(page) if heading.units]
+        beside = set[str]().union(*(heading.units for heading in named if layout.on_same_line(heading.box, own)))
+        above = [heading for heading in self._headings_above(word) if heading.units]
+        if beside or above:
+            return beside or max(above, key=lambda heading: heading.box[4]).units
+        if len(set[str]().union(*(heading.units for heading in named))) > 1:
+            return set()
+        if page not in self._units:
+            self._units[page] = units.column_units(self.page_text(page))
+        return self._units[page]
+
+    def _headings_above(self, word: int) -> list[_Heading]:
+        own = self.words[word]
+        return [
+            heading
+            for heading in self._headings_of(self.page_of[word])
+            if heading.box[4] <= own[4] and min(heading.box[3], own[3]) > max(heading.box[1], own[1])
+        ]
+
+    def _headings_of(self, page: int) -> list[_Heading]:
+        if page not in self._headings:
+            self._headings[page] = list(islice(self._find_headings(page), _MAX_HEADINGS))
+        return self._headings[page]
+
+    def _find_headings(self, page: int) -> Iterator[_Heading]:
         own, first = self.words_of_page(page), 0
         for at in own:
             first = at if at == own.start or not self.are_in_one_cell(at - 1, at) else first
             is_end = at + 1 == own.stop or not self.are_in_one_cell(at, at + 1)
             if is_end and at - first < _MAX_HEADING_WORDS:
                 text = " ".join(self.folded[first : at + 1])
-                named = set[units.Codes]() if any(map(str.isdigit, text)) else units.heading_currencies(text)
-                if named:
-                    yield layout.merge(self.words[first : at + 1]), named
+                if not any(map(str.isdigit, text)):
+                    named = units.heading_currencies(text), units.column_units(text)
+                    if any(named):
+                        yield _Heading(layout.merge(self.words[first : at + 1]), *named)
 
     def currencies_on(self, page: int) -> set[units.Codes]:
         if page not in self._currencies:
