@@ -115,7 +115,7 @@ async def cancel_run(case: ExtractionCase) -> Requests:
 
 async def decide_calls(case: ExtractionCase) -> Requests:
     total, number = (call("update_field", {"path": path, "value": 1, "confidence": 0.9}) for path in "ab")
-    asks = Script([[TOTAL, NUMBER], [call("get_document_text")], [total]])
+    asks = Script([[TOTAL, NUMBER], [call("get_document_text"), total]])
     run_id, requests = await _execute(case, asks, approval="ask")
     for answer, decision in (
         ([number], ApprovalDecision(total.id, True)),

@@ -17,6 +17,7 @@ from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.runs.lifecycle.decisions import ApprovalDecision, decide
 from fieldmark.runs.message_parts import BlockStarted, MessageStarted, MessageStopped
 from fieldmark.tools.context import RunContext
+from fieldmark.tools.ledger import ToolOutcome
 
 pytestmark = pytest.mark.anyio
 
@@ -75,20 +76,34 @@ async def test_undeclared_tool_is_denied(case, hook, context, name):
     assert hook.take_allowed("call-1", "update_field", TOTAL) is None and case.ledger(context.run_id) == []
 
 
-@pytest.mark.parametrize("other_calls", [[], ["call-2"]], ids=["alone", "with another"])
-async def test_call_that_asks_a_person_must_be_alone_in_its_message(case, context, other_calls):
+READ, UNKNOWN = "mcp__fieldmark__get_document_text", "mcp__fieldmark__drop"
+
+
+@pytest.mark.parametrize(
+    ("tools", "decisions"),
+    [
+        ([UPDATE], ["defer"]),
+        ([READ, READ, UPDATE], ["allow", "allow", "defer"]),
+        ([UPDATE, READ], ["deny", "allow"]),
+        ([UPDATE, UPDATE], ["deny", "deny"]),
+        ([UNKNOWN, UPDATE], ["deny", "deny"]),
+    ],
+    ids=["alone", "after reads", "before a read", "with another", "after an unknown tool"],
+)
+async def test_call_that_asks_a_person_is_the_last_of_its_message_after_reads(case, context, tools, decisions):
     hook = PermissionHook(EXTRACTION.create_tools(context), context, ApprovalPolicy("ask"))
-    blocks = [BlockStarted(call_id) for call_id in ("call-1", *other_calls)]
+    blocks = [BlockStarted(f"call-{number}") for number in range(len(tools))]
     for part in (MessageStarted("m", None), *blocks, MessageStopped()):
         hook.calls.on_part(part)
-    decided = [(await ask(hook, UPDATE, TOTAL, block.call_id))[0] for block in blocks]
+    decided: list[str] = []
+    for block, tool in zip(blocks, tools, strict=True):
+        decided.append((await ask(hook, tool, {} if tool == READ else TOTAL, block.call_id))[0])
+        if tool == READ:
+            hook.outcomes[str(block.call_id)] = ToolOutcome("Text.", "read")
     statuses = [entry["status"] for entry in case.ledger(context.run_id)]
-    if other_calls:
-        assert (decided, statuses) == (["deny"] * 2, ["refused"] * 2)
-        assert case.state(context.run_id)["status"] == "running"
-    else:
-        assert (decided, statuses) == (["defer"], ["pending"])
-        assert case.state(context.run_id)["status"] == "awaiting_approval"
+    waits = "defer" in decisions
+    assert decided == decisions and statuses == ["pending" if waits else "refused"] * tools.count(UPDATE)
+    assert case.state(context.run_id)["status"] == ("awaiting_approval" if waits else "running")
 
 
 async def test_write_without_a_call_id_is_denied(case, hook, context):

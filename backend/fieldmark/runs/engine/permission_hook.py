@@ -224,14 +224,12 @@ class PermissionHook:
         if is_approved and action.collect is None:
             await self._record(name, call_id, arguments, CallStatus.APPROVED)
             return Verdict("allow")
-        # The CLI keeps only the last of several deferred calls, and can't resume a message with a denied and a deferred
-        # call.
-        if await self.calls.count_in_message(call_id) != 1:
+        if not await self._can_be_deferred(call_id):
             return await self._refuse(
                 name,
                 call_id,
                 arguments,
-                "Not done: a person approves each change. Make one change per message.",
+                "Not done: a person approves each change. Make one change per message, after any calls that read.",
                 "one_at_a_time",
             )
         await self.before_call(call_id)
@@ -248,6 +246,15 @@ class PermissionHook:
             return Verdict("defer")
         self.decided.add(call_id)
         return await self._recorded_verdict(call_id)
+
+    async def _can_be_deferred(self, call_id: str) -> bool:
+        """Whether the call is the last of its message, and those before it only read.
+
+        The CLI keeps only the last of several deferred calls, can't resume a message with a denied and a deferred call,
+        and loses the result of a deferred call that others follow."""
+        earlier = [self._tools.get(one) for one in await self.calls.calls_before(call_id)]
+        is_last = await self.calls.count_in_message(call_id) == len(earlier) + 1
+        return is_last and all(tool is not None and not tool.is_gated for tool in earlier)
 
     async def _is_already_approved(self, name: str, args: Any) -> bool:
         """Whether an earlier decision of a person in this run approves the call: because the call follows from it, or
