@@ -176,6 +176,10 @@ class InvalidPath(Invalid):
     code, title = "invalid_path", "Invalid field path"
 
 
+class UnknownField(Invalid):
+    code, title = "unknown_field", "No such field"
+
+
 class InvalidSchema(Invalid):
     """`details` may contain `errors` (path, code, message)."""
 

@@ -792,9 +792,10 @@ async def test_unknown_schema_list_and_column_are_refused(serve):
         made = (await server.http.post("/api/schemas", json={"name": "Invoice", "schema": SCHEMA})).json()
         path = f"/api/schemas/{made['id']}/records"
         assert_problem(await server.http.get(f"/api/schemas/{uuid4()}/records"), 404)
-        for query in ({"list": "vendor"}, {"sort": "items[].price"}, {"filter": "total >"}, {"limit": 501},
-                      {"filter": "totl > 1"}, {"filter": "items[].prise > 1"},
-                      {"column": "total"}, {"cell_status": "found", "column": "items"}):  # fmt: skip
+        for query in ({"list": "vendor"}, {"filter": "total >"}, {"limit": 501}, {"column": "total"}):
             assert_problem(await server.http.get(path, params=query), 422)
+        for query in ({"sort": "items[].price"}, {"filter": "totl > 1"}, {"filter": "items[].prise > 1"},
+                      {"cell_status": "found", "column": "items"}):  # fmt: skip
+            assert_problem(await server.http.get(path, params=query), 422, "unknown_field")
         empty = (await server.http.get(path, params={"filter": ["items[].price > 1", "total > 1"]})).json()
         assert (empty["items"], empty["total"]) == ([], 0)

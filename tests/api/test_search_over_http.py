@@ -75,6 +75,20 @@ async def test_documents_are_found_by_their_fields_only_with_the_scope_to_read_t
                     assert answer.status_code == status, answer.text
 
 
+async def test_search_and_question_with_unknown_field_are_refused(serve):
+    async with serve(with_worker=False) as server:
+        schema = {"type": "object", "properties": {"total": {"type": "number"}}}
+        await server.http.post("/api/schemas", json={"name": "Invoice", "schema": schema})
+        for field, status in (("total", 200), ("totl", 422)):
+            found = await server.http.get("/api/search", params={"q": "a", "filter": f"{field} > 1"})
+            filters = {"fields": [{"path": field, "op": ">", "value": 1}]}
+            asked = {"message": "How many?", "filters": filters, "wait": False}
+            started = await server.http.post("/api/agent/ask", json=asked)
+            assert (found.status_code, started.status_code) == (status, {200: 202}.get(status, status))
+        assert_problem(found, 422, "unknown_field")
+        assert_problem(started, 422, "unknown_field")
+
+
 async def test_embedder_finds_synonyms(serve, clone):
     if not sql(clone.owner_url, "select private.has_vectors() as has")[0]["has"]:
         pytest.skip("The extension vector is not installed.")

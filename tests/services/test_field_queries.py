@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -10,9 +11,11 @@ from uuid import uuid4
 import pytest
 
 from fieldmark.domain import paths
+from fieldmark.domain.document_filters import DocumentFilters, FieldCondition
 from fieldmark.domain.field_query import MAX_ROWS, FieldAnswer, FieldQuery
-from fieldmark.errors import TooLongToAnswer
+from fieldmark.errors import TooLongToAnswer, UnknownField
 from fieldmark.services import field_queries
+from fieldmark.stores.library import schemas
 from library_rows import LibraryDocument, insert_documents
 
 pytestmark = pytest.mark.anyio
@@ -276,3 +279,29 @@ async def test_slow_query_is_cancelled_and_settings_are_restored(database, make_
         before = await (await conn.execute(settings)).fetchone()
         await field_queries.query(conn, scope, query)
         assert await (await conn.execute(settings)).fetchone() == before
+
+
+async def test_filter_on_unknown_field_is_refused_with_similar_names(database, make_user, clone):
+    scope, other = await make_user(), await make_user()
+    odd, blank = 'a "b" $.c[*]', {"due_date": None, "rows": [{"x": 1}, {"y": None}]}
+    insert_documents(clone.owner_url, scope, [*_LIBRARY, LibraryDocument({odd: 1, "ключ": {"ё": 2}, **blank})])
+
+    async def check(condition: str, of=scope) -> None:
+        async with database.as_user(of) as conn:
+            filters = DocumentFilters(fields=[FieldCondition.parse(condition)])
+            await field_queries.check_fields(conn, of, filters)
+
+    async with database.as_user(scope) as conn:
+        properties = {"iban": {"type": "string"}, "tax": {"type": "object", "properties": {"rate": {"type": "number"}}}}
+        await schemas.create(conn, scope.org_id, "Bank", {"type": "object", "properties": properties})
+    known = ["total", "vendor.name", "vendor", "items[].parts[].n", "items[3].name", "items", "due_date", "rows[].y"]
+    for name in (*known, paths.name((odd,)), "ключ.ё", "iban", "tax", "tax.rate"):
+        await check(f"{name} exists")
+        await check(f"{name} missing")
+    unknown = ["totl", "items.name", "items[].parts.n", "total[]", "tax.rat", "vendor.nam", paths.name(("a.b",))]
+    for name in unknown:
+        with pytest.raises(UnknownField, match=re.escape(repr(name))):
+            await check(f"{name} missing")
+    with pytest.raises(UnknownField, match="mean total"):
+        await check("totl > 1")
+    await check("totl > 1", other)  # nothing is known there yet, and no other organisation's names are told

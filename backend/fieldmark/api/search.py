@@ -22,6 +22,7 @@ from fieldmark.domain.document_filters import (
 from fieldmark.domain.permissions import Permission
 from fieldmark.services import search
 from fieldmark.services.api_keys import has_scope, require_scope
+from fieldmark.services.field_queries import check_fields
 
 router = Routes(prefix="/api/search", tags=["search"])
 
@@ -80,6 +81,7 @@ async def search_documents(
     filters = validate_model(DocumentFilters, {name: value for name, value in conditions.items() if value})
     embedding = await search.embed_query(runtime.embedder, q)
     async with runtime.database.as_user(scope) as conn:
+        await check_fields(conn, scope, filters)
         return await search.search(
             conn,
             scope,

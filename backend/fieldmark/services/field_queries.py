@@ -1,12 +1,16 @@
-"""Exact counts, sums and groups over the fields of many documents."""
+"""Exact counts, sums and groups over the fields of many documents, and the check that a filter's fields exist."""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from typing import Final, Literal
 
 from fieldmark.db.pool import Connection
+from fieldmark.domain import paths
 from fieldmark.domain.calculator import as_decimal, format_decimal
+from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.field_query import (
     Aggregate,
     AggregateOp,
@@ -16,10 +20,21 @@ from fieldmark.domain.field_query import (
     FieldResult,
     ValueKind,
 )
+from fieldmark.domain.formatting import list_names
+from fieldmark.domain.json_values import JsonObject
+from fieldmark.domain.paths import EACH, Pattern
+from fieldmark.domain.schema_walk import walk_fields
+from fieldmark.errors import UnknownField
 from fieldmark.identity.scope import Scope
-from fieldmark.stores import field_queries
+from fieldmark.services.fair_share import run_unqueued
+from fieldmark.stores import field_queries, known_fields
 from fieldmark.stores.field_queries import FieldStatistics
+from fieldmark.stores.library import schemas
 from fieldmark.stores.query_timeout import MAX_SECONDS
+
+_MAX_SCHEMAS: Final = 200
+"""Schemas whose fields are looked up: the newest. The fields of all extractions are known."""
+_MAX_COMPARED: Final = 200
 
 
 async def query(
@@ -42,6 +57,42 @@ async def query(
         rows_total=found.rows_total,
         coverage=found.coverage,
     )
+
+
+async def check_fields(conn: Connection, scope: Scope, filters: DocumentFilters) -> None:
+    """Raise UnknownField if a condition is on a field that no extraction has and no schema describes. In an
+    organisation without fields every condition is accepted."""
+    wanted = [condition.pattern for condition in filters.fields]
+    unknown = [one for one in wanted if not await known_fields.is_in_use(conn, scope.org_id, one)]
+    if not unknown:
+        return
+    stored = (await schemas.list_page(conn, scope, limit=_MAX_SCHEMAS)).items
+    rows = await schemas.find_many(conn, [one.id for one in stored])
+    described = await run_unqueued(_described, [row.schema or {} for row in rows])
+    in_use = await known_fields.list_known_fields(conn, scope.org_id, DocumentFilters())
+    names = list(dict.fromkeys([*(one.path for one in in_use.fields), *map(paths.name, described)]))
+    for pattern in unknown:
+        steps = _without_indexes(pattern)
+        if names and not any(steps[: len(one)] == one[: len(steps)] for one in described):
+            raise unknown_field(paths.name(pattern), names)
+
+
+def unknown_field(name: str, names: Sequence[str], what: Literal["field", "column"] = "field") -> UnknownField:
+    """Return the error for a field that is not one of `names`, with those most like it."""
+    near = difflib.get_close_matches(name[:_MAX_COMPARED], names, n=3)
+    like = (
+        f"Did you mean {' or '.join(near)}?" if near else f"There are: {list_names(names, characters=1000, most=50)}."
+    )
+    return UnknownField(f"There is no {what} {name[:_MAX_COMPARED]!r}. {like}")
+
+
+def _described(stored: Sequence[JsonObject]) -> list[Pattern]:
+    """Return the patterns of the fields of schemas."""
+    return list(dict.fromkeys(_without_indexes(one) for schema in stored for one, _ in walk_fields(schema).fields))
+
+
+def _without_indexes(pattern: Pattern) -> Pattern:
+    return tuple(step if isinstance(step, str) else EACH for step in pattern)
 
 
 def _results(aggregate: Aggregate, cells: Sequence[FieldStatistics], documents: int) -> Iterator[FieldResult]:

@@ -19,6 +19,7 @@ from fieldmark.domain.statuses import CellStatus
 from fieldmark.errors import Invalid, NotFound, TooLongToAnswer
 from fieldmark.identity.scope import Scope
 from fieldmark.services.fair_share import run_unqueued
+from fieldmark.services.field_queries import unknown_field
 from fieldmark.services.record_marks import Mark, list_marks
 from fieldmark.stores import records, schema_changes, stacks
 from fieldmark.stores.library import schemas
@@ -191,7 +192,7 @@ async def _prepare(conn: Connection, request: RecordsRequest) -> tuple[SchemaRow
     unknown = await run_unqueued(list, unknown_fields((schema and schema.schema) or {}, filtered))
     wanted = [name for name in (request.sort, request.cell_column) if name is not None and name not in names]
     for name in (*wanted, *map(paths.name, unknown)):
-        raise Invalid(f"The table has no column {name[:200]!r}. Its columns: {', '.join(names)[:1000]}.")
+        raise unknown_field(name, names, "column")
     query = RecordsQuery(
         None if schema is None else schema.id,
         {column.path: column for column in columns},

@@ -1,7 +1,8 @@
-"""The field paths that occur in the newest extractions."""
+"""The field paths that occur in extractions."""
 
 from __future__ import annotations
 
+import json
 from uuid import UUID
 
 from psycopg.sql import SQL
@@ -9,8 +10,10 @@ from psycopg.sql import SQL
 from fieldmark.db.pool import Connection
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.field_query import MAX_SAMPLED_DOCUMENTS, KnownField, KnownFields, ValueKind
+from fieldmark.domain.paths import Pattern
 from fieldmark.stores.document_filters import Parameters, document_conditions, source_of, type_conditions
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
+from fieldmark.stores.rows import value_of
 
 
 async def list_known_fields(
@@ -56,3 +59,17 @@ async def list_known_fields(
     ]
     found.sort(key=lambda one: (one.document_type or "", -one.documents, one.path))
     return KnownFields(found, rows[0]["looked_at"])
+
+
+async def is_in_use(conn: Connection, org_id: UUID, pattern: Pattern, seconds: float = MAX_SECONDS) -> bool:
+    """Return whether an extraction has a field at a pattern, also a blank one. An index means any item. Raise
+    TooLongToAnswer."""
+    steps = (
+        f"?(exists(@.{key})).{key}"
+        if isinstance(step, str) and (key := json.dumps(step, ensure_ascii=False))
+        else '?(@.type() == "array")[*]'
+        for step in pattern
+    )
+    query = "select exists (select from public.extractions where org_id = %s and extracted_fields @? %s::jsonpath)"
+    async with query_timeout(conn, seconds):
+        return await value_of(conn, query, (org_id, f"strict $ {' '.join(steps)}"))

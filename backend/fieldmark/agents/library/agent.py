@@ -34,6 +34,7 @@ from fieldmark.domain.answers import FallbackCode
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.statuses import Approval
 from fieldmark.identity.scope import Scope
+from fieldmark.services.field_queries import check_fields
 from fieldmark.stores import runs, threads
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
@@ -64,6 +65,7 @@ class AskRequest(AskInput):
 
 
 async def _begin(conn: Connection, scope: Scope, request: AskRequest) -> RunStart[AskInput]:
+    await check_fields(conn, scope, request.filters or DocumentFilters())
     thread = await threads.for_message(conn, scope, request.thread_id, request.message, agent=LIBRARY.name)
     return RunStart(
         Subject(thread_id=thread.id), AskInput(message=request.message, filters=request.filters, mode=request.mode)
