@@ -202,14 +202,14 @@ isOneToOne: false
                   ]
                 },"extraction_journal": {
                   Row: {
-                    "actor": string,"call_id": string | null,"created_at": string,"created_by": string | null,"extraction_id": string,"id": number,"new": Json | null,"old": Json | null,"org_id": string,"path": (string)[],"run_id": string | null,"steps": string,"version": number
+                    "actor": string,"call_id": string | null,"created_at": string,"created_by": string | null,"dictated_by": string | null,"extraction_id": string,"id": number,"new": Json | null,"old": Json | null,"org_id": string,"path": (string)[],"run_id": string | null,"steps": string,"version": number
                   }
                   ComputedFields: never
                   Insert: {
-                    "actor": string,"call_id"?: string | null,"created_at"?: string,"created_by"?: string | null,"extraction_id": string,"id"?: never,"new"?: Json | null,"old"?: Json | null,"org_id": string,"path": (string)[],"run_id"?: string | null,"steps": string,"version": number
+                    "actor": string,"call_id"?: string | null,"created_at"?: string,"created_by"?: string | null,"dictated_by"?: string | null,"extraction_id": string,"id"?: never,"new"?: Json | null,"old"?: Json | null,"org_id": string,"path": (string)[],"run_id"?: string | null,"steps": string,"version": number
                   }
                   Update: {
-                    "actor"?: string,"call_id"?: string | null,"created_at"?: string,"created_by"?: string | null,"extraction_id"?: string,"id"?: never,"new"?: Json | null,"old"?: Json | null,"org_id"?: string,"path"?: (string)[],"run_id"?: string | null,"steps"?: string,"version"?: number
+                    "actor"?: string,"call_id"?: string | null,"created_at"?: string,"created_by"?: string | null,"dictated_by"?: string | null,"extraction_id"?: string,"id"?: never,"new"?: Json | null,"old"?: Json | null,"org_id"?: string,"path"?: (string)[],"run_id"?: string | null,"steps"?: string,"version"?: number
                   }
                   Relationships: [
                     {

@@ -15,6 +15,8 @@ create table public.extraction_journal (
   run_id uuid,
   call_id text,
   created_by uuid,
+  -- The user whose message names the value that an agent wrote.
+  dictated_by uuid,
   created_at timestamptz not null default now(),
   foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete cascade
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
@@ -26,10 +28,12 @@ create function private.keep_journal() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   insert into public.extraction_journal
-    (org_id, extraction_id, version, path, steps, old, new, actor, run_id, call_id, created_by)
+    (org_id, extraction_id, version, path, steps, old, new, actor, run_id, call_id, created_by, dictated_by)
   select new.org_id, new.id, new.version, c.path, c.steps,
     case when private.is_leaf(c.old) then c.old end, case when private.is_leaf(c.new) then c.new end,
-    case when private.is_agent() then 'agent' else 'user' end, private.this_run(), private.this_call(), auth.uid()
+    case when private.is_agent() then 'agent' else 'user' end, private.this_run(), private.this_call(), auth.uid(),
+    case when c.name = any ((select private.paths_allowed_by_message())::text[])
+      then (select private.message_author()) end
   from private.changes(case tg_op when 'UPDATE' then old.extracted_fields else '{}'::jsonb end, new.extracted_fields) as c
   where private.is_leaf(c.old) or private.is_leaf(c.new)
   order by c.path;

@@ -65,6 +65,18 @@ async def test_json_output_is_clean_and_violations_exit_4(commands):
         done = await fieldmark.run("extract", fieldmark.file(), "--schema", more)
         # The fields violate the schema, so the extraction is not completed.
         assert done.code == 4 and "a.txt" in done.out and "due_date: " in done.err
+        assert "due_date: " in (await fieldmark.run("extract", "-q", fieldmark.file(), "--schema", more)).out
+
+
+async def test_history_names_the_person_whose_words_a_correction_wrote(commands):
+    async with commands() as fieldmark:
+        done = await fieldmark.run("extract", fieldmark.file(), "--json")
+        extraction = json.loads(done.out)["id"]
+        assert (await fieldmark.run("correct", extraction, "set total to 12.5")).code == 0
+        nothing = await fieldmark.run("correct", extraction, "set nonsense.field to 3")
+        assert nothing.code == 1 and "Nothing was changed" in nothing.err
+        first, *_, last = (await fieldmark.run("show", extraction, "--history")).out.splitlines()
+        assert ("user via agent" in first, "user via agent" in last) == (True, False)
 
 
 async def test_document_is_read_from_a_pipe(commands):

@@ -107,6 +107,24 @@ async def test_command_with_columns_reads_without_asking_but_asks_before_the_age
         assert done.code == (1 if options else 4), done.err
 
 
+@pytest.mark.parametrize(("typed", "options", "kept"), [("", [], True), ("y\n", [], False), ("", ["--yes"], False)])
+async def test_columns_that_would_remove_others_are_set_only_with_a_yes(commands, typed, options, kept):
+    async with commands(answer_offline) as fieldmark:
+        (fieldmark.folder / "inbox").mkdir()
+        fieldmark.file(INVOICE, "inbox/1.txt")
+        assert (await fieldmark.run("stack", "inbox", "--columns", "total:number")).code == 0
+        more = await fieldmark.run("stack", "inbox", "--columns", "total:number,invoice_number")
+        assert more.code == 0 and "removes" not in more.err
+        done = await fieldmark.run("stack", "inbox", "--columns", "invoice_number", *options, stdin=typed)
+        assert (done.code, "removes total " in done.err) == (1 if kept else 0, not options)
+        (names,) = fieldmark.sql(_COLUMNS)
+        assert ("total" in names["keys"]) is kept
+
+
+_COLUMNS = """select array(select jsonb_object_keys(schema -> 'properties')) as keys
+    from public.schema_versions order by number desc limit 1"""
+
+
 async def test_table_that_is_not_filled_exits_1(commands):
     async with commands(answer_offline) as fieldmark:
         (fieldmark.folder / "inbox").mkdir()

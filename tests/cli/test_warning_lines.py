@@ -8,6 +8,7 @@ import pytest
 
 from fieldmark.cli.client import Client
 from fieldmark.cli.follow import MAX_WARNINGS, warn
+from fieldmark.cli.terminal import be_quiet
 
 pytestmark = pytest.mark.anyio
 
@@ -27,3 +28,12 @@ async def test_line_about_more_warnings_has_the_sign_of_the_rest(capsys, rest, s
     await warn(cast(Client, OneDocument(["warning"] * MAX_WARNINGS + rest)), "1")
     last = capsys.readouterr().err.splitlines()[-1].split()
     assert last[:2] == [sign, str(len(rest))]
+
+
+async def test_quiet_command_prints_warnings_without_notes(capsys):
+    be_quiet(True)
+    try:
+        await warn(cast(Client, OneDocument(["info", "warning", "info"])), "1")
+    finally:
+        be_quiet(False)
+    assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == ["!"]

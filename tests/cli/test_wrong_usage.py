@@ -92,6 +92,14 @@ def test_cli_page_lists_every_command_and_common_option():
             assert option in options, (name, option)
 
 
+def test_help_shows_flags_without_a_type_and_sentences_unbroken():
+    top = run_here("--help").out
+    for text in (top, run_here("stack", "--help").out, run_here("schema", "list", "--help").out):
+        assert "<bool>" not in text and "Show this message and exit." in text
+    assert "to read new files, and to repeat failed" in " ".join(top.replace("│", " ").split())
+    assert all("<bool>" not in run_here(group, "--help").out for group in ("schema", "key"))
+
+
 def test_version_is_the_same_everywhere():
     done = run_here("--version")
     assert (done.code, done.out) == (0, f"fieldmark {__version__}\n")

@@ -304,4 +304,4 @@ async def test_filter_on_unknown_field_is_refused_with_similar_names(database, m
             await check(f"{name} missing")
     with pytest.raises(UnknownField, match="mean total"):
         await check("totl > 1")
-    await check("totl > 1", other)  # nothing is known there yet, and no other organisation's names are told
+    await check("totl > 1", other)  # nothing is known there yet, and no other organisation's names are shown

@@ -102,6 +102,8 @@ def test_correction_locks_only_fields_named_in_the_message(edited: EditedExtract
     edited.agent("correct", user="colleague", named_fields=["total", "new[1]"])
     edited.save({"total": 7, "vendor": {"vat": "DE2"}, "new": [1, 2]})
     assert edited.locks == {"total": "colleague", "new[1]": "colleague"}
+    dictated = "select jsonb_agg(path order by path) from extraction_journal where dictated_by = %s"
+    assert edited.fetch(dictated, edited.sample.colleague) == [["new", "1"], ["total"]]
     assert edited.fields == {**FIELDS, "total": 7, "vendor": {"name": "Acme", "vat": "DE2"}, "new": [1, 2]}
     # Only the task "correct" may write named fields.
     edited.agent("extract", user="colleague", named_fields=["vendor.name"]).update("vendor.name", "Acme Ltd")

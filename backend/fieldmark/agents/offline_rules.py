@@ -198,7 +198,8 @@ def changes(words: str, places: dict[paths.Path, JsonValue]) -> tuple[Calls, lis
         typed = _convert_value(value, places.get(found[0]), found[0]) if value and found else None
         if len(found) != 1:
             options = ", ".join(paths.name(one) for one in found[:5])
-            unclear.append(f'I do not know which field "{gone or field}" is. It could be {options or "none"}.')
+            could = f"It could be {options}." if options else "No field has this name."
+            unclear.append(f'I do not know which field "{gone or field}" is. {could}')
         elif gone:
             removed.add(found[0])
         elif typed is None:

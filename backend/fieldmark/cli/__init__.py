@@ -25,8 +25,10 @@ from fieldmark.cli.search import search
 from fieldmark.cli.service import migrate, serve, token, worker
 from fieldmark.cli.stack import stack
 from fieldmark.cli.suggestions import accept, organisation, propose, reject
+from fieldmark.cli.target import HelpedCommand, HelpedGroup
 
 _app = typer.Typer(
+    cls=HelpedGroup,
     help="Fieldmark reads documents and fills databases. Start with: fieldmark extract FILE",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -70,9 +72,9 @@ _COMMANDS: Final[dict[str, dict[str, tuple[Callable[..., None], str]]]] = {
 }
 for _group, _commands in _COMMANDS.items():
     for _name, (_command, _example) in _commands.items():
-        _app.command(_name, rich_help_panel=_group, epilog=f"Example: {_example}")(_command)
-schema.command("diff")(diff)
-schema.command("apply")(apply)
+        _app.command(_name, cls=HelpedCommand, rich_help_panel=_group, epilog=f"Example: {_example}")(_command)
+schema.command("diff", cls=HelpedCommand)(diff)
+schema.command("apply", cls=HelpedCommand)(apply)
 _app.add_typer(schema, name="schema", rich_help_panel="Read documents")
 _app.add_typer(key, name="key", rich_help_panel="Run the service")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ import typer
 from fieldmark.cli.asking import TerminalUser
 from fieldmark.cli.client import Client, ErrorResponse, error_text, fetch_items, run_with_client
 from fieldmark.cli.files import print_json
-from fieldmark.cli.follow import show_extraction
+from fieldmark.cli.follow import list_problems, show_extraction
 from fieldmark.cli.process import FAILED, MISUSED, exit_with
 from fieldmark.cli.schemas import find_or_exit
 from fieldmark.cli.target import Target, command
@@ -77,9 +77,9 @@ def show(
         if not print_json(target, changes):
             show_lines(map(_change, changes), "No changes.")
         return
-    found, filename = run_with_client(target, lambda client: _extraction(client, path, version))
+    found, filename, problems = run_with_client(target, lambda client: _extraction(client, path, version))
     if not print_json(target, found):
-        show_extraction(found, filename)
+        show_extraction(found, filename, problems)
 
 
 @command()
@@ -125,9 +125,9 @@ def usage(
         out.print(plain(f"spent this month: {credit['spent_usd']:.4f} $, of {most}"), soft_wrap=True)
 
 
-async def _extraction(client: Client, path: str, version: int | None) -> tuple[dict[str, Any], str]:
+async def _extraction(client: Client, path: str, version: int | None) -> tuple[dict[str, Any], str, Sequence[str]]:
     found = await client.get(path, version=version)
-    return found, await client.filename(found["document_id"])
+    return found, await client.filename(found["document_id"]), await list_problems(client, path, found)
 
 
 async def _delete(client: Client, target: Target, kind: Kind, ids: list[UUID], *, yes: bool) -> int:
@@ -154,7 +154,8 @@ async def _delete(client: Client, target: Target, kind: Kind, ids: list[UUID], *
 def _change(row: Mapping[str, Any]) -> tuple[object, ...]:
     old = "nothing" if row["added"] else value_text(row["old"])
     new = "removed" if row["removed"] else value_text(row["new"])
-    return row["version"], _when(row["created_at"]), f"{row['actor']:<5}", f"{row['path']}: {old} → {new}"
+    author = "user via agent" if row["dictated_by"] else row["actor"]
+    return row["version"], _when(row["created_at"]), f"{author:<14}", f"{row['path']}: {old} → {new}"
 
 
 def _when(text: str) -> str:

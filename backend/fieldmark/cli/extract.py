@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 import typer
@@ -15,11 +15,14 @@ from fieldmark.cli.asking import TerminalUser
 from fieldmark.cli.client import Client, ErrorResponse, error_text, run_with_client
 from fieldmark.cli.files import ask_password, check_input_file, check_out, read_schema, to_json_bytes, write
 from fieldmark.cli.follow import RunState, running, show_extraction, warn
-from fieldmark.cli.process import CANNOT_WORK, FAILED, WAITS
+from fieldmark.cli.process import CANNOT_WORK, FAILED, WAITS, exit_with
 from fieldmark.cli.schemas import Kind, find_or_exit, is_file
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, plain, show_step, steps
 from fieldmark.domain.statuses import RunStatus
+
+_CORRECTED: Final = ("version", "document_type", "locks", "proposals")
+"""The members of an extraction of which a correction changes at least one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +99,12 @@ def correct(
     message: Annotated[str, typer.Argument(help="The correction, in words.")],
     ask: Annotated[bool, typer.Option("--ask", help="Ask before each write: approve, reject or edit it.")] = False,
 ) -> None:
-    """Correct an extraction in words. Ctrl-C cancels the run."""
+    """Correct an extraction in words. Exit code 1 if nothing was changed. Ctrl-C cancels the run."""
     wanted = {"extraction_id": str(extraction), "message": message, "approval": "ask" if ask else None}
-    run_with_client(target, lambda client: _correct(client, wanted)).end(target)
+    before, seen = run_with_client(target, lambda client: _correct(client, wanted))
+    seen.end(target)
+    if seen.extraction is not None and all(seen.extraction[key] == before[key] for key in _CORRECTED):
+        exit_with("Nothing was changed.", FAILED)
 
 
 async def _extract(
@@ -142,14 +148,16 @@ async def _extract(
             document = await warn(client, seen.run["document_id"])
             if show and seen.extraction is not None:
                 runs.status.stop()
-                show_extraction(seen.extraction, file.name)
+                show_extraction(seen.extraction, file.name, seen.problems)
                 runs.status.start()
             # Why, rather than that it could not be read.
             code = document["error_code"] or seen.run["error_code"]
             report(Result(file, seen.exit_code, seen.run, seen.extraction, seen.run["error"], code, document_id))
 
 
-async def _correct(client: Client, wanted: Mapping[str, object]) -> RunState:
+async def _correct(client: Client, wanted: Mapping[str, object]) -> tuple[dict[str, Any], RunState]:
+    """Return the extraction before, and the run."""
     person = TerminalUser(err, client.settings.editor) if wanted["approval"] else None
+    before = await client.get(f"/api/extractions/{wanted['extraction_id']}")
     async with running(client) as runs:
-        return await runs.follow_to_end(await runs.start("correct", wanted), person)
+        return before, await runs.follow_to_end(await runs.start("correct", wanted), person)

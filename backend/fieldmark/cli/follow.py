@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -22,7 +22,7 @@ from fieldmark.cli.process import CANNOT_WORK, FAILED, WAITS
 from fieldmark.cli.target import Target
 from fieldmark.cli.terminal import err, out, plain, show_progress, show_step, steps
 from fieldmark.domain.events import ProposedCall
-from fieldmark.domain.formatting import value_text
+from fieldmark.domain.formatting import counted, value_text
 from fieldmark.domain.statuses import ExtractionStatus, RunStatus
 from fieldmark.errors import FieldmarkError
 from fieldmark.services.exports.shape import Leaf, leaves_of
@@ -35,6 +35,7 @@ MAX_SHOWN_CHARACTERS: Final = 100  # characters of a field that is being written
 MAX_BREAKS: Final = 30  # how often in a row, a second apart, a connection may break before a command gives up
 RETRY_SECONDS: Final = 2  # shorter than Retry-After: there is only one client
 MAX_WARNINGS: Final = 5
+MAX_PROBLEMS: Final = 10
 TEMPORARY: Final = (429, 502, 503, 504)  # statuses while a service or its proxy restarts
 
 
@@ -53,6 +54,8 @@ class RunState:
     run: Mapping[str, Any]
     extraction: dict[str, Any] | None = None
     waits: bool = False
+    problems: Sequence[str] = ()
+    """How the extraction violates its schema."""
 
     @property
     def exit_code(self) -> int:
@@ -65,7 +68,7 @@ class RunState:
     def end(self, target: Target, filename: str = "") -> None:
         """Print the extraction, and end the command with the exit code."""
         if self.extraction is not None and not print_json(target, self.extraction):
-            show_extraction(self.extraction, filename)
+            show_extraction(self.extraction, filename, self.problems)
         if self.exit_code:
             raise typer.Exit(self.exit_code)
 
@@ -118,7 +121,10 @@ class StartedRuns:
         run = follower.run
         if run["status"] != RunStatus.COMPLETED or run["extraction_id"] is None:
             return RunState(run)
-        return RunState(run, await _with_retries(lambda: self.client.get(f"/api/extractions/{run['extraction_id']}")))
+        path = f"/api/extractions/{run['extraction_id']}"
+        extraction = await _with_retries(lambda: self.client.get(path))
+        problems = await _with_retries(lambda: list_problems(self.client, path, extraction))
+        return RunState(run, extraction, problems=problems)
 
     async def __aenter__(self) -> StartedRuns:
         return self
@@ -319,8 +325,13 @@ def _say_how_to_decide(client: Client, waiting: PendingDecision, *, shown: bool)
     err.print('  (or: --reject --reason "why"; or: --input with edited arguments as JSON)', markup=False)
 
 
-def show_extraction(extraction: Mapping[str, Any], filename: str) -> None:
-    """Print an extraction as a table: field, value, confidence and location."""
+async def list_problems(client: Client, path: str, extraction: Mapping[str, Any]) -> Sequence[str]:
+    """Return how an extraction violates its schema, one sentence each."""
+    return (await client.get(f"{path}/problems"))["problems"] if extraction.get("valid") is False else ()
+
+
+def show_extraction(extraction: Mapping[str, Any], filename: str, problems: Sequence[str] = ()) -> None:
+    """Print an extraction as a table: field, value, confidence and location. Then its problems."""
     about = [extraction.get("document_type") or "document", f"extraction {extraction['id']}"]
     if filename:
         about.append(filename)
@@ -342,6 +353,10 @@ def show_extraction(extraction: Mapping[str, Any], filename: str) -> None:
         confidence = "" if leaf.confidence is None else f"{leaf.confidence:.2f}"
         table.add_row(plain(leaf.name), plain(shown), confidence, _where(leaf, shown))
     out.print(table)
+    for problem in problems[:MAX_PROBLEMS]:
+        out.print(f"[yellow]![/yellow] {plain(problem)}", soft_wrap=True)
+    if len(problems) > MAX_PROBLEMS:
+        out.print(f"[yellow]![/yellow] {counted(len(problems) - MAX_PROBLEMS, 'more problem')}.")
 
 
 def _where(leaf: Leaf, shown: str) -> str:
@@ -360,16 +375,20 @@ async def warn(client: Client, document_id: str) -> dict[str, Any]:
     document: dict[str, Any] = await client.get(f"/api/documents/{document_id}")
     warnings = document["warnings"]
     for one in warnings[:MAX_WARNINGS]:
-        sign, style = _sign_and_style([one])
-        err.print(f"  [{style}]{sign} {plain(one['message'])}[/{style}] [dim]{plain(one['excerpt'])}[/dim]")
+        _print_warning([one], f"{plain(one['message'])}[/] [dim]{plain(one['excerpt'])}")
     if len(warnings) > MAX_WARNINGS:
         rest = warnings[MAX_WARNINGS:]
-        sign, style = _sign_and_style(rest)
-        what = "note" if sign == "i" else "warning"
-        err.print(f"  [{style}]{sign} {len(rest)} more {what}{'s' if len(rest) > 1 else ''}.[/{style}]")
+        _print_warning(rest, f"{counted(len(rest), 'more note' if _are_notes(rest) else 'more warning')}.")
     return document
 
 
-def _sign_and_style(warnings: list[dict[str, Any]]) -> tuple[str, str]:
-    """Return the sign and the style of a line about warnings: those of notes if there are only notes."""
-    return ("i", "dim") if all(one["severity"] == "info" for one in warnings) else ("!", "yellow")
+def _print_warning(warnings: list[dict[str, Any]], words: str) -> None:
+    """Print a line about warnings: an error or, if they are only notes, a progress message."""
+    if _are_notes(warnings):
+        steps().print(f"  [dim]i {words}[/]")
+    else:
+        err.print(f"  [yellow]! {words}[/]")
+
+
+def _are_notes(warnings: list[dict[str, Any]]) -> bool:
+    return all(one["severity"] == "info" for one in warnings)

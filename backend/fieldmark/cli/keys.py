@@ -12,14 +12,14 @@ import typer
 from fieldmark.cli.client import fetch_items, run_with_client
 from fieldmark.cli.files import print_json
 from fieldmark.cli.process import MISUSED, exit_with
-from fieldmark.cli.target import Target, command
+from fieldmark.cli.target import HelpedCommand, HelpedGroup, Target, command
 from fieldmark.cli.terminal import say_if_more, show_lines, steps
 from fieldmark.domain.permissions import Permission
 
-key = typer.Typer(help="Create, list and revoke API keys.", no_args_is_help=True)
+key = typer.Typer(cls=HelpedGroup, help="Create, list and revoke API keys.", no_args_is_help=True)
 
 
-@key.command("create")
+@key.command("create", cls=HelpedCommand)
 @command()
 def create_key(
     target: Target,
@@ -41,7 +41,7 @@ def create_key(
         steps().print(f"Created key {made['id']}. Copy the secret now; it is not shown again.")
 
 
-@key.command("list")
+@key.command("list", cls=HelpedCommand)
 @command()
 def list_keys(
     target: Target, limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of rows.")] = 50
@@ -55,7 +55,7 @@ def list_keys(
     show_lines(rows, "No keys.")
 
 
-@key.command("revoke")
+@key.command("revoke", cls=HelpedCommand)
 @command()
 def revoke_key(
     target: Target, key_id: Annotated[UUID, typer.Argument(metavar="key", help="The key id, as shown by `key list`.")]

@@ -11,17 +11,17 @@ import typer
 from fieldmark.cli.client import Client, fetch_items, run_with_client
 from fieldmark.cli.files import print_json, read_schema, to_json_bytes, write
 from fieldmark.cli.process import FAILED, exit_with
-from fieldmark.cli.target import Target, command
+from fieldmark.cli.target import HelpedCommand, HelpedGroup, Target, command
 from fieldmark.cli.terminal import plain, say_if_more, show_lines, steps
 from fieldmark.domain.formatting import list_names
 
-schema = typer.Typer(help="Manage stored schemas and their versions.", no_args_is_help=True)
+schema = typer.Typer(cls=HelpedGroup, help="Manage stored schemas and their versions.", no_args_is_help=True)
 
 Kind = Literal["schema", "prompt", "tag"]
 Name = Annotated[str, typer.Argument(help="The schema's name (case-insensitive).")]
 
 
-@schema.command("list")
+@schema.command("list", cls=HelpedCommand)
 @command()
 def list_schemas(
     target: Target,
@@ -39,7 +39,7 @@ def list_schemas(
     show_lines(rows, "No schemas.")
 
 
-@schema.command("show")
+@schema.command("show", cls=HelpedCommand)
 @command()
 def show_schema(
     target: Target,
@@ -54,7 +54,7 @@ def show_schema(
     write(to_json_bytes(found["schema"], indented=True), None)
 
 
-@schema.command("push")
+@schema.command("push", cls=HelpedCommand)
 @command()
 def push_schema(
     target: Target,

@@ -18,9 +18,12 @@ from fieldmark.settings import Settings
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="The address to listen on. Default: FIELDMARK_HOST, or 127.0.0.1.")
+    ] = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65_535, help="The port to listen on. 0: any free port.")
+        int | None,
+        typer.Option(min=0, max=65_535, help="The port to listen on; 0: any. Default: FIELDMARK_PORT, or 8731."),
     ] = None,
     with_worker: Annotated[
         bool,

@@ -23,7 +23,7 @@ from fieldmark.cli.records import FORMATS
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, plain, show_progress, show_step, steps
 from fieldmark.domain.column_definitions import ColumnDefinition, parse_definitions
-from fieldmark.domain.formatting import counted
+from fieldmark.domain.formatting import counted, list_names
 from fieldmark.domain.names import name_problem
 from fieldmark.domain.statuses import DocumentStatus, RunStatus
 from fieldmark.errors import Invalid, NameTaken
@@ -83,7 +83,8 @@ def stack(
             message = f"No documents in {folder}. Put files in it, or name another folder. Hidden files are left out."
             exit_with(message, MISUSED)
         async with running(client) as runs:
-            found = await _find_or_create(client, stack_name, definitions)
+            person = None if yes else TerminalUser(err, client.settings.editor)
+            found = await _find_or_create(client, stack_name, definitions, runs.status, person)
             not_uploaded.extend(await _upload_new(client, runs, found["id"], files))
             await _wait_until_read(client, runs, found["id"])
             if correct is not None:
@@ -95,11 +96,7 @@ def stack(
                 options["auto_approved_tools"] = ["extract_row"]
             path = f"/api/stacks/{found['id']}"
             async with _showing_rows(client, runs.status, path):
-                state = await runs.follow_to_end(
-                    await runs.start(task, {**body, **options}),
-                    None if yes else TerminalUser(err, client.settings.editor),
-                    show=_show_event,
-                )
+                state = await runs.follow_to_end(await runs.start(task, {**body, **options}), person, show=_show_event)
             content = None
             if out is not None:
                 content = await client.file(f"{path}/rows/export", format=file_format)
@@ -151,8 +148,11 @@ async def _has_documents(client: Client, name: str) -> bool:
     return any(one["progress"]["documents"] for one in (await client.get("/api/stacks", name=name))["items"])
 
 
-async def _find_or_create(client: Client, name: str, definitions: list[ColumnDefinition] | None) -> dict[str, Any]:
-    """Return the stack of this name with these columns. Create it if there is none."""
+async def _find_or_create(
+    client: Client, name: str, definitions: list[ColumnDefinition] | None, status: Status, person: TerminalUser | None
+) -> dict[str, Any]:
+    """Return the stack of this name with these columns. Create it if there is none. Ask the person, if any, before
+    columns of rows that were read are removed."""
     columns = None if definitions is None else [one.model_dump(exclude_none=True) for one in definitions]
     listed = await client.get("/api/stacks", name=name)
     if not listed["items"]:
@@ -166,6 +166,13 @@ async def _find_or_create(client: Client, name: str, definitions: list[ColumnDef
     known = {(one["name"], one["type"]): one for one in found["columns"]}
     # A column that stays keeps its description and unit. Otherwise all rows would be read again.
     columns = [{**known.get((one["name"], one["type"]), {}), **one} for one in columns or ()]
+    removed = [one["name"] for one in found["columns"] if one["name"] not in {kept["name"] for kept in columns}]
+    if columns and removed and found["progress"]["done"] + found["progress"]["stale"] and person is not None:
+        status.stop()
+        names = plain(list_names(removed, characters=300, most=20))
+        if not await person.agrees(f"--columns removes {names} from the table, with the values. Go on?"):
+            exit_with("The table was not changed. Answer y, pass --yes, or name all columns in --columns.", FAILED)
+        status.start()
     if columns and columns != found["columns"]:
         changed = await client.send("PUT", f"/api/stacks/{found['id']}/columns", {"columns": columns})
         if (changes := changed["changes"]) is not None and changes["read_again"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -13,6 +13,7 @@ from uuid import UUID
 
 import structlog
 import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from fieldmark.cli.process import CANNOT_WORK, exit_with
 from fieldmark.cli.terminal import be_quiet
@@ -63,6 +64,27 @@ _ELSEWHERE = {
 }
 
 
+class HelpedCommand(TyperCommand):
+    """A command whose help shows flags without a type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_flag_types(super().get_params(ctx))
+
+
+class HelpedGroup(TyperGroup):
+    """A group of commands whose help shows flags without a type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_flag_types(super().get_params(ctx))
+
+
+def _without_flag_types(parameters: Sequence[object]) -> list[Any]:
+    for one in parameters:
+        if isinstance(one, TyperOption) and one.is_bool_flag:
+            one.metavar = ""
+    return list(parameters)
+
+
 def command(*, here_only: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add these options to a command, whose first parameter is the Target. `here_only`: a local command without
     --server."""
@@ -93,6 +115,7 @@ def command(*, here_only: bool = False) -> Callable[[Callable[..., None]], Calla
                     CANNOT_WORK,
                 )
 
+        wrapped.__doc__ = " ".join((function.__doc__ or "").split())  # the list of commands would keep the line ends
         named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
         wrapped.__signature__ = inspect.Signature([*named, *options])  # pyright: ignore[reportAttributeAccessIssue]
         wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *options]}

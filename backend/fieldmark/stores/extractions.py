@@ -333,7 +333,7 @@ async def history(
         parameters |= {"path": paths.to_sql(path), "steps": paths.step_letters(path), "depth": len(path)}
     cursor = await conn.execute(
         f"""select id, version, path, steps, old, new, old is null as added, new is null as removed, actor,
-                created_by as user_id, run_id, call_id, created_at, is_last, (
+                created_by as user_id, dictated_by, run_id, call_id, created_at, is_last, (
                   select model from public.usage as u
                   where actor = 'agent' and u.run_id = entry.run_id and u.created_at <= entry.created_at
                   order by u.created_at desc limit 1) as model

@@ -314,6 +314,7 @@ class FieldChange:
     removed: Annotated[bool, Field(description="The change removed the value; `new` is null.")]
     actor: Actor
     user_id: Annotated[UUID | None, Field(description="The user who made the change, or who started the agent's run.")]
+    dictated_by: Annotated[UUID | None, Field(description="The user whose message named a value that an agent wrote.")]
     run_id: UUID | None
     call_id: str | None
     created_at: datetime

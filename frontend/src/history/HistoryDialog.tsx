@@ -46,7 +46,8 @@ export function HistoryDialog({ extraction, schema, suggestedBy, canWrite, onClo
   const personName = usePersonName();
   const valueText = (path: string, value: unknown) =>
     displayValue(value, schema.find((one) => one.path === schemaPath(path)), (extraction.evidence[path] as Evidence | undefined)?.quote);
-  const authorOf = ({ actor, userId }: Version) => {
+  const authorOf = ({ actor, userId, dictatedBy }: Version) => {
+    if (dictatedBy !== null) return t('history.dictatedBy', { person: personName(dictatedBy) });
     if (userId === null) return t('history.agent');
     return t(actor === 'agent' ? 'history.agentBy' : 'people.by', { person: personName(userId) });
   };

@@ -8,6 +8,8 @@ export interface Version {
   at: string;
   actor: Change['actor'];
   userId: string | null;
+  /** The person whose message names all values of the version that an agent wrote. */
+  dictatedBy: string | null;
 }
 
 /** Group changes by version. Both are ordered from the newest. */
@@ -15,8 +17,13 @@ export function versionsOf(changes: readonly Change[]): Version[] {
   const versions: Version[] = [];
   for (const change of changes) {
     const last = versions.at(-1);
-    if (last?.version === change.version) last.changes.push(change);
-    else versions.push({ version: change.version, changes: [change], at: change.created_at, actor: change.actor, userId: change.user_id });
+    if (last?.version === change.version) {
+      last.changes.push(change);
+      if (change.dictated_by === null) last.dictatedBy = null;
+    } else {
+      const { version, created_at: at, actor, user_id: userId, dictated_by: dictatedBy } = change;
+      versions.push({ version, changes: [change], at, actor, userId, dictatedBy });
+    }
   }
   return versions;
 }

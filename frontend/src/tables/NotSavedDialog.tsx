@@ -64,7 +64,8 @@ export function NotSavedDialog({ conflicts, refused, onKeepMine, onKeepTheirs, o
 function Conflict({ conflict, onKeepMine, onKeepTheirs }: { conflict: CellConflict; onKeepMine: () => void; onKeepTheirs: () => void }) {
   const personName = usePersonName();
   const { row, column, value, now, change } = conflict;
-  const author = change === undefined ? null : change.actor === 'agent' || change.user_id === null ? t('history.agent') : t('people.by', { person: personName(change.user_id) });
+  const person = change?.dictated_by ?? (change?.actor === 'agent' ? null : change?.user_id);
+  const author = change === undefined ? null : person == null ? t('history.agent') : t('people.by', { person: personName(person) });
   return (
     <li className={styles.conflict}>
       <p>
