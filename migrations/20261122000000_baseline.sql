@@ -919,8 +919,8 @@ create table public.schema_versions (
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   name text not null,
-  -- A JSON Schema (Draft 2020-12). Validated by the service, not by the database.
-  schema jsonb not null check (jsonb_typeof(schema) = 'object' and pg_column_size(schema) <= 262144),
+  -- A JSON Schema (Draft 2020-12). Validated by the service, not by the database. `json` keeps the order of its fields.
+  schema json not null check (json_typeof(schema) = 'object' and pg_column_size(schema) <= 262144),
   run_id uuid,
   call_id text,
   unique (id, org_id),
@@ -950,16 +950,21 @@ create function private.check_item_limit(p_count bigint, p_refusal text) returns
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$ select private.require(p_count < 10000, p_refusal, 'PT409', 'too_many') $$;
 
-create function private.check_schema_json(p_schema jsonb) returns void
+create function private.check_schema_json(p_schema json) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
-  perform private.require(jsonb_typeof(p_schema) = 'object', 'A schema must be a JSON object.');
-  perform private.check_json(p_schema, 'A schema');
+  perform private.require(json_typeof(p_schema) = 'object', 'A schema must be a JSON object.');
+  perform private.check_json(p_schema::jsonb, 'A schema');
   perform private.require(pg_column_size(p_schema) <= 262144, 'A schema may not exceed 256 kB.');
 end $$;
 
+-- The text of a JSON value without white space. (jsonb treats two orders of the same fields as equal.)
+create function private.compact(p_json json) returns text
+language sql immutable set search_path = pg_catalog, pg_temp
+return regexp_replace(p_json::text, '("(?:[^"\\]|\\.)*")|\s+', '\1', 'g');
+
 -- Returns the id of the first version, the `schema_revid`. Security definer: versions are only ever added.
-create function public.create_schema(p_org_id uuid, p_name text, p_schema jsonb) returns uuid
+create function public.create_schema(p_org_id uuid, p_name text, p_schema json) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_schema_id uuid;
@@ -982,7 +987,7 @@ end $$;
 
 -- Adds a version if anything changes and returns the latest version's id. `p_revid`: the version that must be the latest.
 create function public.update_schema(
-  p_schema_id uuid, p_name text default null, p_schema jsonb default null, p_revid uuid default null
+  p_schema_id uuid, p_name text default null, p_schema json default null, p_revid uuid default null
 ) returns uuid language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_head public.schemas;
@@ -995,21 +1000,21 @@ begin
   if p_revid is not null and p_revid <> v_latest.id then
     raise exception 'The schema has changed. Load the latest version first.' using errcode = 'PT409', detail = 'version_changed';
   end if;
-  if coalesce(p_name, v_latest.name) = v_latest.name and coalesce(p_schema, v_latest.schema) = v_latest.schema then
+  p_name := coalesce(p_name, v_latest.name);
+  p_schema := coalesce(p_schema, v_latest.schema);
+  perform private.check_name(p_name), private.check_schema_json(p_schema);
+  if p_name = v_latest.name and private.compact(p_schema) = private.compact(v_latest.schema) then
     return v_latest.id;
   end if;
-  perform private.check_name(coalesce(p_name, v_latest.name)),
-    private.check_schema_json(coalesce(p_schema, v_latest.schema));
   perform private.check_item_limit(v_latest.number, 'The schema has 10,000 versions, the maximum. Create a new schema.');
   begin
-    update public.schemas set name = coalesce(p_name, name) where id = p_schema_id;
+    update public.schemas set name = p_name where id = p_schema_id;
   exception when unique_violation then
     raise exception 'A schema with this name already exists.' using errcode = 'PT409', detail = 'name_taken';
   end;
   insert into public.schema_versions (org_id, schema_id, number, name, schema, run_id, call_id)
   values (
-    v_head.org_id, p_schema_id, v_latest.number + 1, coalesce(p_name, v_latest.name),
-    coalesce(p_schema, v_latest.schema), private.this_run(), private.this_call())
+    v_head.org_id, p_schema_id, v_latest.number + 1, p_name, p_schema, private.this_run(), private.this_call())
   returning id into v_revid;
   return v_revid;
 end $$;
@@ -1373,7 +1378,8 @@ create table public.extractions (
   status text not null default 'in_progress' check (status in ('in_progress', 'completed', 'failed')),
   -- The user who completed it, or approved all writes by agents. Maintained by extraction_check.
   reviewed_by uuid,
-  schema jsonb check (jsonb_typeof(schema) = 'object'),
+  -- `json` keeps the order of the fields.
+  schema json check (json_typeof(schema) = 'object'),
   -- The version of the stored schema, and of the prompt, that the extraction uses.
   schema_revid uuid,
   prompt_revid uuid,
@@ -1463,7 +1469,7 @@ end $$;
 create function private.apply_extraction_defaults() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-  v_schema jsonb;
+  v_schema json;
 begin
   new.run_id := private.this_root_run();
   new.schema_revid := private.schema_to_extract(
@@ -1471,7 +1477,7 @@ begin
   if new.schema_revid is not null then
     select schema into v_schema from public.schema_versions where id = new.schema_revid;
     perform private.require(
-      coalesce(new.schema = v_schema, true), '`schema` differs from the schema version given. Send only one of them.');
+      coalesce(new.schema::jsonb = v_schema::jsonb, true), '`schema` differs from the schema version given. Send only one of them.');
     new.schema := v_schema;
   end if;
   return new;
@@ -1484,7 +1490,7 @@ create trigger apply_extraction_defaults before insert on public.extractions
 create function private.follow_schema(p_extraction_id uuid, p_schema_revid uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  v_schema jsonb;
+  v_schema json;
 begin
   select v.schema into v_schema
   from public.extractions as e join public.schema_versions as v on v.org_id = e.org_id and v.id = p_schema_revid
@@ -2029,7 +2035,8 @@ create table public.tool_calls (
   id text not null check (char_length(id) between 1 and 200),
   org_id uuid not null,
   tool text not null,
-  arguments jsonb not null,
+  -- `json`, so that a schema in them keeps the order of its fields.
+  arguments json not null,
   -- SHA-256 of the arguments' canonical JSON: a call runs only with the arguments that were approved.
   arguments_hash text not null check (arguments_hash ~ '^[0-9a-f]{64}$'),
   -- `waiting`: child runs of the call are still open.
@@ -2039,7 +2046,7 @@ create table public.tool_calls (
   -- The user who decided the call, and when; and the agent's original arguments, if the user changed them.
   decided_by uuid,
   decided_at timestamptz,
-  proposed jsonb,
+  proposed json,
   -- The changes of a waiting call, as shown. Its target must still have this hash and version.
   changes jsonb,
   target_hash text check (target_hash ~ '^[0-9a-f]{64}$'),
@@ -2073,7 +2080,7 @@ create policy "members read the calls of their runs" on public.tool_calls for se
 -- Records a call once. Does not wait for the disk: the transaction that claims the call does, and
 -- earlier log records are then on disk too.
 create function private.record_call(
-  p_run_id uuid, p_fencing_token integer, p_call_id text, p_org_id uuid, p_tool text, p_arguments jsonb,
+  p_run_id uuid, p_fencing_token integer, p_call_id text, p_org_id uuid, p_tool text, p_arguments json,
   p_arguments_hash text, p_status text, p_reason text, p_changes jsonb default null, p_target_hash text default null,
   p_target_version bigint default null
 ) returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -2471,7 +2478,7 @@ $$;
 -- Decides a waiting call once, as it was shown (its arguments have the hash `p_hash`). Returns the new status, or null
 -- if it was already decided. The rest of the transaction runs the call; private.resume_run continues the run.
 create function private.start_decision(
-  p_run_id uuid, p_call_id text, p_hash text, p_approved boolean, p_reason text, p_arguments jsonb,
+  p_run_id uuid, p_call_id text, p_hash text, p_approved boolean, p_reason text, p_arguments json,
   p_arguments_hash text
 ) returns text language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -3902,7 +3909,7 @@ begin
     v_old.confidence_scores := '{}';
     v_old.evidence := '{}';
     v_old.locks := '{}';
-    perform private.check_json(new.schema, 'A schema');
+    perform private.check_json(new.schema::jsonb, 'A schema');
   end if;
   perform private.require(new.version = v_old.version, 'The version of an extraction is set by the database. Leave it out.');
   new.document_type_by := v_old.document_type_by;
@@ -4041,7 +4048,7 @@ begin
     when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change -> 'completed' = 'true')
       then coalesce(private.reviewer(new.id), v_old.reviewed_by)
     -- A withdrawn review, a new schema and unapproved writes by an agent need another review.
-    when v_change -> 'completed' = 'false' or new.schema is distinct from v_old.schema or (
+    when v_change -> 'completed' = 'false' or new.schema::text is distinct from v_old.schema::text or (
       new.version <> v_old.version and private.is_agent() and private.approving_user() is null
       and private.paths_allowed_by_message() = '{}') then null
     else v_old.reviewed_by end;
@@ -4194,7 +4201,7 @@ create trigger write_field_values_of_update after update on public.extractions f
 
 -- Examples: corrections by people in documents of the same schema, which the agent is shown.
 
-create index extractions_of_schema on public.extractions (org_id, md5(schema::text), updated_at desc)
+create index extractions_of_schema on public.extractions (org_id, md5(schema::jsonb::text), updated_at desc)
   where schema is not null and locks <> '{}';
 
 -- auto_creations.sql
@@ -4526,7 +4533,7 @@ create view public.stack_table_rows with (security_invoker = true) as
       when exists (
         select from (
           select id, schema from public.schema_versions where schema_id = t.schema_id order by number desc limit 1) as v
-        where case when v.id <> e.schema_revid then private.has_new_fields(e.schema, v.schema) end) then 'stale'
+        where case when v.id <> e.schema_revid then private.has_new_fields(e.schema::jsonb, v.schema::jsonb) end) then 'stale'
       when e.status = 'completed' then 'done'
       else 'incomplete' end as state
   ) as state;

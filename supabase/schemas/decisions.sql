@@ -68,7 +68,7 @@ $$;
 -- Decides a waiting call once, as it was shown (its arguments have the hash `p_hash`). Returns the new status, or null
 -- if it was already decided. The rest of the transaction runs the call; private.resume_run continues the run.
 create function private.start_decision(
-  p_run_id uuid, p_call_id text, p_hash text, p_approved boolean, p_reason text, p_arguments jsonb,
+  p_run_id uuid, p_call_id text, p_hash text, p_approved boolean, p_reason text, p_arguments json,
   p_arguments_hash text
 ) returns text language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare

@@ -41,7 +41,7 @@ begin
     v_old.confidence_scores := '{}';
     v_old.evidence := '{}';
     v_old.locks := '{}';
-    perform private.check_json(new.schema, 'A schema');
+    perform private.check_json(new.schema::jsonb, 'A schema');
   end if;
   perform private.require(new.version = v_old.version, 'The version of an extraction is set by the database. Leave it out.');
   new.document_type_by := v_old.document_type_by;
@@ -180,7 +180,7 @@ begin
     when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change -> 'completed' = 'true')
       then coalesce(private.reviewer(new.id), v_old.reviewed_by)
     -- A withdrawn review, a new schema and unapproved writes by an agent need another review.
-    when v_change -> 'completed' = 'false' or new.schema is distinct from v_old.schema or (
+    when v_change -> 'completed' = 'false' or new.schema::text is distinct from v_old.schema::text or (
       new.version <> v_old.version and private.is_agent() and private.approving_user() is null
       and private.paths_allowed_by_message() = '{}') then null
     else v_old.reviewed_by end;

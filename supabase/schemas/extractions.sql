@@ -14,7 +14,8 @@ create table public.extractions (
   status text not null default 'in_progress' check (status in ('in_progress', 'completed', 'failed')),
   -- The user who completed it, or approved all writes by agents. Maintained by extraction_check.
   reviewed_by uuid,
-  schema jsonb check (jsonb_typeof(schema) = 'object'),
+  -- `json` keeps the order of the fields.
+  schema json check (json_typeof(schema) = 'object'),
   -- The version of the stored schema, and of the prompt, that the extraction uses.
   schema_revid uuid,
   prompt_revid uuid,
@@ -104,7 +105,7 @@ end $$;
 create function private.apply_extraction_defaults() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-  v_schema jsonb;
+  v_schema json;
 begin
   new.run_id := private.this_root_run();
   new.schema_revid := private.schema_to_extract(
@@ -112,7 +113,7 @@ begin
   if new.schema_revid is not null then
     select schema into v_schema from public.schema_versions where id = new.schema_revid;
     perform private.require(
-      coalesce(new.schema = v_schema, true), '`schema` differs from the schema version given. Send only one of them.');
+      coalesce(new.schema::jsonb = v_schema::jsonb, true), '`schema` differs from the schema version given. Send only one of them.');
     new.schema := v_schema;
   end if;
   return new;
@@ -125,7 +126,7 @@ create trigger apply_extraction_defaults before insert on public.extractions
 create function private.follow_schema(p_extraction_id uuid, p_schema_revid uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  v_schema jsonb;
+  v_schema json;
 begin
   select v.schema into v_schema
   from public.extractions as e join public.schema_versions as v on v.org_id = e.org_id and v.id = p_schema_revid

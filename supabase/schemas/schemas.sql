@@ -33,8 +33,8 @@ create table public.schema_versions (
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   name text not null,
-  -- A JSON Schema (Draft 2020-12). Validated by the service, not by the database.
-  schema jsonb not null check (jsonb_typeof(schema) = 'object' and pg_column_size(schema) <= 262144),
+  -- A JSON Schema (Draft 2020-12). Validated by the service, not by the database. `json` keeps the order of its fields.
+  schema json not null check (json_typeof(schema) = 'object' and pg_column_size(schema) <= 262144),
   run_id uuid,
   call_id text,
   unique (id, org_id),
@@ -64,16 +64,21 @@ create function private.check_item_limit(p_count bigint, p_refusal text) returns
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$ select private.require(p_count < 10000, p_refusal, 'PT409', 'too_many') $$;
 
-create function private.check_schema_json(p_schema jsonb) returns void
+create function private.check_schema_json(p_schema json) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
-  perform private.require(jsonb_typeof(p_schema) = 'object', 'A schema must be a JSON object.');
-  perform private.check_json(p_schema, 'A schema');
+  perform private.require(json_typeof(p_schema) = 'object', 'A schema must be a JSON object.');
+  perform private.check_json(p_schema::jsonb, 'A schema');
   perform private.require(pg_column_size(p_schema) <= 262144, 'A schema may not exceed 256 kB.');
 end $$;
 
+-- The text of a JSON value without white space. (jsonb treats two orders of the same fields as equal.)
+create function private.compact(p_json json) returns text
+language sql immutable set search_path = pg_catalog, pg_temp
+return regexp_replace(p_json::text, '("(?:[^"\\]|\\.)*")|\s+', '\1', 'g');
+
 -- Returns the id of the first version, the `schema_revid`. Security definer: versions are only ever added.
-create function public.create_schema(p_org_id uuid, p_name text, p_schema jsonb) returns uuid
+create function public.create_schema(p_org_id uuid, p_name text, p_schema json) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_schema_id uuid;
@@ -96,7 +101,7 @@ end $$;
 
 -- Adds a version if anything changes and returns the latest version's id. `p_revid`: the version that must be the latest.
 create function public.update_schema(
-  p_schema_id uuid, p_name text default null, p_schema jsonb default null, p_revid uuid default null
+  p_schema_id uuid, p_name text default null, p_schema json default null, p_revid uuid default null
 ) returns uuid language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_head public.schemas;
@@ -109,21 +114,21 @@ begin
   if p_revid is not null and p_revid <> v_latest.id then
     raise exception 'The schema has changed. Load the latest version first.' using errcode = 'PT409', detail = 'version_changed';
   end if;
-  if coalesce(p_name, v_latest.name) = v_latest.name and coalesce(p_schema, v_latest.schema) = v_latest.schema then
+  p_name := coalesce(p_name, v_latest.name);
+  p_schema := coalesce(p_schema, v_latest.schema);
+  perform private.check_name(p_name), private.check_schema_json(p_schema);
+  if p_name = v_latest.name and private.compact(p_schema) = private.compact(v_latest.schema) then
     return v_latest.id;
   end if;
-  perform private.check_name(coalesce(p_name, v_latest.name)),
-    private.check_schema_json(coalesce(p_schema, v_latest.schema));
   perform private.check_item_limit(v_latest.number, 'The schema has 10,000 versions, the maximum. Create a new schema.');
   begin
-    update public.schemas set name = coalesce(p_name, name) where id = p_schema_id;
+    update public.schemas set name = p_name where id = p_schema_id;
   exception when unique_violation then
     raise exception 'A schema with this name already exists.' using errcode = 'PT409', detail = 'name_taken';
   end;
   insert into public.schema_versions (org_id, schema_id, number, name, schema, run_id, call_id)
   values (
-    v_head.org_id, p_schema_id, v_latest.number + 1, coalesce(p_name, v_latest.name),
-    coalesce(p_schema, v_latest.schema), private.this_run(), private.this_call())
+    v_head.org_id, p_schema_id, v_latest.number + 1, p_name, p_schema, private.this_run(), private.this_call())
   returning id into v_revid;
   return v_revid;
 end $$;

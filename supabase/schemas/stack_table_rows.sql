@@ -71,7 +71,7 @@ create view public.stack_table_rows with (security_invoker = true) as
       when exists (
         select from (
           select id, schema from public.schema_versions where schema_id = t.schema_id order by number desc limit 1) as v
-        where case when v.id <> e.schema_revid then private.has_new_fields(e.schema, v.schema) end) then 'stale'
+        where case when v.id <> e.schema_revid then private.has_new_fields(e.schema::jsonb, v.schema::jsonb) end) then 'stale'
       when e.status = 'completed' then 'done'
       else 'incomplete' end as state
   ) as state;

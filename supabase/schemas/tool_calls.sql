@@ -5,7 +5,8 @@ create table public.tool_calls (
   id text not null check (char_length(id) between 1 and 200),
   org_id uuid not null,
   tool text not null,
-  arguments jsonb not null,
+  -- `json`, so that a schema in them keeps the order of its fields.
+  arguments json not null,
   -- SHA-256 of the arguments' canonical JSON: a call runs only with the arguments that were approved.
   arguments_hash text not null check (arguments_hash ~ '^[0-9a-f]{64}$'),
   -- `waiting`: child runs of the call are still open.
@@ -15,7 +16,7 @@ create table public.tool_calls (
   -- The user who decided the call, and when; and the agent's original arguments, if the user changed them.
   decided_by uuid,
   decided_at timestamptz,
-  proposed jsonb,
+  proposed json,
   -- The changes of a waiting call, as shown. Its target must still have this hash and version.
   changes jsonb,
   target_hash text check (target_hash ~ '^[0-9a-f]{64}$'),
@@ -49,7 +50,7 @@ create policy "members read the calls of their runs" on public.tool_calls for se
 -- Records a call once. Does not wait for the disk: the transaction that claims the call does, and
 -- earlier log records are then on disk too.
 create function private.record_call(
-  p_run_id uuid, p_fencing_token integer, p_call_id text, p_org_id uuid, p_tool text, p_arguments jsonb,
+  p_run_id uuid, p_fencing_token integer, p_call_id text, p_org_id uuid, p_tool text, p_arguments json,
   p_arguments_hash text, p_status text, p_reason text, p_changes jsonb default null, p_target_hash text default null,
   p_target_version bigint default null
 ) returns void language plpgsql set search_path = pg_catalog, pg_temp as $$

@@ -74,11 +74,11 @@ async def test_each_document_with_an_extraction_under_the_schema_is_a_row(serve,
         path = await records_path(server, clone.owner_url)
         table = (await server.http.get(path, params={"totals": True})).json()
         assert [(one["path"], one["type"], one["title"]) for one in table["columns"]] == [
-            ("vendor.name", "text", None),
             ("total", "number", "Amount"),
+            ("vendor.name", "text", None),
             ("date", "date", None),
-            ("paid", "boolean", None),
             ("currency", "text", None),
+            ("paid", "boolean", None),
         ]
         assert [(row["filename"], row["path"]) for row in table["items"]] == [
             ("3.pdf", None),
@@ -393,14 +393,14 @@ async def test_records_are_exported_in_each_format(serve, clone):
             "row",
             "status",
             "reviewed",
-            "vendor.name",
             "total",
+            "vendor.name",
             "date",
-            "paid",
             "currency",
+            "paid",
         ]
         assert [line[1] for line in lines[1:]] == ["3.pdf", "1.pdf", "2.pdf"]
-        assert lines[3][5:] == ["'=Beta", "100", "2026-01-02", "true", ""]
+        assert lines[3][5:] == ["100", "'=Beta", "2026-01-02", "", "true"]
         answer = await server.http.get(path, params={"format": "xlsx", "sort": "total", "descending": True})
         sheet = openpyxl.load_workbook(io.BytesIO(answer.content))["Invoice"]
         names = [cell.value for cell in sheet[1]]
@@ -741,8 +741,8 @@ async def test_view_of_records_is_typed_and_follows_the_policies_of_its_reader(s
             "extraction_id": "uuid",
             "filename": "text",
             "filename_2": "text",
-            "total": "text",
-            "total_2": "numeric",
+            "total": "numeric",
+            "total_2": "text",
             "issue_date": "date",
             "paid": "boolean",
             "it_s_odd_drop_table_documents_n": "text",
@@ -758,25 +758,25 @@ async def test_view_of_records_is_typed_and_follows_the_policies_of_its_reader(s
         first, second = sorted(bills, key=lambda row: row["filename"])
         assert {name: value for name, value in first.items() if not name.endswith("_id")} == {
             "filename": "1.pdf",
-            "total": "twelve",
-            "total_2": Decimal("12.5"),
+            "total": Decimal("12.5"),
+            "total_2": "twelve",
             "issue_date": date(2026, 1, 31),
             "paid": False,
             "filename_2": "x",
             "it_s_odd_drop_table_documents_n": "O",
-            long_name: "M",
-            f"{long_name[:61]}_2": "L",
+            long_name: "L",
+            f"{long_name[:61]}_2": "M",
         }
         assert (first["document_id"], first["extraction_id"]) == (documents[0].id, documents[0].extraction_id)
         # Texts are not in columns of other types.
         assert {name for name, value in second.items() if value is not None} == {
             *("document_id", "extraction_id", "filename")
         }
-        assert sorted((row["path"], row["items_price"], row["total_2"]) for row in lines) == [
+        assert sorted((row["path"], row["items_price"], row["total"]) for row in lines) == [
             ("items[0]", Decimal("0.1"), Decimal("12.5")),
             ("items[1]", 7, Decimal("12.5")),
         ]
-        assert sorted((row["path"], row["items_taxes_rate"], row["items_price"], row["total_2"]) for row in taxes) == [
+        assert sorted((row["path"], row["items_taxes_rate"], row["items_price"], row["total"]) for row in taxes) == [
             ("items[0].taxes[0]", 19, Decimal("0.1"), Decimal("12.5")),
             ("items[0].taxes[1]", 7, Decimal("0.1"), Decimal("12.5")),
         ]

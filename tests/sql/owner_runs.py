@@ -8,7 +8,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from psycopg.types.json import Jsonb
+from psycopg.types.json import Json, Jsonb
 from role_connections import Sample
 
 HASH = "1" * 64
@@ -65,7 +65,7 @@ class OwnerRuns:
         changed = None if arguments is None else "2" * 64
         return self.fetch(
             "select private.start_decision(%s, 'call', %s, %s, 'Because.', %s, %s)",
-            *(run, shown_hash, approved, None if arguments is None else Jsonb(arguments), changed),
+            *(run, shown_hash, approved, None if arguments is None else Json(arguments), changed),
         )
 
     def resume(self, run: UUID) -> str | None:

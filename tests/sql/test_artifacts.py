@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 from connection_pair import Pair
-from psycopg.types.json import Jsonb
+from psycopg.types.json import Json
 from role_connections import Roles, Sample
 
 KINDS = ("schema", "prompt", "tag")
@@ -45,9 +45,9 @@ def test_each_change_adds_a_version_and_keeps_old_ones(roles: Roles, sample: Sam
         first = fetch(connection, "select create_schema(%(org)s, 'Bill', '{\"title\": \"1\"}')", org=sample.org)
         schema_id = fetch(connection, "select schema_id from schema_versions where id = %(id)s", id=first)
         change = "select update_schema(%(id)s, %(name)s, %(schema)s)"
-        second = fetch(connection, change, id=schema_id, name=None, schema=Jsonb({"title": "2"}))
+        second = fetch(connection, change, id=schema_id, name=None, schema=Json({"title": "2"}))
         third = fetch(connection, change, id=schema_id, name="Bills", schema=None)
-        assert fetch(connection, change, id=schema_id, name="Bills", schema=Jsonb({"title": "2"})) == third
+        assert fetch(connection, change, id=schema_id, name="Bills", schema=Json({"title": "2"})) == third
         rows = connection.execute(
             "select id, number, name, schema, created_by, run_id from schema_versions where schema_id = %s "
             "order by number",
@@ -104,11 +104,31 @@ def test_name_is_one_line_of_visible_characters(roles: Roles, sample: Sample, ki
                 assert rejection_of(connection, CREATE[kind], org=sample.org, name=name)[0] == "PT422"
 
 
+def test_schema_keeps_the_order_in_which_it_was_written(roles: Roles, sample: Sample) -> None:
+    # jsonb would sort these by length.
+    written = '{"type": "object", "properties": {"vendor": {"a b": "\\" c"}, "date": {}, "number": {}, "tax": {}}}'
+    moved = (
+        written.replace('"tax": {}', '"zip": {}').replace('"date": {}', '"tax": {}').replace('"zip": {}', '"date": {}')
+    )
+    with roles.as_front_end(sample.member) as connection:
+        revid = fetch(connection, "select create_schema(%(org)s, 'Ordered', %(text)s)", org=sample.org, text=written)
+        stored = "select schema::text from schema_versions where id = %(id)s"
+        assert fetch(connection, stored, id=revid) == written
+        new = "insert into extractions (org_id, document_id, schema, schema_revid) values (%(org)s, %(document)s, "
+        for values in ("null, %(revid)s)", "%(text)s, null)"):
+            given = {**vars(sample), "revid": revid, "text": written}
+            assert fetch(connection, f"{new}{values} returning schema::text", **given) == written
+        # Another order is a change; other white space is not.
+        change = "select update_schema(v.schema_id, p_schema => %(text)s) from schema_versions as v where v.id = %(id)s"
+        assert fetch(connection, change, id=revid, text=written.replace(": ", " :\n")) == revid
+        assert fetch(connection, stored, id=fetch(connection, change, id=revid, text=moved)) == moved
+
+
 @pytest.mark.parametrize(
     "statement",
     [
         "select create_schema(%(org)s, 'New', '[]')",
-        "select create_schema(%(org)s, 'New', jsonb_build_object('title', repeat('x', 262145)))",
+        "select create_schema(%(org)s, 'New', json_build_object('title', repeat('x', 262145)))",
         "select update_schema(%(schema)s, p_schema => '[]')",
         "select create_prompt(%(org)s, 'New', '')",
         "select create_prompt(%(org)s, 'New', repeat('x', 20001))",
@@ -226,7 +246,7 @@ def test_extraction_has_the_schema_of_the_version_it_names(roles: Roles, sample:
             text,
             sample.schema_revid,
         )
-        assert fetch(connection, new, **{**prompted, "schema": Jsonb({"title": "3"})}) == ({"title": "3"}, None)
+        assert fetch(connection, new, **{**prompted, "schema": Json({"title": "3"})}) == ({"title": "3"}, None)
         # A prompt may be pinned to an older version.
         pin = "select update_prompt(%(prompt)s, 'Read', 'Read.', %(schema)s, null, '{}', null, %(version)s)"
         pinned = {
@@ -238,8 +258,8 @@ def test_extraction_has_the_schema_of_the_version_it_names(roles: Roles, sample:
             assert rejection_of(connection, pin, **{**prompted, **wrong})[0] == "PT404"
         # A schema given together with its version must be equal to it.
         both = {**given, "schema_revid": sample.schema_revid}
-        assert fetch(connection, new, **{**both, "schema": Jsonb(text)}) == (text, sample.schema_revid)
-        assert rejection_of(connection, new, **{**both, "schema": Jsonb({"title": "3"})})[0] == "PT422"
+        assert fetch(connection, new, **{**both, "schema": Json(text)}) == (text, sample.schema_revid)
+        assert rejection_of(connection, new, **{**both, "schema": Json({"title": "3"})})[0] == "PT422"
 
 
 def test_concurrent_changes_of_one_version_store_only_one(pair: Pair) -> None:

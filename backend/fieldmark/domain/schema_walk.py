@@ -129,15 +129,13 @@ class _Place:
     is_cut: bool
 
     def properties(self) -> dict[str, list[_Part]]:
-        """Return the subschemas of each property, required ones first."""
+        """Return the subschemas of each property, in the order of the schema."""
         named: dict[str, list[_Part]] = {}
         for part in self.parts:
             for key, value in as_object(part.schema.get("properties")).items():
                 if below := part.below(value):
                     named.setdefault(key, []).extend(below)
-        required = (key for part in self.parts for key in as_list(part.schema.get("required")))
-        order = [*(key for key in required if isinstance(key, str) and key in named), *named]
-        return {key: named[key] for key in order}
+        return named
 
     def items(self) -> list[_Part]:
         return [one for part in self.parts for one in part.below(part.schema.get("items"))]

@@ -51,7 +51,8 @@ async def corrections(
                array(select jsonb_object_keys(e.locks)) as locked
            from (
              select * from public.extractions
-             where org_id = %(org)s and md5(schema::text) = md5(%(schema)s::jsonb::text) and schema = %(schema)s
+             where org_id = %(org)s and md5(schema::jsonb::text) = md5(%(schema)s::jsonb::text)
+               and schema::jsonb = %(schema)s
                and schema is not null and locks <> '{}' and document_id <> %(but)s
              order by updated_at desc limit %(most)s
            ) as e

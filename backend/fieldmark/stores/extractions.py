@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any, Final, LiteralString
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
 from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection, savepoint
@@ -34,6 +33,7 @@ from fieldmark.stores.rows import (
     fetch_all,
     large_json,
     large_rows,
+    ordered_json,
     value_of,
 )
 
@@ -110,7 +110,7 @@ async def add(
         conn,
         """insert into public.extractions (org_id, document_id, schema, schema_revid, prompt_revid)
            values (%s, %s, %s, %s, %s) returning id""",
-        (org_id, document_id, None if schema is None else Jsonb(schema), schema_revid, prompt_revid),
+        (org_id, document_id, None if schema is None else ordered_json(schema), schema_revid, prompt_revid),
     )
 
 

@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, LiteralString, TypeVar
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
 from fieldmark.db.pool import Connection
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.values import value_problem
 from fieldmark.errors import Invalid, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.paging import PageRequest, RowPage
-from fieldmark.stores.rows import PromptRow, SchemaRow, TagRow, active_conditions, large_rows, value_of
+from fieldmark.stores.rows import PromptRow, SchemaRow, TagRow, active_conditions, large_rows, ordered_json, value_of
 
 GREY: Final = "#808080"
 
@@ -83,7 +81,7 @@ class NamedItems(Generic[Row]):
         where += active_conditions({self._filters[name]: value for name, value in filters.items()})
         where += request.conditions("i.created_at, i.id")
         # A schema's text may be long, so lists leave it out.
-        columns = self._columns.replace("v.schema,", "null::jsonb as schema,")
+        columns = self._columns.replace("v.schema,", "null::json as schema,")
         query: LiteralString = f"""select {columns} from {self._latest} where {" and ".join(where)}
             order by i.created_at desc, i.id desc limit %(limit)s"""
         parameters = {**filters, "org": scope.org_id, **request.parameters()}
@@ -152,7 +150,7 @@ class VersionedItems(NamedItems[Versioned]):
         self, conn: Connection, item_id: UUID, *, limit: int = 1000, before: int | None = None
     ) -> list[Versioned]:
         """Return the newest `limit` versions of an item, or those before a number. Raise NotFound."""
-        columns = self._columns.replace("v.schema,", "null::jsonb as schema,")
+        columns = self._columns.replace("v.schema,", "null::json as schema,")
         query: LiteralString = f"""select {columns} from {self._all} where i.id = %s and v.number < %s
             order by v.number desc limit %s"""
         rows = await self._rows(conn, query, (item_id, 2**31 - 1 if before is None else before, limit))
@@ -169,7 +167,7 @@ class VersionedItems(NamedItems[Versioned]):
 class _Schemas(VersionedItems[SchemaRow]):
     async def create(self, conn: Connection, org_id: UUID, name: str, schema: JsonObject) -> SchemaRow:
         """Create a schema from a validated JSON Schema. Raise NameTaken, Invalid."""
-        return await self.get_version(conn, await self._call(conn, "create", (org_id, name, Jsonb(schema))))
+        return await self.get_version(conn, await self._call(conn, "create", (org_id, name, ordered_json(schema))))
 
     async def update(
         self,
@@ -182,7 +180,7 @@ class _Schemas(VersionedItems[SchemaRow]):
     ) -> SchemaRow:
         """Add a version and return it, or the latest if nothing changes. None keeps the name or the (checked) schema.
         `revid` is the version that the caller saw. Raise NotFound, NameTaken, VersionChanged, Invalid."""
-        values = schema_id, name, None if schema is None else Jsonb(schema), revid
+        values = schema_id, name, None if schema is None else ordered_json(schema), revid
         return await self.get_version(conn, await self._call(conn, "update", values))
 
 

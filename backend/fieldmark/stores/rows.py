@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Final, LiteralString, NamedTuple, TypeAlias, TypeVar, get_type_hints
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from psycopg import AsyncConnection, AsyncCursor
 from psycopg.abc import Buffer, QueryNoTemplate
 from psycopg.adapt import Loader
 from psycopg.rows import DictRow, class_row, tuple_row
-from psycopg.types.json import Jsonb
+from psycopg.types.json import Json, Jsonb
 from pydantic import Field, JsonValue
 
 from fieldmark.db.pool import Connection
@@ -106,6 +106,12 @@ async def large_json(value: object) -> Jsonb:
     return Jsonb(value, dumps=lambda _: text)
 
 
+def ordered_json(value: object) -> Json:
+    """Return a value as a parameter for a `json` column or argument, which keep the order of its keys."""
+    return Json(value, dumps=_COMPACT)
+
+
+_COMPACT: Final = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
 _INLINE_BYTES: Final = 8 * 1024
 """JSON up to this size is parsed faster than a worker thread starts."""
 

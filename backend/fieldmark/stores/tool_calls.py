@@ -15,7 +15,7 @@ from fieldmark.domain.changes import Preview
 from fieldmark.domain.events import EventBase
 from fieldmark.domain.statuses import CallStatus
 from fieldmark.stores.channels import notify_of_events
-from fieldmark.stores.rows import fetch_all, fetch_one, value_of
+from fieldmark.stores.rows import fetch_all, fetch_one, ordered_json, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ async def record(
             call_id,
             org_id,
             tool,
-            Jsonb(arguments),
+            ordered_json(arguments),
             arguments_hash,
             status,
             reason,
@@ -200,7 +200,15 @@ async def start_decision(
     status = await value_of(
         conn,
         "select private.start_decision(%s, %s, %s, %s, %s, %s, %s)",
-        (run_id, call_id, seen_hash, approved, reason, None if arguments is None else Jsonb(arguments), arguments_hash),
+        (
+            run_id,
+            call_id,
+            seen_hash,
+            approved,
+            reason,
+            None if arguments is None else ordered_json(arguments),
+            arguments_hash,
+        ),
     )
     return status is not None
 

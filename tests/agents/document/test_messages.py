@@ -131,7 +131,7 @@ async def test_message_shows_a_bounded_history(chat):
     assert lines[-1]["you"] == "I make the tag."
     assert (lines[-2]["said_while_working"], lines[-2]["you"][:8]) == ("I look first.", "Because.")
     assert not any("said_while_working" in line for line in (lines[-1], lines[-3]))
-    assert lines[-1]["calls"][0].startswith('create_tag {"name": "paid"} (done): ')
+    assert lines[-1]["calls"][0].startswith('create_tag {"name":"paid"} (done): ')
     older = lines[:-10]
     assert 15 <= len(older) <= 30 and all(line["answered"].startswith("Because. ") for line in older)
     assert messages[51].count(INVOICE.splitlines()[0]) == 1 and len(messages[51]) - len(messages[50]) < 600

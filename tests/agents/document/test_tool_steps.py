@@ -28,7 +28,7 @@ async def test_step_names_what_a_call_found(chat):
         ("list_prompts", {"name_search": "gross"}, "no prompts", "0", {"prompts": []}),
         ("list_tags", {}, "1 tag: paid", "paid", {}),
         ("list_documents", {}, "invoice.txt", "invoice.txt", {}),
-        ("get_schema", {}, "Invoices", "total, number", {"number": 1, **by_revid}),
+        ("get_schema", {}, "Invoices", "number, total", {"number": 1, **by_revid}),
         ("get_prompt", {}, "Net", "Amounts are net.", {"number": 2, "tags": ["paid"]}),
         ("get_tag", {"tag": "paid"}, "paid", "1 prompt", {"prompts": 1, "documents": 0}),
         ("get_extraction_result", {}, "2 fields", "total: 10 (page 1)", extraction),
