@@ -3045,9 +3045,10 @@ language sql immutable set search_path = pg_catalog, pg_temp
 return jsonb_typeof(p_value) not in ('object', 'array') or p_value in ('{}'::jsonb, '[]'::jsonb);
 
 -- Rejects JSON that is costly to store: more than 4 MB, 32 levels or 100,000 values, and numbers of more
--- than 100 digits a side (1e131071 has eight characters, and 131,072 when it is read back).
-create function private.check_json(p_value jsonb, p_what text) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+-- than 100 digits a side (1e131071 has eight characters, and 131,072 when it is read back). With p_exact also fractions
+-- with more digits than a double holds: programs that read JSON would lose some.
+create function private.check_json(p_value jsonb, p_what text, p_exact boolean default false) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp set extra_float_digits = 1 as $$
 declare
   v_fault text := case
     when pg_column_size(p_value) > 4194304 then ' may not exceed 4 MB.'
@@ -3059,6 +3060,10 @@ declare
       select from jsonb_array_elements(jsonb_path_query_array(p_value, 'strict $.** ? (@.type() == "number")')) as number
       where abs(number::numeric) >= 1e100 or scale(number::numeric) > 100
     ) then ': a number may have at most 100 digits before and after its point.'
+    when p_exact and exists (
+      select from jsonb_array_elements(jsonb_path_query_array(p_value, 'strict $.** ? (@.type() == "number")')) as number
+      where number::numeric <> trunc(number::numeric) and number::text::float8::text::numeric <> number::numeric
+    ) then ': a number has more digits than a JSON number keeps. Write it as text.'
   end;
 begin
   perform private.require(v_fault is null, p_what || v_fault);
@@ -3922,7 +3927,7 @@ begin
     end if;
   end if;
   -- (Unchanged values were checked earlier.)
-  perform private.check_json(new.extracted_fields, 'The fields of an extraction')
+  perform private.check_json(new.extracted_fields, 'The fields of an extraction', true)
   where new.extracted_fields is distinct from v_old.extracted_fields;
   if new.confidence_scores is distinct from v_old.confidence_scores then
     perform private.check_json(new.confidence_scores, 'The confidences of an extraction');

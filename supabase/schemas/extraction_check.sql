@@ -54,7 +54,7 @@ begin
     end if;
   end if;
   -- (Unchanged values were checked earlier.)
-  perform private.check_json(new.extracted_fields, 'The fields of an extraction')
+  perform private.check_json(new.extracted_fields, 'The fields of an extraction', true)
   where new.extracted_fields is distinct from v_old.extracted_fields;
   if new.confidence_scores is distinct from v_old.confidence_scores then
     perform private.check_json(new.confidence_scores, 'The confidences of an extraction');

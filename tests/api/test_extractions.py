@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from decimal import Decimal
 from secrets import token_hex
 from uuid import uuid4
 
@@ -184,8 +185,26 @@ async def test_edit_that_breaks_the_schema_is_stored_with_its_errors(serve):
         assert answer.status_code == 200 and "only references inside it" in answer.json()["problems"][0]
 
 
+async def test_number_is_stored_with_all_its_digits_or_refused(serve, clone):
+    async with edited_extraction(serve) as one:
+
+        async def send(number):
+            body = f'{{"path": "total", "value": {number}}}'
+            path, headers = f"{one.path}/fields", {"content-type": "application/json"}
+            return await one.http.patch(path, content=body, headers=headers)
+
+        for number in ("9007199254740993", "123456789012345678901234567890", "0.1", "1e-7", "0.30000000000000004"):
+            answer = await send(number)
+            assert answer.status_code == 200 and f'"total":{number}' in answer.text.replace("1e-07", "1e-7")
+            (row,) = sql(clone.owner_url, "select (extracted_fields -> 'total')::numeric as total from extractions")
+            assert row["total"] == Decimal(number)
+        for number in ("12345678901234567.89", "0.12345678901234567890", "1e999", "1.0e-400"):
+            assert_problem(await send(number), 422, "invalid")
+        assert (await one.now())["extracted_fields"]["total"] == 0.30000000000000004
+
+
 async def test_confirmed_value_is_locked_unchanged_to_the_last_digit(serve, clone):
-    long = "12345678901234567890.50"
+    long = "123456789012345.50"
     async with edited_extraction(serve) as one:
         total = f'{{"total": {long}}}'
         sql(clone.owner_url, "select public.save_extraction_fields(%s, %s)", one.path.rsplit("/", 1)[1], total)

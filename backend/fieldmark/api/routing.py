@@ -1,14 +1,37 @@
-"""A router that builds its routes when an application is created, not on import."""
+"""A router that builds its routes when an application is created, not on import. Its routes accept a number in JSON
+only if it is stored with all its digits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.params import Depends
+from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
+
+from fieldmark.domain.numbers import InexactNumber, exact_float
+
+
+class _ExactRequest(Request):
+    async def json(self) -> Any:
+        try:
+            return json.loads(await self.body(), parse_float=exact_float)
+        except InexactNumber as error:
+            raise HTTPException(400, f"body: {error}") from None
+
+
+class _ExactRoute(APIRoute):
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handle_exactly(request: Request) -> Response:
+            return await handle(_ExactRequest(request.scope, request.receive))
+
+        return handle_exactly
 
 
 class Routes(APIRouter):
@@ -46,5 +69,7 @@ class Routes(APIRouter):
                 "dependencies": [*dependencies, *(options.get("dependencies") or ())],
                 "responses": {**(responses or {}), **(options.get("responses") or {})},
             }
-            app.router.add_api_route(self.prefix + path, endpoint, **(options | merged))
+            app.router.add_api_route(
+                self.prefix + path, endpoint, route_class_override=_ExactRoute, **(options | merged)
+            )
         self._built[key] = app.router.routes[first:]

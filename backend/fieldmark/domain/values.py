@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pydantic import JsonValue
 
 from fieldmark.domain.invisible import find_invisible
-from fieldmark.domain.numbers import MAX_DIGITS
+from fieldmark.domain.numbers import MAX_DIGITS, MAX_EXACT_DIGITS, is_number, to_decimal
 
 MAX_DEPTH = 32
 MAX_BYTES = 256 * 1024
@@ -57,6 +57,17 @@ def _problems(value: JsonValue, where: str, depth: int) -> Iterator[str]:
             if _UNSTORABLE.search(key):
                 yield f"A key at {where} contains a NUL or half of a surrogate pair, which cannot be stored."
             yield from _problems(item, f"{where}.{key[:40]}", depth + 1)
+
+
+def rounded_number_problem(value: JsonValue) -> str | None:
+    """Return why a value from the agent's process cannot be used, or None if it can. The process is written in
+    JavaScript, which keeps 15 digits of a number, and may have rounded one that has more."""
+    if isinstance(value, list | dict):
+        problems = map(rounded_number_problem, value if isinstance(value, list) else value.values())
+        return next((problem for problem in problems if problem), None)
+    if is_number(value) and len(to_decimal(value).normalize().as_tuple().digits) > MAX_EXACT_DIGITS:
+        return f"The number {value} has more than {MAX_EXACT_DIGITS} digits, so some may be lost: write it as text."
+    return None
 
 
 def invisible_problem(value: JsonValue, where: str = "value") -> str | None:

@@ -20,7 +20,7 @@ from fieldmark.domain.events import ActionType, EventBase
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.partial_json import WrittenLeaf
 from fieldmark.domain.statuses import Approval
-from fieldmark.domain.values import canonical, value_problem
+from fieldmark.domain.values import canonical, rounded_number_problem, value_problem
 from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.tools.errors import ModelRetry
 
@@ -261,7 +261,7 @@ class Toolset:
         tool = self.tools.get(name)
         if tool is None:
             raise ModelRetry(f"There is no tool {name[:80]!r}. There are: {', '.join(self.tools)}.", "unknown_tool")
-        problem = value_problem(dict(arguments))
+        problem = value_problem(dict(arguments)) or rounded_number_problem(dict(arguments))
         if problem:
             raise ModelRetry(problem)
         try:

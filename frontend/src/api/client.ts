@@ -46,11 +46,22 @@ const middleware: Middleware = {
   async onResponse({ response, request }) {
     if (response.ok) {
       if (request.method !== 'GET') notifyOtherTabs();
-      return;
+      return isJson(response) ? new Response(withExactIntegers(await response.text()), response) : undefined;
     }
     throw await apiErrorOf(response, request.headers.get('Authorization'));
   },
 };
+
+function isJson(response: Response): boolean {
+  return response.headers.get('Content-Type')?.startsWith('application/json') === true;
+}
+
+/** Return JSON in which an integer is text if a JavaScript number cannot hold all its digits. */
+export function withExactIntegers(json: string): string {
+  const isInexact = (token: string) => /^-?\d{16,}$/.test(token) && !Number.isSafeInteger(Number(token));
+  const tokens = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
+  return /\d{16}/.test(json) ? json.replace(tokens, (token) => (isInexact(token) ? `"${token}"` : token)) : json;
+}
 
 /** Return the error in a response. A 401 ends the session whose token was sent (`sent`: its Authorization header). */
 export async function apiErrorOf(response: Response, sent: string | null): Promise<ApiError> {
