@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from math import cos, radians, sin
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,30 @@ def test_text_printed_twice_for_bold_and_a_number_under_a_stamp_are_visible() ->
     stamp = "1 0 0 rg " + text_at("PAID", 40, 600, size=40) + "0 g " + text_at("1234 5678", 50, 610)
     page = read(text_at("Bold words", 50, 700) + text_at("Bold words", 50.4, 700) + stamp)
     assert set(page.text.split()[3:]) == {"Bold", "words", "PAID", "1234", "5678"} and page.hidden_words == 0
+
+
+@pytest.mark.parametrize("degrees", [0, 20, 45, 60])
+def test_equal_letters_beside_each_other_are_not_one_letter_printed_twice(degrees: int) -> None:
+    across, up = cos(radians(degrees)), sin(radians(degrees))
+    matrix = f"{across:.4f} {up:.4f} {-up:.4f} {across:.4f}"
+    letters = zip("fill 11", [0, 3, 5.66, 8.32, 10.98, 14.32, 20.99], strict=True)
+    drawn = "".join(text_at(one, 50 + at * across, 600 + at * up, matrix=matrix) for one, at in letters)
+    page = read(drawn)
+    assert (page.text.split()[3:], page.hidden_words) == (["fill", "11"], 0)
+
+
+def test_letters_at_the_right_edge_of_a_wide_page_are_where_the_page_shows_them() -> None:
+    lines = [text_at("ill till 1,111.11 ill", 1150, 700 - 9 * row, size=6) for row in range(9)]
+    page = read("".join(lines), media_box="[0 0 1190.55 842]")
+    assert (page.text.split()[3:], page.hidden_words) == (9 * ["ill", "till", "1,111.11", "ill"], 0)
+
+
+def test_letters_with_an_outline_and_a_filling_of_their_own_are_visible() -> None:
+    outline, filling = "4 w 0 G 1 Tr " + text_at("SAVE 50", 50, 700, 30), "1 g 0 Tr " + text_at("SAVE 50", 50, 700, 30)
+    page = read(outline + filling + "0 g " + text_at("today", 60, 702))
+    assert sorted(page.text.split()[3:]) == ["50", "SAVE", "today"] and page.hidden_words == 0
+    page = read(outline + "1 g 0 Tr " + text_at("SAVE 99", 50, 700, 30) + "1 g " + text_at("today", 60, 702))
+    assert "today" not in page.text.split()
 
 
 @pytest.mark.parametrize("kind", ["/FreeText /Contents (no 4711)", "/Widget /FT /Tx /T (no) /V (no 4711)"])

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise, product
 from math import dist
@@ -76,7 +76,9 @@ MIN_PIXELS_PER_POINT = 0.75  # pixels per point: the fewest that show words of 6
 FINE_FACTOR = 3  # times as many pixels per point, for doubtful words
 SMALL_BOX = 8.0  # points: the side of a check box that must be drawn twice as fine
 MAX_LAYERS = 8  # of text over text; deeper text counts as hidden
-MIN_TWIN_OVERLAP = 0.7  # overlap from which two equal characters count as one printed twice for bold
+COPY_SHIFT = 2.0  # points, between copies of a text object that PDFium gives no characters
+MAX_TWIN_SHIFT = 0.14  # of its height, between two such; narrow letters, such as ll, are 0.16 apart
+MIN_TWIN_OVERLAP = 0.85  # overlap from which two equal characters count as one printed twice for bold
 SQUARE_PIXELS = 8  # pixels: pictures are measured in squares of the page that show an edge, as every letter does
 MIN_EDGE_CONTRAST = 24  # levels, as of pale print
 MIN_PICTURE_SHARE = 0.006  # of the page's squares, as of a printed line of 10 cm
@@ -548,12 +550,14 @@ class VisibilityDetector:
         repeated = _printed_twice(
             words, boxes, codes, {index: item for item, indexes in owners.items() for index in indexes}
         )
+        copies = self._copies(owners)
         for objects in self._assign_to_layers(owners, boxes, codes, columns, rows):
-            self._set_visible(objects, False)
+            drawn = [one for item in objects for one in (item, *copies.get(item, ()))]
+            self._set_visible(drawn, False)
             # Ink differs from the background. White text over black text on white changes pixels back to it.
             without = _difference(self._draw_part(part), background)
             ink = ImageChops.subtract(from_background, without).point(_VISIBLE_LEVELS)
-            self._set_visible(objects, True)
+            self._set_visible(drawn, True)
             for item in objects:
                 visible.update(index for index in owners[item] if _has_ink(ink, boxes[index], chr(codes[index])))
             for item in objects:
@@ -564,6 +568,23 @@ class VisibilityDetector:
                         if self._would_be_visible(item, codes[index], full, boxes[index])
                     )
         return visible - repeated
+
+    def _copies(self, items: Collection[Handle]) -> dict[Handle, list[Handle]]:
+        """Return the further text objects that draw the same text at the same position, such as its outline or its
+        filling. PDFium gives all characters to the first of them, which the others may cover."""
+        with_characters = {text_object(self._layer, index) for index in self._order if index >= 0}
+        without_characters = set(self.texts) - with_characters
+        middles = {item: _middle(_bounds(item, ())) for item in (*items, *without_characters)}
+        near: dict[tuple[int, int], Handle] = {}
+        for item in items:
+            x, y = (int(at // COPY_SHIFT) for at in middles[item])
+            near |= dict.fromkeys(product(range(x - 1, x + 2), range(y - 1, y + 2)), item)
+        found: dict[Handle, list[Handle]] = {}
+        for item in without_characters:
+            x, y = (int(at // COPY_SHIFT) for at in middles[item])
+            if (x, y) in near:
+                found.setdefault(near[x, y], []).append(item)
+        return found
 
     def _assign_to_layers(
         self,
@@ -647,9 +668,9 @@ class VisibilityDetector:
         if not bitmap:
             raise MemoryError
         flags = pdfium.FPDF_ANNOT | (pdfium.FPDF_GRAYSCALE if grey else pdfium.FPDF_REVERSE_BYTE_ORDER)
-        pdfium.FPDF_RenderPageBitmap(
-            bitmap, self._handle, -left, -top, self._columns * finer, self._rows * finer, 0, flags
-        )
+        scale = self._scale * finer
+        matrix, clip = pdfium.FS_MATRIX(scale, 0, 0, scale, -left, -top), pdfium.FS_RECTF(0, 0, columns, rows)
+        pdfium.FPDF_RenderPageBitmapWithMatrix(bitmap, self._handle, ctypes.byref(matrix), ctypes.byref(clip), flags)
         pdfium.FPDFBitmap_Destroy(bitmap)
         if grey:
             return Image.frombuffer("L", (columns, rows), canvas, "raw", "L", stride, 1)
@@ -961,8 +982,8 @@ def _printed_twice(
         for first, second in pairwise(order):
             if codes[first] == codes[second] and owner_of.get(first) != owner_of.get(second):
                 left, top, right, bottom = boxes[first]
-                apart, below = boxes[second][0] - left, abs(boxes[second][1] - top)
-                if apart < (right - left) / 2 and below < (bottom - top) / 2:
+                apart = dist((left, top), boxes[second][:2])
+                if apart < min((right - left) / 2, MAX_TWIN_SHIFT * (bottom - top)):
                     found.add(max(first, second))
     return found
 
