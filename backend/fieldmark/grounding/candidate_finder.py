@@ -268,6 +268,8 @@ class CandidateFinder:
         parsed = dates.parse(text)
         if parsed:
             written = self._text_search.find_in_reading_order(text)
+            if written and parsed.days and dates.is_iso(text):
+                written = self._without_other_days(written, parsed.days)
             if written and parsed.time and not parsed.days:
                 written = self._filter_by_time(written, text, parsed.time)
             return written or self._find_date_and_time(text, parsed)
@@ -362,7 +364,7 @@ class CandidateFinder:
             return None
         spans = best.spans if best else self._find_wrapped_dates(parsed.days)
         if not spans and len(parsed.days) == 1:
-            best = self._most_certain_dates(index.days_without_year.get(parsed.days[0], ()), text)
+            best = self._most_certain_dates(index.unusual_days.get(parsed.days[0], ()), text)
             spans = best.spans if best else ()
         certainty = best.certainty if best else 1.0
         if parsed.time is None or not spans:
@@ -382,6 +384,16 @@ class CandidateFinder:
         # Midnight may only be how a program stores a date as a timestamp.
         is_midnight = parsed.time[:2] == (0, 0) and not parsed.time[2]
         return Candidates("date", spans, text, certainty=certainty) if is_midnight else None
+
+    def _without_other_days(self, written: Candidates, days: Sequence[dates.Day]) -> Candidates | None:
+        """Return the candidates for a date without those that mean another day: 2567-06-30 is in 2024 if it is a
+        Buddhist year."""
+        index = self._index
+        own = {(start, end) for day in days for start, end, _ in index.dates.get(day, ())}
+        others = {(start, end) for hits in index.dates.values() for start, end, _ in hits} - own
+        words = {index.folded_stream.span(*hit).first_word for hit in others}
+        spans = [span for span in written.spans if span.first_word not in words]
+        return replace(written, spans=spans) if spans else None
 
     def _filter_by_time(self, written: Candidates, text: str, time: dates.TimeOfDay) -> Candidates | None:
         """Return the candidates for a time without those that are a different time in context: 12:30 at `12:30 AM`. If

@@ -34,6 +34,7 @@ _STATES: Final = "ak|az|ca|ct|fl|ga|ia|ks|ky|md|mi|mn|mo|mt|nv|nh|nj|nm|ny|nc|nd
 _DOMAINS: Final = "uk|ie|au|nz|my|sg|pk|ng|ke|de|at|ch|fr|be|es|it|nl|pt|br|mx|ar|cl|pl|cz|dk|no|se|fi"
 _DAY_FIRST = re.compile(
     rf"(?<![^\W_])(?:{_DAY_FIRST_PLACES})(?![^\W_])|(?:www\.|@)[\w-]{{1,40}}(?:\.com?)?\.(?:{_DOMAINS})(?![\w.])"
+    "|[\u05d0-\u05ea\u0620-\u064a\u0e01-\u0e2e]"  # Hebrew, Arabic, Thai
 )
 _MONTH_FIRST_PLACES: Final = (
     r"usa|u\.s\.a|united states|(?<!\()inc(?!\.?\s(?:gst|vat|tax|of|all))|llc|sales tax|zip code"

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import date
 from functools import cached_property
 from itertools import permutations
 from typing import Final, NamedTuple, TypeAlias
 
 from fieldmark.domain.folding import fold
-from fieldmark.grounding import units
+from fieldmark.grounding import calendars, units
 from fieldmark.grounding.conventions import Conventions, conventions_of
 
-Day: TypeAlias = tuple[int, int, int]
+Day: TypeAlias = calendars.Day
 Order: TypeAlias = str
 """Order of three numbers: `dmy`, `mdy` or `ymd`; empty if a month name or a four-digit year first makes it clear."""
 Period: TypeAlias = tuple[int, str]
@@ -79,6 +79,8 @@ he ינואר פברואר מרץ אפריל מאי יוני יולי אוגוס
 he בינואר בפברואר במרץ באפריל במאי ביוני ביולי באוגוסט בספטמבר באוקטובר בנובמבר בדצמבר
 he ינואר פברואר מרס אפריל מאי יוני יולי אוגוסט ספטמבר אוקטובר נובמבר דצמבר
 ar يناير فبراير مارس أبريل مايو يونيو يوليو أغسطس سبتمبر أكتوبر نوفمبر ديسمبر
+th มกราคม กุมภาพันธ์ มีนาคม เมษายน พฤษภาคม มิถุนายน กรกฎาคม สิงหาคม กันยายน ตุลาคม พฤศจิกายน ธันวาคม
+th ม.ค ก.พ มี.ค เม.ย พ.ค มิ.ย ก.ค ส.ค ก.ย ต.ค พ.ย ธ.ค
 ar يناير فبراير مارس إبريل ماي يونيه يوليه أوت سبتمبر أكتوبر نوفمبر ديسمبر
 """
 # `listopad` is November in Polish and Czech, and October in Croatian.
@@ -92,14 +94,17 @@ MONTHS: Final = {
     if month != 10 or fold(name) not in _MONTH_IN_CROATIAN
 }
 
+_ENGLISH_MONTHS: Final = frozenset(
+    fold(name) for line in _NAMES.split("\n") if line.startswith("en ") for name in line.split()[1:]
+)
 _YEAR_FIRST: Final[frozenset[Order]] = frozenset({"ymd"})
 _NAMED: Final[frozenset[Order]] = frozenset({""})
 _DAY_FIRST_ORDER: Final[frozenset[Order]] = frozenset({"dmy"})
 
 _ORDINAL = r"(?:st|nd|rd|th|er|ste|de|º|°|o|a)?"
 _SEPARATOR = r"[\s\x1f.,/\-']*"
-_OF_WORDS = r"(?:(?:day\s)?(?:de|del|of|di|van|the)\s)?"
-_YEAR = r"(\d{4}|\d{2})(?!\d)"
+_OF_WORDS = r"(?:(?:day\s)?(?:de|del|of|di|van|the)\s|เดือน\s?|พ\.ศ\.\s?)?"
+_YEAR = r"(\d{4}|(?<!\s-)(?<!\s-\s)\d{2})(?!\d)"  # 31 is a day in `1 May - 31 May`
 _NUMERIC = re.compile(
     r"(\d(?<!\w\d)(?<!\d[.,:/\-']\d)\d{0,3})(?:(\s?[./\-,·]\s?)(\d{1,2})\s?[./\-,·]\s?(\d{4}|\d{1,2})"
     r"|([\s\x1f])(\d\d)[\s\x1f](\d{4}|\d\d))(?![\d_]|[./\-,:]\d)"
@@ -135,23 +140,45 @@ _LAST_SHORT_YEAR: Final = 35  # of this century
 _DAY_FIRST = re.compile(
     rf"(\d(?<![\w.,]\d)\d?){_ORDINAL}{_SEPARATOR}{_OF_WORDS}({units.any_of(MONTHS)})(?![^\W\d_]){_SEPARATOR}{_OF_WORDS}{_YEAR}"
 )
-_MONTH_FIRST = re.compile(rf"(\d(?<![\d.,]\d)\d?)(?:st|nd|rd|th)?[\s\x1f,.\-/']{{1,3}}{_YEAR}")
-# Two days of one month: `3-5 March 2024`, `10.-12.04.2026`, `Jan 1-15, 2023`. The first day shares the month and year.
-_FIRST_OF_TWO = re.compile(
-    rf"(\d(?<![\w.,:/\-]\d)\d?)\.?\s?-\s?\d\d?(?:\.?\s({units.any_of(MONTHS)})\.?,?\s(\d{{4}})(?!\d)"
-    r"|\.(\d\d?)\.(\d{4}|\d\d)(?![\d_]|[./\-,:]\d)|,?\s(\d{4})(?!\d))"
+_MONTH_FIRST = re.compile(rf"(\d(?<![\d.,]\d)\d?)(?:st|nd|rd|th)?[\s\x1f,.\-/']{{1,3}}{_YEAR}(?!,?\s\d{{4}}(?!\d))")
+# The start of a range whose end is a whole date: `3-5 March 2024`, `1.5.-31.5.24`, `May 1 to June 15, 2024`.
+_TO: Final = (
+    r"\s?(?:[-~]|\.\.\.?|(?<=[\s.])(?:bis(?:\szum)?|to|til|till|until|through|thru|al|au|a|do|tot|t/m|до)(?=\s))\s?"
 )
+_RANGE_START = re.compile(
+    rf"(?<![\w.,:/\-])(?:(?P<name>{units.any_of(MONTHS)})\.?\s(?P<named_day>\d\d?)(?:st|nd|rd|th)?"
+    rf"|(?P<first>\d\d?)(?P<separator>[./])\s?(?P<second>\d\d?)\.?"
+    rf"|(?P<day>\d\d?)(?P<dot>\.?){_ORDINAL}(?:\s?{_OF_WORDS}(?P<month>{units.any_of(MONTHS)})(?![^\W_])\.?)?){_TO}\Z"
+)
+_MAX_RANGE_START_CHARACTERS: Final = 30
+_MONTH_OF_TWO_DAYS = re.compile(rf"(?<![^\W_])([^\W\d_]{{3,12}})\.?\s(\d\d?)(?:st|nd|rd|th)?{_TO}\Z")
 _MONTH_BEFORE = re.compile(r"(?<![^\W_])([^\W\d_]{3,12})[\s\x1f.\-/]{0,3}\Z")
+_ROMAN: Final = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii")
+_ROMAN_MONTH = re.compile(
+    r"(\d(?<![\w.,/\-]\d)\d?)(?:\s?(?:\.\s?|[/\-])([ivx]{1,4})\s?(?:\.\s?|[/\-])|\s([ivx]{2,4})\s)"
+    r"(\d{4}|\d\d)(?!\w|[.,/\-]\d)"
+)
 _YEAR_BEFORE = re.compile(rf"([12](?<!\d\d)\d{{3}}){_SEPARATOR}([^\W\d_]{{3,12}}){_SEPARATOR}(\d{{1,2}})(?![\d])")
 _EAST_ASIAN = re.compile(r"(\d(?<!\d\d)\d{3})\s?[年년]\s?(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日일]")
 _DAY_AND_MONTH = re.compile(
     rf"(\d(?<![\w.,/\-]\d)\d?){_ORDINAL}\.?\s?{_OF_WORDS}({units.any_of(MONTHS)})(?![^\W_]|\.?,?\s?\d{{4}})"
 )
+# Two digits each without a dot at the end may also be an amount: `17.05`.
+_DOTTED_DAY = re.compile(
+    r"(\d(?<![\w.,:/\-§]\d)\d?)\.\s?(\d\d?)\.(?!\w|[\-/]\d|\s?\d{4}(?!\d))|(\d(?<![\w.,:/\-§]\d)\d)\.(\d\d)(?![\w.:/%]|[,\-]\d)"
+)
+_POINT_AND_TWO_DIGITS = re.compile(r"(?<![\d.,])(\d{1,9})\.(\d\d)(?![\d.])")
+_COMMA_AND_TWO_DIGITS = re.compile(r"\d,\d\d(?!\d)")
+_EAST_ASIAN_DAY = re.compile(r"(\d(?<!\d\d)\d?)\s?[月월]\s?(\d\d?)\s?[日일]")
+_EAST_ASIAN_YEAR_BEFORE = re.compile(r"[年년]\s?\Z")
+_COMPACT_DAY = re.compile(r"(\d(?<![\w.,/\-]\d)\d)(\d\d)((?:19|20)\d\d)(?![\d.,/\-]?\w)")
 _PERIOD_YEAR: Final = r"((?:19|20)\d\d)"
 _MONTH_AND_YEAR = re.compile(rf"(\d(?<![\w.,:/\-]\d)\d)\s?[./\-]\s?{_PERIOD_YEAR}(?!\w|[.,/\-]\d)")
 _MONTH_AND_SHORT_YEAR = re.compile(r"(\d(?<![\w.,:/\-]\d)\d)/(\d\d)(?![\w/]|[.,:\-]\d)")
 _YEAR_AND_MONTH = re.compile(r"([12](?<![\w.,:/\-]\d)(?:(?<=1)9|(?<=2)0)\d\d)[/\-](\d\d)(?!\w|[.,:/\-]\d)")
-_NAMED_YEAR = re.compile(r"([12](?<![\d.,:]\d)(?:(?<=1)9|(?<=2)0)\d\d|\d(?<=[-/']\d)\d)(?![^\W年년]|[.,]\d)")
+_NAMED_YEAR = re.compile(r"([12](?<![\d.,:]\d)(?:(?<=1)9|(?<=2)0)\d\d|\d(?<=[-/'\s.]\d)\d)(?![^\W年년]|[.,]\d)")
+# After `Mar 12`, where it is a day: `Mar 12 2024`, `Mar 12-15`, `Mar 12 14:30`.
+_DAY_OF_NAMED_MONTH = re.compile(r"[.,]?\s?\d{4}(?!\d)|\s?[-:]\s?\d|\s\d\d?:\d\d")
 _NAME_BEFORE = re.compile(rf"(?<![^\W_])([^\W\d_]{{3,12}})[\s\x1f.,/\-']{{0,3}}{_OF_WORDS}\Z")
 _NAME_AFTER = re.compile(
     r"[\s\x1f./\-]{1,3}([^\W\d_]{3,12})(?![^\W_]|[\s\x1f.,/\-]{0,3}\d)|\s?[年년]\s?(\d\d?)\s?[月월](?!\s?\d)"
@@ -184,6 +211,7 @@ _HOUR_BEFORE = re.compile(
     r"|[^\W\d_]{3}\.?\s\d{4})[\s.:,;|t-]{1,3}\Z"
 )
 _MONEY_AFTER = re.compile(rf"\s?(?:[{units.SYMBOLS}%‰]|{units.any_of(units.CURRENCY_LETTERS)}(?![^\W_]))")
+_MONEY_BEFORE = re.compile(rf"(?:[{units.SYMBOLS}]|(?<![^\W_]){units.any_of(units.CURRENCY_LETTERS)})\s?\Z")
 _DIGIT = re.compile(r"\d")
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d))?(?:[.,]\d+)?\s?(?:Z|[+-]\d\d:?\d\d)?)?")
 
@@ -198,6 +226,18 @@ class PrintedDate(NamedTuple):
     orders: Mapping[Day, frozenset[Order]]
     is_reference: bool = False  # after a word such as "Ref": it may be a reference number
     separator: str = ""  # with dots, the day usually comes first
+    is_range_start: bool = False
+
+
+class _FoundDate(NamedTuple):
+    """A date as it is printed, in any calendar."""
+
+    start: int
+    end: int
+    days: Sequence[tuple[Day, Order]]
+    is_reference: bool = False
+    separator: str = ""
+    is_range_start: bool = False
 
 
 class DateAndTime(NamedTuple):
@@ -218,12 +258,13 @@ def parse(text: str) -> DateAndTime | None:
         time = (int(iso[4]), int(iso[5]), int(iso[6]) if iso[6] else None) if iso[4] else None
         return DateAndTime(days, time) if days else None
     folded = fold(text)
-    if _FIRST_OF_TWO.search(folded):
-        return None  # two days
     for start, end, times in find_times(folded, allow_dots=True):
         if not re.search(r"[^\W_]", folded[:start] + folded[end:]):
             return DateAndTime((), times[0])
-    for start, end, days, *_ in find_dates(folded):
+    printed = list(find_dates(folded))
+    if any(one.is_range_start for one in printed):
+        return None  # two days
+    for start, end, days, *_ in printed:
         rest = folded[:start] + " " + folded[end:]
         if not re.search(r"[^\W_]", rest):
             return DateAndTime(days, None)
@@ -233,60 +274,115 @@ def parse(text: str) -> DateAndTime | None:
     return None
 
 
+def is_iso(text: str) -> bool:
+    return _ISO.fullmatch(text) is not None
+
+
 def find_dates(text: str) -> Iterator[PrintedDate]:
-    """Yield the dates in a folded text."""
+    """Yield the dates in a folded text. Days of other calendars are converted to the Gregorian calendar."""
+    convert = calendars.converter_for(text)
+    for found in _find_dates_as_printed(text):
+        for one in (found, *_range_start(text, found)):
+            yield from _as_printed_date(one, convert)
+    for start, end, day in calendars.find_dates(text):
+        yield from _as_printed_date(_FoundDate(start, end, [(day, "")]), lambda day, _: day)
+
+
+def _find_dates_as_printed(text: str) -> Iterator[_FoundDate]:
     for found in _NUMERIC.finditer(text):
         if not found[3]:
             if len(found[1]) + len(found[7]) == 6:  # with spaces alone, only 25 12 2018 and 2018 12 25 are dates
-                yield from _as_printed_date(found, _days_of_numbers(found[1], found[6], found[7]))
+                yield _FoundDate(*found.span(), _days_of_numbers(found[1], found[6], found[7]))
             continue
         is_short = len(found[1]) <= 2 and len(found[4]) == 2
         before = text[max(0, found.start() - _LOOK_BACK_CHARACTERS) : found.start()] if is_short else ""
         if not before or not (_VERSION_BEFORE.search(before) or text[found.end() : found.end() + 1].isalpha()):
             is_reference = _REFERENCE_BEFORE.search(before) is not None
-            separator = found[2].strip()
-            yield from _as_printed_date(found, _days_of_numbers(found[1], found[3], found[4]), is_reference, separator)
+            days = _days_of_numbers(found[1], found[3], found[4])
+            yield _FoundDate(*found.span(), days, is_reference, found[2].strip())
     for found in _DAY_FIRST.finditer(text):
-        yield from _as_printed_date(found, _days_of_month(found[2], found[1], _years(found[3])))
+        yield _FoundDate(*found.span(), _days_of_month(found[2], found[1], _years(found[3])))
     for found in _MONTH_FIRST.finditer(text):
-        named = _MONTH_BEFORE.search(text, max(0, found.start() - _LOOK_BACK_CHARACTERS), found.start())
-        month = named and MONTHS.get(named[1])
-        if named and month:
-            for one in _as_printed_date(found, _days_of_month(named[1], found[1], _years(found[2]))):
-                yield one._replace(start=named.start())
-    for found in _FIRST_OF_TWO.finditer(text):
-        if found[4]:
-            days = [((year, int(found[4]), int(found[1])), "dmy") for year in _years(found[5])]
-            yield from _as_printed_date(found, days, separator=".")
-        elif found[2]:
-            yield from _as_printed_date(found, _days_of_month(found[2], found[1], _years(found[3])))
-        else:
-            named = _MONTH_BEFORE.search(text, max(0, found.start() - _LOOK_BACK_CHARACTERS), found.start())
-            if named and named[1] in MONTHS:
-                for one in _as_printed_date(found, _days_of_month(named[1], found[1], _years(found[6]))):
-                    yield one._replace(start=named.start())
+        from_start = max(0, found.start() - _LOOK_BACK_CHARACTERS)
+        named = _MONTH_BEFORE.search(text, from_start, found.start())
+        two_days = _MONTH_OF_TWO_DAYS.search(text, from_start, found.start())
+        if named and named[1] in MONTHS:
+            yield _FoundDate(named.start(), found.end(), _days_of_month(named[1], found[1], _years(found[2])))
+        elif two_days and two_days[1] in MONTHS:  # Jan 1-15, 2023
+            for day, is_start in ((two_days[2], True), (found[1], False)):
+                days = _days_of_month(two_days[1], day, _years(found[2]))
+                yield _FoundDate(two_days.start(), found.end(), days, is_range_start=is_start)
+    for found in _ROMAN_MONTH.finditer(text):
+        if (name := found[2] or found[3]) in _ROMAN:
+            month = _ROMAN.index(name) + 1
+            yield _FoundDate(*found.span(), [((year, month, int(found[1])), "") for year in _years(found[4])])
     for found in _YEAR_BEFORE.finditer(text):
         if found[2] in MONTHS:
-            yield from _as_printed_date(found, _days_of_month(found[2], found[3], (int(found[1]),)))
+            yield _FoundDate(*found.span(), _days_of_month(found[2], found[3], (int(found[1]),)))
     # Each pattern starts with its first digit and looks back from there: searching for a character class is fast.
     for pattern in (_EAST_ASIAN, _COMPACT) if "年" in text or "년" in text else (_COMPACT,):
         for found in pattern.finditer(text):
-            yield from _as_printed_date(found, [((int(found[1]), int(found[2]), int(found[3])), "")])
+            yield _FoundDate(*found.span(), [((int(found[1]), int(found[2]), int(found[3])), "")])
+
+
+def _range_start(text: str, end: _FoundDate) -> Iterator[_FoundDate]:
+    """Yield the first day of the range that a date ends: it has the date's year, or the year before."""
+    first = _RANGE_START.search(text, max(0, end.start - _MAX_RANGE_START_CHARACTERS), end.start)
+    if first is None or end.is_range_start or (first["day"] and end.separator and not first["dot"]):
+        return
+    days: list[tuple[Day, Order]] = []
+    for (year, month, _), order in end.days:
+        if first["first"]:
+            one, other = int(first["first"]), int(first["second"])
+            found = [(one, other)] if order == "mdy" else [(other, one)] if order == "dmy" else []
+        elif name := first["name"] or first["month"]:
+            found = [(MONTHS[name], int(first["named_day"] or first["day"]))]
+        else:
+            found = [(month, int(first["day"]))]
+        days += [((year if (one, day) < (month, _) else year - 1, one, day), order) for one, day in found]
+    if first["first"] and first["separator"] != end.separator:
+        return
+    yield _FoundDate(first.start(), end.end, days, end.is_reference, end.separator, is_range_start=True)
 
 
 def find_without_year(text: str) -> Iterator[tuple[int, int, int, int, float]]:
     """Yield the (start, end, month, day, certainty) of the dates in a folded text that have no year after them. Numeric
-    ones have two digits each, in either order: `05/02`."""
+    ones have two digits each, in either order, `05/02`, or the day and its dot first, `17.05.`."""
     for found in _DAY_AND_MONTH.finditer(text):
         yield *found.span(), MONTHS[found[2]], int(found[1]), WITHOUT_YEAR_CERTAINTY
     for found in _DAY_ALONE.finditer(text):
         named = _MONTH_BEFORE.search(text, max(0, found.start() - _LOOK_BACK_CHARACTERS), found.start())
         if named and (month := MONTHS.get(named[1])):
-            yield named.start(), found.end(), month, int(found[1]), WITHOUT_YEAR_CERTAINTY
+            certainty = WITHOUT_YEAR_CERTAINTY if named[1] in _ENGLISH_MONTHS else AMBIGUOUS_CERTAINTY
+            yield named.start(), found.end(), month, int(found[1]), certainty
     for found in _TWO_NUMBERS.finditer(text):
         readings = {(month, day) for month, day in permutations((int(found[1]), int(found[2]))) if 1 <= month <= 12}
         certainty = WITHOUT_YEAR_CERTAINTY if len(readings) == 1 else AMBIGUOUS_CERTAINTY
         yield from ((*found.span(), month, day, certainty) for month, day in readings)
+    points = _POINT_AND_TWO_DIGITS.findall(text)
+    has_decimal_points = not _COMMA_AND_TWO_DIGITS.search(text) or any(
+        not (0 < int(whole) <= 31 and 0 < int(part) <= 12) for whole, part in points
+    )
+    for found in _DOTTED_DAY.finditer(text):
+        before = text[max(0, found.start() - _LOOK_BACK_CHARACTERS) : found.start()]
+        is_money = found[3] and (_MONEY_AFTER.match(text, found.end()) or _MONEY_BEFORE.search(before))
+        if not (is_money or _VERSION_BEFORE.search(before)):
+            is_sure = not found[3] or not has_decimal_points
+            certainty = WITHOUT_YEAR_CERTAINTY if is_sure else AMBIGUOUS_CERTAINTY
+            yield *found.span(), int(found[2] or found[4]), int(found[1] or found[3]), certainty
+    for found in _EAST_ASIAN_DAY.finditer(text):
+        if not _EAST_ASIAN_YEAR_BEFORE.search(text, max(0, found.start() - 2), found.start()):
+            yield *found.span(), int(found[1]), int(found[2]), WITHOUT_YEAR_CERTAINTY
+
+
+def find_compact(text: str) -> Iterator[tuple[int, int, Day, float]]:
+    """Yield the (start, end, day, certainty) of eight digits in a folded text that may be a day, month and year, as in
+    the boxes of a form: `17051984`. They may also be an identifier."""
+    for found in _COMPACT_DAY.finditer(text):
+        first, second, year = int(found[1]), int(found[2]), int(found[3])
+        days = _valid([(year, second, first), (year, first, second)])
+        certainty = WITHOUT_YEAR_CERTAINTY if len(days) == 1 else AMBIGUOUS_CERTAINTY
+        yield from ((*found.span(), day, certainty) for day in days)
 
 
 def find_periods(text: str) -> Iterator[tuple[int, int, Period, float]]:
@@ -299,15 +395,26 @@ def find_periods(text: str) -> Iterator[tuple[int, int, Period, float]]:
                     continue
                 is_short = pattern is _MONTH_AND_SHORT_YEAR
                 certainty = _REFERENCE_CERTAINTY if is_short or _REFERENCE_BEFORE.search(before) else 1.0
-                yield *found.span(), (_years(found[year])[0], f"{int(found[month]):02}"), certainty
+                yield *found.span(), (_likely_year(found[year]), f"{int(found[month]):02}"), certainty
     for found in _NAMED_YEAR.finditer(text):
         start, end = max(0, found.start() - _LOOK_BACK_CHARACTERS), found.end()
-        year, certainty = _years(found[1])[0], 1.0 if len(found[1]) == 4 else _REFERENCE_CERTAINTY
+        year, certainty = _likely_year(found[1]), 1.0 if len(found[1]) == 4 else _REFERENCE_CERTAINTY
+        is_apart = len(found[1]) == 2 and text[found.start() - 1] not in "-/'"
+        if is_apart and _DAY_OF_NAMED_MONTH.match(text, end):
+            continue
         name = _NAME_BEFORE.search(text, start, found.start())
         if name and name[1] in MONTHS:
             if not _DAY_BEFORE.search(text, max(0, name.start() - _LOOK_BACK_CHARACTERS), name.start()):
+                # `May 24` is a day where the month comes first.
+                if (
+                    is_apart
+                    and name[1] in _ENGLISH_MONTHS
+                    and int(found[1]) <= 31
+                    and conventions_of(text).order != "dmy"
+                ):
+                    certainty = AMBIGUOUS_CERTAINTY
                 yield name.start(), end, (year, f"{MONTHS[name[1]]:02}"), certainty
-        elif quarter := _QUARTER_BEFORE.search(text, start, found.start()):
+        elif (quarter := _QUARTER_BEFORE.search(text, start, found.start())) and not is_apart:
             yield quarter.start(), end, (year, f"q{quarter[1] or quarter[2]}"), certainty
         elif len(found[1]) == 4 and (quarter := _QUARTER_AFTER.match(text, end)):
             yield found.start(), quarter.end(), (year, f"q{quarter[1] or quarter[2]}"), certainty
@@ -379,6 +486,11 @@ def _years(text: str) -> tuple[int, ...]:
     return (int(text),) if len(text) == 4 else (2000 + int(text), 1900 + int(text))
 
 
+def _likely_year(text: str) -> int:
+    this_century, *others = _years(text)
+    return others[0] if others and int(text) > _LAST_SHORT_YEAR else this_century
+
+
 def _days_of_month(name: str, day: str, years: tuple[int, ...]) -> list[tuple[Day, Order]]:
     """Return the days of a named month. `listopad` names two months."""
     month, other = MONTHS[name], _MONTH_IN_CROATIAN.get(name)
@@ -386,15 +498,17 @@ def _days_of_month(name: str, day: str, years: tuple[int, ...]) -> list[tuple[Da
     return [((year, number, int(day)), order) for year in years for number, order in months]
 
 
-def _as_printed_date(
-    found: re.Match[str], days: list[tuple[Day, Order]], is_reference: bool = False, separator: str = ""
-) -> Iterator[PrintedDate]:
+def _as_printed_date(found: _FoundDate, convert: calendars.Converter) -> Iterator[PrintedDate]:
     orders: defaultdict[Day, frozenset[Order]] = defaultdict(frozenset)
-    for day, order in days:
-        if _is_valid_day(day):
-            orders[day] |= {order}
+    printed = {day for day, _ in found.days}
+    for day, order in found.days:
+        is_short = not printed.isdisjoint([(day[0] - 100, *day[1:]), (day[0] + 100, *day[1:])])
+        if (converted := convert(day, is_short)) and _is_valid_day(converted):
+            orders[converted] |= {order}
     if orders:
-        yield PrintedDate(found.start(), found.end(), tuple(orders), orders, is_reference, separator)
+        yield PrintedDate(
+            found.start, found.end, tuple(orders), orders, found.is_reference, found.separator, found.is_range_start
+        )
 
 
 def certainties(printed: Iterable[PrintedDate], text: str) -> Iterator[tuple[PrintedDate, Day, float]]:

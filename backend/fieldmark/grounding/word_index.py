@@ -168,16 +168,35 @@ class WordIndex:
         return found
 
     @cached_property
-    def days_without_year(self) -> dict[dates.Day, list[tuple[int, int, float]]]:
-        """Return the (start offset, end offset, certainty) of days printed without a year, combined with each year
-        printed anywhere."""
+    def unusual_days(self) -> dict[dates.Day, list[tuple[int, int, float]]]:
+        """Return the (start offset, end offset, certainty) of days printed without a year or separators, by the days
+        that they may mean. A day without a year is of the only year that other dates show. If they show several, or the
+        page only prints other years, the day is unsure."""
         found: defaultdict[dates.Day, list[tuple[int, int, float]]] = defaultdict(list)
-        years = sorted(dates.years_in(self.folded_stream.text))[:_MAX_YEARS]
-        for start, end, month, day, certainty in dates.find_without_year(self.folded_stream.text) if years else ():
-            if self.are_read_together(start, end):
+        text = self.folded_stream.text
+        shown = self._years_of_dates
+        years = sorted(shown | dates.years_in(text), key=lambda year: (year not in shown, year))[:_MAX_YEARS]
+        is_known = len(shown or years) == 1
+        starts = {start for hits in self.dates.values() for start, *_ in hits}  # of a range: `28 Dec to 3 Jan 2024`
+        for start, end, month, day, certainty in dates.find_without_year(text) if years else ():
+            if start not in starts and self.are_read_together(start, end):
                 for year in years:
-                    found[year, month, day].append((start, end, certainty))
+                    is_sure = is_known and year == years[0]
+                    sure = certainty if is_sure else min(certainty, dates.AMBIGUOUS_CERTAINTY)
+                    found[year, month, day].append((start, end, sure))
+        for start, end, day, certainty in dates.find_compact(text):
+            found[day].append((start, end, certainty))
         return found
+
+    @cached_property
+    def _years_of_dates(self) -> frozenset[int]:
+        sure = {day[0] for day, hits in self.dates.items() for *_, each in hits if each > dates.AMBIGUOUS_CERTAINTY}
+        periods = {period[0] for period, hits in self.periods.items() if any(each == 1.0 for *_, each in hits)}
+        by_span: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
+        for day, hits in self.dates.items():
+            for start, end, _ in hits:
+                by_span[start, end].add(day[0])
+        return frozenset(sure | periods | {years.pop() for years in by_span.values() if len(years) == 1})
 
     @cached_property
     def periods(self) -> dict[dates.Period, list[tuple[int, int, float]]]:
