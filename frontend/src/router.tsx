@@ -29,28 +29,28 @@ const start = createRoute({
   },
 });
 
-export const documentsRoute = createRoute({
+const documentsRoute = createRoute({
   getParentRoute: () => root,
   path: '/documents',
   validateSearch: (search): DocumentFilter => parseDocumentFilter(search),
   component: lazyRouteComponent(() => import('./documents/DocumentsPage'), 'DocumentsPage'),
 });
 
-export const documentRoute = createRoute({
+const documentRoute = createRoute({
   getParentRoute: () => root,
   path: '/documents/$documentId',
   validateSearch: (search): DocumentView => parseDocumentView(search),
   component: lazyRouteComponent(() => import('./document/DocumentPage'), 'DocumentPage'),
 });
 
-export const recordsRoute = createRoute({
+const recordsRoute = createRoute({
   getParentRoute: () => root,
   path: '/records',
   validateSearch: (search): TableView => parseTableView(search),
   component: lazyRouteComponent(() => import('./tables/RecordsPage'), 'RecordsPage'),
 });
 
-export const recordsTableRoute = createRoute({
+const recordsTableRoute = createRoute({
   getParentRoute: () => root,
   path: '/records/$schemaId',
   validateSearch: (search): TableView => parseTableView(search),
@@ -63,21 +63,21 @@ const stacksRoute = createRoute({
   component: lazyRouteComponent(() => import('./stacks/StacksPage'), 'StacksPage'),
 });
 
-export const stackRoute = createRoute({
+const stackRoute = createRoute({
   getParentRoute: () => root,
   path: '/stacks/$stackId',
   validateSearch: (search): TableView => parseTableView(search),
   component: lazyRouteComponent(() => import('./stacks/StackPage'), 'StackPage'),
 });
 
-export const reviewRoute = createRoute({
+const reviewRoute = createRoute({
   getParentRoute: () => root,
   path: '/review',
   validateSearch: (search): { extraction?: string } => (typeof search.extraction === 'string' ? { extraction: search.extraction } : {}),
   component: lazyRouteComponent(() => import('./review/ReviewPage'), 'ReviewPage'),
 });
 
-export const byFieldRoute = createRoute({
+const byFieldRoute = createRoute({
   getParentRoute: () => root,
   path: '/review/by-field',
   validateSearch: (search): Column => parseColumn(search),
@@ -90,14 +90,14 @@ const approvalsRoute = createRoute({
   component: lazyRouteComponent(() => import('./approvals/ApprovalsPage'), 'ApprovalsPage'),
 });
 
-export const askRoute = createRoute({
+const askRoute = createRoute({
   getParentRoute: () => root,
   path: '/ask',
   validateSearch: (search): AskView => parseAskView(search),
   component: lazyRouteComponent(() => import('./ask/AskPage'), 'AskPage'),
 });
 
-export const searchRoute = createRoute({
+const searchRoute = createRoute({
   getParentRoute: () => root,
   path: '/search',
   validateSearch: (search): { q?: string } => (typeof search.q === 'string' && search.q !== '' ? { q: search.q } : {}),

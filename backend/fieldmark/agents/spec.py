@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, Field, JsonValue, ValidationErro
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import FallbackCode
 from fieldmark.domain.json_values import JsonObject
+from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import Approval, Effort
 from fieldmark.domain.values import value_problem
 from fieldmark.errors import Invalid
@@ -100,6 +101,8 @@ class Task(Generic[Request, TaskInput]):
     briefing: Callable[[Connection, RunContext, TaskInput], Awaitable[Prompt]]
     needs: Sequence[Literal["document_id", "extraction_id", "thread_id", "stack_id"]]
     check: Callable[[Request], Awaitable[None]] | None = None
+    # Returns the scopes that a key needs for a request besides those of runs, each with the part that needs it.
+    scopes: Callable[[Request], Mapping[Permission, str]] | None = None
     message: Callable[[TaskInput], str] | None = None
     # Returns the run's result if the agent's last text can be its answer, although the task requires a call.
     reply: Callable[[RunContext, TaskInput, str], Awaitable[JsonObject | None]] | None = None

@@ -257,8 +257,8 @@ def _add_task(router: Routes, agent: AgentSpec, task: Task[Any, Any]) -> None:
         if asks and (approval == "auto" or body.auto_approved_tools):
             option = "`approval: auto` and `auto_approved_tools` of an agent that asks before it writes"
             require_scope(caller, Permission.RUNS_APPROVE, option)
-        if getattr(body, "columns", None) is not None:
-            require_scope(caller, Permission.SCHEMAS_WRITE, "`columns`, which make a version of a schema")
+        for scope_needed, part in (task.scopes(body) if task.scopes else {}).items():
+            require_scope(caller, scope_needed, part)
         options = RunOptions(
             approval=approval,
             background=body.background,

@@ -465,7 +465,7 @@ async def get_extraction(
     """Return an extraction, or its fields at an earlier version."""
     async with runtime.database.as_user(scope) as conn:
         if version is not None:
-            return await json_response(PastExtraction.of, await stored.find_version(conn, extraction_id, version))
+            return await json_response(PastExtraction.of, await stored.get_version(conn, extraction_id, version))
         row = await stored.get(conn, extraction_id)
     return await json_response(Extraction.of, row, await extractions.is_valid(scope.org_id, row))
 

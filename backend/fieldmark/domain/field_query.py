@@ -71,7 +71,7 @@ class Aggregate(BaseModel):
     @model_validator(mode="after")
     def _check_path(self) -> Self:
         if self.path is None and self.op is not AggregateOp.COUNT:
-            raise ValueError(f"`{self.op}` needs the path of a field.")
+            raise ValueError(f"`{self.op}` needs `path`: the field to calculate it of.")
         return self
 
 

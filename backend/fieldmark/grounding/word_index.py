@@ -229,7 +229,8 @@ class WordIndex:
         return at >= 0 and last <= self.identifiers[at][1] and (first, last) != self.identifiers[at]
 
     def are_read_together(self, start: int, end: int) -> bool:
-        """Return whether the words at these offsets are next to each other: in one cell and on one page."""
+        """Return whether the words of `folded_stream[start:end]` are on one page, without a wide gap (a column of a
+        table) between two words of a line."""
         printed = self.folded_stream
         first, last = bisect_right(printed.starts, start) - 1, bisect_right(printed.starts, end - 1) - 1
         return self.page_of[first] == self.page_of[last] and all(

@@ -548,7 +548,7 @@ async def prepare_restore(
     does not exist; `apply` raises it for the version."""
     async with database.as_user(scope) as conn:
         row = await extractions.get(conn, extraction_id)
-        then = await extractions.find_version(conn, extraction_id, version) if version <= row.version else None
+        then = await extractions.get_version(conn, extraction_id, version) if version <= row.version else None
     write = Restoration((then and then.extracted_fields) or {}, version=version)
     index = await indexes.get(database, scope, row.document_id)
     shown = await _evidence(scope, index, row, write, PERSON, frozenset())

@@ -172,7 +172,7 @@ async def unchecked_paths(conn: Connection, extraction_ids: Sequence[UUID]) -> l
 
 
 async def get(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> ExtractionRow:
-    """Return an extraction, locked like by `get`. Raise NotFound."""
+    """Return an extraction. Raise NotFound. `lock` is that of `find`."""
     row = await find(conn, extraction_id, lock=lock)
     if row is None:
         raise NotFound(_NOT_FOUND)
@@ -290,7 +290,7 @@ async def list_extractions(
     return request.page(rows)
 
 
-async def find_version(conn: Connection, extraction_id: UUID, version: int) -> PastExtractionRow:
+async def get_version(conn: Connection, extraction_id: UUID, version: int) -> PastExtractionRow:
     """Return the fields of a version. Raise NotFound if the extraction or the version does not exist."""
     rows = await large_rows(
         conn,

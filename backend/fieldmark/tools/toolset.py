@@ -268,17 +268,17 @@ class Toolset:
             return tool.input.model_validate(dict(arguments))
         except ValidationError as error:
             faults = error.errors()[:10]
-            said = [_fault_text(fault) for fault in faults]
+            sentences = [_fault_text(fault) for fault in faults]
             if any(fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1 for fault in faults):
                 names = [field.alias or name for name, field in tool.input.model_fields.items()]
-                said.append(f"The arguments are: {', '.join(names) or 'none'}.")
-            raise ModelRetry(" ".join(said), details={"errors": list(map(_fault_details, faults))}) from None
+                sentences.append(f"The arguments are: {', '.join(names) or 'none'}.")
+            raise ModelRetry(" ".join(sentences), details={"errors": list(map(_fault_details, faults))}) from None
 
     def answer(self, name: str, arguments: Mapping[str, JsonValue], data: JsonValue) -> RunAnswer | None:
         """Return the run's answer if this finished call ends the run, else None. Empty text never ends it."""
         tool = self.tools[name]
-        said = None if tool.answer is None else tool.answer(self.check(name, arguments), data)
-        return said if said is not None and said.text.strip() else None
+        answer = None if tool.answer is None else tool.answer(self.check(name, arguments), data)
+        return answer if answer is not None and answer.text.strip() else None
 
     @property
     def ending(self) -> list[str]:

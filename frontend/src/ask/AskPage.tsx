@@ -1,11 +1,11 @@
 /** Questions about all documents: conversations on the left, the messages, and the page of a source on the right. */
 
+import { getRouteApi } from '@tanstack/react-router';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useState } from 'react';
 import { Conversation } from '../conversation/Conversation';
 import { threadsQuery } from '../conversation/conversationQueries';
 import type { SourceLocation } from '../conversation/sourceLocation';
-import { askRoute } from '../router';
 import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
@@ -15,6 +15,8 @@ import { AskBox } from './AskBox';
 import type { AskView } from './askView';
 import { SourceViewer } from './SourceViewer';
 import { ThreadList } from './ThreadList';
+
+const askRoute = getRouteApi('/ask');
 
 export function AskPage() {
   const { thread, stack } = askRoute.useSearch();

@@ -1,7 +1,7 @@
 /** One document: its pages on the left, its fields, unmapped text or chat on the right. */
 
 import { useQuery } from '@tanstack/react-query';
-import { Link } from '@tanstack/react-router';
+import { getRouteApi, Link } from '@tanstack/react-router';
 import { lazy, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import type { Box, Extraction } from '../api/types';
 import { useProposedFields } from '../approvals/useProposedFields';
@@ -11,7 +11,6 @@ import { StageBadge } from '../documents/StageBadge';
 import { DropTarget } from '../documents/DropTarget';
 import { HistoryDialog } from '../history/HistoryDialog';
 import { fieldsToReview } from '../review/fieldsToReview';
-import { documentRoute } from '../router';
 import { RunPanel } from '../runs/RunPanel';
 import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
@@ -43,6 +42,8 @@ import { useUnmapped } from './unmapped/useUnmapped';
 import { useShownExtraction } from './useShownExtraction';
 import { useShownRun } from './useShownRun';
 import { PageViewer, type ScrollTarget } from './viewer/PageViewer';
+
+const documentRoute = getRouteApi('/documents/$documentId');
 
 const UnmappedPanel = lazy(async () => ({ default: (await import('./unmapped/UnmappedPanel')).UnmappedPanel }));
 

@@ -1,10 +1,10 @@
 /** The list of documents: upload, search, filter, delete. */
 
+import { getRouteApi } from '@tanstack/react-router';
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from 'react';
 import type { Document } from '../api/types';
-import { documentsRoute } from '../router';
 import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
 import { visibleText } from '../shared/format';
@@ -25,6 +25,8 @@ import { onUploaded, upload } from './uploads';
 import { STAGES } from './StageBadge';
 import { UploadOptions } from './UploadOptions';
 import { Uploads } from './Uploads';
+
+const documentsRoute = getRouteApi('/documents');
 
 const ROW = 40;
 const COLUMNS = ['name', 'status', 'size', 'added'] as const;

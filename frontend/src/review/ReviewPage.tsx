@@ -1,7 +1,7 @@
 /** Reviewing uncertain values one after the other, across documents: Enter confirms or saves and moves on. */
 
 import { useQuery } from '@tanstack/react-query';
-import { Link } from '@tanstack/react-router';
+import { getRouteApi, Link } from '@tanstack/react-router';
 import { useMemo } from 'react';
 import type { Box } from '../api/types';
 import { violationText } from '../document/fields/violationText';
@@ -9,7 +9,6 @@ import { marksByPage } from '../document/fields/fieldTree';
 import { PageViewer } from '../document/viewer/PageViewer';
 import { waitingQuery } from '../approvals/approvalQueries';
 import { countQuery, documentQuery } from '../documents/documentQueries';
-import { reviewRoute } from '../router';
 import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
 import { visibleText } from '../shared/format';
@@ -22,6 +21,8 @@ import { FinishCard } from './FinishCard';
 import { ReviewCard } from './ReviewCard';
 import styles from './Review.module.css';
 import { useReview } from './useReview';
+
+const reviewRoute = getRouteApi('/review');
 
 const UNDO = { id: 'review.undo', keys: 'Mod+z' } as const;
 

@@ -1,14 +1,13 @@
 /** Full-text search: the best matching excerpts, and the page of the selected one. */
 
 import { queryOptions, useQuery } from '@tanstack/react-query';
-import { useNavigate } from '@tanstack/react-router';
+import { getRouteApi, useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { dataOf, api } from '../api/client';
 import type { SearchHit } from '../api/types';
 import { SourceViewer } from '../ask/SourceViewer';
 import type { SourceLocation } from '../conversation/sourceLocation';
 import askStyles from '../ask/Ask.module.css';
-import { searchRoute } from '../router';
 import { Button } from '../shared/Button';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -16,6 +15,8 @@ import { EmptyState, ErrorNotice, Notice } from '../shared/Notice';
 import { Icon } from '../shared/Icon';
 import styles from './Search.module.css';
 import { markedParts } from './markedParts';
+
+const searchRoute = getRouteApi('/search');
 
 const foundQuery = (q: string) =>
   queryOptions({

@@ -1,14 +1,13 @@
 /** One stack: its table, the run that fills it, and a box to change it in words. */
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { Link } from '@tanstack/react-router';
+import { getRouteApi, Link } from '@tanstack/react-router';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { startFill, startStackCorrection } from '../api/runs';
 import type { RecordRow, Stack } from '../api/types';
 import { waitingRunQuery } from '../approvals/approvalQueries';
 import { onUploaded } from '../documents/uploads';
 import { Uploads } from '../documents/Uploads';
-import { stackRoute } from '../router';
 import { isRunning } from '../runs/runReducer';
 import { RunPanel } from '../runs/RunPanel';
 import { useRun } from '../runs/useRun';
@@ -35,6 +34,8 @@ import { ProgressBar, progressText } from './ProgressBar';
 import { isBusy, stackQuery } from './stackQueries';
 import { WaitingRows } from './WaitingRows';
 import styles from './Stacks.module.css';
+
+const stackRoute = getRouteApi('/stacks/$stackId');
 
 /** Rows are loaded again at most this often while the table is being filled. */
 const RELOAD_MS = 1500;

@@ -11,7 +11,7 @@ import { Icon } from '../shared/Icon';
 import { toast } from '../shared/Toasts';
 import { CellPopover, RowPopover } from './CellPopover';
 import { canReadAgain, isRead, type ReadableAgain } from './cellStatus';
-import { MAX_WIDTH, MIN_WIDTH, resizeColumn, type GridColumn } from './gridColumns';
+import { DOCUMENT, FIRST, MAX_WIDTH, MIN_WIDTH, resizeColumn, type GridColumn } from './gridColumns';
 import styles from './Grid.module.css';
 import { cellId, GridRow, rowProblem } from './GridRow';
 import { gridPosition } from './gridPosition';
@@ -23,8 +23,6 @@ const HEAD = 34;
 export const CHECK_WIDTH = 36;
 export const STATUS_WIDTH = 156;
 const RESIZE_STEP = 16;
-export const DOCUMENT = 1;
-export const FIRST = 2;
 
 export interface Cursor {
   row: number;

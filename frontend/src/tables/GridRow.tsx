@@ -13,9 +13,8 @@ import type { RowMarks } from './rowMarks';
 import { CellInput } from './CellInput';
 import { CELL_STATUSES, cellStatus, cellStatusText, isRead, ROW_STATUSES, rowStatus } from './cellStatus';
 import { displayCell } from './cellValue';
-import { FIRST, DOCUMENT } from './Grid';
 import styles from './Grid.module.css';
-import type { GridColumn } from './gridColumns';
+import { DOCUMENT, FIRST, type GridColumn } from './gridColumns';
 import { Thumbnail } from './Thumbnail';
 
 export function cellId(row: number, column: number): string {

@@ -1,10 +1,9 @@
 /** The records of each schema as a table, and the items of its lists. */
 
 import { useQuery } from '@tanstack/react-query';
-import { Link } from '@tanstack/react-router';
+import { getRouteApi, Link } from '@tanstack/react-router';
 import { useMemo } from 'react';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
-import { recordsRoute, recordsTableRoute } from '../router';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Loading } from '../shared/Loading';
@@ -15,6 +14,9 @@ import { TableTabs } from './TableTabs';
 import styles from './Tables.module.css';
 import { tableKey, tablesQuery, type TableRequest } from './tableQueries';
 import type { TableView } from './tableView';
+
+const recordsRoute = getRouteApi('/records');
+const recordsTableRoute = getRouteApi('/records/$schemaId');
 
 /** `/records`: the largest table. */
 export function RecordsPage() {

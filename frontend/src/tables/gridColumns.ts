@@ -32,6 +32,10 @@ const MAX_TABLES = 100;
 const WIDTHS: Record<TableColumn['type'], readonly [number, number]> = { number: [96, 200], date: [124, 180], boolean: [80, 180], text: [104, 260] };
 const NARROW = 144; // pixels: a text column that makes room for others
 const CHARACTER = 7.2; // pixels, of a wide one
+/** The positions of the document column and of the first value column; 0 is the checkbox. */
+export const DOCUMENT = 1;
+export const FIRST = 2;
+
 export const MIN_WIDTH = 64;
 export const MAX_WIDTH = 640;
 

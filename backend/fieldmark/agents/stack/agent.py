@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -14,6 +15,7 @@ from fieldmark.agents.stack.offline import answer
 from fieldmark.agents.stack.tools import StackTools, columns_json, row_json
 from fieldmark.db.pool import Connection
 from fieldmark.domain.column_definitions import Definitions
+from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import Approval
 from fieldmark.domain.values import value_problem
 from fieldmark.errors import Conflict, Invalid
@@ -76,6 +78,11 @@ async def _check_stack(request: StackRequest) -> None:
                 raise Invalid(f"The columns cannot be used. {problem}")
 
 
+def _scopes(request: StackRequest) -> Mapping[Permission, str]:
+    part = "`columns`, which make a version of a schema"
+    return {} if request.columns is None else {Permission.SCHEMAS_WRITE: part}
+
+
 async def _begin_stack(conn: Connection, scope: Scope, request: StackRequest) -> RunStart[StackInput]:
     await stored.get(conn, request.stack_id)
     if not await stored.rows(conn, request.stack_id, limit=1):
@@ -125,6 +132,7 @@ FILL = Task(
     request=StackRequest,
     input=StackInput,
     check=_check_stack,
+    scopes=_scopes,
     begin=_begin_stack,
     briefing=_brief_stack,
     needs=("stack_id",),

@@ -444,7 +444,7 @@ class Pdf:
 
 
 def _draw(page: Any, columns: int, rows: int, page_position: Sequence[int]) -> bytes:
-    """Return a picture as RGBX bytes. `place` (left, top, columns, rows) is the position of the whole page in it."""
+    """Return a picture as RGBX bytes. `page_position` (left, top, columns, rows) is that of the whole page in it."""
     bitmap: Any = pdfium.FPDFBitmap_CreateEx(columns, rows, pdfium.FPDFBitmap_BGRx, None, 0)
     if not bitmap:
         raise MemoryError

@@ -74,7 +74,7 @@ class Reader:
             await self._writer.drain()
 
     async def wait_for_exit(self) -> ReaderExit:
-        """Wait for the end of the reader, and return how it ended. Raise ReaderLost if that is unknown."""
+        """Wait for the end of the reader, and return how it ended. Raise ReaderLostError if that is unknown."""
         while self._ended is None:
             await self._receive_status()
         return self._ended

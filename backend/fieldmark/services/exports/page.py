@@ -20,7 +20,7 @@ from markupsafe import Markup
 from fieldmark.domain import paths
 from fieldmark.domain.formatting import value_text
 from fieldmark.domain.numbers import is_number
-from fieldmark.services.exports.shape import Leaf, Table, leaves_of, tables_of
+from fieldmark.services.exports.shape import Leaf, Table, leaves_of, list_tables
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -92,7 +92,7 @@ def as_html(extraction: Mapping[str, Any], document: Mapping[str, Any], sheets: 
     shown = leaves[:MAX_LEAVES]
     pages_shown = {sheet.number for sheet in sheets}
     values = {leaf.name: _value(number, leaf, pages_shown) for number, leaf in enumerate(shown, start=1)}
-    tables = tables_of(shown)
+    tables = list_tables(shown)
     linked = [value.number for value in values.values() if value.linked]
     page = _template().render(
         title=document["filename"],

@@ -98,7 +98,7 @@ def _position(leaf: Leaf) -> tuple[float, float, float]:
     return (leaf.page, round(leaf.boxes[0][1], 2), leaf.boxes[0][0])
 
 
-def tables_of(leaves: Sequence[Leaf]) -> list[Table]:
+def list_tables(leaves: Sequence[Leaf]) -> list[Table]:
     """Return the lists of objects. A list of objects inside an item is its own table; a list of scalars inside an item
     has a column for each index."""
     tables: dict[str, Table] = {}

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from fieldmark.errors import NotFound
-from fieldmark.services.exports.shape import Leaf, Table, leaves_of, tables_of
+from fieldmark.services.exports.shape import Leaf, Table, leaves_of, list_tables
 
 COLUMNS = ("path", "value", "confidence", "state", "page", "quote", "set_by_person", "proposed", "problem")
 MAX_CELL = 32_000  # characters; Excel holds 32,767
@@ -40,7 +40,7 @@ def as_csv(extraction: Mapping[str, Any], list_name: str | None) -> bytes:
         writer.writerow(COLUMNS)
         writer.writerows([plain_text(value) for value in row] for row in _rows(extraction, leaves))
     else:
-        for row in _items(extraction, _find_table(tables_of(leaves), list_name)):
+        for row in _items(extraction, _find_table(list_tables(leaves), list_name)):
             writer.writerow([plain_text(value) for value in row])
     return out.getvalue().encode("utf-8-sig", "replace")
 
@@ -53,7 +53,7 @@ def as_xlsx(extraction: Mapping[str, Any]) -> bytes:
     book = Workbook(write_only=True)
     titles: set[str] = set()
     _fill(book, sheet_title("Fields", titles), COLUMNS, list(_rows(extraction, leaves)))
-    for table in tables_of(leaves):
+    for table in list_tables(leaves):
         head, *rows = _items(extraction, table)
         _fill(book, sheet_title(table.name, titles), [str(name) for name in head], rows)
     out = io.BytesIO()

@@ -1,12 +1,11 @@
 /** Reviewing one field across documents: a row per document with an excerpt and the value; Enter moves down. */
 
 import { useQuery } from '@tanstack/react-query';
-import { Link, useNavigate } from '@tanstack/react-router';
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router';
 import { defaultRangeExtractor, useVirtualizer } from '@tanstack/react-virtual';
 import { useEffect, useRef } from 'react';
 import { knownFieldsQuery } from '../../document/documentPageQueries';
 import { pathLabel } from '../../document/fields/labels';
-import { byFieldRoute } from '../../router';
 import { useCanWrite } from '../../session/role';
 import { Button } from '../../shared/Button';
 import { visibleText } from '../../shared/format';
@@ -18,6 +17,8 @@ import type { Column } from './column';
 import styles from './ByField.module.css';
 import { ByFieldRow } from './ByFieldRow';
 import { useFieldValues } from './useFieldValues';
+
+const byFieldRoute = getRouteApi('/review/by-field');
 
 const ROW = 96;
 const UNDO = { id: 'byField.undo', keys: 'Mod+z' } as const;

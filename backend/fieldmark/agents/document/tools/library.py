@@ -334,9 +334,9 @@ class _VersionedTools(_ItemTools[Versioned]):
     async def find(self, conn: Connection, args: Any) -> Versioned:
         if (item_id := getattr(args, f"{self.kind}_id", None)) is not None:
             return await self.items.get(conn, item_id)
-        return await self.find_version(conn, getattr(args, f"{self.kind}_revid"))
+        return await self.get_version(conn, getattr(args, f"{self.kind}_revid"))
 
-    async def find_version(self, conn: Connection, revid: UUID | None) -> Versioned:
+    async def get_version(self, conn: Connection, revid: UUID | None) -> Versioned:
         """Return the given version, the latest version of a given item, or else the conversation's version. Raise
         ModelRetry if there is none."""
         revid = revid or getattr(await self.about.recall(conn), f"{self.kind}_revid")
@@ -411,7 +411,7 @@ class SchemaTools(_VersionedTools[SchemaRow]):
 
     async def judge(self, args: ValidateAgainstSchema) -> ToolResult:
         async with self.context.database.as_user(self.context.scope) as conn:
-            row = await self.find_version(conn, args.schema_revid)
+            row = await self.get_version(conn, args.schema_revid)
         assert row.schema is not None  # a version has one
         found = await validate(self.context.scope.org_id, row.schema, args.data)
         data = schema_json(row)
