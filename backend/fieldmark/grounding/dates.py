@@ -150,6 +150,8 @@ _RANGE_START = re.compile(
     rf"|(?P<first>\d\d?)(?P<separator>[./])\s?(?P<second>\d\d?)\.?"
     rf"|(?P<day>\d\d?)(?P<dot>\.?){_ORDINAL}(?:\s?{_OF_WORDS}(?P<month>{units.any_of(MONTHS)})(?![^\W_])\.?)?){_TO}\Z"
 )
+# A whole date that touches an identifier or a word: `80101911/26.06.2025`, `26.06.2025/80101911`, `vom26.06.2025`.
+_GLUED = re.compile(r"(?<![\d.,:\-])(?<!\b[^\W\d_])(\d\d?|\d{4})([.\-])(\d\d?)\2(\d{4}|\d\d)(?!\d|[.,:\-]\d)")
 _MAX_RANGE_START_CHARACTERS: Final = 30
 _MONTH_OF_TWO_DAYS = re.compile(rf"(?<![^\W_])([^\W\d_]{{3,12}})\.?\s(\d\d?)(?:st|nd|rd|th)?{_TO}\Z")
 _MONTH_BEFORE = re.compile(r"(?<![^\W_])([^\W\d_]{3,12})[\s\x1f.\-/]{0,3}\Z")
@@ -300,6 +302,10 @@ def _find_dates_as_printed(text: str) -> Iterator[_FoundDate]:
             is_reference = _REFERENCE_BEFORE.search(before) is not None
             days = _days_of_numbers(found[1], found[3], found[4])
             yield _FoundDate(*found.span(), days, is_reference, found[2].strip())
+    for found in _GLUED.finditer(text):
+        if (len(found[1]) == 4) != (len(found[4]) == 4) and not _NUMERIC.match(text, found.start()):
+            days = _days_of_numbers(found[1], found[3], found[4])
+            yield _FoundDate(*found.span(), days, separator=found[2])
     for found in _DAY_FIRST.finditer(text):
         yield _FoundDate(*found.span(), _days_of_month(found[2], found[1], _years(found[3])))
     for found in _MONTH_FIRST.finditer(text):
@@ -396,6 +402,7 @@ def find_periods(text: str) -> Iterator[tuple[int, int, Period, float]]:
                 is_short = pattern is _MONTH_AND_SHORT_YEAR
                 certainty = _REFERENCE_CERTAINTY if is_short or _REFERENCE_BEFORE.search(before) else 1.0
                 yield *found.span(), (_likely_year(found[year]), f"{int(found[month]):02}"), certainty
+    usual: Conventions | None = None
     for found in _NAMED_YEAR.finditer(text):
         start, end = max(0, found.start() - _LOOK_BACK_CHARACTERS), found.end()
         year, certainty = _likely_year(found[1]), 1.0 if len(found[1]) == 4 else _REFERENCE_CERTAINTY
@@ -406,13 +413,9 @@ def find_periods(text: str) -> Iterator[tuple[int, int, Period, float]]:
         if name and name[1] in MONTHS:
             if not _DAY_BEFORE.search(text, max(0, name.start() - _LOOK_BACK_CHARACTERS), name.start()):
                 # `May 24` is a day where the month comes first.
-                if (
-                    is_apart
-                    and name[1] in _ENGLISH_MONTHS
-                    and int(found[1]) <= 31
-                    and conventions_of(text).order != "dmy"
-                ):
-                    certainty = AMBIGUOUS_CERTAINTY
+                if is_apart and name[1] in _ENGLISH_MONTHS and int(found[1]) <= 31:
+                    usual = usual or conventions_of(text)
+                    certainty = certainty if usual.order == "dmy" else AMBIGUOUS_CERTAINTY
                 yield name.start(), end, (year, f"{MONTHS[name[1]]:02}"), certainty
         elif (quarter := _QUARTER_BEFORE.search(text, start, found.start())) and not is_apart:
             yield quarter.start(), end, (year, f"q{quarter[1] or quarter[2]}"), certainty

@@ -46,6 +46,10 @@ _LIMIT_CERTAINTY, _EITHER_SIGN_CERTAINTY = 0.6, 0.9
 _MIN_CENTS: Final = 10  # numbers with two decimals that outweigh the document's language
 _OTHER_READING_CERTAINTY: Final = 0.4  # of 1.25 at `1.250`, unless the document has decimal points; of 250 at `1 250`
 _SHORT_NUMBER_BESIDE = (re.compile(r"(?<!\S)\d{1,3}[ \n]\Z"), re.compile(r"[ \n]\d{1,3}(?!\S)"))
+_COUNT_BEFORE = re.compile(
+    r"(?<![^\W_])(?:qty|quantity|quantities|pcs|pieces|units|count|menge|anzahl|stuck|stk|antal|qte|quantite|nombre|cant"
+    r"|cantidad|qta|quantita|quantidade|aantal|ilosc)[.:]?[ \n\x1f]\Z"
+)
 _LIMIT_WORDS: Final = """
 less than, more than, fewer than, greater than, at most, at least, weniger als, mehr als, hochstens, mindestens
 moins de, plus de, au moins, menos de, meno di, piu di
@@ -61,7 +65,7 @@ _BEFORE: Final = rf"""(?:
     (?P<minus>\(-\)|\./\.|(?<![^\W_])(?:minus|moins|menos|meno|минус|мінус)(?=[ ])|[△▼▽⊖負负]|マイナス|(?<!\w)ー)
     |(?P<unsure>▲)                                # a loss in Japanese accounts, a rise elsewhere
     |(?P<limit>[≤≥≦≧±]|(?<![^\s(:])[<>]=?|(?<![^\W_]){_LIMIT_WORD}(?=[ ]))  # at most, at least, give or take
-    |(?P<sign>(?<![^\s(:=*|"{SYMBOLS}])-)
+    |(?P<sign>(?<![^\s(:=*|>+"{SYMBOLS}])-)
     |(?P<open>[(<])
     |(?P<plus>\+)
     |(?P<scaled>(?<![^\W_]){_SCALED})[.:]?
@@ -109,6 +113,13 @@ _RANGE_START = re.compile(rf"{_RANGE_WORD}(?:[^\W\d_]{{0,3}}[ ]?|[{SYMBOLS}])\d"
 _WORD_BEFORE_BRACKET = re.compile(r"(?P<word>[^\W\d_]{1,20})[ \n\x1f]\([^\s\d()]{0,4}[ \n\x1f]?\Z")
 _AMOUNT_AFTER_BRACKET = re.compile(r"[^)\n]{0,4}\)[ \n\x1f][-(]?[^\s\w(]?[-(]?\d")
 _LETTER_MONEY = re.compile(rf"(?<![^\W_])([{''.join(units.LETTER_CURRENCIES)}]) ?\Z")
+# A date that touches the number of a document: `80101911/26.06.2025`.
+_DATE: Final = r"(?:\d\d?[.\-]\d\d?[.\-]\d{4}|\d{4}-\d\d-\d\d)"
+_DATE_BEFORE = re.compile(rf"(?<![\d.,:\-]){_DATE}/\Z")
+_DATE_AFTER = re.compile(rf"/{_DATE}(?![\d.,:\-])")
+_PRICE_AFTER = re.compile(rf"@[ ]?[{SYMBOLS}]?\d")
+# A segment of an EDIFACT message, up to the number: `MOA+86:417.10'`.
+_SEGMENT_BEFORE = re.compile(r"(?<![^\s'])[a-z]{3}\+[\w+:.,\-]*[+:]-?\Z")
 _BEFORE_COMMA: Final = ("", " ", "(", "-", *SYMBOLS)
 _CENTS = re.compile(r"[.,]\d\d\Z")
 _POWER_AFTER = re.compile(r"e|[ \n\x1f]?[x×*·]")
@@ -297,7 +308,10 @@ class NumberIndex:
         before, after = _SHORT_NUMBER_BESIDE
         if _SPLIT_SPACE.search(whole) or before.search(text, max(0, start - 5), start) or after.match(text, end):
             return False
-        return number.currency is not None or number.unit is not None or self._has_spaces_between_thousands
+        if _COUNT_BEFORE.search(text, max(0, start - _CONTEXT_CHARACTERS), start):
+            return False  # `Qty 2 500 EUR`
+        is_unit = number.unit is not None and number.unit not in units.UNITS_LIKE_WORDS
+        return number.currency is not None or is_unit or self._has_spaces_between_thousands
 
     @cached_property
     def _has_spaces_between_thousands(self) -> bool:
@@ -389,10 +403,11 @@ def read_number(before: str, body: str, after: str, kind: DocumentKind | None = 
     letter = _LETTER_MONEY.search(before) if _CENTS.search(body) else None
     if letter:
         before = before[: letter.start()]
+    is_in_segment = _SEGMENT_BEFORE.search(before) is not None
     left, right = _read_tokens_before(before, body, kind), _read_tokens_after(after, kind)
     if (
         not values
-        or not (_can_start_number(before, left) and _can_end_number(after, right))
+        or not (_can_start_number(before, left, "percent" in right) and _can_end_number(after, right, is_in_segment))
         or _is_part_of_other_number(body, left, right)
     ):
         return ParsedNumber()
@@ -449,7 +464,7 @@ def read_number(before: str, body: str, after: str, kind: DocumentKind | None = 
     is_range |= _RANGE_END.search(before_rest) is not None or _RANGE_START.match(after_rest) is not None
     certainty = (
         _LIMIT_CERTAINTY
-        if "limit" in left or is_range or (after.startswith("+") and kind != "account")
+        if "limit" in left or is_range or (after.startswith("+") and kind != "account" and not is_in_segment)
         else _EITHER_SIGN_CERTAINTY
         if is_either
         else 1.0
@@ -516,7 +531,7 @@ def _read_tokens_after(text: str, kind: DocumentKind | None) -> _Tokens:
     return found
 
 
-def _can_start_number(before: str, left: _Tokens) -> bool:
+def _can_start_number(before: str, left: _Tokens, is_rate: bool) -> bool:
     nearest = next(iter(left.values()), None)
     character, above = before[-1:], before[-2:-1]
     if nearest is not None or character in ("", " ") or character in '"[{=*#~>|;?!':
@@ -525,13 +540,15 @@ def _can_start_number(before: str, left: _Tokens) -> bool:
         return bool(UNSPACED.match(character)) or (character == "x" and not above.isalpha())
     if not character.isascii():
         return character != "⁄" and not character.isalnum()
-    if character == "@" and above in ("", " ", "("):
-        return True  # 2 @ 5.79
+    if character == "@":
+        return above in ("", " ", "(") or above.isdigit() or (above.isalpha() and is_rate)  # 2@5.79, VAT@20%
+    if character in "/:" and (_DATE_BEFORE.search(before) or _SEGMENT_BEFORE.search(before)):
+        return True
     # "/", ":", "'", ".", ",", "%" or ")" between digits makes them one token.
     return character not in "-^_@&\\" and not above.isdigit()
 
 
-def _can_end_number(after: str, right: _Tokens) -> bool:
+def _can_end_number(after: str, right: _Tokens, is_in_segment: bool) -> bool:
     nearest = next(iter(right.values()), None)
     character, beyond = after[:1], after[1:2]
     if nearest is not None and not nearest[0].startswith(" ") and character.isalpha():
@@ -545,9 +562,13 @@ def _can_end_number(after: str, right: _Tokens) -> bool:
         return bool(UNSPACED.match(character)) or is_times
     if not character.isascii():
         return character != "⁄" and not character.isalnum()
+    if character == "'" and is_in_segment:
+        return True
     if character in "-.,'":
         return not beyond.isalnum()
-    return character not in "_@&\\" and not beyond.isdigit()
+    if not beyond.isdigit():
+        return character not in "_@&\\"
+    return (is_in_segment and character in "+:") or bool(_DATE_AFTER.match(after) or _PRICE_AFTER.match(after))
 
 
 def _is_letter(character: str) -> bool:

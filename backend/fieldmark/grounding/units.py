@@ -65,7 +65,7 @@ _PRINTINGS: Final = (
     ("IDR", "rp rupiah"),
     ("CHF XAF XOF XPF", "fr"),
     ("CHF", "sfr franken"),
-    ("XAF XOF", "fcfa"),
+    ("XAF XOF", "fcfa cfa f_cfa fr_cfa francs_cfa"),
     ("AED MAD", "dhs"),
     ("AED MAD", "درهم"),
     ("SAR QAR OMR YER IRR", "ريال"),
@@ -98,7 +98,11 @@ _ISO_CODES: Final = frozenset(_ISO_LIST.split())
 _MAX_MATCHES: Final = 10_000
 _CODES: Final[Mapping[str, Codes]] = {
     **{code.lower(): frozenset({code}) for code in _ISO_CODES},
-    **{fold(printing): frozenset(codes.split()) for codes, printings in _PRINTINGS for printing in printings.split()},
+    **{
+        fold(printing.replace("_", " ")): frozenset(codes.split())
+        for codes, printings in _PRINTINGS
+        for printing in printings.split()
+    },
 }
 
 # Each unit with its folded spellings, the canonical name first. domain/measures.py converts some of them.
@@ -112,6 +116,7 @@ UNIT_OF: Final = {spelling: unit.split()[0] for unit in _UNITS.split(",") for sp
 # Units that are also ordinary words: in a column heading they count only in brackets.
 _AMBIGUOUS_UNITS: Final = "a d g h in l m min s st t v w d day days tag tage pt bar ft mi"
 _AMBIGUOUS_UNIT_WORDS: Final = frozenset(_AMBIGUOUS_UNITS.split())
+UNITS_LIKE_WORDS: Final = frozenset({"in", "a", "d"})
 # Units for which case matters: mW and MW, mb and MB.
 CASE_SENSITIVE_UNITS: Final = frozenset({"mw", "mwh", "mb", "gb", "kb", "tb", "ms", "m", "t", "g"})
 
@@ -171,7 +176,10 @@ LETTER_CURRENCIES: Final[Mapping[str, Codes]] = {
     "q": frozenset({"GTQ"}),
 }
 CURRENCY_LETTERS: Final = frozenset(
-    [*(printing for printing in _CODES if printing.isalpha()), *(one for one in SCALED_CURRENCIES if one.isalpha())]
+    [
+        *(printing for printing in _CODES if printing.replace(" ", "").isalpha()),
+        *(one for one in SCALED_CURRENCIES if one.isalpha()),
+    ]
 )
 # Units that may directly follow a number. Not `a`: 12a is a house number.
 GLUED_UNITS: Final = frozenset(
@@ -256,7 +264,7 @@ def currency_printings(codes: Codes) -> dict[str, Agreement]:
 def find_currency(printing: str, text: str) -> Iterator[tuple[int, int]]:
     """Yield the (start, end) of a currency sign or name in a folded text: a symbol anywhere, letters only next to a
     number."""
-    one = re.escape(printing)
+    one = re.escape(printing).replace(r"\ ", r"\s")
     if printing[-1] in SYMBOLS:
         # Up to three letters before a symbol make a different currency: CA$.
         pattern = rf"(?<![^\W\d_]){one}" if printing[:-1] else rf"(?:(?<![^\W\d_])|(?<=[^\W\d_]{{4}})){one}"
