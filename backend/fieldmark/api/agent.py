@@ -257,8 +257,9 @@ def _add_task(router: Routes, agent: AgentSpec, task: Task[Any, Any]) -> None:
         if asks and (approval == "auto" or body.auto_approved_tools):
             option = "`approval: auto` and `auto_approved_tools` of an agent that asks before it writes"
             require_scope(caller, Permission.RUNS_APPROVE, option)
-        for scope_needed, part in (task.scopes(body) if task.scopes else {}).items():
-            require_scope(caller, scope_needed, part)
+        if task.scopes is not None:
+            for needed, part in task.scopes(body).items():
+                require_scope(caller, needed, part)
         options = RunOptions(
             approval=approval,
             background=body.background,
