@@ -155,8 +155,8 @@ _MESSAGES: dict[WarningCode, tuple[str, str]] = {
         "{where} belongs to an XFA form, which only Adobe software can display. Print it to a PDF and upload that."
     ),
     WarningCode.UNCERTAIN_ENCODING: _same_for_any_count(
-        "{where} is not UTF-8 and was read as Windows-1252, but seems to use another encoding. Save it as UTF-8 and "
-        "upload it again."
+        "{where} does not declare its encoding, and several are possible. Check its accented letters, or save it as "
+        "UTF-8 and upload it again."
     ),
     WarningCode.UNKNOWN_SYMBOLS: (
         "{where} contains 1 unknown symbol or unclear check box. It was replaced by �.",

@@ -68,12 +68,51 @@ def test_one_invalid_byte_loses_one_character() -> None:
     assert decode("합계".encode("cp949") + b"\xff 5", "euc-kr") == "합계\ufffd 5"
 
 
+_ALIKE = ("cp1253", "iso8859-7", "iso8859-2")  # differ from another code page in a few letters
+
+
+@pytest.mark.parametrize(
+    ("encodings", "text"),
+    [
+        (
+            "cp1252 cp850 cp437 mac-roman",
+            "Empfänger;Straße;Betrag\nJörg Müller;Große Gasse 5;12,50\nfür Büromöbel;;7,00\n",
+        ),
+        ("cp1252 cp850", "Descripción;Año;Importe\nReparación del camión;2024;12,50\nSeñor Muñoz;2023;7,00\n"),
+        ("cp1250 cp852 iso8859-2", "Odběratel;Částka\nDvořák a synové, Plzeň;1 250,00\nTřebíč, příjem zboží;7,00\n"),
+        ("cp1250 cp852 iso8859-2", "Nazwa;Ilość;Wartość\nUsługi księgowe, Łódź;1;12,50\nźródło, część;2;7,00\n"),
+        ("cp1250 cp852 iso8859-2", "Megnevezés;Összeg\nKönyvelői szolgáltatás;12,50\nŐszi lakbér, műszaki;7,00\n"),
+        ("cp1251 cp866 koi8-r", "Наименование;Сумма\nСчёт на оплату услуг;12,50\nИтого к оплате;7,00\n"),
+        ("cp1253 iso8859-7 cp737", "Περιγραφή;Αξία\nΤιμολόγιο παροχής υπηρεσιών;12,50\nΆννα, σύνολο;7,00\n"),
+        ("cp1254 cp857", "Açıklama;Tutar\nHizmet faturası, İstanbul;12,50\nÖdenecek değişiklik ücreti, şirket;7,00\n"),
+        ("cp1257", "Pavadinimas;Suma\nSąskaita už paslaugas;12,50\nPirkėjas, įmonė, Šiauliai;7,00\n"),
+        ("cp1255", "תיאור;סכום\nחשבונית עבור שירותים;12,50\nסך הכל לתשלום;7,00\n"),
+        ("cp1256", "الوصف;المبلغ\nفاتورة الخدمات;12,50\nالمجموع شامل الضريبة;7,00\n"),
+        ("cp932 euc-jp", "品名;金額\n請求書の金額;1250\n消費税、合計、お支払い;70\n"),
+        ("gb18030", "名称;金额\n服务发票，请在月底前付款;1250\n合计含税金额;70\n"),
+        ("big5", "品名;金額\n服務發票，請在月底前付款;1250\n合計含稅金額;70\n"),
+        ("cp949", "품명;금액\n서비스 청구서;1250\n합계 부가세 포함;70\n"),
+        ("cp1252", "Item;Price\nPostage “Net 30” – don’t pay twice;£25.00\nStorage at 25 °C, ½ kg;€7\n"),
+    ],
+)
+def test_undeclared_code_page_is_known_by_its_language(encodings: str, text: str) -> None:
+    for encoding in encodings.split():
+        data = text.encode(encoding)
+        assert decode(data) == text
+        assert not encoding_warnings(data) or encoding in _ALIKE
+
+
+@pytest.mark.parametrize("text", ["50 £", "© 2024", "Größe 5 €", "½ kg", "Straße 5", "“Total” 5", "Société Générale"])
+def test_few_letters_beyond_ascii_are_windows_1252(text: str) -> None:
+    assert decode(text.encode("cp1252")) == text
+
+
 @pytest.mark.parametrize(
     ("declared", "codes"),
-    [(None, [WarningCode.UNCERTAIN_ENCODING]), ("koi8-r", []), ("klingon", [WarningCode.UNCERTAIN_ENCODING])],
+    [(None, [WarningCode.UNCERTAIN_ENCODING]), ("cp1253", []), ("klingon", [WarningCode.UNCERTAIN_ENCODING])],
 )
 def test_uncertain_encoding_gives_a_warning(declared: str | None, codes: list[WarningCode]) -> None:
-    data = "Итого к оплате: 1250".encode("koi8-r")
+    data = "Ανδρέας, Άννα".encode("cp1253")
     assert [one.code for one in encoding_warnings(data, declared)] == codes
     charset = f"<meta charset={declared}>" if declared else ""
     (page,) = html_parts(f"<html><head>{charset}<body>".encode() + data)
@@ -81,6 +120,8 @@ def test_uncertain_encoding_gives_a_warning(declared: str | None, codes: list[Wa
     charset = f"Content-Type: text/plain; charset={declared}\n" if declared else ""
     (mail,) = read_mail(f"From: a@example.com\n{charset}\n".encode() + data).parts
     assert isinstance(mail, Part) and [one.code for one in mail.warnings] == codes
+    (ascii_page,) = html_parts(b"<html><body>Total<script>'" + data + b"'</script>")
+    assert not ascii_page.warnings
 
 
 def test_form_feed_starts_a_page_and_tabs_become_wide_gaps() -> None:

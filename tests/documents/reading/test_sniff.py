@@ -71,11 +71,26 @@ def test_unreadable_file_is_refused_with_its_code(data: bytes, name: str, code: 
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf16_without_a_byte_order_mark_is_text(encoding: str) -> None:
-    text = "Megnevezés;Összeg\nŐszi lakbér;1250\n"
-
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Megnevezés;Összeg\nŐszi lakbér;1250\n",
+        "Наименование;Сумма\nСчёт на оплату услуг;12,50\n",
+        "Περιγραφή;Αξία\nΤιμολόγιο παροχής υπηρεσιών;12,50\n",
+        "品名;金額\n請求書の金額;1250\n",
+        "סך הכל לתשלום;7,00\n",
+        "합계 부가세 포함;70\n",
+    ],
+)
+def test_utf16_without_a_byte_order_mark_is_text(text: str, encoding: str) -> None:
     assert sniff.media_type(text.encode(encoding), "a.csv") == sniff.CSV
     assert decode(text.encode(encoding)) == text
+
+
+@pytest.mark.parametrize("data", [b"ab\0cd\0ef" * 20, bytes(range(256)) * 4, b"\0\1\0\2\0\3" * 50])
+def test_zero_bytes_alone_are_not_utf16(data: bytes) -> None:
+    with pytest.raises(Unsupported):
+        sniff.media_type(data, "a.csv")
 
 
 def test_code_pages_are_known_by_all_their_names() -> None:

@@ -26,6 +26,7 @@ from fieldmark.documents.reading.docx import docx_parts
 from fieldmark.documents.reading.drawing import crop_and_resize, draw_text_page, image_png, png
 from fieldmark.documents.reading.einvoice import einvoice_parts, read_attachments
 from fieldmark.documents.reading.enclosed import Container, unpack
+from fieldmark.documents.reading.encoding import detect_code_page
 from fieldmark.documents.reading.image import Images
 from fieldmark.documents.reading.jobs import DrawJob, Job, OcrJob, ReadJob, UnlockJob, job_from_json
 from fieldmark.documents.reading.mail import read_mail, read_msg
@@ -94,6 +95,8 @@ def load(*, ocr: bool) -> None:
     import encodings
 
     Image.init()
+    for text_of_a_code_page in ("é".encode("cp1252"), "Итого к оплате: 1250".encode("koi8-r")):
+        detect_code_page(text_of_a_code_page)  # loads its models, at first use
     # A web page or a mail may name any encoding.
     for module in pkgutil.iter_modules(encodings.__path__):
         if module.name not in ("mbcs", "oem"):  # Windows only

@@ -7,6 +7,7 @@ import re
 import struct
 from pathlib import PurePath
 
+from fieldmark.documents.reading.encoding import detect_code_page, unicode_encoding
 from fieldmark.errors import NoText, PasswordProtected, Unreadable, Unsupported, WrongType
 
 PDF = "application/pdf"
@@ -54,7 +55,6 @@ _BINARY_NAMES = frozenset(
 _PHONE_IMAGES = frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1", b"avif", b"avis"})
 _BITMAP_HEADERS = frozenset(bytes([size, 0, 0, 0]) for size in (12, 16, 40, 52, 56, 64, 108, 124))
 _SAMPLE = 65_536
-_MIN_ZEROS, _MAX_ZEROS = 0.4, 0.02  # share of zero bytes in the two halves of characters in UTF-16
 _CONTROL = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
 _HTML = re.compile(
     r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--(?:(?!-->).){0,4000}+-->\s*+)*+<(?:!doctype\s+html|html[\s>])", re.I | re.S
@@ -163,35 +163,9 @@ def _decode_sample(data: bytes) -> str | None:
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(sample)
     except UnicodeDecodeError:
-        text = sample.decode("cp1252", "replace")
-        if text.count("\ufffd") > len(text) // 100:
-            return None
+        text = sample.decode(detect_code_page(sample).encoding, "replace")
     # Texts may contain a stray control character; a file with one in a hundred characters is not a text.
     return None if len(_CONTROL.findall(text)) > max(2, len(text) // 100) else text
-
-
-# UTF-32's begins with UTF-16's, so it comes first.
-_BYTE_ORDER_MARKS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-
-
-def unicode_encoding(data: bytes) -> tuple[bytes, str]:
-    """Return the byte order mark and the encoding that it declares. Text in UTF-16 without a mark is known by its zero
-    bytes. Otherwise both are empty."""
-    for mark, encoding in _BYTE_ORDER_MARKS:
-        if data.startswith(mark):
-            return mark, encoding
-    pairs = min(len(data), _SAMPLE) // 2
-    first, second = (data[start : 2 * pairs : 2].count(0) for start in (0, 1))
-    for zeros, others, encoding in ((second, first, "utf-16-le"), (first, second, "utf-16-be")):
-        if zeros > pairs * _MIN_ZEROS and others < pairs * _MAX_ZEROS:
-            return b"", encoding
-    return b"", ""
 
 
 def _text_media_type(text: str, suffix: str) -> str:

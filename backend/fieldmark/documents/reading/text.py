@@ -10,14 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
+from fieldmark.documents.reading.encoding import detect_code_page, unicode_encoding
 from fieldmark.documents.reading.pagination import Part, align, expand_tabs
-from fieldmark.documents.reading.sniff import unicode_encoding
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 
 _DELIMITERS = "\t;|,"  # the first wins a tie: a comma may be within numbers
 _SAMPLE_ROWS = 200
-_SAMPLE = 100_000  # bytes, from which the encoding is detected
-_MAX_ACCENTS = 0.3  # of the letters
+_SAMPLE = 100_000  # characters, from which the delimiter is detected
 _MAX_MISSING = 0.1  # share of the words that a text with the same content may lack
 _LABELS = {
     "x-sjis": "cp932",
@@ -45,30 +44,32 @@ _WORD = re.compile(r"[^\W_]{2,}|\d")
 
 
 def decode(data: bytes, declared: str | None = None) -> str:
-    """Decode bytes by their byte order mark, else as `declared`, else as UTF-8, else as Windows-1252."""
+    """Decode bytes by their byte order mark, else as `declared`, else as UTF-8, else in the most probable code page."""
     return _decode_or_guess(data, declared)[0]
 
 
 def _decode_or_guess(data: bytes, declared: str | None) -> tuple[str, bool]:
-    """Return the text, and whether its encoding is a guess."""
+    """Return the text, and whether its encoding is known or clearly the most probable one."""
     mark, marked = unicode_encoding(data)
     if marked:
-        return data[len(mark) :].decode(marked, "replace"), False
+        return data[len(mark) :].decode(marked, "replace"), True
     known = _encoding(declared)
     for encoding in (known, "utf-8"):
         try:
             if encoding:
-                return data.decode(encoding), False
+                return data.decode(encoding), True
         except ValueError:
             continue
     if known not in (None, "utf-8"):
-        return data.decode(known, "replace"), False
+        return data.decode(known, "replace"), True
     # A few bad bytes, such as at the end of a truncated file, are still UTF-8.
     text = data.decode("utf-8", "replace")
     beyond_ascii = len(text) - len(text.encode("ascii", "ignore"))
     if beyond_ascii > 2 * text.count("\ufffd"):
-        return text, False
-    return data.decode("cp1252", "replace"), True
+        return text, True
+    code_page = detect_code_page(data)
+    text = data.decode(code_page.encoding, "replace")
+    return text, code_page.is_sure and "\ufffd" not in text
 
 
 def _encoding(declared: str | None) -> str | None:
@@ -93,15 +94,11 @@ def has_more_text(text: Iterable[str], reference: Iterable[str]) -> bool:
 def encoding_warnings(
     data: bytes, declared: str | None = None, lines: Iterable[str] | None = None
 ) -> list[ReadingWarning]:
-    """Return a warning if a text is most likely in another encoding than `decode` chose. `lines` are the lines read
-    from it; without them, the whole text is checked."""
-    text, is_guess = _decode_or_guess(data[:_SAMPLE], declared)
-    if lines is not None:
-        text = "\n".join(lines)[:_SAMPLE]
-    # Western languages have few accents. Text in another script decodes to little else.
-    letters = [character for character in text if character.isalpha()] if is_guess else []
-    odd = sum(not letter.isascii() for letter in letters)
-    return [ReadingWarning(WarningCode.UNCERTAIN_ENCODING, None)] if odd > _MAX_ACCENTS * len(letters) else []
+    """Return a warning if the encoding of a text is not certain, and the lines read from it have letters beyond ASCII.
+    Without `lines`, the whole text is checked."""
+    text, is_sure = _decode_or_guess(data, declared)
+    is_affected = not is_sure and not all(line.isascii() for line in ([text] if lines is None else lines))
+    return [ReadingWarning(WarningCode.UNCERTAIN_ENCODING, None)] if is_affected else []
 
 
 def plain_parts(data: bytes) -> list[Sequence[str]]:
