@@ -189,6 +189,28 @@ def test_number_has_the_unit_of_its_own_column_or_line(lines: list[str], value: 
     assert (finding.confidence > 0.5) is is_found
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "is_sure"),
+    [
+        ("qty_kg", 10, True),
+        ("qtyLb", 22, True),
+        ("qty_lb", 10, False),
+        ("qty_kg", 22, False),
+        ("amount_usd", 500, True),
+        ("amountEur", 460, True),
+        ("amount_usd", 460, False),
+        ("amount", 460, True),
+        ("price_eur_per_kg", 500, True),
+    ],
+)
+def test_key_with_a_unit_or_currency_is_unsure_in_the_column_of_another(key: str, value: int, is_sure: bool) -> None:
+    page = document_index(
+        "Item    Qty kg   Qty lb   Amount USD   Amount EUR\nSteel    10       22       500          460"
+    )
+    finding = page.ground({"rows": [{key: value}]}, {})[f"rows[0].{key}"]
+    assert finding.state == "found" and (finding.confidence > 0.5) is is_sure
+
+
 # Properties
 
 LOCALES = [(",", "."), (".", ","), ("'", "."), ("\u00a0", ","), ("\u202f", ","), (" ", ","), ("", "."), ("", ",")]

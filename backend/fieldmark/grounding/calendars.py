@@ -14,13 +14,13 @@ from fieldmark.domain.folding import fold
 Day: TypeAlias = tuple[int, int, int]
 Converter: TypeAlias = Callable[[Day, bool], Day | None]
 
-# The first year of each era, with the era's names and its letter on forms.
+# The first year of each era, with the era's names, and its letters on forms.
 _ERAS: Final = (
-    (2019, "令和 r"),
-    (1989, "平成 h"),
-    (1926, "昭和 s"),
-    (1912, "大正 t"),
-    (1868, "明治 m"),
+    (2019, "令和 令 r"),
+    (1989, "平成 平 h"),
+    (1926, "昭和 昭 s"),
+    (1912, "大正 大 t"),
+    (1868, "明治 明 m"),
     (1912, "中華民國 中华民国 民國 民国"),
 )
 _FIRST_YEARS: Final = {name: year for year, names in _ERAS for name in names.split()}
@@ -30,7 +30,7 @@ _AFTER_ERA: Final = (
     r"\s?(?P<year>元|\d{1,3})\s?[年./\-]\s?(?P<month>\d\d?)\s?[月./\-]\s?(?P<day>\d\d?)(?!\d|[./\-]\d)(?:\s?日)?"
 )
 _ERA_DATE = re.compile(rf"(?P<era>{_ERA}){_AFTER_ERA}")
-_ERA_LETTER_DATE = re.compile(rf"(?<![^\W_])(?P<era>[rhstm])[.\-]?{_AFTER_ERA}")
+_ERA_LETTER_DATE = re.compile(rf"(?<![^\W_])(?P<era>[rhstm令平昭大明])[.\-]?{_AFTER_ERA}")
 # A year of three digits is Minguo if it has its Chinese word, or if the document is from Taiwan.
 _MINGUO_DATE = re.compile(rf"(?P<era>)(?<!\d)(?=1\d\d\s?年){_AFTER_ERA}")
 _MINGUO_NUMBERS = re.compile(rf"(?P<era>)(?<![\w./\-])(?=1\d\d[./\-]){_AFTER_ERA}")
@@ -40,7 +40,8 @@ _THAI = re.compile("[\u0e01-\u0e2e]")
 _ARABIC = re.compile("[\u0620-\u064a]")
 _JALALI_MARK = re.compile(r"[پچژگکی]|ه\.? ?ش(?![^\W_])|(?<![^\W_])(?:jalali|shamsi|solar hijri)(?![^\W_])")
 _HIJRI_MARK = re.compile(
-    r"(?<![^\W_])(?:hijri|hijriyah|umm al-qura|1[34]\d\d ?a\.?h\.?)(?![^\W_])|(?<![^\W_])a\.?h\.? ?1[34]\d\d"
+    r"(?<![^\W_])(?:(?:hijri|hijriyah|umm al-qura|1[34]\d\d ?a\.?h\.?)(?![^\W_])|a\.?h\.? ?1[34]\d\d)"
+    r"|[/.\-]1[34]\d\d ?h(?![^\W_])"
 )
 _BUDDHIST_YEARS: Final = range(2450, 2650)
 _MUSLIM_YEARS: Final = range(1300, 1500)
@@ -81,7 +82,7 @@ _MONTHS: Final = {
     },
 }
 _NAMED_DATE = re.compile(
-    rf"(?<!\w)(\d\d?)\s(?:من\s|ماه\s)?({'|'.join(sorted(_MONTHS, key=len, reverse=True))})(?:\sماه)?"
+    rf"(\d(?<!\w\d)\d?)\s(?:من\s|ماه\s)?({'|'.join(sorted(_MONTHS, key=len, reverse=True))})(?:\sماه)?"
     r"[\s,]{1,2}(?:عام\s|سنة\s|سال\s)?(1[34]\d\d)(?!\w)".replace(" ", r"\s")
 )
 

@@ -71,10 +71,33 @@ class CandidateFinder:
             found = self._find_text(value) if isinstance(value, str) else self._find_number(value)
             self._found[key] = self._prefer_complete(found) if found else None
         found = self._found[key]
+        if found is not None and not isinstance(value, str):
+            return self._in_named_column(found, label)
         if found is None and not isinstance(value, str) and value > 0 and _is_deduction(label):
             negative = self.find(-value, claim)
             return negative and replace(negative, certainty=_OPPOSITE_SIGN_CERTAINTY)
         return found
+
+    def _in_named_column(self, found: Candidates, label: Sequence[str | int]) -> Candidates:
+        """Return the candidates for a number without those under a heading with another currency or unit than the key
+        names: `qty_kg`. If all are, return them with less certainty."""
+        keys = [step for step in label if isinstance(step, str)]
+        currencies, named_units = (
+            units.named_in_key(words_of_key(keys[-1])) if keys else (set[units.Codes](), set[str]())
+        )
+        if not currencies and not named_units:
+            return found
+        index, own = self._index, list[Span]()
+        for span in found.spans:
+            heading = index.heading_currencies(span.first_word), index.heading_units(span.first_word)
+            is_other_currency = bool(currencies and heading[0]) and not any(
+                units.compare_currencies(one, other) is not Agreement.NONE for one in currencies for other in heading[0]
+            )
+            if not is_other_currency and not (named_units and heading[1] and named_units.isdisjoint(heading[1])):
+                own.append(span)
+        if own:
+            return replace(found, spans=own)
+        return replace(found, certainty=min(found.certainty, _OTHER_UNIT_CERTAINTY))
 
     def _prefer_complete(self, found: Candidates) -> Candidates:
         """Return the candidates that are not part of something longer. If all are, return them with less certainty."""

@@ -50,7 +50,26 @@ _OTHER_DOLLARS = re.compile(
 )
 _WORD = re.compile(r"(?<![^\W_])[^\W\d_]{1,12}(?![^\W_])")
 _COMMA_CURRENCIES: Final = frozenset(
-    ["EUR", "PLN", "CZK", "HUF", "RON", "BGN", "DKK", "NOK", "SEK", "ISK", "BRL", "TRY", "RUB", "UAH", "IDR", "VND"]
+    [
+        "EUR",
+        "PLN",
+        "CZK",
+        "HUF",
+        "RON",
+        "BGN",
+        "DKK",
+        "NOK",
+        "SEK",
+        "ISK",
+        "BRL",
+        "TRY",
+        "RUB",
+        "UAH",
+        "IDR",
+        "VND",
+        "XAF",
+        "XOF",
+    ]
 )
 _POINT_CURRENCIES: Final = frozenset(["USD", "GBP", "MYR", "INR", "SGD", "AUD", "NZD", "PKR", "NGN", "KES", "PHP"])
 _DAY_FIRST_CURRENCIES: Final = _COMMA_CURRENCIES | frozenset(

@@ -103,8 +103,8 @@ _DAY_FIRST_ORDER: Final[frozenset[Order]] = frozenset({"dmy"})
 
 _ORDINAL = r"(?:st|nd|rd|th|er|ste|de|º|°|o|a)?"
 _SEPARATOR = r"[\s\x1f.,/\-']*"
-_OF_WORDS = r"(?:(?:day\s)?(?:de|del|of|di|van|the)\s|เดือน\s?|พ\.ศ\.\s?)?"
-_YEAR = r"(\d{4}|(?<!\s-)(?<!\s-\s)\d{2})(?!\d)"  # 31 is a day in `1 May - 31 May`
+_OF_WORDS = r"(?:(?:day\s)?(?:de|del|of|di|van|the)\s|เดือน\s?|b\.?e\.?\s|พ\.ศ\.\s?)?"
+_YEAR = r"(\d{4}|(?<!\s-)(?<!\s-\s)\d{2}(?!\s[^\W\d_]{3,12}\.?,?\s\d{4}))(?!\d)"  # 31 is a day in `1 May - 31 May 2024`
 _NUMERIC = re.compile(
     r"(\d(?<!\w\d)(?<!\d[.,:/\-']\d)\d{0,3})(?:(\s?[./\-,·]\s?)(\d{1,2})\s?[./\-,·]\s?(\d{4}|\d{1,2})"
     r"|([\s\x1f])(\d\d)[\s\x1f](\d{4}|\d\d))(?![\d_]|[./\-,:]\d)"
@@ -151,7 +151,10 @@ _RANGE_START = re.compile(
     rf"|(?P<day>\d\d?)(?P<dot>\.?){_ORDINAL}(?:\s?{_OF_WORDS}(?P<month>{units.any_of(MONTHS)})(?![^\W_])\.?)?){_TO}\Z"
 )
 # A whole date that touches an identifier or a word: `80101911/26.06.2025`, `26.06.2025/80101911`, `vom26.06.2025`.
-_GLUED = re.compile(r"(?<![\d.,:\-])(?<!\b[^\W\d_])(\d\d?|\d{4})([.\-])(\d\d?)\2(\d{4}|\d\d)(?!\d|[.,:\-]\d)")
+_GLUED = re.compile(r"(\d(?<![\d.,:]\d)(?<!\b[^\W\d_]\d)(?:\d?|\d{3}))([./\-])(\d\d?)\2(\d{4}|\d\d)(?!\d|[.,:]\d)")
+_WHOLE_DATE: Final = r"(?:\d\d?[.\-]\d\d?[.\-]\d{4}|\d\d\.\d\d\.\d\d|\d{4}-\d\d-\d\d)"
+DATE_BEFORE: Final = re.compile(rf"(?<![\d.,:\-]){_WHOLE_DATE}/\Z")
+DATE_AFTER: Final = re.compile(rf"/{_WHOLE_DATE}(?![\d.,:\-])")
 _MAX_RANGE_START_CHARACTERS: Final = 30
 _MONTH_OF_TWO_DAYS = re.compile(rf"(?<![^\W_])([^\W\d_]{{3,12}})\.?\s(\d\d?)(?:st|nd|rd|th)?{_TO}\Z")
 _MONTH_BEFORE = re.compile(r"(?<![^\W_])([^\W\d_]{3,12})[\s\x1f.\-/]{0,3}\Z")
@@ -169,7 +172,7 @@ _DAY_AND_MONTH = re.compile(
 _DOTTED_DAY = re.compile(
     r"(\d(?<![\w.,:/\-§]\d)\d?)\.\s?(\d\d?)\.(?!\w|[\-/]\d|\s?\d{4}(?!\d))|(\d(?<![\w.,:/\-§]\d)\d)\.(\d\d)(?![\w.:/%]|[,\-]\d)"
 )
-_POINT_AND_TWO_DIGITS = re.compile(r"(?<![\d.,])(\d{1,9})\.(\d\d)(?![\d.])")
+_POINT_AND_TWO_DIGITS = re.compile(r"(\d(?<![\d.,]\d)\d{0,8})\.(\d\d)(?![\d.])")
 _COMMA_AND_TWO_DIGITS = re.compile(r"\d,\d\d(?!\d)")
 _EAST_ASIAN_DAY = re.compile(r"(\d(?<!\d\d)\d?)\s?[月월]\s?(\d\d?)\s?[日일]")
 _EAST_ASIAN_YEAR_BEFORE = re.compile(r"[年년]\s?\Z")
@@ -303,9 +306,11 @@ def _find_dates_as_printed(text: str) -> Iterator[_FoundDate]:
             days = _days_of_numbers(found[1], found[3], found[4])
             yield _FoundDate(*found.span(), days, is_reference, found[2].strip())
     for found in _GLUED.finditer(text):
-        if (len(found[1]) == 4) != (len(found[4]) == 4) and not _NUMERIC.match(text, found.start()):
+        separator, around = found[2], text[found.start() - 1 : found.start()] + text[found.end() : found.end() + 1]
+        is_whole = (len(found[1]) == 4) != (len(found[4]) == 4) or (separator == "." and "/" in around)
+        if is_whole and separator not in around and not _NUMERIC.match(text, found.start()):
             days = _days_of_numbers(found[1], found[3], found[4])
-            yield _FoundDate(*found.span(), days, separator=found[2])
+            yield _FoundDate(*found.span(), days, separator=separator)
     for found in _DAY_FIRST.finditer(text):
         yield _FoundDate(*found.span(), _days_of_month(found[2], found[1], _years(found[3])))
     for found in _MONTH_FIRST.finditer(text):

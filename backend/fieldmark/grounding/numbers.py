@@ -17,6 +17,7 @@ from fieldmark.domain.folding import HARD_SPACE, UNSPACED, fold
 from fieldmark.domain.numbers import MAX_DIGITS, canonical_decimal, join_decimal, with_sign
 from fieldmark.grounding import units
 from fieldmark.grounding.conventions import DocumentKind, conventions_of, kind_of
+from fieldmark.grounding.dates import DATE_AFTER, DATE_BEFORE
 from fieldmark.grounding.units import SYMBOLS, Codes, any_of
 
 BODY = re.compile(rf"\d+(?:[.,'·{HARD_SPACE}]\d+)*")
@@ -93,8 +94,8 @@ _AFTER: Final = rf"""[ ]?(?:
     |(?P<money>{_CURRENCY})
     |(?P<close>[)>])
     )"""
-# German debit (Soll) and credit (Haben), if the document uses them; otherwise seconds, hours or sizes.
-_SIDE_AFTER = re.compile(r"[ ]?(?:(?P<debit>\(s\)|(?:s|soll)(?![^\W_]))|(?P<credit>\(h\)|(?:h|haben)(?![^\W_])))")
+# German debit (Soll) and credit (Haben), and D and C, in accounts only: elsewhere they are seconds, hours or sizes.
+_SIDE_AFTER = re.compile(r"[ ]?(?:(?P<debit>\(s\)|(?:s|soll|d)(?![^\W_]))|(?P<credit>\(h\)|(?:h|haben|c)(?![^\W_])))")
 # The same before a number, unless it belongs to the number before it: `400.00 DR 75.00`.
 _SIDE_BEFORE = re.compile(r"(?<![^\W_])(?:(?P<credit>cr|h)|(?P<debit>dr|db|s)|(?P<overdrawn>o/?d))[.:]?[ ]?\Z")
 _KINDS_WITH_SIDES: Final = ("account", "ledger")
@@ -113,10 +114,6 @@ _RANGE_START = re.compile(rf"{_RANGE_WORD}(?:[^\W\d_]{{0,3}}[ ]?|[{SYMBOLS}])\d"
 _WORD_BEFORE_BRACKET = re.compile(r"(?P<word>[^\W\d_]{1,20})[ \n\x1f]\([^\s\d()]{0,4}[ \n\x1f]?\Z")
 _AMOUNT_AFTER_BRACKET = re.compile(r"[^)\n]{0,4}\)[ \n\x1f][-(]?[^\s\w(]?[-(]?\d")
 _LETTER_MONEY = re.compile(rf"(?<![^\W_])([{''.join(units.LETTER_CURRENCIES)}]) ?\Z")
-# A date that touches the number of a document: `80101911/26.06.2025`.
-_DATE: Final = r"(?:\d\d?[.\-]\d\d?[.\-]\d{4}|\d{4}-\d\d-\d\d)"
-_DATE_BEFORE = re.compile(rf"(?<![\d.,:\-]){_DATE}/\Z")
-_DATE_AFTER = re.compile(rf"/{_DATE}(?![\d.,:\-])")
 _PRICE_AFTER = re.compile(rf"@[ ]?[{SYMBOLS}]?\d")
 # A segment of an EDIFACT message, up to the number: `MOA+86:417.10'`.
 _SEGMENT_BEFORE = re.compile(r"(?<![^\s'])[a-z]{3}\+[\w+:.,\-]*[+:]-?\Z")
@@ -541,8 +538,8 @@ def _can_start_number(before: str, left: _Tokens, is_rate: bool) -> bool:
     if not character.isascii():
         return character != "⁄" and not character.isalnum()
     if character == "@":
-        return above in ("", " ", "(") or above.isdigit() or (above.isalpha() and is_rate)  # 2@5.79, VAT@20%
-    if character in "/:" and (_DATE_BEFORE.search(before) or _SEGMENT_BEFORE.search(before)):
+        return above in ("", " ", "(") or above.isdigit() or is_rate  # 2@5.79, VAT@20%
+    if character in "/:" and (DATE_BEFORE.search(before) or _SEGMENT_BEFORE.search(before)):
         return True
     # "/", ":", "'", ".", ",", "%" or ")" between digits makes them one token.
     return character not in "-^_@&\\" and not above.isdigit()
@@ -568,7 +565,7 @@ def _can_end_number(after: str, right: _Tokens, is_in_segment: bool) -> bool:
         return not beyond.isalnum()
     if not beyond.isdigit():
         return character not in "_@&\\"
-    return (is_in_segment and character in "+:") or bool(_DATE_AFTER.match(after) or _PRICE_AFTER.match(after))
+    return (is_in_segment and character in "+:") or bool(DATE_AFTER.match(after) or _PRICE_AFTER.match(after))
 
 
 def _is_letter(character: str) -> bool:

@@ -14,6 +14,7 @@ import regex
 from fieldmark.domain import folding
 from fieldmark.grounding import fuzzy, layout, units
 from fieldmark.grounding.conventions import may_be_other_dollar
+from fieldmark.grounding.dates import DATE_AFTER, DATE_BEFORE
 from fieldmark.grounding.locations import Candidates
 from fieldmark.grounding.text_stream import BREAK, Span, TextStream
 from fieldmark.grounding.units import Agreement
@@ -381,6 +382,8 @@ def _is_token_boundary(folded: str, number: int) -> bool:
             else _LETTERS_END.search(folded, max(0, left - 5), left + 1)
         )
         return letters is not None and letters[0] in units.CURRENCY_LETTERS
+    if between == "/" and (DATE_AFTER.match(folded, left + 1) or DATE_BEFORE.search(folded, 0, right)):
+        return True
     if a.isdigit() and b.isdigit():
         return between in _SEPARATORS or (len(between) > 1 and not between.isspace())
     if between == "/" and a.isdigit() and (part := _SHORT_PART.match(folded, right)):

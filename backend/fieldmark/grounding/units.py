@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import cache
 from itertools import islice
@@ -297,6 +297,15 @@ def heading_currencies(text: str) -> set[Codes]:
         if (word.upper() in _ISO_CODES or word[-1:] in SYMBOLS) and word not in _AMBIGUOUS_CURRENCY_WORDS
         if (codes := codes_of(word))
     }
+
+
+def named_in_key(words: Sequence[str]) -> tuple[set[Codes], set[str]]:
+    """Return the currencies and units that the folded words of a field's key name: `qty_kg`, `amountUsd`."""
+    if "per" in words:
+        return set(), set()
+    sure = [word for word in words if word not in _AMBIGUOUS_UNIT_WORDS | _AMBIGUOUS_CURRENCY_WORDS]
+    currencies = {frozenset({word.upper()}) for word in sure if word.upper() in _ISO_CODES}
+    return currencies, {UNIT_OF[word] for word in sure if word in UNIT_OF}
 
 
 def names_currency(currency: Codes, text: str) -> bool:

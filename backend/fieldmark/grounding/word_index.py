@@ -250,16 +250,21 @@ class WordIndex:
         named = [heading for heading in self._headings_above(word) if heading.currencies]
         return max(named, key=lambda heading: heading.box[4]).currencies if named else set()
 
-    def governing_units(self, word: int) -> set[str]:
-        """Return the units named by other cells of a word's line, else by the nearest column heading above it, else
-        anywhere on its page. Empty if the page's headings name several units, but none of them for this word."""
-        page, own = self.page_of[word], self.words[word]
-        named = [heading for heading in self._headings_of(page) if heading.units]
+    def heading_units(self, word: int) -> set[str]:
+        """Return the units named by other cells of a word's line, else by the nearest column heading above it."""
+        own = self.words[word]
+        named = [heading for heading in self._headings_of(self.page_of[word]) if heading.units]
         beside = set[str]().union(*(heading.units for heading in named if layout.on_same_line(heading.box, own)))
         above = [heading for heading in self._headings_above(word) if heading.units]
-        if beside or above:
-            return beside or max(above, key=lambda heading: heading.box[4]).units
-        if len(set[str]().union(*(heading.units for heading in named))) > 1:
+        return beside or (max(above, key=lambda heading: heading.box[4]).units if above else set())
+
+    def governing_units(self, word: int) -> set[str]:
+        """Return the units of a word's heading, else those that its page names anywhere. Empty if the page's headings
+        name several units, but none of them for this word."""
+        page = self.page_of[word]
+        if named := self.heading_units(word):
+            return named
+        if len(set[str]().union(*(heading.units for heading in self._headings_of(page)))) > 1:
             return set()
         if page not in self._units:
             self._units[page] = units.column_units(self.page_text(page))
