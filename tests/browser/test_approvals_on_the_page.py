@@ -11,6 +11,7 @@ from acceptance.test_decisions_take_effect import set_fields
 from browser.scripts import COMPLETE, IDENTIFY, extract_until_approval, new_extraction, save_fields
 from browser.window import label
 from extraction_case import tool_results
+from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -92,6 +93,26 @@ async def test_extract_with_approval_can_always_allow_a_tool(serve, browsing):
         (extraction,) = (await server.get("extractions"))["items"]
         fields = (await server.extraction(extraction["id"]))["extracted_fields"]
         assert fields == {"number": "17", "total": 12.5, "vat": 2}
+
+
+async def test_card_of_a_changed_schema_lists_the_prompts_that_use_it(serve, browsing):
+    def schema(*names: str) -> dict:
+        return {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+
+    changed: dict = {"schema": schema("total", "iban")}
+    async with serve(Script([lambda _: [call("update_schema", changed)]])) as server, browsing(server) as window:
+        made = (await server.http.post("/api/schemas", json={"name": "Bill", "schema": schema("total")})).json()
+        for name, version in (("Follower", None), ("Pinned", 1)):
+            prompt = {"name": name, "content": "Read it.", "schema_id": made["id"], "schema_version": version}
+            assert (await server.http.post("/api/prompts", json=prompt)).is_success
+        changed["schema_revid"] = made["schema_revid"]
+        document = await server.upload_text(TEXT)
+        asked = {"document_id": str(document), "message": "Add the IBAN.", "approval": "ask"}
+        assert (await server.http.post("/api/agent/chat", json=asked)).json()["waits_for"]["tool"] == "update_schema"
+        await window.open("/approvals")
+        card = window.page.get_by_role("region", name=label("approvals.card"))
+        await card.get_by_text(label("approvals.effect.promptFollows", name="Follower")).wait_for()
+        await card.get_by_text(label("approvals.effect.promptPinned", name="Pinned", version=1)).wait_for()
 
 
 async def test_cancelled_run_needs_no_approval_and_second_person_is_named(serve, browsing):
