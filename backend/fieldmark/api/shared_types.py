@@ -32,7 +32,6 @@ class ResponseModel(BaseModel):
 
     @classmethod
     def of(cls, row: object) -> Self:
-
         return cls.model_validate(row)
 
 

@@ -6,6 +6,9 @@ Three kernel file locks coordinate the processes, because the kernel releases th
 - `leases`: held shared by each process that uses the server. The process that can lock it exclusively is the last one,
   and stops the server.
 - `server`: held by the server and all its processes. If it is free, the server is not running.
+
+Postgres refuses to run as root. So under root the server runs as a user of its own, which no other process has
+(`isolation/users.py`), and its folder is reached by an open descriptor, since that user cannot enter root's home.
 """
 
 from __future__ import annotations

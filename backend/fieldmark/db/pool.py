@@ -386,7 +386,10 @@ async def check_connection(url: str, what: str, *, needs_session: bool = False) 
                     "DATABASE_DIRECT_URL to the same database without the pooler."
                 )
     except OperationalError as error:
-        raise Unavailable(f"{what} cannot be reached: {_reason(error)}") from error
+        raise Unavailable(
+            f"{what} cannot be reached: {_reason(error).rstrip('.')}. Check that Postgres runs there. Without "
+            "DATABASE_URL, Fieldmark starts an embedded Postgres."
+        ) from error
 
 
 def check_encoding(connection: AsyncConnection[Any], what: str) -> None:
@@ -435,8 +438,8 @@ def libpq_url(url: str) -> tuple[str, bool]:
     except ProgrammingError:
         # libpq's message would contain the password.
         raise Misconfigured(
-            "A database URL is invalid. Expected postgresql://user:password@host:5432/database, with "
-            "special characters of the password percent-encoded."
+            "DATABASE_URL, DATABASE_DIRECT_URL or DATABASE_OWNER_URL is invalid. Expected "
+            "postgresql://user:password@host:5432/database, with special characters of the password percent-encoded."
         ) from None
     return url, said or str(parameters.get("port", "")) == "6543"
 

@@ -363,7 +363,6 @@ async def _prepare(
 
 
 def _check(value: JsonValue) -> None:
-
     if problem := value_problem(value):
         raise Invalid(problem)
     if unseen := invisible_problem(value):

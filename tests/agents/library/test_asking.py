@@ -304,3 +304,11 @@ async def test_offline_rules_count_sum_and_look_up_fields(serve, clone):
         result = await ask(server.http, "sum of totals by vendor")
         named = result["result"]["answer"].split(". ")[0].split("; ")
         assert (len(named), named[-2], ":" in named[-1]) == (12, "(none): 7", False), result
+
+
+async def test_offline_answer_cites_a_passage_of_copies_once(serve):
+    async with serve(answer_offline) as server:
+        for _ in range(3):
+            await upload_survey(server)
+        sources = (await ask(server.http, "any news of the gutters"))["result"]["sources"]
+        assert (len({one["quote"] for one in sources}), len(sources) > 0) == (len(sources), True)

@@ -193,7 +193,9 @@ def _passages(turn: RuleTurn, question: str) -> None:
     wanted: JsonObject = {"document_ids": ids[:MOST_READ], "focus_query": question[:MOST_FOCUS]}
     text = turn.call("read_multiple_documents", wanted).answer if ids else ""
     stems = {word[:_STEM] for word in re.findall(r"\w+", fold(question)) if len(word) >= _STEM}
-    blocks = [(block, words) for block, words in _BLOCK.findall(text) if len(words) > _STEM]
+    # A block of a copy of the same file is the same passage.
+    by_words = {words: block for block, words in _BLOCK.findall(text) if len(words) > _STEM}
+    blocks = [(block, words) for words, block in by_words.items()]
     blocks.sort(key=lambda one: -sum(stem in fold(one[1]) for stem in stems))
     cited: list[JsonValue] = [
         {"number": number, "block_id": block, "quote": words[:_MOST_QUOTE].rpartition(" ")[0] or words}
