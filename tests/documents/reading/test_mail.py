@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+import struct
 from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
+from oxmsg.storage import Storage, Stream
 
 from fieldmark.documents.reading import sniff
-from fieldmark.documents.reading.mail import SMALL_PICTURE, read_mail, read_msg
+from fieldmark.documents.reading.mail import SMALL_PICTURE, read_mail, read_msg, read_msg_storage
 from fieldmark.documents.reading.pagination import Part
 from fieldmark.domain.reading_warnings import WarningCode
 
@@ -224,3 +226,64 @@ def test_email_after_a_mailbox_line_is_an_email_and_a_mailbox_encloses_its_email
     emails = [file.unpack(10_000) for file in mailbox.enclosed]
     assert len(emails) == 2
     assert all("Gesamtbetrag 88,40" in read_mail(content).parts[0] for content in emails)
+
+
+def outlook_storage(
+    name: str, texts: dict[int, bytes], code_page: int, *inside: Storage, html: bytes = b"", header: int = 32
+) -> Storage:
+    """Return a part of an Outlook message with 8-bit texts."""
+    properties = b"".join(struct.pack("<HHIII", 0x1E, identifier, 6, 0, 0) for identifier in texts)
+    if code_page:
+        properties += struct.pack("<HHIII", 3, 0x3FFD, 6, code_page, 0)
+    if html:
+        properties += struct.pack("<HHIII", 0x102, 0x1013, 6, 0, 0)
+    contents = {f"__substg1.0_{identifier:04X}001E": text for identifier, text in texts.items()}
+    contents |= {"__properties_version1.0": bytes(header) + properties, "__substg1.0_10130102": html}
+    return Storage(name, tuple(Stream(f"{name}/{key}", content) for key, content in contents.items()), inside)
+
+
+@pytest.mark.parametrize(
+    ("code_page", "encoding", "text"),
+    [
+        (950, "cp950", "總金額 1,250 元"),
+        (936, "gb18030", "总金额 1,250 元"),
+        (1250, "cp1250", "Částka 1 250 Kč, příjem"),
+        (1251, "cp1251", "Итого 1250 рублей"),
+        (28592, "iso8859-2", "Częściowa płatność"),
+        (0, "cp1251", "Итого к оплате 1250 рублей"),
+        (99999, "cp1252", "Größe, für"),
+    ],
+)
+def test_outlook_message_is_read_in_its_code_page(code_page: int, encoding: str, text: str) -> None:
+    coded = text.encode(encoding)
+    attachment = outlook_storage("__attach_version1.0_#0", {0x3707: coded}, 0, header=8)
+    (part,) = read_msg_storage(outlook_storage("", {0x37: coded, 0x1000: coded + b"\n"}, code_page, attachment)).parts
+    assert part == [f"Subject: {text}", "", text, "", f"Attachment: {text} (application/octet-stream, 0 bytes)"]
+    (part,) = read_msg_storage(outlook_storage("", {0x37: b"A"}, code_page, html=b"<p>" + coded)).parts
+    assert part[-1] == text
+
+
+def test_one_byte_outside_of_the_code_page_loses_one_letter() -> None:
+    (part,) = read_msg_storage(
+        outlook_storage("", {0x37: b"A", 0x1000: "總金額".encode("cp950") + b"\xff 5"}, 950)
+    ).parts
+    assert part[-1] == "總金額\ufffd 5"
+
+
+def test_outlook_message_in_an_outlook_message_is_enclosed_as_an_email() -> None:
+    def message(text: str, *inside: Storage, name: str = "__substg1.0_3701000D") -> Storage:
+        coded = text.encode("cp1250")
+        return outlook_storage(name, {0x37: coded, 0x1000: coded}, 1250, *inside, header=24 if name else 32)
+
+    def attached(number: int, storage: Storage) -> Storage:
+        return outlook_storage(f"__attach_version1.0_#{number}", {}, 0, storage, header=8)
+
+    innermost = attached(0, message("Účet 3"))
+    outer = message("Účet 1", attached(0, message("Účet 2", innermost)), name="")
+    (name, unpack), *others = read_msg_storage(outer).enclosed
+    inner = read_mail(unpack(100_000))
+    assert name == "Účet 2.eml" and not others
+    assert inner.parts[0][:3] == ["Subject: Účet 2", "", "Účet 2"]
+    ((name, unpack),) = inner.enclosed
+    assert name == "Účet 3.eml"
+    assert read_mail(unpack(100_000)).parts == [["Subject: Účet 3", "", "Účet 3"]]

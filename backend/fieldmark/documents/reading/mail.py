@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import importlib
 import re
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from email.errors import CloseBoundaryNotFoundDefect
@@ -14,8 +15,11 @@ from email.policy import EmailPolicy, default
 from functools import partial
 from typing import Any, NamedTuple
 
+from olefile import OleFileIO
 from oxmsg import Message
 from oxmsg.attachment import Attachment
+from oxmsg.domain.encodings import encoding_from_codepage
+from oxmsg.storage import Storage, Stream
 
 from fieldmark.documents.reading.enclosed import Container, Enclosed, shown_name
 from fieldmark.documents.reading.markup import html_lines
@@ -28,6 +32,11 @@ from fieldmark.errors import OverLimit, WrongType
 importlib.import_module("email.generator")  # the email package imports it late, after lockdown
 
 _CONTENT_ID = 0x3712  # the MSG property with a picture's content id
+_MESSAGE_CODE_PAGE, _HTML_CODE_PAGE, _HTML = 0x3FFD, 0x3FDE, 0x1013
+_BINARY, _TEXT_8_BIT, _TEXT_UNICODE = 0x0102, 0x001E, 0x001F
+_PROPERTIES, _EMBEDDED_MESSAGE = "__properties_version1.0", "__substg1.0_3701000D"
+_MSG_HEADER = 32  # bytes before the properties of a message; 24 if it is in another message
+_PROPERTY = struct.Struct("<HH4xI4x")
 SMALL_PICTURE = 64 * 1024
 """Bytes. A smaller picture in the text is a logo or signature. A larger one may be a photograph of a receipt."""
 
@@ -84,7 +93,13 @@ def read_mail(data: bytes) -> Container:
 
 def read_msg(data: bytes) -> Container:
     """Read an Outlook MSG file: its plain text, its HTML if that has more text, and its files."""
-    message = Message.load(data)
+    file: Any = OleFileIO(data)
+    return read_msg_storage(Storage.from_ole(file))
+
+
+def read_msg_storage(storage: Storage) -> Container:
+    """Read the opened tree of an Outlook MSG file."""
+    message = Message(_with_unicode_texts(storage, _MSG_HEADER))
     plain, html = message.body or "", message.html_body or ""
     if not message.subject and not plain and not html and not message.sender:
         raise WrongType("The file is not an Outlook message: it has neither sender, subject nor text.")
@@ -236,12 +251,13 @@ def _name(part: EmailMessage) -> str:
 def _headers(message: Message) -> dict[str, object]:
     sent = message.message_headers
     recipients = ", ".join(f"{recipient.name} <{recipient.email_address}>" for recipient in message.recipients)
-    date = message.sent_date.isoformat(" ", "seconds") if message.sent_date else None
+    date = message.sent_date
+    is_sent = date is not None and date.year > 1601  # the first year of Outlook's calendar
     return {
         "From": message.sender,
         "To": sent.get("To") or recipients,
         "Cc": sent.get("Cc"),
-        "Date": sent.get("Date") or date,
+        "Date": sent.get("Date") or (date.isoformat(" ", "seconds") if date and is_sent else None),
         "Subject": message.subject,
     }
 
@@ -249,4 +265,73 @@ def _headers(message: Message) -> dict[str, object]:
 def _attachment(attachment: Attachment) -> MailFile:
     media_type = attachment.mime_type or "application/octet-stream"
     content_id = attachment.properties.str_prop_value(_CONTENT_ID) or ""
+    storage: Any = attachment._storage  # pyright: ignore[reportPrivateUsage]
+    if inner := next((one for one in storage.storages if one.name == _EMBEDDED_MESSAGE), None):
+        message = Message(inner)
+        name = f"{message.subject or 'mail'}.eml".replace("/", "_")
+        return MailFile(name, "message/rfc822", bytes(_as_email(message)), content_id)
     return MailFile(attachment.file_name or "attachment", media_type, attachment.file_bytes or b"", content_id)
+
+
+def _as_email(message: Message) -> EmailMessage:
+    """Return an Outlook message that is inside another one, which has no file of its own."""
+    email = EmailMessage(_UNCHANGED)
+    for name, value in _headers(message).items():
+        if value:
+            email[name] = " ".join(str(value).split())
+    email.set_content(message.body or "")
+    if message.html_body:
+        email.add_alternative(message.html_body, subtype="html")
+    for file in map(_attachment, message.attachments):
+        kind = file.media_type if _MEDIA_TYPE.fullmatch(file.media_type) else "application/octet-stream"
+        if kind == "message/rfc822":
+            email.add_attachment(BytesParser(policy=_UNCHANGED).parsebytes(file.content), filename=file.name)
+        else:
+            main, _, sub = kind.partition("/")
+            cid = f"<{file.content_id}>" if file.content_id else None
+            email.add_attachment(file.content, main, sub, filename=file.name, cid=cid)
+    return email
+
+
+def _with_unicode_texts(storage: Storage, header: int, code_page: int = 0) -> Storage:
+    """Return the storage of a message with its texts in Unicode. Attachments and recipients have its code page. oxmsg
+    knows few code pages, and fails at one letter that is not in one."""
+    contents = {stream.name: stream.bytes_ for stream in storage.streams}
+    table = contents.pop(_PROPERTIES, b"")
+    rows = [table[at : at + 16] for at in range(header, len(table) - 15, 16)]
+    numbers = {identifier: value for _, identifier, value in map(_PROPERTY.unpack, rows)}
+    code_page = numbers.get(_MESSAGE_CODE_PAGE, code_page)
+    html_code_page = numbers.get(_HTML_CODE_PAGE, code_page)
+    for at, row in enumerate(rows):
+        kind, identifier, _ = _PROPERTY.unpack(row)
+        name = f"__substg1.0_{identifier:04X}{kind:04X}"
+        if identifier in (_MESSAGE_CODE_PAGE, _HTML_CODE_PAGE):
+            rows[at] = row[:8] + (65001).to_bytes(4, "little") + row[12:]  # UTF-8
+        elif kind == _TEXT_8_BIT and name in contents:
+            text = _decode_by_code_pages(contents.pop(name), code_page, html_code_page)
+            contents[f"{name[:-4]}{_TEXT_UNICODE:04X}"] = text.encode("utf-16-le", "replace")
+            rows[at] = _TEXT_UNICODE.to_bytes(2, "little") + row[2:]
+        elif (kind, identifier) == (_BINARY, _HTML) and name in contents:
+            text = _decode_by_code_pages(contents[name], html_code_page, code_page)
+            contents[name] = text.encode("utf-8", "replace")
+    if _HTML_CODE_PAGE not in numbers:
+        rows.append(_PROPERTY.pack(3, _HTML_CODE_PAGE, 65001))
+    contents[_PROPERTIES] = table[:header].ljust(_MSG_HEADER if header > 8 else header, b"\0") + b"".join(rows)
+    streams = tuple(Stream(f"{storage.path}/{name}", content) for name, content in contents.items())
+    inner = (
+        _with_unicode_texts(one, 24 if one.name == _EMBEDDED_MESSAGE else 8, code_page) for one in storage.storages
+    )
+    return Storage(storage.path, streams, tuple(inner))
+
+
+def _decode_by_code_pages(content: bytes, *code_pages: int) -> str:
+    """Return a text in the first code page that has all its letters."""
+    texts = [decode(content, _code_page_name(code_page)) for code_page in code_pages]
+    return next((text for text in texts if "\ufffd" not in text), texts[0])
+
+
+def _code_page_name(number: int) -> str | None:
+    try:
+        return encoding_from_codepage(number)
+    except Exception:  # noqa: BLE001 - of several kinds: unknown to Microsoft, or to Python
+        return f"cp{number}"
