@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import re
 import zipfile
 from dataclasses import replace
 from xml.sax.saxutils import escape
@@ -423,3 +424,77 @@ def test_values_below_a_merged_cell_are_left_out_and_counted() -> None:
 
     assert part[1:] == ["A1: Desk", "C2: Ash", "A3: Lamp"]
     assert sorted(part.hidden) == ["Oak", "Old"]
+
+
+def make_docx_with_chunks(files: dict[str, bytes], body: str | None = None) -> bytes:
+    relations = "".join(f"<Relationship Id='{name}' Type='x/aFChunk' Target='{name}'/>" for name in files)
+    chunks = "".join(f"<w:altChunk r:id='{name}'/>" for name in [*files, "missing"]) if body is None else body
+    r = 'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
+    return make_zip(
+        {
+            "word/document.xml": f"<w:document {W} {r}><w:body>{chunks}</w:body></w:document>".encode(),
+            "word/_rels/document.xml.rels": f"<Relationships>{relations}</Relationships>".encode(),
+            **{f"word/{name}": content for name, content in files.items()},
+        }
+    )
+
+
+def test_files_inserted_into_a_docx_are_read_in_their_place_or_reported() -> None:
+    html = "<html><body><p>Größe</p><table><tr><td>Total<td>19,50</table>".encode()
+    web_page = b"MIME-Version: 1.0\nContent-Type: text/html\nContent-Transfer-Encoding: base64\n\nPHA+VGF4IDMsMTA=\n"
+    word = make_docx("<w:p><w:r><w:t>Delivery 7</w:t></w:r></w:p>")
+    inner = make_docx_with_chunks({"deep.docx": word})
+    files = {
+        "a.html": html,
+        "b.mht": web_page,
+        "c.docx": word,
+        "d.txt": b"Thank you",
+        "e.rtf": b"{\\rtf1 lost}",
+        "f.docx": inner,
+    }
+    (part,) = docx_parts(make_docx_with_chunks(files), Limits())
+    assert [line for line in part if line] == ["Größe", "Total   19,50", "Tax 3,10", "Delivery 7", "Thank you"]
+    assert [(one.code, one.count) for one in part.warnings] == [
+        (WarningCode.ATTACHMENTS_NOT_READ, 2),
+        (WarningCode.ATTACHMENTS_NOT_READ, 2),
+    ]
+
+
+def test_strict_open_xml_is_read() -> None:
+    def strict(data: bytes) -> bytes:
+        archive = zipfile.ZipFile(io.BytesIO(data))
+        return make_zip(
+            {
+                name: re.sub(
+                    rb"http://schemas.openxmlformats.org/(\w+)/2006/(main|relationships)",
+                    rb"http://purl.oclc.org/ooxml/\1/\2",
+                    archive.read(name),
+                )
+                if b"package/2006" not in archive.read(name)[:300]
+                else archive.read(name)
+                for name in archive.namelist()
+            }
+        )
+
+    (part,) = docx_parts(strict(make_docx("<w:p><w:r><w:t>Total 19,50</w:t></w:r></w:p>")), Limits())
+    assert part == ["Total 19,50"]
+    book = openpyxl.Workbook()
+    book.worksheets[0]["B2"] = 19.5
+    out = io.BytesIO()
+    book.save(out)
+    data = strict(out.getvalue())
+    assert b"purl.oclc.org" in zipfile.ZipFile(io.BytesIO(data)).read("xl/workbook.xml")
+    (sheet,) = xlsx_parts(data, Limits())
+    assert sheet[1:] == ["B2: 19.5"]
+
+
+def test_docx_comments_are_read() -> None:
+    document = make_zip(
+        {
+            "word/document.xml": f"<w:document {W}><w:p><w:r><w:t>x</w:t></w:r></w:p></w:document>".encode(),
+            "word/comments.xml": f"<w:comments {W}><w:comment><w:p><w:r><w:t>Paid in May</w:t></w:r></w:p></w:comment>"
+            "</w:comments>".encode(),
+        }
+    )
+    (part,) = docx_parts(document, Limits())
+    assert part == ["x", "Comment: Paid in May"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import posixpath
+import re
 import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -27,14 +28,13 @@ MAX_MEMBERS = 10_000
 _CHUNK = 1 << 16
 _SYSTEM_FILES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 
-_DECLARATIONS = [
-    mark.encode(encoding) for mark in ("<!DOCTYPE", "<!ENTITY") for encoding in ("utf-8", "utf-16-le", "utf-16-be")
-]
+_DECLARATIONS = ["<!ENTITY".encode(encoding) for encoding in ("utf-8", "utf-16-le", "utf-16-be")]
+_STRICT_NAMESPACE = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w{1,40})/(\w{1,40})")
 
 
 def open_archive(data: bytes, limits: Limits) -> zipfile.ZipFile:
-    """Open an archive. Raise Unreadable if it exceeds the limits unpacked, or if an XML file in it
-    declares entities."""
+    """Open an Office file, with the namespaces of its strict form as in its usual form. Raise Unreadable if it exceeds
+    the limits unpacked, or if an XML file in it declares entities."""
     archive = zipfile.ZipFile(io.BytesIO(data))
     members = archive.infolist()
     if len(members) > MAX_MEMBERS:
@@ -47,14 +47,27 @@ def open_archive(data: bytes, limits: Limits) -> zipfile.ZipFile:
         raise OverLimit(
             f"The document unpacks to {total / MIB:,.0f} MiB; the limit is {limits.max_decoded_bytes / MIB:,.0f} MiB."
         )
+    is_strict = False
     for member in members:
         if member.filename.endswith((".xml", ".rels", ".vml")):
             content = archive.read(member)
+            is_strict = is_strict or _STRICT_NAMESPACE.search(content) is not None
             if any(mark in content for mark in _DECLARATIONS):
                 raise Unsupported(
                     "The document's XML declares entities, which is not allowed. Save it again as DOCX or XLSX."
                 )
-    return archive
+    return _with_usual_namespaces(archive) if is_strict else archive
+
+
+def _with_usual_namespaces(archive: zipfile.ZipFile) -> zipfile.ZipFile:
+    copy = io.BytesIO()
+    with zipfile.ZipFile(copy, "w") as written:
+        for member in archive.infolist():
+            content = archive.read(member)
+            if member.filename.endswith((".xml", ".rels")):
+                content = _STRICT_NAMESPACE.sub(rb"http://schemas.openxmlformats.org/\1/2006/\2", content)
+            written.writestr(member.filename, content)
+    return zipfile.ZipFile(copy)
 
 
 def parse_xml(data: bytes) -> Any:

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import pkgutil
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -37,6 +38,7 @@ from fieldmark.documents.reading.pagination import Pages, paginate
 from fieldmark.documents.reading.pdf import Pdf
 from fieldmark.documents.reading.pictures import is_text_line
 from fieldmark.documents.reading.sandbox_lockdown import limit_cpu, lock_down
+from fieldmark.documents.reading.signed import signed_content
 from fieldmark.documents.reading.unlock import remove_password
 from fieldmark.documents.reading.xlsx import xlsx_parts
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
@@ -119,7 +121,7 @@ def main(parent: int) -> None:
         memory = limits.memory_bytes + (OCR_MEMORY_BYTES if by_ocr else 0)
         lock_down(memory, math.ceil(limits.job_seconds(by_ocr=by_ocr)), parent, request["user"])
         with os.fdopen(0, "rb") as file:
-            data = file.read(limits.max_bytes + 1)
+            data = signed_content(file.read(limits.max_bytes + 1))
         kind = _kind(job, data)
         answer, contents = _run_job(job, data, kind, limits)
     except FieldmarkError as error:
@@ -156,7 +158,7 @@ def _label(kind: str) -> str:
 def _kind(job: Job, data: bytes) -> str:
     match job:
         case ReadJob():
-            return sniff.media_type(data, job.filename)
+            return sniff.media_type(data, re.sub(r"(?i)\.p7m\Z", "", job.filename))
         case OcrJob() | DrawJob():
             kind = sniff.media_type(data, "") if job.media_type is None else job.media_type
             if job.media_type is None and kind not in sniff.IMAGES:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from fieldmark.documents.reading.archive import PictureFile, open_archive, parse_xml, picture_files
@@ -12,11 +13,16 @@ from fieldmark.documents.reading.charts import CHART, DIAGRAM, drawing_lines
 from fieldmark.documents.reading.docx_style import DocxStyles, TextStyle, is_on
 from fieldmark.documents.reading.formula import OMML, OMML_RUN, gap, omml_line
 from fieldmark.documents.reading.list_numbers import WordLists
+from fieldmark.documents.reading.mail import read_mail
+from fieldmark.documents.reading.markup import html_parts
 from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part, align, expand_tabs, superscript
 from fieldmark.documents.reading.pictures import Picture, points
+from fieldmark.documents.reading.sniff import DOCX, EML, HTML, TXT, media_type
 from fieldmark.documents.reading.symbols import UNKNOWN, shown_symbols, symbol_font, unknown_symbols
-from fieldmark.errors import WrongType
+from fieldmark.documents.reading.text import plain_parts
+from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
+from fieldmark.errors import FieldmarkError, WrongType
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _RUNS = (f"{_W}r", OMML_RUN)
@@ -28,12 +34,13 @@ _PICTURES = frozenset({"{http://schemas.openxmlformats.org/drawingml/2006/main}b
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 
 _MAX_GRID_COLUMNS = 63  # of a table in Word
+MAX_CHUNKS = 100  # files inserted into a document
 
 _InlineItem: TypeAlias = tuple[str, Any, TextStyle]
 
 
-def docx_parts(data: bytes, limits: Limits) -> list[Part]:
-    """Return the document's lines: headers, the body in order, then footnotes, endnotes and footers.
+def docx_parts(data: bytes, limits: Limits, *, is_chunk: bool = False) -> list[Part]:
+    """Return the document's lines: headers, the body in order, then footnotes, endnotes, comments and footers.
 
     A page break, or a page break that Word last rendered, starts a new part.
     """
@@ -44,6 +51,7 @@ def docx_parts(data: bytes, limits: Limits) -> list[Part]:
         for name in ("styles", "numbering")
     }
     document = _SharedState(DocxStyles(roots["styles"]), WordLists(roots["numbering"], roots["styles"]))
+    document.read_docx = None if is_chunk else partial(docx_parts, limits=limits, is_chunk=True)
     if "word/document.xml" not in names:
         raise WrongType("The file is not a Word document: its main part is missing.")
 
@@ -63,10 +71,16 @@ def docx_parts(data: bytes, limits: Limits) -> list[Part]:
     pictures: list[Picture] = []
     parts = read("word/document.xml")
     parts[0][:0] = lines_of("header")
-    for kind in ("footnotes", "endnotes", "footer"):
+    for kind in ("footnotes", "endnotes"):
         parts[-1].extend(lines_of(kind))
+    parts[-1].extend(f"Comment: {line}" for line in lines_of("comments"))
+    parts[-1].extend(lines_of("footer"))
     parts[0].hidden, parts[0].struck = document.hidden, document.struck
-    parts[0].warnings += unknown_symbols(document.unknown_symbols)
+    parts[0].warnings += [*dict.fromkeys(document.warnings), *unknown_symbols(document.unknown_symbols)]
+    if document.unread_chunks:
+        names = clean("; ".join(document.unread_chunks))[:MAX_EXCERPT]
+        count = len(document.unread_chunks)
+        parts[0].warnings.append(ReadingWarning(WarningCode.ATTACHMENTS_NOT_READ, None, count, names))
     parts[-1].pictures += pictures
     return parts
 
@@ -81,6 +95,10 @@ class _SharedState:
     struck: list[str] = field(default_factory=list[str])
     unknown_symbols: list[str] = field(default_factory=list[str])
     drawings: set[str] = field(default_factory=set[str])
+    read_docx: Callable[[bytes], list[Part]] | None = None
+    chunks: int = 0
+    unread_chunks: list[str] = field(default_factory=list[str])
+    warnings: list[ReadingWarning] = field(default_factory=list[ReadingWarning])
 
 
 class _PartReader:
@@ -109,8 +127,39 @@ class _PartReader:
                 style = self._styles.of_table(node, inherited)
                 self._lines.extend(align([self._cells(row, style) for row in _rows_or_cells(node, "tr")]))
                 self._lines.append("")
+            elif node.tag == f"{_W}altChunk":
+                self._add_chunk(node.get(f"{_R}id"))
             else:  # the body, content controls, custom XML and notes contain blocks
                 self._add_blocks(node, inherited)
+
+    def _add_chunk(self, identifier: str | None) -> None:
+        """Add the lines of a file inserted into the document, which Word shows in its place."""
+        target, read = self._picture_file(identifier)
+        self._document.chunks += 1
+        parts: Sequence[Sequence[str]] | None = None
+        if read is not None and self._document.chunks <= MAX_CHUNKS:
+            try:
+                parts = self._read_chunk(read(), target)
+            except (FieldmarkError, ValueError):
+                parts = None
+        if parts is None:
+            self._document.unread_chunks.append(target.rsplit("/", 1)[-1])
+        for part in parts or ():
+            self._lines.extend(part)
+            if isinstance(part, Part):
+                self._lines.pictures += part.pictures
+                self._document.warnings += part.warnings
+                self._document.hidden.extend(part.hidden)
+                self._document.struck.extend(part.struck)
+
+    def _read_chunk(self, data: bytes, name: str) -> Sequence[Sequence[str]] | None:
+        kind = media_type(data, name)
+        if kind == DOCX and self._document.read_docx is not None:
+            return self._document.read_docx(data)
+        readers = {HTML: html_parts, TXT: plain_parts}
+        if kind == EML:  # a web page with its pictures
+            return [part[part.index("") :] for part in read_mail(data).parts]
+        return readers[kind](data) if kind in readers else None
 
     def _cells(self, row: Any, inherited: TextStyle) -> list[str]:
         style = self._styles.of_row(row, inherited)

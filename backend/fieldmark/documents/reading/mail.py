@@ -25,6 +25,7 @@ from fieldmark.documents.reading.enclosed import Container, Enclosed, shown_name
 from fieldmark.documents.reading.markup import html_lines
 from fieldmark.documents.reading.pagination import Part, expand_tabs
 from fieldmark.documents.reading.pictures import Picture
+from fieldmark.documents.reading.signed import signed_content
 from fieldmark.documents.reading.text import decode, encoding_warnings, has_more_text
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode, skipped_files_warning
 from fieldmark.errors import OverLimit, WrongType
@@ -46,6 +47,8 @@ _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+")
 # Control codes of Latin-1 to the characters of Windows-1252: `€` is often declared as Latin-1.
 _CONTROLS = {code: bytes([code]).decode("cp1252", "ignore") for code in range(0x80, 0xA0)}
+_SIGNED = ("application/pkcs7-mime", "application/x-pkcs7-mime")
+_SIGNATURES = ("application/pkcs7-signature", "application/x-pkcs7-signature")
 _SHOWN_HEADERS = ("From", "To", "Cc", "Reply-To", "Date", "Subject")
 
 
@@ -78,13 +81,15 @@ def read_mail(data: bytes) -> Container:
         return Container([Part([f"Mailbox with {len(emails):,} emails"])], enclosed)
     policy: Any = _Policy()  # returns an EmailMessage, which its type does not declare
     message: EmailMessage = BytesParser(policy=policy).parsebytes(data)
+    headers = {name: message[name] for name in _SHOWN_HEADERS}
+    if _media_kind(message) in _SIGNED:
+        message = BytesParser(policy=policy).parsebytes(signed_content(_payload(message)))
     found = _find_texts_and_files(message)
     shown = "".join(
         _content(part)
         for part in message.walk()
         if _media_kind(part) == "text/html" and part.get_content_disposition() != "attachment"
     )
-    headers = {name: message[name] for name in _SHOWN_HEADERS}
     body = _body(found.texts)
     body.pictures = html_lines(shown).pictures if shown.strip() else []
     body.warnings += _truncation_warnings(message)
@@ -124,7 +129,7 @@ def _container(headers: Mapping[str, object], body: Part, html: str, files: Sequ
     ]
     return Container(
         [Part(lines, body.hidden, body.warnings, shown, body.struck)],
-        [Enclosed(file.name, partial(_unpack, file)) for file in attached],
+        [Enclosed(file.name, partial(_unpack, file)) for file in attached if file.media_type not in _SIGNATURES],
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import io
 import re
 import struct
+import zipfile
 from pathlib import PurePath
 
 from fieldmark.documents.reading.encoding import detect_code_page, unicode_encoding
@@ -96,7 +98,7 @@ def media_type(data: bytes, filename: str) -> str:
     suffix = PurePath(filename).suffix.lower()
     # Before PDF: an email may contain an unencoded PDF near its start.
     headers = _mail_headers(data[:_SAMPLE].decode("latin-1"))
-    if "from" in headers and (suffix == ".eml" or len(headers) >= 3):
+    if "from" in headers and _is_mail(headers, suffix):
         return EML
     # Some programs write a few lines before the PDF. A text that only mentions PDF has no objects.
     if b"%PDF-" in data[:1024] and b" obj" in data:
@@ -125,16 +127,24 @@ def _archive_media_type(data: bytes) -> str:
         return DOCX
     if b"xl/workbook" in names and b"xl/workbook.bin" not in names:
         return XLSX
-    # The first part of an OpenDocument is its media type, uncompressed.
-    if data[30:38] == b"mimetype" and b"content.xml" in names:
-        declared = data[38:120]
+    if b"content.xml" in names:
+        declared = _declared_media_type(data)
         for kind in (ODT, ODS, ODP):
-            if declared.startswith(kind.encode()):
+            if declared.startswith(kind):
                 return kind
     for part, name in _ARCHIVES:
         if part in names:
             raise Unsupported(f"The file is {name}.")
     return ZIP
+
+
+def _declared_media_type(data: bytes) -> str:
+    """Return the media type that an OpenDocument declares, in any place of the archive; empty if it cannot be read."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open("mimetype") as file:
+            return file.read(120).decode("latin-1").strip()
+    except Exception:  # noqa: BLE001 - a damaged archive raises many kinds
+        return ""
 
 
 def _directory(data: bytes) -> bytes:
@@ -172,9 +182,15 @@ def _text_media_type(text: str, suffix: str) -> str:
     if _HTML.match(text) or (suffix in (".html", ".htm", ".xhtml") and _TAG.search(text)):
         return HTML
     headers = _mail_headers(text)
-    if (suffix == ".eml" and headers) or (len(headers) >= 3 and "from" in headers):
+    if _is_mail(headers, suffix):
         return EML
     return CSV if suffix in (".csv", ".tsv") else TXT
+
+
+def _is_mail(headers: set[str], suffix: str) -> bool:
+    """Return whether these headers start an email, an email without a sender, or a web page saved as one."""
+    is_sent = "from" in headers and len(headers) >= 3
+    return is_sent or {"mime-version", "content-type"} <= headers or (suffix == ".eml" and bool(headers))
 
 
 def _mail_headers(text: str) -> set[str]:

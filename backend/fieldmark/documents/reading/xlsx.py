@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -39,10 +38,10 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
     amount. A formula gives its last calculated value; a formula without one gives a warning. Formulas are never
     evaluated.
     """
-    open_archive(data, limits).close()
-    book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False, rich_text=True)
+    archive = open_archive(data, limits)
+    source: Any = archive.fp
+    book = load_workbook(source, read_only=True, data_only=True, keep_links=False, rich_text=True)
     parts: list[Part] = []
-    archive = zipfile.ZipFile(io.BytesIO(data))
     hidden: list[str] = []
     for sheet in book.worksheets:
         is_visible = sheet.sheet_state == "visible"
