@@ -6,7 +6,7 @@ import pytest
 from generated_files import make_pdf, text_at
 
 from fieldmark.documents.reading import sniff
-from fieldmark.documents.reading.einvoice import einvoice_parts, read_attachments
+from fieldmark.documents.reading.einvoice import read_attachments, read_einvoice
 from fieldmark.documents.reading.jobs import DrawJob
 from fieldmark.documents.reading.pages import Limits, Page
 from fieldmark.documents.reading.pdf import Pdf
@@ -45,7 +45,7 @@ def read(data: bytes) -> tuple[list[Page], list[ReadingWarning]]:
 def test_einvoice_is_read_as_paths_and_values() -> None:
     assert sniff.media_type(UBL, "a.xml") == sniff.EINVOICE
     assert sniff.media_type(b"<?xml version='1.0'?><Invoice><ID>1</ID></Invoice>", "a.xml") == sniff.TXT
-    assert einvoice_parts(UBL) == [
+    assert read_einvoice(UBL).parts == [
         [
             "ID: RE-1",
             "Line[0].Price: 12.50 (currencyID EUR)",
@@ -60,9 +60,9 @@ def test_deeply_nested_einvoice_is_refused_and_left_out_of_a_pdf() -> None:
     ends = b"".join(b"</c:" + b"x" * 200 + b">" for _ in range(200))
     bomb = UBL.replace(b"<c:LegalMonetaryTotal>", nest + b"<c:a>1</c:a>" * 200 + ends + b"<c:LegalMonetaryTotal>")
     with pytest.raises(OverLimit):
-        einvoice_parts(bomb)
+        read_einvoice(bomb)
     with pytest.raises(Unsupported):
-        einvoice_parts(UBL.replace(b"<Invoice", b'<!DOCTYPE x [<!ENTITY e "e">]><Invoice', 1))
+        read_einvoice(UBL.replace(b"<Invoice", b'<!DOCTYPE x [<!ENTITY e "e">]><Invoice', 1))
     pages, warnings = read(make_pdf_with_attachments(text_at("No RE-1", 50, 700), ("factur-x.xml", bomb)))
     assert pages == [] and [warning.code for warning in warnings] == [WarningCode.ATTACHMENTS_NOT_READ]
 
@@ -74,15 +74,32 @@ def test_embedded_einvoice_follows_the_pages_of_its_pdf_with_one_warning() -> No
     assert [(one.code, one.page, one.count) for one in first.warnings] == [(WarningCode.MACHINE_READABLE, 2, 2)]
 
 
-def test_file_embedded_in_an_einvoice_gives_a_warning() -> None:
-    within = (
-        b'<c:AdditionalDocumentReference><c:Attachment><c:EmbeddedDocumentBinaryObject mimeCode="application/pdf" '
-        b'filename="times.pdf">JVBERi0xLjQK</c:EmbeddedDocumentBinaryObject></c:Attachment>'
-        b"</c:AdditionalDocumentReference></Invoice>"
-    )
-    (part,) = einvoice_parts(UBL.replace(b"</Invoice>", within))
-    assert "JVBERi" not in "\n".join(part)
-    assert [(one.code, one.count, one.excerpt) for one in part.warnings] == [
+EMBEDDED = (
+    b'<c:AdditionalDocumentReference><c:Attachment><c:EmbeddedDocumentBinaryObject mimeCode="application/pdf" '
+    b'filename="times.pdf">JVBE\nRi0xLjQK</c:EmbeddedDocumentBinaryObject></c:Attachment>'
+    b"</c:AdditionalDocumentReference></Invoice>"
+)
+FATTURA = b"""<p:FatturaElettronica versione="FPR12" xmlns:p="http://ivaservizi.agenziaentrate.gov.it/docs/xsd/fatture/v1.2">
+<FatturaElettronicaBody><ImportoTotaleDocumento>88.40</ImportoTotaleDocumento><Allegati>
+<NomeAttachment>ore.pdf</NomeAttachment><Attachment>JVBERi0xLjQK</Attachment></Allegati></FatturaElettronicaBody>
+</p:FatturaElettronica>"""
+
+
+@pytest.mark.parametrize(("data", "name"), [(UBL.replace(b"</Invoice>", EMBEDDED), "times.pdf"), (FATTURA, "ore.pdf")])
+def test_file_embedded_in_an_einvoice_is_enclosed_and_not_text(data: bytes, name: str) -> None:
+    assert sniff.media_type(data, "a.xml") == sniff.EINVOICE
+    invoice = read_einvoice(data)
+    assert "JVBE" not in "\n".join(invoice.parts[0])
+    ((found, unpack),) = invoice.enclosed
+    assert (found, unpack(100)) == (name, b"%PDF-1.4\n")
+    with pytest.raises(OverLimit):
+        unpack(4)
+
+
+def test_file_in_an_einvoice_in_a_pdf_gives_a_warning() -> None:
+    pdf = make_pdf_with_attachments(text_at("No RE-1", 50, 700), ("x.xml", UBL.replace(b"</Invoice>", EMBEDDED)))
+    (page,), _ = read(pdf)
+    assert [(one.code, one.count, one.excerpt) for one in page.warnings[1:]] == [
         (WarningCode.ATTACHMENTS_NOT_READ, 1, "times.pdf")
     ]
 

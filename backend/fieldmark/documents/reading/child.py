@@ -25,7 +25,7 @@ from fieldmark.documents.reading.answers import MAX_SENTENCE, Answer, Failure, R
 from fieldmark.documents.reading.archive import read_zip
 from fieldmark.documents.reading.docx import docx_parts
 from fieldmark.documents.reading.drawing import crop_and_resize, draw_text_page, image_png, png
-from fieldmark.documents.reading.einvoice import einvoice_parts, read_attachments
+from fieldmark.documents.reading.einvoice import read_attachments, read_einvoice
 from fieldmark.documents.reading.enclosed import Container, unpack
 from fieldmark.documents.reading.encoding import detect_code_page
 from fieldmark.documents.reading.image import Images
@@ -82,7 +82,7 @@ _FORMATS = {
     sniff.ZIP: _Format("ZIP archive", "zip", _without_limits(read_zip)),
     sniff.CSV: _Format("CSV file", "csv", _without_limits(text.csv_parts)),
     sniff.TXT: _Format("text file", "text", _without_limits(text.plain_parts)),
-    sniff.EINVOICE: _Format("XML invoice", "xml", _without_limits(einvoice_parts)),
+    sniff.EINVOICE: _Format("XML invoice", "xml", _without_limits(read_einvoice)),
     sniff.ODT: _Format("OpenDocument text", "odf", opendocument_parts),
     sniff.ODS: _Format("OpenDocument workbook", "odf", opendocument_parts),
     sniff.ODP: _Format("OpenDocument presentation", "odf", opendocument_parts),

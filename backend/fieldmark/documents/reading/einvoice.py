@@ -1,13 +1,17 @@
-"""Electronic invoices: UBL and CII, alone or attached to a PDF (ZUGFeRD, Factur-X), as lines of `path: value`."""
+"""Electronic invoices: UBL, CII and FatturaPA, alone or attached to a PDF (ZUGFeRD, Factur-X), as lines of `path:
+value`."""
 
 from __future__ import annotations
 
+import base64
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fieldmark.documents.reading.archive import etree, parse_xml
+from fieldmark.documents.reading.enclosed import Container, Enclosed
 from fieldmark.documents.reading.pages import MIB, Limits, Page, clean
 from fieldmark.documents.reading.pagination import Part, paginate
 from fieldmark.documents.reading.pdf import Pdf
@@ -15,17 +19,18 @@ from fieldmark.documents.reading.sniff import is_einvoice
 from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
 from fieldmark.errors import OverLimit, Unreadable, Unsupported
 
-# Elements that hold a file, as base64.
-_FILE_TAGS = frozenset({"EmbeddedDocumentBinaryObject", "AttachmentBinaryObject", "IncludedBinaryObject"})
+# Elements that hold a file, as base64. In UBL, an Attachment has elements; in FatturaPA, it is the file.
+_FILE_TAGS = frozenset({"EmbeddedDocumentBinaryObject", "AttachmentBinaryObject", "IncludedBinaryObject", "Attachment"})
 MAX_CHARACTERS = 4_000_000
 MAX_ATTACHMENTS = 100
 MAX_INVOICE_BYTES = 5 * MIB
 HEADING = "Machine-readable invoice inside the file. Where the printed pages differ from it, the printed pages count."
 
 
-def einvoice_parts(data: bytes) -> list[Part]:
-    """Return the lines of an electronic invoice that is a separate file."""
-    return [_read_part(data)]
+def read_einvoice(data: bytes) -> Container:
+    """Return the lines of an electronic invoice that is a separate file, and the files embedded in it."""
+    files: list[Enclosed] = []
+    return Container([_read_part(data, files)], files)
 
 
 def read_attachments(pdf: Pdf, limits: Limits) -> tuple[list[Page], list[ReadingWarning]]:
@@ -53,7 +58,11 @@ def embedded_pages(data: bytes, page_count: int, limits: Limits) -> list[Page]:
     """Return the pages of an e-invoice, numbered after the `page_count` pages of its PDF; empty if it
     cannot be read."""
     try:
-        part = _read_part(data)
+        files: list[Enclosed] = []
+        part = _read_part(data, files)
+        if files:
+            names = clean(" ".join(file.name for file in files))[:MAX_EXCERPT]
+            part.warnings.append(ReadingWarning(WarningCode.ATTACHMENTS_NOT_READ, None, len(files), names))
         part[:0] = [HEADING, ""]
         pages = paginate([part], "xml", replace(limits, max_pages=max(1, limits.max_pages - page_count)))
     except (etree.XMLSyntaxError, Unreadable):
@@ -64,16 +73,11 @@ def embedded_pages(data: bytes, page_count: int, limits: Limits) -> list[Page]:
     return [page.renumbered(page.number + page_count) for page in pages]
 
 
-def _read_part(data: bytes) -> Part:
-    files: list[str] = []
-    lines = [f"{path}: {value}" for path, value in _checked_leaves(data, files)]
-    if not files:
-        return Part(lines)
-    names = clean(" ".join(files))[:MAX_EXCERPT]
-    return Part(lines, (), [ReadingWarning(WarningCode.ATTACHMENTS_NOT_READ, None, len(files), names)])
+def _read_part(data: bytes, files: list[Enclosed]) -> Part:
+    return Part(f"{path}: {value}" for path, value in _checked_leaves(data, files))
 
 
-def _checked_leaves(data: bytes, files: list[str]) -> Iterator[tuple[str, str]]:
+def _checked_leaves(data: bytes, files: list[Enclosed]) -> Iterator[tuple[str, str]]:
     if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
         raise Unsupported("The XML declares entities, which invoices never do.")
     characters = 0
@@ -84,13 +88,14 @@ def _checked_leaves(data: bytes, files: list[str]) -> Iterator[tuple[str, str]]:
         yield path, value
 
 
-def _iterate_leaves(node: Any, path: str, files: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the path and value of each leaf element. Elements with the same name are counted from 0. Only the names of
-    embedded files are returned, in `files`."""
-    if etree.QName(node).localname in _FILE_TAGS:
-        files.append(next((node.get(name) for name in ("filename", "mimeCode") if node.get(name)), "without a name"))
-        return
+def _iterate_leaves(node: Any, path: str, files: list[Enclosed]) -> Iterator[tuple[str, str]]:
+    """Yield the path and value of each leaf element. Elements with the same name are counted from 0. Embedded
+    files are added to `files` instead."""
     children = [child for child in node if isinstance(child.tag, str)]
+    if etree.QName(node).localname in _FILE_TAGS and not children:
+        if (node.text or "").strip():
+            files.append(Enclosed(_file_name(node), partial(_decode_file, node.text)))
+        return
     if not children:
         value = " ".join((node.text or "").split())
         attributes = " ".join(f"{etree.QName(name).localname} {text}" for name, text in node.attrib.items())
@@ -104,3 +109,14 @@ def _iterate_leaves(node: Any, path: str, files: list[str]) -> Iterator[tuple[st
         index = f"[{counted[child.tag]}]" if total[child.tag] > 1 else ""
         counted[child.tag] += 1
         yield from _iterate_leaves(child, f"{path}.{name}{index}" if path else f"{name}{index}", files)
+
+
+def _file_name(node: Any) -> str:
+    name = node.get("filename") or node.getparent().findtext("{*}NomeAttachment")
+    return name or f"attachment.{(node.get('mimeCode') or 'bin').rsplit('/', 1)[-1]}"
+
+
+def _decode_file(text: str, max_bytes: int) -> bytes:
+    if len(text) * 3 // 4 > max_bytes + 3:
+        raise OverLimit
+    return base64.b64decode(text)

@@ -99,7 +99,7 @@ def read_mail(data: bytes) -> Container:
 def read_msg(data: bytes) -> Container:
     """Read an Outlook MSG file: its plain text, its HTML if that has more text, and its files."""
     file: Any = OleFileIO(data)
-    return read_msg_storage(Storage.from_ole(file))
+    return read_msg_storage(Storage.from_ole(file))  # pyright: ignore[reportUnknownMemberType]
 
 
 def read_msg_storage(storage: Storage) -> Container:

@@ -29,7 +29,7 @@ MEDIA_TYPES = frozenset({PDF, DOCX, XLSX, HTML, CSV, TXT, EINVOICE}) | IMAGES | 
 
 _READABLE = (
     "PDF, PNG, JPEG, TIFF, WebP, BMP, GIF, DOCX, XLSX, ODT, ODS, ODP, HTML, EML, MSG, ZIP, TXT, CSV and invoices as "
-    "XML (UBL, CII) can be read"
+    "XML (UBL, CII, FatturaPA) can be read"
 )
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", PNG),
@@ -62,8 +62,10 @@ _HTML = re.compile(
     r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--(?:(?!-->).){0,4000}+-->\s*+)*+<(?:!doctype\s+html|html[\s>])", re.I | re.S
 )
 _EINVOICE = re.compile(
-    rb"<(?:[\w.-]{1,40}:)?(?:CrossIndustry(?:Invoice|Document)|Invoice|CreditNote)\s[^>]{0,4000}"
-    rb"(?:urn:un:unece:uncefact:data:standard|urn:ferd:CrossIndustryDocument|urn:oasis:names:specification:ubl:schema)"
+    rb"<(?:[\w.-]{1,40}:)?(?:CrossIndustry(?:Invoice|Document)|Invoice|CreditNote|FatturaElettronica)\s"
+    rb"[^>]{0,4000}"
+    rb"(?:urn:un:unece:uncefact:data:standard|urn:ferd:CrossIndustryDocument|urn:oasis:names:specification:ubl:schema|"
+    rb"http://ivaservizi\.agenziaentrate\.gov\.it/docs/xsd/fatture|http://www\.fatturapa\.gov\.it/sdi/fatturapa)"
 )
 _TAG = re.compile(r"<(?:html|head|body|table|div|p|h[1-6]|span|br)[\s/>]", re.I)
 _HEADER = re.compile(r"([A-Za-z][A-Za-z0-9-]{1,40}):")
