@@ -401,7 +401,7 @@ def read_number(before: str, body: str, after: str, kind: DocumentKind | None = 
     if letter:
         before = before[: letter.start()]
     is_in_segment = _SEGMENT_BEFORE.search(before) is not None
-    left, right = _read_tokens_before(before, body, kind), _read_tokens_after(after, kind)
+    left, right = _read_tokens_before(before, body, kind), _read_tokens_after(after, body, kind)
     if (
         not values
         or not (_can_start_number(before, left, "percent" in right) and _can_end_number(after, right, is_in_segment))
@@ -513,11 +513,12 @@ def _read_tokens_before(text: str, body: str, kind: DocumentKind | None) -> _Tok
     return found
 
 
-def _read_tokens_after(text: str, kind: DocumentKind | None) -> _Tokens:
+def _read_tokens_after(text: str, body: str, kind: DocumentKind | None) -> _Tokens:
     found: _Tokens = {}
     at = 0
+    has_sides = kind in _KINDS_WITH_SIDES and _CENTS.search(body) is not None
     while (
-        (token := (kind in _KINDS_WITH_SIDES and _SIDE_AFTER.match(text, at)) or _pattern(_AFTER).match(text, at))
+        (token := (has_sides and _SIDE_AFTER.match(text, at)) or _pattern(_AFTER).match(text, at))
         and token.lastgroup is not None
         and token.lastgroup not in found
     ):
