@@ -4487,7 +4487,7 @@ create function private.has_new_fields(p_old jsonb, p_new jsonb) returns boolean
 language sql immutable set search_path = pg_catalog, pg_temp as $$
   select p_old is null or case when jsonb_typeof(p_old) = 'object' and jsonb_typeof(p_new) = 'object' then
       p_old - compared.apart <> p_new - compared.apart
-      or (p_old -> 'x-fieldmark') - 'columns' is distinct from (p_new -> 'x-fieldmark') - 'columns'
+      or coalesce(p_old -> 'x-fieldmark', '{}') - 'columns' <> coalesce(p_new -> 'x-fieldmark', '{}') - 'columns'
       or p_new ? 'items' and private.has_new_fields(p_old -> 'items', p_new -> 'items')
       or exists (
         select from jsonb_each(p_new -> 'properties') where private.has_new_fields(p_old -> 'properties' -> key, value)

@@ -27,10 +27,23 @@ def test_columns_become_a_schema_and_are_read_back_in_order():
     defined = parse_definitions(LINE)
     schema = schema_of(defined)
     check_schema(schema)
-    # Postgres sorts the keys of an object by length.
-    stored = {key: schema[key] for key in sorted(schema, key=len)}
-    assert definitions_of(stored) == defined
+    assert definitions_of(schema) == defined
     assert list_of_rows(defined) == "items" and list_of_rows(columns("a", "b.c")) is None
+
+
+def test_properties_of_the_schema_are_in_the_order_of_the_columns():
+    known = schema_of(columns("date", "items[].name", "items[].price", "vendor.name", "vendor.vat"))
+    known["properties"] = {"tags": {"type": "array", "items": {}}, **known["properties"]}
+    moved = columns("vendor.vat", "vendor.name", "date", "items[].price", "items[].name")
+    schema = schema_of(moved, known)
+    assert list(schema["properties"]) == ["vendor", "date", "items", "tags"]
+    assert list(schema["properties"]["items"]["items"]["properties"]) == ["price", "name"]
+    assert definitions_of(schema) == moved and "x-fieldmark" not in schema
+    # Only a column between those of an object needs more than the order of the properties.
+    between = columns("vendor.vat", "date", "vendor.name")
+    apart = schema_of(between, schema)
+    assert definitions_of(apart) == between and apart["x-fieldmark"] == {"columns": [one.name for one in between]}
+    assert "x-fieldmark" not in schema_of(moved, apart)
 
 
 @pytest.mark.parametrize("separator", [";", "|", "\t", "\n"])

@@ -6,7 +6,7 @@ import copy
 import itertools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -153,9 +153,12 @@ def schema_of(definitions: Sequence[ColumnDefinition], current: JsonObject | Non
             odd.add(pattern)
     for pattern in dropped:
         _remove_empty(root, pattern)
-    # The database does not keep the order of properties.
-    order: list[JsonValue] = [one.name for one in wanted]
-    root[KEYWORD] = {**as_object(root.get(KEYWORD)), "columns": order}
+    _arrange(root, wanted.values())
+    extension = {name: value for name, value in as_object(root.pop(KEYWORD, None)).items() if name != "columns"}
+    root |= {KEYWORD: extension} if extension else {}
+    names: list[JsonValue] = [one.name for one in wanted]
+    if [one for one in _defined_fields(root) if one in wanted] != [*wanted]:  # such as vendor.name, total, vendor.vat
+        root[KEYWORD] = {**extension, "columns": names}
     after = _defined_fields(root)
     if odd := {*odd, *(pattern for one, pattern in wanted.items() if one not in after)}:
         raise Invalid(
@@ -218,6 +221,18 @@ def _remove_empty(node: JsonObject, pattern: Pattern) -> bool:
         left = [one for one in as_list(required) if one != key]
         node.update({"required": left} if left else {})
     return not node.get("properties") and not node.keys() & _CONTENT
+
+
+def _arrange(node: JsonObject, patterns: Iterable[Pattern]) -> None:
+    """Put properties in the order of these fields, and others after them."""
+    below: dict[object, list[Pattern]] = {}
+    for step, *remaining in filter(None, patterns):
+        below.setdefault(step, []).append(tuple(remaining))
+    properties = as_object(node.get("properties"))
+    if named := {step: properties[step] for step in below if isinstance(step, str) and step in properties}:
+        node["properties"] = {**named, **properties}
+    for step, patterns_below in below.items():
+        _arrange(as_object(node.get("items") if step is EACH else properties.get(str(step))), patterns_below)
 
 
 def _pattern(definition: ColumnDefinition) -> Pattern:

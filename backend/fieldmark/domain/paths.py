@@ -103,15 +103,19 @@ def name(steps: Sequence[str | int | Each]) -> str:
     """Return the canonical text of a path or pattern: `parse(name(path)) == path`."""
     text = ""
     for step in steps:
-        if isinstance(step, Each):
-            text += step.value
-        elif isinstance(step, int):
-            text += f"[{step}]"
-        elif _PLAIN.fullmatch(step):
-            text += f".{step}" if text else step
-        else:
-            text += f"[{json.dumps(step, ensure_ascii=False)}]"
+        text = child_name(text, step)
     return text
+
+
+def child_name(parent: str, step: str | int | Each) -> str:
+    """Return the name of the path that has one more step than that of `parent`."""
+    if isinstance(step, Each):
+        return parent + step.value
+    if isinstance(step, int):
+        return f"{parent}[{step}]"
+    if _PLAIN.fullmatch(step):
+        return f"{parent}.{step}" if parent else step
+    return f"{parent}[{json.dumps(step, ensure_ascii=False)}]"
 
 
 def to_sql(steps: Sequence[str | int]) -> list[str]:

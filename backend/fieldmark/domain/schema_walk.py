@@ -109,6 +109,28 @@ def unknown_fields(schema: JsonObject, wanted: Iterable[Path]) -> Iterator[Path]
                 break
 
 
+class SchemaProperties:
+    """The properties of a schema at each place, as far as bounded work finds them."""
+
+    def __init__(self, schema: JsonObject) -> None:
+        self._walk = _Walk(References(schema))
+        self._places: dict[Pattern, _Place] = {(): self._walk.at_one_place([_Part(schema)])}
+        self._positions: dict[Pattern, dict[str, int]] = {}
+
+    def positions(self, at: Pattern) -> dict[str, int]:
+        """Return the position of each property of the objects at a place, in the order of the schema."""
+        if at not in self._positions:
+            self._positions[at] = {name: position for position, name in enumerate(self._place(at).properties())}
+        return self._positions[at]
+
+    def _place(self, at: Pattern) -> _Place:
+        if at not in self._places:
+            around = self._place(at[:-1])
+            parts = around.items() if at[-1] is EACH else around.properties().get(str(at[-1]), [])
+            self._places[at] = self._walk.at_one_place(parts)
+        return self._places[at]
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     """A subschema that applies to a value. `way`: the targets of the references that led to it."""

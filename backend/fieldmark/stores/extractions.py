@@ -4,16 +4,17 @@ functions, too. `find` returns None and `get` raises NotFound for an extraction 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any, Final, LiteralString
+from typing import Any, Final, LiteralString, TypeVar
 from uuid import UUID
 
 from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection, savepoint
 from fieldmark.domain import paths
+from fieldmark.domain.field_order import FieldOrder
 from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.errors import Invalid, NotFound
 from fieldmark.stores.library import prompts
@@ -36,6 +37,8 @@ from fieldmark.stores.rows import (
     ordered_json,
     value_of,
 )
+
+T = TypeVar("T")
 
 _COLUMNS = """
     id, document_id, document_type, status, reviewed_by, schema, schema_revid, prompt_revid,
@@ -77,11 +80,27 @@ class CurrentRow:
     extracted_fields: Fields
 
 
+def _in_order(row_class: Callable[..., T]) -> Callable[..., T]:
+    """Return a function that makes a row of its columns, the schema and the evidence. It puts the fields in order."""
+
+    def make(extracted_fields: Fields | None, schema: Fields | None, evidence: Fields, **columns: Any) -> T:
+        order = FieldOrder(schema, evidence)
+        return row_class(extracted_fields=extracted_fields and order.arrange(extracted_fields), **columns)
+
+    return make
+
+
+_CURRENT: Final = _in_order(CurrentRow)
+_PAST: Final = _in_order(PastExtractionRow)
+
+
 async def current_of(conn: Connection, document_id: UUID) -> CurrentRow | None:
     rows = await large_rows(
         conn,
-        CurrentRow,
-        "select id, document_type, extracted_fields from public.current_extractions where document_id = %s",
+        _CURRENT,
+        """select id, document_type, extracted_fields, evidence, (
+                select schema from public.extractions where id = e.id) as schema
+            from public.current_extractions as e where document_id = %s""",
         (document_id,),
     )
     return rows[0] if rows else None
@@ -294,8 +313,8 @@ async def get_version(conn: Connection, extraction_id: UUID, version: int) -> Pa
     """Return the fields of a version. Raise NotFound if the extraction or the version does not exist."""
     rows = await large_rows(
         conn,
-        PastExtractionRow,
-        """select id, document_id, %(version)s::integer as version, version as latest_version,
+        _PAST,
+        """select id, document_id, schema, evidence, %(version)s::integer as version, version as latest_version,
                 case when %(version)s between 0 and version then private.fields_at(id, %(version)s) end
                     as extracted_fields,
                 coalesce((

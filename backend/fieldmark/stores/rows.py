@@ -20,6 +20,7 @@ from pydantic import Field, JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.db.worker_thread import run_in_thread
+from fieldmark.domain.field_order import FieldOrder
 from fieldmark.domain.statuses import Actor, DocumentStage, DocumentStatus, ExtractionStatus
 
 Fields: TypeAlias = dict[str, JsonValue]
@@ -230,8 +231,9 @@ class PageRow:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionRow:
-    """An extraction with its schema. `proposals` are the pending ones, as in the API. `proposed`: an agent created the
-    extraction automatically, and no one has accepted it yet."""
+    """An extraction with its schema. `extracted_fields` are ordered by `domain/field_order`. `proposals` are the
+    pending ones, as in the API. `proposed`: an agent created the extraction automatically, and no one has accepted it
+    yet."""
 
     id: UUID
     document_id: UUID
@@ -250,6 +252,11 @@ class ExtractionRow:
     version: int
     created_at: datetime
     updated_at: datetime
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "extracted_fields", FieldOrder(self.schema, self.evidence).arrange(self.extracted_fields)
+        )
 
     def shown(self) -> dict[str, Any]:
         """Return the columns without the schema, as in the API and in exports."""

@@ -193,17 +193,12 @@ def test_boxes_off_the_page_are_dropped_and_boxes_are_limited(box: list[float]) 
     assert leaves_of(row)[0].boxes == [(0.1, 0.1, 0.2, 0.2)] * 99
 
 
-def test_rows_are_in_page_order_and_grouped_by_object() -> None:
-    def line(y: float) -> dict[str, object]:
-        return found_evidence(1, [0.1, y, 0.2, y + 0.01])
-
-    row = extraction(
-        {"b": 1, "items": [{"p": 1, "q": 2}, {"p": 3, "q": 4}], "total": 9, "vendor": {"x": 1, "y": 2}},
-        evidence={"total": line(0.9), "items[1].q": line(0.3), "vendor.y": line(0.1), "vendor.x": line(0.95)},
-    )
-    names = [cells[0] for cells in csv.reader(io.StringIO(as_csv(row, None).decode("utf-8-sig")))]
-    grouped = ["vendor.y", "vendor.x", "items[0].p", "items[0].q", "items[1].q", "items[1].p"]
-    assert names == ["path", *grouped, "total", "b"]
+def test_columns_of_a_list_are_those_of_the_schema_then_from_left_to_right() -> None:
+    names = ("total", "name", "z", "a", "price")
+    evidence = {"items[0].a": found_evidence(1, [0.5, 0.1, 0.6, 0.2]), "items[1].z": found_evidence(1, [0, 0, 1, 1])}
+    row = extraction({"items": [{"a": 1, "total": 2}, dict.fromkeys(names, 3)]}, evidence=evidence)
+    row["schema"] = {"properties": {"items": {"items": {"properties": {"name": {}, "price": {}, "total": {}}}}}}
+    assert parse_csv(as_csv(row, "items"))[0][1:] == ["name", "price", "total", "z", "a"]
 
 
 def test_problems_are_in_the_row_of_their_value() -> None:

@@ -71,15 +71,16 @@ async def export(
         "valid": None if row.schema is None else not found,
         "problems": [{"path": name(one.path), "code": one.code, "message": one.message} for one in found],
     }
+    with_schema = extraction | {"schema": row.schema}
     if file_format == "json":
         content = await run_queued(scope.org_id, _as_json, extraction, document)
     elif file_format == "csv":
-        content = await run_queued(scope.org_id, as_csv, extraction, list_name)
+        content = await run_queued(scope.org_id, as_csv, with_schema, list_name)
     elif file_format == "xlsx":
-        content = await run_queued(scope.org_id, as_xlsx, extraction)
+        content = await run_queued(scope.org_id, as_xlsx, with_schema)
     else:
         sheets = await _sheets(database, files, limits, scope, extraction, document)
-        content = await run_queued(scope.org_id, as_html, extraction, asdict(document), sheets)
+        content = await run_queued(scope.org_id, as_html, with_schema, asdict(document), sheets)
     stem = document.filename.rsplit(".", 1)[0] or "extraction"
     return ExportedFile(content, MEDIA_TYPES[file_format], f"{stem}.{file_format}")
 

@@ -92,7 +92,7 @@ def as_html(extraction: Mapping[str, Any], document: Mapping[str, Any], sheets: 
     shown = leaves[:MAX_LEAVES]
     pages_shown = {sheet.number for sheet in sheets}
     values = {leaf.name: _value(number, leaf, pages_shown) for number, leaf in enumerate(shown, start=1)}
-    tables = list_tables(shown)
+    tables = list_tables(shown, extraction.get("schema"))
     linked = [value.number for value in values.values() if value.linked]
     page = _template().render(
         title=document["filename"],

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 
 from fieldmark.domain import paths
+from fieldmark.domain.field_order import FieldOrder
 from fieldmark.domain.fields import walk
+from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.numbers import is_number
 
 STATES = ("found", "blank", "not_found", "message")
@@ -45,7 +47,7 @@ class Table:
 
 
 def leaves_of(extraction: Mapping[str, Any]) -> list[Leaf]:
-    """Return the leaves of an extraction in reading order."""
+    """Return the leaves of an extraction in its order."""
     scores, evidence = _object(extraction.get("confidence_scores")), _object(extraction.get("evidence"))
     locks = _object(extraction.get("locks"))
     proposed: dict[str, list[JsonValue]] = {}
@@ -71,36 +73,13 @@ def leaves_of(extraction: Mapping[str, Any]) -> list[Leaf]:
                 proposed.get(name, []),
             )
         )
-    return _in_reading_order(found)
+    return found
 
 
-def _in_reading_order(leaves: list[Leaf]) -> list[Leaf]:
-    """Sort leaves by their locations, since the database does not keep the order of keys. An object or list is sorted
-    by its first leaf. Leaves without a location come last. List items keep their order."""
-    begins: dict[paths.Path, tuple[float, ...]] = {}
-    for number, leaf in enumerate(leaves):
-        at = (*_position(leaf), number)
-        for length in range(1, len(leaf.path) + 1):
-            begins[leaf.path[:length]] = min(begins.get(leaf.path[:length], at), at)
-
-    def key(leaf: Leaf) -> list[tuple[float, ...]]:
-        return [
-            (step,) if isinstance(step, int) else begins[leaf.path[: length + 1]]
-            for length, step in enumerate(leaf.path)
-        ]
-
-    return sorted(leaves, key=key)
-
-
-def _position(leaf: Leaf) -> tuple[float, float, float]:
-    if not leaf.boxes or leaf.page is None:
-        return (float("inf"), 0, 0)
-    return (leaf.page, round(leaf.boxes[0][1], 2), leaf.boxes[0][0])
-
-
-def list_tables(leaves: Sequence[Leaf]) -> list[Table]:
+def list_tables(leaves: Sequence[Leaf], schema: JsonObject | None) -> list[Table]:
     """Return the lists of objects. A list of objects inside an item is its own table; a list of scalars inside an item
-    has a column for each index."""
+    has a column for each index. Columns outside the schema come last, from left to right."""
+    order = FieldOrder(schema, {})
     tables: dict[str, Table] = {}
     for leaf in leaves:
         at = _item_in(leaf.path)
@@ -120,14 +99,16 @@ def list_tables(leaves: Sequence[Leaf]) -> list[Table]:
             table.columns.append(column)
         row[column] = leaf
     for table in tables.values():
-        across = {name: _left_edge(name, table) for name in table.columns}
-        table.columns.sort(key=across.__getitem__)
+        places = {name: _column_place(name, table, order) for name in table.columns}
+        table.columns.sort(key=places.__getitem__)
     return list(tables.values())
 
 
-def _left_edge(column: str, table: Table) -> float:
-    """Return the left edge of the first located value of a column; 2.0, beyond the page, if there is none."""
-    return next((row[column].boxes[0][0] for row in table.rows.values() if column in row and row[column].boxes), 2.0)
+def _column_place(column: str, table: Table, order: FieldOrder) -> tuple[tuple[float, ...], float]:
+    """Return the position of a column in the schema, and the left edge of its first located value: 2.0, beyond the
+    page, if there is none."""
+    found = [row[column] for row in table.rows.values() if column in row]
+    return order.position(found[0].path), next((leaf.boxes[0][0] for leaf in found if leaf.boxes), 2.0)
 
 
 def _item_in(path: paths.Path) -> int | None:

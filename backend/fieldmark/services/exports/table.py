@@ -40,7 +40,7 @@ def as_csv(extraction: Mapping[str, Any], list_name: str | None) -> bytes:
         writer.writerow(COLUMNS)
         writer.writerows([plain_text(value) for value in row] for row in _rows(extraction, leaves))
     else:
-        for row in _items(extraction, _find_table(list_tables(leaves), list_name)):
+        for row in _items(extraction, _find_table(list_tables(leaves, extraction.get("schema")), list_name)):
             writer.writerow([plain_text(value) for value in row])
     return out.getvalue().encode("utf-8-sig", "replace")
 
@@ -53,7 +53,7 @@ def as_xlsx(extraction: Mapping[str, Any]) -> bytes:
     book = Workbook(write_only=True)
     titles: set[str] = set()
     _fill(book, sheet_title("Fields", titles), COLUMNS, list(_rows(extraction, leaves)))
-    for table in list_tables(leaves):
+    for table in list_tables(leaves, extraction.get("schema")):
         head, *rows = _items(extraction, table)
         _fill(book, sheet_title(table.name, titles), [str(name) for name in head], rows)
     out = io.BytesIO()

@@ -1,19 +1,19 @@
-/** The positions of an extraction's fields when this tab first showed them. Their order stays the same, also after a reload. */
+/** The fields of an extraction in the order in which this tab first showed them. It stays the same, also after a reload. */
 
 const MAX_EXTRACTIONS = 50;
-const seen = new Map<string, Map<string, number>>();
+const seen = new Map<string, Set<string>>();
 const keyOf = (extractionId: string) => `fieldmark.order.${extractionId}`;
 
-export function loadFieldOrder(extractionId: string): Map<string, number> {
-  const places = seen.get(extractionId) ?? stored(extractionId);
+export function loadFieldOrder(extractionId: string): Set<string> {
+  const paths = seen.get(extractionId) ?? stored(extractionId);
   seen.delete(extractionId);
-  seen.set(extractionId, places);
+  seen.set(extractionId, paths);
   if (seen.size > MAX_EXTRACTIONS) {
     const oldest = seen.keys().next().value!;
     seen.delete(oldest);
     sessionStorage.removeItem(keyOf(oldest));
   }
-  return places;
+  return paths;
 }
 
 export function saveFieldOrder(extractionId: string): void {
@@ -24,11 +24,10 @@ export function saveFieldOrder(extractionId: string): void {
   }
 }
 
-function stored(extractionId: string): Map<string, number> {
+function stored(extractionId: string): Set<string> {
   try {
-    const saved = JSON.parse(sessionStorage.getItem(keyOf(extractionId)) ?? '[]') as [string, number | null][];
-    return new Map(saved.map(([path, place]) => [path, place ?? Infinity]));
+    return new Set(JSON.parse(sessionStorage.getItem(keyOf(extractionId)) ?? '[]') as string[]);
   } catch {
-    return new Map();
+    return new Set();
   }
 }

@@ -22,28 +22,35 @@ test.each([
 
 test.each(['a[', 'a["', 'a[x]', 'a..b', '[0'])('%s is not a path', (name) => expect(pathSteps(name)).toBeNull());
 
-test('fields are in page order, items in list order, fields without a location last', () => {
-  const extraction = {
-    ...NONE,
-    extracted_fields: { nowhere: 1, total: 3, items: [{ price: 2 }, { price: 1 }], number: 'A' },
-    evidence: { total: at(2, 0.1), number: at(1, 0.1), 'items[0].price': at(1, 0.6), 'items[1].price': at(1, 0.5) },
-  };
-  expect(fieldRows({ extraction }).map((row) => row.path)).toEqual([
-    'number', 'items', 'items[0]', 'items[0].price', 'items[1]', 'items[1].price', 'total', 'nowhere',
-  ]);
+const field = (path: string) => ({ path, type: 'string', title: '', description: '', decimals: 0 });
+
+test('fields of the schema come first in its order, others and list items as the service returns them', () => {
+  const extraction = { ...NONE, extracted_fields: { z: 1, total: 3, items: [{ price: 2, a: 1 }, { price: 1 }], number: 'A' } };
+  const schema = ['number', 'items', 'items[*].a', 'items[*].price', 'total'].map(field);
+  const items = ['items', 'items[0]', 'items[0].a', 'items[0].price', 'items[1]', 'items[1].price'];
+  expect(fieldRows({ extraction, schema }).map((row) => row.path)).toEqual(['number', ...items, 'total', 'z']);
+  expect(fieldRows({ extraction }).map((row) => row.path)[0]).toBe('z');
 });
 
-test('rows keep their order when values change, and a missing field is a row', () => {
-  const order = new Map<string, number>();
-  const first = { ...NONE, extracted_fields: { total: 3, number: 'A' }, evidence: { total: at(1, 0.5), number: at(1, 0.1) } };
-  const paths = (extraction: typeof first, others = {}) => fieldRows({ extraction, order, ...others }).map((row) => row.path);
-  expect(paths(first)).toEqual(['number', 'total']);
-  expect(paths({ ...first, extracted_fields: { total: 3, number: 'B' }, evidence: { total: at(1, 0.5) } as typeof first.evidence })).toEqual(['number', 'total']);
+test('previews and missing fields are placed by the schema', () => {
+  const extraction = { ...NONE, extracted_fields: { total: 3, note: 'x' } };
+  const schema = ['vendor', 'vendor.name', 'date', 'total', 'tax'].map(field);
   const errors = [{ path: 'vendor.name', code: 'required', message: 'm', about: [], params: {} }];
-  const schema = [{ path: 'vendor.name', type: 'string', title: 'Seller', description: '', decimals: 0 }];
-  const rows = fieldRows({ extraction: first, order, errors, schema });
-  expect(rows.map((row) => row.path)).toEqual(['number', 'total', 'vendor', 'vendor.name']);
-  expect(rows.at(-1)).toMatchObject({ kind: 'leaf', status: 'missing', value: undefined, label: 'Seller', field: schema[0] });
+  const previews = new Map([['date', { callId: 'c', value: 1 }], ['odd', { callId: 'c', value: 1 }]]);
+  const rows = fieldRows({ extraction, schema, errors, previews });
+  expect(rows.map((row) => row.path)).toEqual(['vendor', 'vendor.name', 'date', 'total', 'note', 'odd']);
+  expect(rows[1]).toMatchObject({ kind: 'leaf', status: 'missing', value: undefined, field: schema[1] });
+});
+
+test('rows keep their order when values change, and new ones follow the field before them', () => {
+  const order = new Set<string>();
+  const paths = (extracted_fields: object) =>
+    fieldRows({ extraction: { ...NONE, extracted_fields: extracted_fields as Record<string, unknown> }, order }).map((row) => row.path);
+  expect(paths({ number: 'A', total: 3 })).toEqual(['number', 'total']);
+  expect(paths({ total: 3, number: 'B' })).toEqual(['number', 'total']);
+  expect(paths({ first: 1, total: 3, note: 'x', number: 'B' })).toEqual(['first', 'number', 'total', 'note']);
+  expect(paths({ total: 4, note: 'x' })).toEqual(['total', 'note']);
+  expect(paths({ number: 'C', note: 'x', total: 4 })).toEqual(['number', 'total', 'note']);
 });
 
 test('a value has its most urgent status', () => {

@@ -1,4 +1,4 @@
-/** The fields of an extraction as rows in the order of the page, each with its evidence and status. */
+/** The fields of an extraction as rows in its order, each with its evidence and status. */
 
 import type { Preview } from '../../runs/runReducer';
 import type { Box, Evidence, Extraction, FieldError, Lock, RuleFix } from '../../api/types';
@@ -50,13 +50,13 @@ interface Input {
   /** Values that would satisfy a failed rule. The fields that they would replace are marked as failing it. */
   ruleFixes?: readonly RuleFix[];
   previews?: ReadonlyMap<string, Preview>;
-  /** The fields of the schema. */
+  /** The fields of the schema. Previews and missing fields are placed by its order. */
   schema?: readonly SchemaField[];
-  /** The position of each field when it was first seen: rows keep their order when values change. Updated. */
-  order?: Map<string, number>;
+  /** The fields in the order in which they were first seen: rows keep their order when values change. Updated. */
+  order?: Set<string>;
 }
 
-export function fieldRows({ extraction, errors = [], ruleFixes = [], previews = new Map(), schema = [], order = new Map() }: Input): FieldRow[] {
+export function fieldRows({ extraction, errors = [], ruleFixes = [], previews = new Map(), schema = [], order = new Set() }: Input): FieldRow[] {
   const evidence = extraction.evidence as Record<string, Evidence | undefined>;
   const errorsAt = byField(errors, ruleFixes);
   const proposed = new Set(extraction.proposals.map((proposal) => proposal.path));
@@ -85,28 +85,16 @@ export function fieldRows({ extraction, errors = [], ruleFixes = [], previews = 
     rows.push({ kind: 'leaf', path, label, depth, value: preview?.value ?? value, evidence: found, confidence, lock, errors: fieldErrors, status, field: schema.find((one) => one.path === schemaPath(path)) });
   }
 
-  const positions = new Map<string, number>();
-  const positionOf = (path: string): number => {
-    const before = order.get(path);
-    if (before !== undefined) return before;
-    const known = evidence[path];
-    const box = known?.boxes?.[0];
-    const place = known?.page != null && box !== undefined ? known.page * 1e6 + Math.round(box[1] * 200) * 1e3 + box[0] * 1e2 : Infinity;
-    if (!previews.has(path)) order.set(path, place);
-    return place;
-  };
-  const settle = (value: unknown, path: string): number => {
-    const children = childrenOf(value);
-    const at = children === null || children.length === 0
-      ? positionOf(path)
-      : Math.min(...children.map(([step, child]) => settle(child, childName(path, step))));
-    positions.set(path, at);
-    return at;
-  };
+  addNew(order, nodePaths(extraction.extracted_fields));
+  const positions = new Map([...order].map((path, index) => [path, index]));
+  const ranks = new Map(schema.map(({ path }, index) => [path, index]));
+  const position = (path: string): [number, number] => [ranks.get(schemaPath(path)) ?? Infinity, positions.get(path) ?? Infinity];
   const inOrder = <T extends { path: string }>(items: T[]): T[] =>
-    items.toSorted((a, b) => compare(positions.get(a.path) ?? Infinity, positions.get(b.path) ?? Infinity));
+    items
+      .map((item) => ({ item, at: position(item.path) }))
+      .toSorted((a, b) => compare(a.at[0], b.at[0]) || compare(a.at[1], b.at[1]))
+      .map(({ item }) => item);
 
-  settle(fields, '');
   const top = Object.entries(fields).map(([step, child]) => ({ child, path: childName('', step) }));
   for (const { child, path } of inOrder(top)) add(child, path, 0);
   return rows;
@@ -122,6 +110,32 @@ function byField(errors: readonly FieldError[], ruleFixes: readonly RuleFix[]): 
     for (const path of paths) found.set(path, [...(found.get(path) ?? []), error]);
   }
   return found;
+}
+
+/** Return the paths of all values, objects and lists, in the order of the service. */
+function nodePaths(value: unknown, path = ''): string[] {
+  return (childrenOf(value) ?? []).flatMap(([step, child]) => {
+    const at = childName(path, step);
+    return [at, ...nodePaths(child, at)];
+  });
+}
+
+/** Add new paths, each after the path that precedes it. */
+function addNew(order: Set<string>, paths: readonly string[]): void {
+  const after = new Map<string, string[]>();
+  let before = '';
+  for (const path of paths) {
+    if (order.has(path)) before = path;
+    else if (after.has(before)) after.get(before)!.push(path);
+    else after.set(before, [path]);
+  }
+  if (after.size === 0) return;
+  const known = ['', ...order];
+  order.clear();
+  for (const path of known) {
+    if (path !== '') order.add(path);
+    for (const added of after.get(path) ?? []) order.add(added);
+  }
 }
 
 function compare(a: number, b: number): number {
