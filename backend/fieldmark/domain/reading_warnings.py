@@ -26,6 +26,7 @@ class WarningCode(StrEnum):
     FORM_NOT_READ = "form_not_read"
     UNCERTAIN_ENCODING = "uncertain_encoding"
     UNKNOWN_SYMBOLS = "unknown_symbols"
+    FONTS_MISSING = "fonts_missing"
     CUT_OFF = "cut_off"
     MACHINE_READABLE = "machine_readable"
     INVOICE_DISAGREES = "invoice_disagrees"
@@ -161,6 +162,10 @@ _MESSAGES: dict[WarningCode, tuple[str, str]] = {
     WarningCode.UNKNOWN_SYMBOLS: (
         "{where} contains 1 unknown symbol or unclear check box. It was replaced by �.",
         "{where} contains {count:,} unknown symbols or unclear check boxes. They were replaced by �.",
+    ),
+    WarningCode.FONTS_MISSING: _same_for_any_count(
+        "{where} contains text ({count:,} parts) in a font that is neither embedded in the file nor installed here. It "
+        "could not be read. Save the file with all fonts embedded, for example as PDF/A, and upload it again."
     ),
     WarningCode.CUT_OFF: _same_for_any_count(
         "{where} is an email that is cut off. The rest of it was read. Save the email again and upload it."

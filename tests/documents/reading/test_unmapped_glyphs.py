@@ -116,3 +116,21 @@ def test_word_in_a_font_that_is_not_in_the_file_is_kept_with_a_warning() -> None
     read = page.read_page(1)
     assert read is not None and read.text.split() == ["Total", "AB"]
     assert [warning.code for warning in read.warnings] == [WarningCode.GARBLED_TEXT]
+
+
+def test_text_in_a_font_that_is_neither_embedded_nor_installed_gives_a_warning() -> None:
+    description = (
+        "/FontDescriptor << /Type /FontDescriptor /FontName /Ryumin-Light /Flags 6 /FontBBox [0 -120 999 880] >>"
+    )
+    system = "/CIDSystemInfo << /Registry (Adobe) /Ordering (Japan1) /Supplement 2 >> /DW 1000"
+    fonts = [
+        "<< /Type /Font /Subtype /Type0 /BaseFont /Ryumin-Light /Encoding /Identity-V /DescendantFonts [1001 0 R] >>",
+        f"<< /Type /Font /Subtype /CIDFontType0 /BaseFont /Ryumin-Light {description} {system} >>",
+    ]
+    japanese = "".join(f"BT /F3 12 Tf 300 {600 - 12 * at} Td <{0x4BC + at:04X}> Tj ET\n" for at in range(3))
+    latin = text_at("Total", 50, 700) + text_at(" ", 90, 700) + text_at(" ", 90, 680, font="F2")
+    page = Pdf(make_pdf([latin + japanese, latin], extra=fonts, catalog=""), Limits())
+    first, second = page.read_page(1), page.read_page(2)
+    assert first and second and second.warnings == ()
+    is_installed = len(first.words) > 1
+    assert is_installed or [(one.code, one.count) for one in first.warnings] == [(WarningCode.FONTS_MISSING, 3)]

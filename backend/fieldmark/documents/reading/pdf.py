@@ -120,6 +120,7 @@ class _TextLayer:
     pictures: Pictures | None = None
     unreadable: int = 0  # pictures that PDFium cannot decode
     score: float = 1.0  # mean score of the words that OCR read in place of the layer's
+    without_font: int = 0  # text objects that PDFium cannot read because their font is missing
     unclear: int = 0  # check boxes without a clear state, and words that OCR could not read
     unmapped: list[UnmappedWord] = field(default_factory=list[UnmappedWord])
     digits: list[Box] = field(default_factory=list[Box])  # boxes of paths that may be a digit or two
@@ -133,6 +134,8 @@ class _TextLayer:
             warnings.append(ReadingWarning(WarningCode.UNCERTAIN_TEXT, page, int(100 * self.score)))
         if self.unclear:
             warnings.append(ReadingWarning(WarningCode.UNKNOWN_SYMBOLS, page, self.unclear))
+        if self.without_font:
+            warnings.append(ReadingWarning(WarningCode.FONTS_MISSING, page, self.without_font))
         if self.unreadable:
             warnings.append(pictures_not_read_warning(self.unreadable, page))
         return warnings
@@ -350,9 +353,11 @@ class Pdf:
             words = _layer_words(layer, codes, boxes)
             check_size(number, [word.text for word in words])  # before reading them
             detector = VisibilityDetector(page, layer, (width, height), boxes.of_character, boxes.order)
+            without_font = detector.count_texts_without_font()
             if not words:
                 unreadable = detector.count_unreadable_images(boxes.as_shown)
-                return _TextLayer(alone, needs_ocr=pdfium.FPDFPage_CountObjects(page) > 0, unreadable=unreadable)
+                has_objects = pdfium.FPDFPage_CountObjects(page) > 0
+                return _TextLayer(alone, needs_ocr=has_objects, unreadable=unreadable, without_font=without_font)
             check_boxes = _find_check_boxes(layer, detector, boxes, words, codes, filled_in)
             unclear = sum(one.is_ticked is None for one in check_boxes)
             if check_boxes:
@@ -430,14 +435,14 @@ class Pdf:
                 return _TextLayer(
                     sorted(groups.items()), hidden_words, struck, unreadable=unreadable, unclear=unclear,
                     unmapped=unmapped_words,
-                    is_garbled=unverified > 0, texts=detector.texts, digits=digits,
+                    is_garbled=unverified > 0, texts=detector.texts, digits=digits, without_font=without_font,
                 )  # fmt: skip
             shown = (boxes.order[index] for start, end in visible for index in range(start, end))
             objects = {text_object(layer_at, index) for index in shown} - {None}
             return _TextLayer(
                 sorted(groups.items()), hidden_words, struck, needs_ocr=True, objects=objects, pictures=pictures,
                 unreadable=unreadable, unclear=unclear, unmapped=unmapped_words,
-                    is_garbled=unverified > 0, texts=detector.texts, digits=digits,
+                is_garbled=unverified > 0, texts=detector.texts, digits=digits, without_font=without_font,
             )  # fmt: skip
         finally:
             pdfium.FPDFText_ClosePage(layer)

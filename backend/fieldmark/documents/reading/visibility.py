@@ -47,6 +47,7 @@ from fieldmark.documents.reading.pdfium import (
     get_draw_mode,
     get_fill_color,
     get_font,
+    get_font_flags,
     get_image_size,
     get_matrix,
     get_object,
@@ -110,6 +111,7 @@ Box = tuple[float, float, float, float]
 Pixels = tuple[int, int, int, int]
 
 
+_SYMBOLIC, _NONSYMBOLIC = 1 << 2, 1 << 5  # flags of a font: of another script than Latin, and of Latin
 _FILLING_MODES = frozenset({0, 2, 4, 6})  # render modes that fill
 _MAX_COORDINATE = 1e7  # points; NaN is not below it either
 MAX_DEPTH = 12  # of forms within forms
@@ -569,11 +571,31 @@ class VisibilityDetector:
                     )
         return visible - repeated
 
+    def _texts_with_characters(self) -> set[Handle]:
+        return {text_object(self._layer, index) for index in self._order if index >= 0}
+
+    def count_texts_without_font(self) -> int:
+        """Return how many text objects have no characters because their font is neither embedded nor installed.
+
+        PDFium gives neither characters nor glyphs of a font without glyphs, such as a Japanese one. A Latin font is
+        always replaced: its objects without characters are spaces.
+        """
+        by_font: dict[Handle, list[Handle]] = {}
+        for item in self.texts:
+            by_font.setdefault(get_font(item), []).append(item)
+        missing = [
+            items
+            for font, items in by_font.items()
+            if get_font_flags(font) & (_SYMBOLIC | _NONSYMBOLIC) == _SYMBOLIC and not is_embedded(font)
+        ]
+        shown = self._texts_with_characters() if missing else set[Handle]()
+        counts = [(sum(item not in shown for item in items), len(items)) for items in missing]
+        return sum(count for count, total in counts if 2 * count > total)
+
     def _copies(self, items: Collection[Handle]) -> dict[Handle, list[Handle]]:
         """Return the further text objects that draw the same text at the same position, such as its outline or its
         filling. PDFium gives all characters to the first of them, which the others may cover."""
-        with_characters = {text_object(self._layer, index) for index in self._order if index >= 0}
-        without_characters = set(self.texts) - with_characters
+        without_characters = set(self.texts) - self._texts_with_characters()
         middles = {item: _middle(_bounds(item, ())) for item in (*items, *without_characters)}
         near: dict[tuple[int, int], Handle] = {}
         for item in items:
