@@ -34,6 +34,25 @@ def test_characters_in_a_row_of_cells_are_one_word(text: str, drawn: str) -> Non
     assert read_lines(cells(text, drawn)) == [f"Field {text}"]
 
 
+@pytest.mark.parametrize("low", [697, 704])
+def test_cells_with_short_lines_between_them_in_groups_are_a_word_a_group(low: int) -> None:
+    content = text_at("Date", 50, 700)
+    for at, character in enumerate("17051984"):
+        x = 200 + 14 * at + 20 * (at > 1) + 20 * (at > 3)
+        content += text_at(character, x + 4, 700, size=10) + f"{x} {low} m {x} 696 l {x + 14} 696 l {x + 14} {low} l S "
+    assert read_lines(content) == [["Date 1 7 0 5 1 9 8 4", "Date 17 05 1984"][low > 700]]
+
+
+def test_characters_of_a_comb_field_are_one_word() -> None:
+    entries = "/FT /Tx /T (date) /V (17051984) /Ff 16777216 /MaxLen 8 /DA (/F1 10 Tf 0 g) /F 4"
+    field = f"<< /Type /Annot /Subtype /Widget {entries} /Rect [200 690 360 710] >>"
+    resources = "/AcroForm << /Fields [1000 0 R] /NeedAppearances true /DR << /Font << /F1 3 0 R >> >> >>"
+    page = Pdf(make_pdf([""], page_entries="/Annots [1000 0 R]", extra=[field], catalog=resources), Limits()).read_page(
+        1
+    )
+    assert page is not None and page.text.split() == ["17051984"]
+
+
 @pytest.mark.parametrize(
     ("text", "drawn", "width"),
     [

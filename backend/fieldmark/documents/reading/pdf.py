@@ -98,7 +98,7 @@ _MIN_SLANT = 3 / 90  # quarter turns: less is a crooked scan
 _HIDDEN_FLAGS = 0x02 | 0x20  # the annotation flags Hidden and NoView
 _COMMENTS = frozenset({pdfium.FPDF_ANNOT_TEXT, pdfium.FPDF_ANNOT_CARET, pdfium.FPDF_ANNOT_HIGHLIGHT})
 _LETTER_CASE = re.compile("(?<=[a-z])(?=[A-Z])")
-_RADIO_BUTTON, _PUSH_BUTTON = 1 << 15, 1 << 16  # flags of a form's field
+_RADIO_BUTTON, _PUSH_BUTTON, _COMB = 1 << 15, 1 << 16, 1 << 24  # flags of a form's field
 _DIGIT = re.compile("[0-9]")
 _DRAWN_DIGITS = re.compile("[0-9]{1,2}[.,]?")
 _WITH_FRACTION = re.compile("[0-9]{2,6}[/⁄][0-9]{1,2}")
@@ -413,7 +413,8 @@ class Pdf:
                         part = LayerWord(start, end, text, *boxes.of_word(start, end, word.direction), word.slant)
                         groups.setdefault(part.line_direction, []).append(PlacedWord(text, *part.box))
             if _RIGHT in groups:
-                groups[_RIGHT] = join_cells(groups[_RIGHT], detector.has_divider)
+                combs = [boxes.as_shown(*box) for box in self._annotations.combs]
+                groups[_RIGHT] = join_cells(groups[_RIGHT], detector.has_divider, combs)
                 for box, labels in self._annotations.choices:
                     groups[_RIGHT] += _mark_choices(groups[_RIGHT], boxes.as_shown(*box), labels)
             if check_boxes:
@@ -627,6 +628,7 @@ class _Annotations:
     lines: list[Box] = field(default_factory=list[Box])  # from one point to another
     notes: list[tuple[Any, list[str]]] = field(default_factory=list[tuple[Any, list[str]]])  # without an appearance
     choices: list[tuple[Box, list[str]]] = field(default_factory=list[tuple[Box, list[str]]])  # chosen in list boxes
+    combs: list[Box] = field(default_factory=list[Box])  # fields with a cell for each character
     check_boxes: list[CheckBox] = field(default_factory=list[CheckBox])
     crosses: list[Box] = field(default_factory=list[Box])  # of annotations without an appearance
     are_flattened: bool = False
@@ -660,6 +662,8 @@ def _read_annotations(page: Any, form: Any) -> _Annotations:
                 found.crosses.append(box)
         elif kind == pdfium.FPDF_ANNOT_WIDGET and form and (labels := _chosen_labels(annotation, form)):
             found.choices.append((_rectangle(annotation), labels))
+        elif kind == pdfium.FPDF_ANNOT_WIDGET and form and _is_comb(annotation, form):
+            found.combs.append(_rectangle(annotation))
         elif kind == pdfium.FPDF_ANNOT_FREETEXT and not _has_drawing(annotation):
             rectangle = pdfium.FS_RECTF()
             pdfium.FPDFAnnot_GetRect(annotation, ctypes.byref(rectangle))
@@ -715,6 +719,11 @@ def _chosen_labels(annotation: Any, form: Any) -> list[str]:
             pdfium.FPDFAnnot_GetOptionLabel(form, annotation, at, units, size)
             labels.append(clean(bytes(units)[:size].decode("utf-16-le", "replace").split("\0")[0]))
     return labels
+
+
+def _is_comb(annotation: Any, form: Any) -> bool:
+    is_text = pdfium.FPDFAnnot_GetFormFieldType(form, annotation) == pdfium.FPDF_FORMFIELD_TEXTFIELD
+    return is_text and bool(pdfium.FPDFAnnot_GetFormFieldFlags(form, annotation) & _COMB)
 
 
 def _mark_choices(words: Sequence[PlacedWord], box: Box, labels: Sequence[str]) -> list[PlacedWord]:
