@@ -551,7 +551,8 @@ def _layer_words(layer: Any, codes: list[int], boxes: _Boxes) -> list[LayerWord]
         slant = boxes.slant(start)
         if slant is not None:
             around = boxes.around(start, end)
-        if end - start > 1 and len(text) == end - start and _DIGIT.search(text):
+        is_number = end - start > 1 and len(text) == end - start and _DIGIT.search(text)
+        if is_number and not boxes.are_on_one_line(start, end):
             text = _write_raised_digits(text, boxes.baselines(start, end, direction if slant is None else slant))
         elif text in SYMBOLS:
             text = SYMBOLS[text].get(boxes.symbol_font(layer, start), text)
@@ -919,6 +920,15 @@ class _Boxes:
         turned by quarters."""
         turns = get_angle(self._layer, self.order[index]) / (pi / 2) + self._turns
         return round(turns * 90) % 360 / 90 if abs(turns - round(turns)) > _MIN_SLANT else None
+
+    def are_on_one_line(self, start: int, end: int) -> bool:
+        """Return whether the baselines of all characters are one upright or level line."""
+        xs, ys = set[float](), set[float]()
+        for index in range(start, end):
+            get_origin(self._layer, self.order[index], *self._origin_at)
+            xs.add(self._origin[0].value)
+            ys.add(self._origin[1].value)
+        return len(ys) == 1 or len(xs) == 1
 
     def baselines(self, start: int, end: int, direction: float) -> list[tuple[float, float]]:
         """Return the baseline (growing upwards) and the height of each character."""

@@ -288,7 +288,8 @@ class VisibilityDetector:
             size = self._columns, self._rows
             pictures = [*self._images, *(path for path, _, _ in self._letters)]
             self._set_visible(self.texts, False)
-            self._with_pictures = self._draw_part((0, 0, *size), "bare")
+            is_drawn = self._bare is not self._full
+            self._with_pictures = self._bare if is_drawn else self._draw_part((0, 0, *size), "bare")
             self._set_visible(pictures, False)
             self._shown = ImageChops.difference(self._with_pictures, self._draw_part((0, 0, *size), "plain"))
             self._set_visible([*self.texts, *pictures], True)
@@ -580,17 +581,18 @@ class VisibilityDetector:
         PDFium gives neither characters nor glyphs of a font without glyphs, such as a Japanese one. A Latin font is
         always replaced: its objects without characters are spaces.
         """
-        by_font: dict[Handle, list[Handle]] = {}
-        for item in self.texts:
-            by_font.setdefault(get_font(item), []).append(item)
+        fonts = list(map(get_font, self.texts))
         missing = [
-            items
-            for font, items in by_font.items()
+            font
+            for font in set(fonts)
             if get_font_flags(font) & (_SYMBOLIC | _NONSYMBOLIC) == _SYMBOLIC and not is_embedded(font)
         ]
         shown = self._texts_with_characters() if missing else set[Handle]()
-        counts = [(sum(item not in shown for item in items), len(items)) for items in missing]
-        return sum(count for count, total in counts if 2 * count > total)
+        count = 0
+        for font in missing:
+            are_shown = [item in shown for item, its_font in zip(self.texts, fonts, strict=True) if its_font == font]
+            count += are_shown.count(False) if 2 * sum(are_shown) < len(are_shown) else 0
+        return count
 
     def _copies(self, items: Collection[Handle]) -> dict[Handle, list[Handle]]:
         """Return the further text objects that draw the same text at the same position, such as its outline or its
