@@ -40,8 +40,8 @@ insert into extractions (id, org_id, document_id, created_by, created_at, update
   extracted_fields, locks, version) select ext, org, doc, org, at, at, 'invoice', 'completed', {_FIELDS},
   case when n %% 5 = 1 then jsonb_build_object('field_9', jsonb_build_object('by', org, 'at', at)) else '{{}}' end, 10
   {_SOURCE};
-insert into field_values (org_id, document_id, extraction_id, path, pattern, indexes, kind, text, is_verified)
-  select org, doc, ext, 'field_' || f, 'field_' || f, '{{}}', 'text', 'value ' || f || ' of ' || n, false
+insert into fields (org_id, document_id, extraction_id, path, pattern, indexes, kind, text, is_verified, status)
+  select org, doc, ext, 'field_' || f, 'field_' || f, '{{}}', 'text', 'value ' || f || ' of ' || n, false, 'found'
   {_SOURCE} cross join generate_series(1, 20) as f;
 insert into extraction_proposals (org_id, extraction_id, path, name, old, new, confidence_scores, evidence, run_id,
   created_by, created_at)

@@ -68,11 +68,11 @@ insert into extractions (id, org_id, document_id, created_by, created_at, status
   (select jsonb_object_agg('column_' || f, '{{"state": "found", "page": 1, "boxes": [[0.1, 0.1, 0.2, 0.2]],
     "quote": "as printed on the page"}}'::jsonb) from generate_series(1, %(columns)s::int) as f), 1
   from generate_series(%(first)s::bigint, %(last)s) as n;
-insert into field_values (org_id, document_id, extraction_id, path, pattern, indexes, kind, text, number, state,
-  is_verified)
+insert into fields (org_id, document_id, extraction_id, path, pattern, indexes, kind, text, number, state,
+  is_verified, status)
   select %(org)s, {_ID % ("d", "n")}, {_ID % ("e", "n")}, 'column_' || f, 'column_' || f, '{{}}',
   case when f %% 3 = 0 then 'number' else 'text' end, v.value #>> '{{}}',
-  case when f %% 3 = 0 then v.value::numeric end, 'found', true
+  case when f %% 3 = 0 then v.value::numeric end, 'found', true, 'found'
   from generate_series(%(first)s::bigint, %(last)s) as n cross join generate_series(1, %(columns)s::int) as f
   cross join lateral (select {_VALUE} as value) as v order by n, f;
 """

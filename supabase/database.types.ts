@@ -242,14 +242,14 @@ isOneToOne: false
                   ]
                 },"extractions": {
                   Row: {
-                    "broken_paths": (string)[],"confidence_scores": NonNullable<Json>,"confidences": NonNullable<Json>,"created_at": string,"created_by": string | null,"document_id": string,"document_type": string | null,"document_type_by": string | null,"evidence": NonNullable<Json>,"extracted_fields": NonNullable<Json>,"id": string,"is_unsure": boolean,"locks": NonNullable<Json>,"org_id": string,"prompt_revid": string | null,"reviewed_by": string | null,"run_id": string | null,"schema": Json | null,"schema_revid": string | null,"status": string,"updated_at": string,"user_id": string | null,"version": number
+                    "accepted": NonNullable<Json>,"confidence_scores": NonNullable<Json>,"confidences": NonNullable<Json>,"created_at": string,"created_by": string | null,"document_id": string,"document_type": string | null,"document_type_by": string | null,"evidence": NonNullable<Json>,"extracted_fields": NonNullable<Json>,"id": string,"is_valid": boolean | null,"locks": NonNullable<Json>,"org_id": string,"problems": NonNullable<Json>,"prompt_revid": string | null,"review_count": number,"reviewed_by": string | null,"run_id": string | null,"schema": Json | null,"schema_revid": string | null,"status": string,"updated_at": string,"user_id": string | null,"version": number
                   }
                   ComputedFields: never
                   Insert: {
-                    "broken_paths"?: (string)[],"confidence_scores"?: NonNullable<Json>,"confidences"?: NonNullable<Json>,"created_at"?: string,"created_by"?: string | null,"document_id": string,"document_type"?: string | null,"document_type_by"?: string | null,"evidence"?: NonNullable<Json>,"extracted_fields"?: NonNullable<Json>,"id"?: string,"is_unsure"?: boolean,"locks"?: NonNullable<Json>,"org_id"?: string,"prompt_revid"?: string | null,"reviewed_by"?: string | null,"run_id"?: string | null,"schema"?: Json | null,"schema_revid"?: string | null,"status"?: string,"updated_at"?: string,"user_id"?: string | null,"version"?: number
+                    "accepted"?: NonNullable<Json>,"confidence_scores"?: NonNullable<Json>,"confidences"?: NonNullable<Json>,"created_at"?: string,"created_by"?: string | null,"document_id": string,"document_type"?: string | null,"document_type_by"?: string | null,"evidence"?: NonNullable<Json>,"extracted_fields"?: NonNullable<Json>,"id"?: string,"is_valid"?: boolean | null,"locks"?: NonNullable<Json>,"org_id"?: string,"problems"?: NonNullable<Json>,"prompt_revid"?: string | null,"review_count"?: number,"reviewed_by"?: string | null,"run_id"?: string | null,"schema"?: Json | null,"schema_revid"?: string | null,"status"?: string,"updated_at"?: string,"user_id"?: string | null,"version"?: number
                   }
                   Update: {
-                    "broken_paths"?: (string)[],"confidence_scores"?: NonNullable<Json>,"confidences"?: NonNullable<Json>,"created_at"?: string,"created_by"?: string | null,"document_id"?: string,"document_type"?: string | null,"document_type_by"?: string | null,"evidence"?: NonNullable<Json>,"extracted_fields"?: NonNullable<Json>,"id"?: string,"is_unsure"?: boolean,"locks"?: NonNullable<Json>,"org_id"?: string,"prompt_revid"?: string | null,"reviewed_by"?: string | null,"run_id"?: string | null,"schema"?: Json | null,"schema_revid"?: string | null,"status"?: string,"updated_at"?: string,"user_id"?: string | null,"version"?: number
+                    "accepted"?: NonNullable<Json>,"confidence_scores"?: NonNullable<Json>,"confidences"?: NonNullable<Json>,"created_at"?: string,"created_by"?: string | null,"document_id"?: string,"document_type"?: string | null,"document_type_by"?: string | null,"evidence"?: NonNullable<Json>,"extracted_fields"?: NonNullable<Json>,"id"?: string,"is_valid"?: boolean | null,"locks"?: NonNullable<Json>,"org_id"?: string,"problems"?: NonNullable<Json>,"prompt_revid"?: string | null,"review_count"?: number,"reviewed_by"?: string | null,"run_id"?: string | null,"schema"?: Json | null,"schema_revid"?: string | null,"status"?: string,"updated_at"?: string,"user_id"?: string | null,"version"?: number
                   }
                   Relationships: [
                     {
@@ -278,20 +278,20 @@ isOneToOne: false
       referencedColumns: ["id","org_id"]
     }
                   ]
-                },"field_values": {
+                },"fields": {
                   Row: {
-                    "confidence": number | null,"currency": string | null,"day": string | null,"document_id": string,"extraction_id": string,"id": number,"indexes": (number)[],"is_verified": boolean,"kind": string,"number": number | null,"org_id": string,"path": string,"pattern": string,"pattern_key": string,"row_key": number,"state": string | null,"text": string
+                    "confidence": number | null,"currency": string | null,"day": string | null,"document_id": string,"extraction_id": string,"id": number,"indexes": (number)[],"is_absent": boolean,"is_verified": boolean,"kind": string,"number": number | null,"org_id": string,"path": string,"pattern": string,"pattern_key": string,"reason": string | null,"row_key": number,"state": string | null,"status": string,"text": string | null
                   }
                   ComputedFields: never
                   Insert: {
-                    "confidence"?: number | null,"currency"?: string | null,"day"?: string | null,"document_id": string,"extraction_id": string,"id"?: never,"indexes": (number)[],"is_verified": boolean,"kind": string,"number"?: number | null,"org_id": string,"path": string,"pattern": string,"pattern_key"?: never,"row_key"?: never,"state"?: string | null,"text": string
+                    "confidence"?: number | null,"currency"?: string | null,"day"?: string | null,"document_id": string,"extraction_id": string,"id"?: never,"indexes": (number)[],"is_absent"?: boolean,"is_verified": boolean,"kind": string,"number"?: number | null,"org_id": string,"path": string,"pattern": string,"pattern_key"?: never,"reason"?: string | null,"row_key"?: never,"state"?: string | null,"status": string,"text"?: string | null
                   }
                   Update: {
-                    "confidence"?: number | null,"currency"?: string | null,"day"?: string | null,"document_id"?: string,"extraction_id"?: string,"id"?: never,"indexes"?: (number)[],"is_verified"?: boolean,"kind"?: string,"number"?: number | null,"org_id"?: string,"path"?: string,"pattern"?: string,"pattern_key"?: never,"row_key"?: never,"state"?: string | null,"text"?: string
+                    "confidence"?: number | null,"currency"?: string | null,"day"?: string | null,"document_id"?: string,"extraction_id"?: string,"id"?: never,"indexes"?: (number)[],"is_absent"?: boolean,"is_verified"?: boolean,"kind"?: string,"number"?: number | null,"org_id"?: string,"path"?: string,"pattern"?: string,"pattern_key"?: never,"reason"?: string | null,"row_key"?: never,"state"?: string | null,"status"?: string,"text"?: string | null
                   }
                   Relationships: [
                     {
-      foreignKeyName: "field_values_extraction_id_document_id_org_id_fkey"
+      foreignKeyName: "fields_extraction_id_document_id_org_id_fkey"
       columns: ["extraction_id","document_id","org_id"]
 isOneToOne: false
       referencedRelation: "extractions"
@@ -755,7 +755,7 @@ isOneToOne: false
           Views: {
             "current_extractions": {
                   Row: {
-                    "created_at": string,"document_id": string,"document_type": string | null,"evidence": NonNullable<Json>,"extracted_fields": NonNullable<Json>,"id": string,"is_unsure": boolean,"locks": NonNullable<Json>,"org_id": string,"reviewed_by": string | null,"schema_revid": string | null,"status": string,"updated_at": string,"version": number
+                    "created_at": string,"document_id": string,"document_type": string | null,"evidence": NonNullable<Json>,"extracted_fields": NonNullable<Json>,"id": string,"locks": NonNullable<Json>,"org_id": string,"review_count": number,"reviewed_by": string | null,"schema_revid": string | null,"status": string,"updated_at": string,"version": number
                   }
                   ComputedFields: never
                   Relationships: [

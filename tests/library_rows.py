@@ -47,11 +47,11 @@ class LibraryDocument:
 
 
 def insert_documents(owner_url: str, scope: Scope, documents: Iterable[LibraryDocument]) -> None:
-    """Insert documents as the database owner, bypassing row policies and all triggers except that of `field_values`."""
+    """Insert documents as the database owner, bypassing row policies and all triggers except that of `fields`."""
     documents = list(documents)
     with psycopg.connect(owner_url) as conn, conn.cursor() as cursor:
         cursor.execute("set session_replication_role = replica")
-        cursor.execute("alter table public.extractions enable always trigger write_field_values_of_insert")
+        cursor.execute("alter table public.extractions enable always trigger store_fields")
         cursor.executemany(
             """insert into public.documents
                  (id, org_id, created_by, filename, storage_path, status, media_type, page_count, error, created_at,
@@ -67,19 +67,29 @@ def insert_documents(owner_url: str, scope: Scope, documents: Iterable[LibraryDo
         )
         cursor.executemany(
             """insert into public.extractions (id, org_id, document_id, created_by, created_at, document_type, status,
-                 extracted_fields, evidence, locks, schema_revid, schema)
-               values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, '{}')""",
+                 extracted_fields, evidence, locks, schema_revid, version, schema)
+               values (%(id)s, %(org)s, %(document)s, %(user)s, %(created_at)s, %(type)s, %(status)s, %(fields)s,
+                 %(evidence)s, %(locks)s, %(revid)s, 1,
+                 coalesce((select schema from public.schema_versions where id = %(revid)s), '{}'))""",
             [
-                (
-                    *(one.extraction_id, scope.org_id, one.id, scope.user_id, one.created_at, one.document_type),
-                    *("completed" if one.is_completed else "in_progress", Jsonb(one.fields), Jsonb(one.evidence())),
-                    *(Jsonb({name: {"by": str(scope.user_id)} for name in one.locked}), one.schema_revid),
-                )
+                {
+                    "id": one.extraction_id,
+                    "org": scope.org_id,
+                    "document": one.id,
+                    "user": scope.user_id,
+                    "created_at": one.created_at,
+                    "type": one.document_type,
+                    "status": "completed" if one.is_completed else "in_progress",
+                    "fields": Jsonb(one.fields),
+                    "evidence": Jsonb(one.evidence()),
+                    "locks": Jsonb({name: {"by": str(scope.user_id)} for name in one.locked}),
+                    "revid": one.schema_revid,
+                }
                 for one in documents
                 if one.fields is not None
             ],
         )
-        cursor.execute("alter table public.extractions enable trigger write_field_values_of_insert")
+        cursor.execute("alter table public.extractions enable trigger store_fields")
         names = sorted({tag for one in documents for tag in one.tags})
         ids = {name: uuid4() for name in names}
         cursor.executemany(

@@ -30,6 +30,9 @@ declare
   v_is_leaf boolean;
   v_stale text[] := '{}';
   v_longest integer;
+  v_accepted boolean;
+  v_confirmed text[] := '{}';
+  v_is_proposed boolean := false;
 begin
   if tg_op = 'UPDATE' then
     v_old := old;
@@ -41,6 +44,8 @@ begin
     v_old.confidence_scores := '{}';
     v_old.evidence := '{}';
     v_old.locks := '{}';
+    v_old.problems := '{}';
+    v_old.accepted := '{}';
     perform private.check_json(new.schema::jsonb, 'A schema');
   end if;
   perform private.require(new.version = v_old.version, 'The version of an extraction is set by the database. Leave it out.');
@@ -108,6 +113,7 @@ begin
   -- An agent's write keeps locked values, with their scores and evidence.
   if tg_op = 'UPDATE' and private.is_agent() and old.locks <> '{}' then
     v_kept := private.binding_locks(old.locks);
+    v_is_proposed := true;
     for v_blocked in select * from private.blocked_paths(old, new.extracted_fields, v_removed) loop
       v_is_leaf := private.is_leaf(v_blocked.old) and coalesce(private.is_leaf(v_blocked.new), true);
       perform private.propose(
@@ -149,7 +155,9 @@ begin
   end if;
   if v_change ? 'set' and not private.is_agent() then
     for v_set in select value from jsonb_array_elements(v_change -> 'set') loop
-      new.locks := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set))) || new.locks;
+      v_set := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set)));
+      new.locks := v_set || new.locks;
+      v_confirmed := v_confirmed || array(select jsonb_object_keys(v_set));
     end loop;
     -- So does a value that a user confirms: the next run continues the extraction, and does not start another.
     if v_old.status = 'failed' and new.locks <> '{}' then
@@ -169,13 +177,27 @@ begin
   else
     new.confidence_scores := v_old.confidence_scores;
   end if;
-  new.broken_paths := case
-    when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change ? 'completed') then '{}'
-    else array(select unnest(case when private.is_service() then new.broken_paths else v_old.broken_paths end)
-      except select unnest(v_stale)) end;
-  new.is_unsure := new.broken_paths <> '{}' or exists (
-    select from jsonb_each(new.confidences) as score
-    where jsonb_typeof(score.value) = 'number' and score.value < '0.5' and not new.locks ? score.key);
+  new.problems := new.problems - v_stale;
+  if new.version <> v_old.version or new.schema::text is distinct from v_old.schema::text then
+    new.is_valid := null;
+  end if;
+  v_accepted := new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change -> 'completed' = 'true');
+  new.accepted := case
+    when v_accepted and not private.is_agent() then (
+      select coalesce(jsonb_object_agg(path, reason), '{}') from public.fields
+      where extraction_id = new.id and reason <> 'proposal' and status in ('needs_review', 'unclear', 'accepted'))
+    when v_accepted or v_change -> 'completed' = 'false' then '{}'
+    -- A user who confirms a value knows what is wrong with it.
+    else (v_old.accepted - v_stale) || (
+      select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(v_old.problems)
+      where key = any (v_confirmed) and not key = any (v_stale)) end;
+  if v_removed is not null then
+    new.problems := private.shift_entries_after_removal(new.problems, v_old.problems, v_old.extracted_fields, v_removed);
+    new.accepted := private.shift_entries_after_removal(new.accepted, v_old.accepted, v_old.extracted_fields, v_removed);
+  end if;
+  -- A problem that was solved and comes back is a new one.
+  new.accepted := (select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each_text(new.accepted)
+    where value not in ('missing', 'breaks_schema', 'breaks_rule') or new.problems ->> key = value);
   new.reviewed_by := case
     when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change -> 'completed' = 'true')
       then coalesce(private.reviewer(new.id), v_old.reviewed_by)
@@ -187,6 +209,12 @@ begin
   if tg_op = 'UPDATE' and new.version <> old.version then
     perform private.keep_proposals(
       new, v_old.extracted_fields, v_removed, array(select jsonb_array_elements_text(v_change -> 'decided')));
+  end if;
+  if tg_op = 'UPDATE' and (
+    new.version <> old.version or v_is_proposed or v_change ? 'decided'
+    or (new.evidence, new.confidences, new.locks, new.problems, new.accepted)
+      is distinct from (old.evidence, old.confidences, old.locks, old.problems, old.accepted)) then
+    new.review_count := private.store_fields(old, new);
   end if;
   return new;
 end $$;

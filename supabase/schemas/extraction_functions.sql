@@ -255,7 +255,7 @@ begin
       v_names := v_names || v_one.name;
     end if;
   end loop;
-  return jsonb_build_object('version', case
-    when v_names = '{}' then to_jsonb(v_was.version)
-    else private.write_fields(v_was, v_fields, v_scores, v_evidence, p_decided => v_names) -> 'version' end);
+  -- (Also if all are rejected: the status of the fields changes.)
+  return jsonb_build_object('version',
+    private.write_fields(v_was, v_fields, v_scores, v_evidence, p_decided => v_names) -> 'version');
 end $$;

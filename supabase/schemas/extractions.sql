@@ -29,10 +29,14 @@ create table public.extractions (
   evidence jsonb not null default '{}' check (jsonb_typeof(evidence) = 'object'),
   -- Leaves that a user set, by path name: {"by": user, "at": time}. Agents may not change them.
   locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
-  -- Path names at which a user's change broke the schema of the completed extraction. Set by the service.
-  broken_paths text[] not null default '{}',
-  -- Whether a value that no user has set has a score below 0.5, or a path is broken. Maintained by extraction_check.
-  is_unsure boolean not null default false,
+  -- By path name: missing, breaks_schema or breaks_rule. Found by the service, which knows the schema.
+  problems jsonb not null default '{}' check (jsonb_typeof(problems) = 'object'),
+  -- Whether the fields follow the schema. Null: there is none, or the service has not checked this version yet.
+  is_valid boolean,
+  -- By path name: the reason for which a field needed review when a user confirmed it or completed the extraction.
+  accepted jsonb not null default '{}' check (jsonb_typeof(accepted) = 'object'),
+  -- The number of fields that a person has to look at. Maintained by check_extraction.
+  review_count integer not null default 0,
   -- Incremented with each change of extracted_fields.
   version integer not null default 0,
   unique (id, document_id, org_id),
@@ -56,13 +60,15 @@ create index extractions_document_id on public.extractions (document_id, created
 create index extractions_org_id on public.extractions (org_id, created_at desc, id desc);
 create index extractions_status on public.extractions (org_id, status, created_at desc, id desc);
 create index extractions_document_type on public.extractions (org_id, document_type, created_at desc, id desc);
-create index extractions_unsure on public.extractions (org_id, created_at desc, id desc) where is_unsure;
+create index extractions_to_review on public.extractions (org_id, created_at desc, id desc) where review_count > 0;
+create index extractions_to_check on public.extractions (updated_at)
+  where schema is not null and is_valid is null;
 create index extractions_corrected on public.extractions (org_id, created_at desc)
   where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions', p_members_read => true);
 grant insert (id, org_id, user_id, document_id, schema, schema_revid, prompt_revid),
   update (
-    document_type, status, extracted_fields, confidences, confidence_scores, evidence, locks, broken_paths
+    document_type, status, extracted_fields, confidences, confidence_scores, evidence, locks
   ) on public.extractions to authenticated;
 
 create policy "members begin extractions of their own" on public.extractions for insert to authenticated

@@ -39,7 +39,7 @@ grant execute on function
   private.check_json, private.checked_path, private.set_at_path, private.path_name, private.merge, private.entries_under,
   private.approving_user, private.message_author, private.paths_allowed_by_message, private.author_of, private.fields_at, private.binding_locks,
   private.blocked_paths, private.moved_items, private.locked_extraction, private.check_is_caller, private.nested_scores, private.write_fields, private.is_proposed,
-  private.has_new_fields, private.search,
+  private.has_new_fields, private.precedence, private.record_problems, private.search,
   private.count_unindexed_documents, private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
   to authenticated;
 
@@ -51,5 +51,5 @@ grant execute on function
   private.notify, private.claim_job, private.search_source, private.search_words, private.write_search_chunks,
   private.abandon_indexing, private.search_stems, private.use_embedder, private.lease_document_for_embedding,
   private.chunks_without_vectors, private.write_search_vectors, private.has_vectors, private.delete_old_run_records,
-  private.clear_organisations
+  private.clear_organisations, private.record_problems, private.extractions_to_check
   to fieldmark_app;

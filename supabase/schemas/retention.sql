@@ -98,7 +98,7 @@ begin
     ('public.tool_calls', 'run_id = any ($3)'),
     ('public.runs', 'id = any ($3)'),
     ('public.extraction_journal', 'extraction_id in (select id from public.extractions where document_id = any ($4))'),
-    ('public.field_values', 'extraction_id in (select id from public.extractions where document_id = any ($4))'),
+    ('public.fields', 'extraction_id in (select id from public.extractions where document_id = any ($4))'),
     ('public.document_pages', 'document_id = any ($4)'),
     ('private.search_vectors',
       'org_number = (select number from private.search_orgs where org_id = $1) and document_id = any ($4)'),

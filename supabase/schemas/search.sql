@@ -135,7 +135,7 @@ create function private.search_source(p_document_id uuid) returns table (
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select due.change, due.org_id, coalesce(d.status = 'ready', false), d.filename, e.document_type, array(
     -- Short values outside lists.
-    select text from public.field_values
+    select text from public.fields
     where extraction_id = e.id and indexes = '{}' and kind in ('text', 'day') and char_length(text) <= 80 order by id limit 40)
   from private.indexing_queue as due
   left join public.documents as d on d.id = due.document_id and d.org_id = due.org_id

@@ -63,7 +63,7 @@ async def test_document_passes_through_all_stages(serve, clone):
         await server.wait_until_read(broken)
         document = await server.upload_text()
 
-        async def stage(of: object = document) -> tuple[str, int | None]:
+        async def stage(of: object = document) -> tuple[str, int]:
             one = await server.get(f"documents/{of}")
             listed = (await server.get(f"documents?stage={one['stage']}"))["items"]
             assert str(of) in [item["id"] for item in listed]
@@ -74,39 +74,47 @@ async def test_document_passes_through_all_stages(serve, clone):
         async def is_at(expected: str) -> bool:
             return (await server.get(f"documents/{document}"))["stage"] == expected
 
-        assert await stage(broken) == ("failed", None)
-        assert await stage() == ("ready", None)
+        assert await stage(broken) == ("failed", 0)
+        assert await stage() == ("ready", 0)
 
         # A run that is cancelled while it waits for approval leaves the document as it was.
         run_id = (await server.extract(document, approval="ask", wait=False))["run_id"]
-        assert await stage() == ("extracting", None)
+        assert await stage() == ("extracting", 0)
         released.set()
         await until(lambda: is_at("awaiting_approval"))
-        assert await stage() == ("awaiting_approval", None)
+        assert await stage() == ("awaiting_approval", 0)
         await server.http.post(f"/api/runs/{run_id}/cancel")
-        assert await stage() == ("ready", None)
+        assert await stage() == ("ready", 0)
 
         # `to_review` counts missing, uncertain and proposed values, each path once.
         async with server.runtime.database.as_user(server.scope) as conn:
             extraction_id = await extractions.add(conn, org_id=server.scope.org_id, document_id=document, schema=SCHEMA)
-        assert await stage() == ("needs_review", 1)
+
+        async def needs_review_of(count: int) -> bool:
+            return (await server.get(f"documents/{document}"))["to_review"] == count
+
+        await until(lambda: needs_review_of(1))  # the worker checks what others wrote
         sql(
             clone.owner_url,
             """update extractions set extracted_fields = '{"total": 7}', confidence_scores = '{"total": 0.1}'
                where id = %s returning id""",
             extraction_id,
         )
-        assert await stage() == ("needs_review", 2)
+        await until(lambda: needs_review_of(2))
 
         url = f"/api/extractions/{extraction_id}"
         filled = await server.http.patch(f"{url}/fields", json=[{"path": "vendor", "value": "Acme"}])
         assert filled.json()["valid"] is True
         assert await stage() == ("needs_review", 1)
-        assert (await server.http.post(f"{url}/complete")).json()["status"] == "completed"
+        # Completing the extraction accepts what a person was shown; so does confirming the value.
+        completed = (await server.http.post(f"{url}/complete")).json()
+        assert completed["statuses"]["total"] == {"status": "accepted", "reason": "not_found"}
+        assert await stage() == ("reviewed", 0)
+        await server.http.delete(f"{url}/complete", params={"status": "completed"})
         assert await stage() == ("needs_review", 1)
         confirmed = await server.http.post(f"{url}/locks", params={"path": "total"})
-        assert confirmed.status_code == 200, confirmed.text
-        assert await stage() == ("reviewed", None)
+        assert confirmed.json()["statuses"]["total"] == {"status": "confirmed", "reason": "person"}
+        assert await stage() == ("extracted", 0)
 
         # An edit that breaks the schema makes the document need review again.
         assert (await server.http.delete(f"{url}/fields", params={"path": "vendor"})).json()["valid"] is False
@@ -114,7 +122,7 @@ async def test_document_passes_through_all_stages(serve, clone):
 
         # So does a withdrawn review of such a document.
         await server.http.post(f"{url}/complete")
-        assert await stage() == ("reviewed", None)
+        assert await stage() == ("reviewed", 0)
         await server.http.delete(f"{url}/complete", params={"status": "completed"})
         assert await stage() == ("needs_review", 1)
 

@@ -56,15 +56,17 @@ async def test_extractions_to_check_are_paged(serve, clone):
         kind_by_id = {}
         for number, kind in enumerate(kinds):
             fields, scores = '{"a": 1}', json.dumps({"a": 0.1 if kind in ("unsure", "both") else 0.9})
+            found = '{"a": {"state": "found"}}'
             row = sql(
                 clone.owner_url,
                 """with document as (
                      insert into documents (id, org_id, filename, storage_path)
                      select id, %s, %s, concat_ws('/', %s::text, id, 'a') from (select gen_random_uuid() as id) as one
                      returning id, org_id)
-                   insert into extractions (org_id, document_id, created_at, extracted_fields, confidence_scores)
-                   select org_id, id, now() + %s * interval '1 s', %s, %s from document returning id""",
-                *(server.scope.org_id, f"{kind} {number % 2}", server.scope.org_id, number, fields, scores),
+                   insert into extractions
+                     (org_id, document_id, created_at, extracted_fields, confidence_scores, evidence)
+                   select org_id, id, now() + %s * interval '1 s', %s, %s, %s from document returning id""",
+                *(server.scope.org_id, f"{kind} {number % 2}", server.scope.org_id, number, fields, scores, found),
             )
             kind_by_id[str(row[0]["id"])] = kind
             for status in {"proposed": ["pending"], "both": ["pending"] * 2, "rejected": ["rejected"]}.get(kind, []):
@@ -75,6 +77,13 @@ async def test_extractions_to_check_are_paged(serve, clone):
                        values (%s, %s, '{a}', 'a', '1', '2', '{}', '{}', %s)""",
                     *(server.scope.org_id, row[0]["id"], status),
                 )
+            # (With the next change of the extraction: only agents' blocked writes make proposals.)
+            sql(
+                clone.owner_url,
+                """update extractions set confidences = jsonb_set(confidences, '{a}', to_jsonb(
+                     (confidences ->> 'a')::numeric + 0.01)) where id = %s returning id""",
+                row[0]["id"],
+            )
 
         async def list_kinds(**asked) -> list[str]:
             found, before = [], {}

@@ -18,6 +18,7 @@ import pytest
 from answers import assert_problem
 from psycopg.sql import SQL, Identifier
 
+from fieldmark.services.extractions import check_changed
 from fieldmark.stores import extractions
 from library_rows import LibraryDocument, insert_documents
 
@@ -80,27 +81,28 @@ async def test_each_document_with_an_extraction_under_the_schema_is_a_row(serve,
             ("currency", "text", None),
             ("paid", "boolean", None),
         ]
-        assert [(row["filename"], row["path"]) for row in table["items"]] == [
-            ("3.pdf", None),
-            ("2.pdf", None),
-            ("1.pdf", None),
+        # Only the title of the schema has changed: no row is stale.
+        assert [(row["filename"], row["path"], row["status"]) for row in table["items"]] == [
+            ("5.pdf", None, "incomplete"),
+            ("3.pdf", None, "done"),
+            ("2.pdf", None, "done"),
+            ("1.pdf", None, "done"),
         ]
-        assert table["total"] == 3
-        assert {row["status"] for row in table["items"]} == {"done"}  # only the title of the schema has changed
-        cells = table["items"][1]["cells"]
+        assert table["total"] == 4
+        cells = table["items"][2]["cells"]
         assert {name for name, cell in cells.items() if cell["value"] is not None} == {
             *("total", "vendor.name", "date", "paid")
         }
-        assert (cells["currency"]["path"], cells["currency"]["status"]) == ("currency", "not_in_document")
+        assert (cells["currency"]["path"], cells["currency"]["status"]) == ("currency", "not_written")
         assert (cells["paid"]["value"], cells["date"]["value"], cells["total"]["value"]) == (True, "2026-01-02", 100)
-        unverified = table["items"][0]["cells"]["total"]
+        unverified = table["items"][1]["cells"]["total"]
         assert (unverified["is_verified"], unverified["state"], unverified["currency"]) == (False, "not_found", "EUR")
         totals = {(one["column"], one["currency"]): (float(one["sum"]), one["count"]) for one in table["totals"]}
-        assert totals == {("total", "EUR"): (19.5, 2), ("total", None): (100, 1)}
+        assert totals == {("total", "EUR"): (19.5, 2), ("total", None): (1100, 2)}
         assert table["lists"] == ["items", "others"]
         await server.http.post("/api/schemas", json={"name": "Contract", "schema": SCHEMA})
         tables = (await server.http.get("/api/records")).json()["items"]
-        assert [(one["name"], one["records"]) for one in tables] == [("Invoice", 3), ("Contract", 0)]
+        assert [(one["name"], one["records"]) for one in tables] == [("Invoice", 4), ("Contract", 0)]
         async with server.client() as stranger:
             assert_problem(await stranger.get(path), 404)
             assert (await stranger.get("/api/records")).json() == {"items": []}
@@ -113,7 +115,7 @@ async def test_malformed_evidence_of_a_front_end_has_no_page(serve, clone):
             conn.execute("set session_replication_role = replica")
             conn.execute("""update extractions set evidence = '{"total": {"state": "not_found", "page": "1.5x"}}'""")
         rows = (await server.http.get(path)).json()["items"]
-        assert [row["cells"]["total"]["page"] for row in rows] == [None] * 3
+        assert [row["cells"]["total"]["page"] for row in rows] == [None] * 4
         assert (await server.http.get(f"{path}/export", params={"format": "xlsx"})).status_code == 200
 
 
@@ -138,18 +140,21 @@ async def test_items_of_a_list_are_rows(serve, clone):
 
 STATUSES = {
     # document: its cells that are not `found`
-    "1.pdf": {"total": "stale", "date": "stale", "paid": "not_in_document"},
-    "2.pdf": {"vendor.name": "unclear", "date": "locked", "paid": "needs_review", "currency": "not_in_document"},
-    "3.pdf": {"total": "needs_review", "vendor.name": "not_in_document", "date": "not_in_document", "paid": "locked"},
-    "4.pdf": {"total": "locked", "date": "stale", "paid": "not_in_document", "currency": "not_in_document"},
-    "5.pdf": {"total": "needs_review", "date": "needs_review", "paid": "locked"},
+    "1.pdf": {"total": "stale", "date": "stale", "paid": "not_written"},
+    "2.pdf": {"vendor.name": "unclear", "date": "confirmed", "paid": "needs_review", "currency": "not_written"},
+    "3.pdf": {"total": "needs_review", "vendor.name": "needs_review", "date": "not_written", "paid": "confirmed"},
+    "4.pdf": {"total": "confirmed", "date": "stale", "paid": "not_written", "currency": "not_written"},
+    "5.pdf": {"total": "needs_review", "date": "needs_review", "paid": "needs_review"},
 }
 REASONS = {
     ("2.pdf", "vendor.name"): "low_confidence",
     ("2.pdf", "paid"): "proposal",
+    ("2.pdf", "date"): "person",
     ("3.pdf", "total"): "not_found",
+    ("3.pdf", "vendor.name"): "missing",
     ("5.pdf", "total"): "breaks_schema",
     ("5.pdf", "date"): "breaks_schema",
+    ("5.pdf", "paid"): "breaks_schema",
 }
 
 
@@ -179,17 +184,17 @@ async def test_cells_have_a_status_by_which_rows_are_filtered(serve, clone):
         ]  # fmt: skip
         insert_documents(clone.owner_url, server.scope, documents)
         with psycopg.connect(clone.owner_url) as conn:
-            conn.execute("set session_replication_role = replica")
-            conn.execute(
-                "update field_values set confidence = 0.49 where pattern = 'vendor.name' and extraction_id = %s",
-                (documents[1].extraction_id,),
-            )
             conn.execute(
                 """insert into extraction_proposals
                      (org_id, extraction_id, path, name, old, new, confidence_scores, evidence)
                    values (%s, %s, '{paid}', 'paid', 'true', 'false', '{}', '{}')""",
                 (server.scope.org_id, documents[1].extraction_id),
             )
+            conn.execute(
+                """update extractions set confidence_scores = '{"vendor": {"name": 0.49}}' where id = %s""",
+                (documents[1].extraction_id,),
+            )
+        await check_changed(server.runtime.database)
         path = f"/api/schemas/{made['id']}/records"
         rows = (await server.http.get(path)).json()["items"]
         assert {
@@ -201,7 +206,7 @@ async def test_cells_have_a_status_by_which_rows_are_filtered(serve, clone):
         assert {row["filename"]: row["status"] for row in rows} == {
             name: "stale" if "stale" in cells.values() else "done" for name, cells in STATUSES.items()
         }
-        each = ("found", "unclear", "needs_review", "stale", "locked", "not_in_document")
+        each = ("found", "unclear", "needs_review", "stale", "confirmed", "not_written")
         for column in ("", "total", "date", "paid", "vendor.name"):
             for status in (*zip(each), ("unclear", "needs_review", "stale")):
                 query = {"cell_status": status, "sort": "total"} | ({"column": column} if column else {})
@@ -214,7 +219,7 @@ async def test_cells_have_a_status_by_which_rows_are_filtered(serve, clone):
                         if any(cell["status"] in status for name, cell in row["cells"].items() if column in ("", name))
                     ],
                 )
-        urgent_first = ("needs_review", "unclear", "stale", "not_in_document", "locked", "found")
+        urgent_first = ("needs_review", "unclear", "stale", "not_written", "confirmed", "found")
         for column in ("", "total", "paid", "vendor.name"):
             urgency = {
                 row["filename"]: min(
@@ -231,12 +236,12 @@ async def test_cells_have_a_status_by_which_rows_are_filtered(serve, clone):
                     sorted(urgency, key=lambda name: urgency[name], reverse=descending),
                 )
         # In a table of items the cells are those of the item.
-        query = {"list": "items", "cell_status": "not_in_document", "column": "items[].price"}
+        query = {"list": "items", "cell_status": "not_written", "column": "items[].price"}
         (row,) = (await server.http.get(path, params=query)).json()["items"]
         assert row["cells"]["items[].price"] == {
             **dict.fromkeys(("reason", "value", "kind", "currency", "state", "confidence", "page", "quote")),
             "path": "items[0].price",
-            "status": "not_in_document",
+            "status": "not_written",
             "is_verified": False,
         }
         answer = await server.http.get(f"{path}/export", params={"format": "json", "cell_status": "unclear"})
@@ -339,15 +344,15 @@ async def test_change_that_breaks_the_schema_keeps_the_row_and_marks_its_cells(s
 
 
 SELECTIONS: list[tuple[dict[str, Any], str]] = [
-    ({"sort": "total"}, "3 1 2"),
-    ({"sort": "total", "descending": True}, "2 1 3"),
-    ({"sort": "vendor.name"}, "2 1 3"),
-    ({"sort": "date"}, "2 3 1"),
+    ({"sort": "total"}, "3 1 2 5"),
+    ({"sort": "total", "descending": True}, "5 2 1 3"),
+    ({"sort": "vendor.name"}, "2 1 5 3"),
+    ({"sort": "date"}, "2 5 3 1"),
     ({"sort": "total", "limit": 1, "offset": 1}, "1"),
-    ({"offset": 3}, ""),
+    ({"offset": 4}, ""),
     ({"filter": ["total >= 12.5", "currency exists"]}, "1"),
-    ({"filter": "vendor.name missing"}, "3"),
-    ({"filter": "total != 7"}, "2 1"),
+    ({"filter": "vendor.name missing"}, "5 3"),
+    ({"filter": "total != 7"}, "5 2 1"),
 ]
 
 
@@ -384,7 +389,7 @@ async def test_records_are_exported_in_each_format(serve, clone):
     async with serve(with_worker=False) as server:
         path = f"{await records_path(server, clone.owner_url)}/export"
         rows = (await server.http.get(path, params={"format": "json"})).json()
-        assert [row["values"]["total"] for row in rows] == [7, 100, 12.5]
+        assert [row["values"]["total"] for row in rows] == [1000, 7, 100, 12.5]
         answer = await server.http.get(path, params={"format": "csv", "sort": "total"})
         lines = list(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))
         assert lines[0] == [
@@ -399,13 +404,13 @@ async def test_records_are_exported_in_each_format(serve, clone):
             "currency",
             "paid",
         ]
-        assert [line[1] for line in lines[1:]] == ["3.pdf", "1.pdf", "2.pdf"]
+        assert [line[1] for line in lines[1:]] == ["3.pdf", "1.pdf", "2.pdf", "5.pdf"]
         assert lines[3][5:] == ["100", "'=Beta", "2026-01-02", "", "true"]
         answer = await server.http.get(path, params={"format": "xlsx", "sort": "total", "descending": True})
         sheet = openpyxl.load_workbook(io.BytesIO(answer.content))["Invoice"]
         names = [cell.value for cell in sheet[1]]
         assert names == [*(name for name in lines[0][1:] if name != "row"), "document_id"]
-        assert sheet.cell(2, names.index("date") + 1).value == datetime(2026, 1, 2)
+        assert sheet.cell(3, names.index("date") + 1).value == datetime(2026, 1, 2)
         answer = await server.http.get(path, params={"format": "xlsx", "list": "items"})
         book = openpyxl.load_workbook(io.BytesIO(answer.content), data_only=True)
         values, locations = book["Invoice"], book["Locations"]
@@ -566,7 +571,7 @@ async def test_row_of_a_stack_without_an_extraction_has_no_cells_and_is_exported
         page = (await server.http.get(path, params={"marks": True})).json()
         assert {row["filename"]: bool(row["cells"]) for row in page["items"]} == {"1.pdf": True, "2.pdf": False}
         assert page["marks"] == []
-        found = (await server.http.get(path, params={"cell_status": "not_in_document"})).json()
+        found = (await server.http.get(path, params={"cell_status": "not_written"})).json()
         assert [row["filename"] for row in found["items"]] == ["1.pdf"]
         for file_format in ("csv", "json", "xlsx", *(["parquet"] if find_spec("pyarrow") else [])):
             answer = await server.http.get(f"{path}/export", params={"format": file_format})
@@ -628,9 +633,7 @@ async def test_parquet_has_the_names_of_the_view_and_exact_typed_values(serve, c
         with psycopg.connect(clone.owner_url) as conn:
             conn.execute("set session_replication_role = replica")
             for key, text in digits.items():
-                conn.execute(
-                    "update field_values set text = %s, number = %s where pattern = %s", (text, Decimal(text), key)
-                )
+                conn.execute("update fields set text = %s, number = %s where pattern = %s", (text, Decimal(text), key))
 
         async def export(**query: Any) -> Any:
             path = f"/api/schemas/{made['id']}/records/export"

@@ -227,22 +227,25 @@ async def test_preview_of_a_document_type_shows_a_change_only(case):
             assert [(one.path, one.old, one.new) for one in shown.changes] == changes
 
 
-async def test_listed_extractions_are_validated_with_their_current_fields(case):
+async def test_extractions_that_nothing_has_checked_are_checked_in_their_current_version(case):
     async with case.database.as_user(case.scope) as conn:
-        schema = {"type": "object", "properties": {"total": {"type": "number"}}}
+        schema = {"type": "object", "properties": {"total": {"type": "number"}}, "required": ["total"]}
         columns = {"org_id": case.scope.org_id, "document_id": case.document_id, "schema": schema}
         ids = [await stored.add(conn, **columns) for _ in range(3)]
-        listed = (await stored.list_extractions(conn, case.scope.org_id, limit=9)).items
-    valid = dict.fromkeys(ids, True) | {case.extraction_id: None}
-    assert await extractions.are_valid(case.database, case.scope, listed) == valid
-    for one in ids[:2]:
-        ready = await extractions.prepare_write(
-            case.database, case.scope, DocumentIndexes(), one, write("total", "none"), PERSON
-        )
-        await apply(case, ready)
-    async with case.database.as_user(case.scope) as conn:
-        listed = (await stored.list_extractions(conn, case.scope.org_id, limit=9)).items
-        await stored.remove(conn, ids[0])
-    await prepare_and_apply(replace(case, extraction_id=ids[1]), write("total", 5))
-    valid.pop(ids[0])
-    assert await extractions.are_valid(case.database, case.scope, listed) == valid
+
+    async def check() -> dict[object, tuple[bool | None, int]]:
+        while await extractions.check_changed(case.database):
+            pass
+        async with case.database.as_user(case.scope) as conn:
+            listed = (await stored.list_extractions(conn, case.scope.org_id, limit=9)).items
+        assert {one.id: one.valid for one in listed}[case.extraction_id] is None  # has no schema
+        return {one.id: (one.valid, one.review_count) for one in listed if one.id in ids}
+
+    assert await check() == dict.fromkeys(ids, (False, 1))
+    for one, value in zip(ids, ("none", 5), strict=False):
+        await prepare_and_apply(replace(case, extraction_id=one), write("total", value))
+    expected = dict(zip(ids, [(False, 1), (True, 0), (False, 1)], strict=True))
+    assert await check() == expected
+    async with case.database.as_user(case.scope) as conn:  # the result of an older version is not stored
+        await stored.record_problems(conn, ids[1], 0, {"total": "missing"}, is_valid=False)
+    assert await check() == expected

@@ -230,10 +230,11 @@ NO_ACTOR | a forged row | insert into extraction_journal (org_id, extraction_id,
     values (%(org)s, %(extraction)s, 9, '{a}', 'k', '1', 'agent')
 NO_ACTOR | existing | update extraction_journal set new = '13', actor = 'user'
 
-READERS | existing | select from field_values where extraction_id = %(extraction)s
-NO_ACTOR | a forged row | insert into field_values (org_id, document_id, extraction_id, path, pattern, indexes, kind,
-    text, is_verified) values (%(org)s, %(document)s, %(extraction)s, 'a', 'a', '{}', 'text', 'x', true)
-NO_ACTOR | existing | update field_values set is_verified = true
+READERS | existing | select from fields where extraction_id = %(extraction)s
+NO_ACTOR | a forged row | insert into fields (org_id, document_id, extraction_id, path, pattern, indexes, kind,
+    text, is_verified, status)
+    values (%(org)s, %(document)s, %(extraction)s, 'a', 'a', '{}', 'text', 'x', true, 'found')
+NO_ACTOR | existing | update fields set is_verified = true
 
 READERS | existing | select from extraction_proposals where extraction_id = %(extraction)s
 NO_ACTOR | a forged row | insert into extraction_proposals (org_id, extraction_id, path, name, old, new,
@@ -402,7 +403,7 @@ NO_ACTOR | existing | delete from storage.objects
 
 # Tables whose rows no role may delete with a statement.
 _KEPT = """
-api_keys invitations documents document_pages extractions extraction_journal field_values extraction_proposals
+api_keys invitations documents document_pages extractions extraction_journal fields extraction_proposals
 schemas prompts tags schema_versions prompt_versions document_tags auto_creations threads runs
 run_events tool_calls agent_sessions usage usage_by_day credit_limits queue_limits settings_journal stacks
 stack_documents stack_tables

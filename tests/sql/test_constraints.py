@@ -61,7 +61,8 @@ public.documents | user_id = gen_random_uuid() |
     storage_path | content_sha256 = 'x' | pages_read = -1 | pages_read = 2, pages_to_read = 1
 public.document_pages | number = 0 | width = 'NaN' | height = 'Infinity' | words = '{}'
 public.extraction_journal | steps = 'x' | actor = $ODD
-public.field_values | kind = $ODD, number = null | number = null | kind = 'day', number = null
+public.fields | kind = $ODD, number = null | number = null | kind = 'day', number = null | text = null | status = $ODD |
+    is_absent = true
 public.extraction_proposals | status = $ODD
 public.schemas | name = ''
 public.schema_versions | number = 0 | schema = '[]'
@@ -72,7 +73,8 @@ public.tags | name = ' a' | color = 'red'
 public.auto_creations | status = $ODD | kind = '' | labels = array_fill('x'::text, '{201}') | matched = '[]' |
     status = 'failed', error = null
 public.extractions | user_id = gen_random_uuid() | document_type = '' | status = $ODD | schema = '[]' | schema = null,
-    schema_revid = gen_random_uuid() | extracted_fields = '[]' | confidences = '[]' |
+    schema_revid = gen_random_uuid() | extracted_fields = '[]' | confidences = '[]' | problems = '[]' |
+    accepted = '[]' |
     confidence_scores = '[]' | evidence = '[]' | locks = '[]' |
     extracted_fields = '{"a": "\u202e"}'
 public.organisations | name = '' | approvers = $ODD | auto_approved_tools = array_fill('x'::text, '{51}')
@@ -134,7 +136,7 @@ private.agent_tasks | agent
 public.documents | org_id | parent_document_id org_id
 public.document_pages | document_id org_id
 public.extraction_journal | extraction_id org_id
-public.field_values | extraction_id document_id org_id
+public.fields | extraction_id document_id org_id
 public.extraction_proposals | extraction_id org_id
 public.extractions | document_id org_id | schema_revid org_id | prompt_revid org_id
 public.schemas | org_id

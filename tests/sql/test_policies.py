@@ -245,9 +245,10 @@ PRIVILEGES = {
     "extractions": {
         "select": True,
         "insert": "id org_id user_id document_id schema schema_revid prompt_revid",
-        "update": "document_type status extracted_fields confidences confidence_scores evidence locks broken_paths",
+        "update": "document_type status extracted_fields confidences confidence_scores evidence locks",
     },
     "current_extractions": {"select": True},
+    "private.live_extractions": {"select": True},
     "private.stack_extractions": {"select": True},
     "stacks": {"select": True, "insert": "id org_id user_id name", "update": "name"},
     "stack_documents": {"select": True, "insert": "org_id user_id stack_id document_id"},
@@ -258,7 +259,7 @@ PRIVILEGES = {
     },
     "stack_table_rows": {"select": True},
     "extraction_journal": {"select": True},
-    "field_values": {"select": True},
+    "fields": {"select": True},
     "extraction_proposals": {"select": True},
     "schemas": {"select": True},
     "schema_versions": {"select": True},
@@ -393,7 +394,7 @@ CALLABLE = {
         cancel_run cost_of_run spent_this_month lock_credit count_active_runs is_blocked runs_ahead
         waits_behind is_budget_spent is_credit_spent check_capacity charge child_name nodes changes is_leaf
         search count_unindexed_documents search_nearest count_unembedded_documents has_vectors search_stems
-        has_new_fields check_json checked_path set_at_path path_name
+        has_new_fields precedence record_problems check_json checked_path set_at_path path_name
         merge fields_at locked_extraction check_is_caller nested_scores write_fields is_agent this_run this_call
         is_proposed this_root_run
         follow_schema schema_revid_of schema_to_extract count_references_to_schema count_references_to_prompt
@@ -409,7 +410,7 @@ CALLABLE = {
         notify fail_document scope_of_run scope_of_document register_pending_files files_to_delete
         unregister_deleted_files count_waiting_runs delete_old_run_records clear_organisations claim_job search_source
         search_words write_search_chunks abandon_indexing use_embedder lease_document_for_embedding
-        chunks_without_vectors write_search_vectors has_vectors search_stems
+        chunks_without_vectors write_search_vectors has_vectors search_stems record_problems extractions_to_check
         """,
     ),
 }

@@ -62,8 +62,10 @@ insert into extractions (id, org_id, document_id, created_by, created_at, extrac
     (case when n % 40 = 0 then '{{"a": {{}}}}' else '{{}}' end)::jsonb, '{{}}', revid, revid from one;
 insert into extraction_journal (org_id, extraction_id, version, path, steps, new, actor)
   select org_id, extraction_id, 1, '{{a}}', 'k', '1', 'agent' from one;
-insert into field_values (org_id, document_id, extraction_id, path, pattern, indexes, kind, text, number, is_verified)
-  select org_id, document_id, extraction_id, 'a', 'a', '{{}}', 'number', '1', 1, true from one;
+insert into fields (org_id, document_id, extraction_id, path, pattern, indexes, kind, text, number, is_verified,
+    status)
+  select org_id, document_id, extraction_id, 'a', 'a', '{{}}', 'number', '1', 1, true,
+    case when n % 20 = 0 then 'unclear' else 'found' end from one;
 insert into extraction_proposals (org_id, extraction_id, path, name, old, new, confidence_scores, evidence)
   select org_id, extraction_id, '{{a}}', 'a', '1', '2', '{{}}', '{{}}' from one where n % 10 = 0;
 insert into threads (id, org_id, created_by, agent) select thread_id, org_id, user_id, 'extraction' from one;

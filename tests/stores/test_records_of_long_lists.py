@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fieldmark.domain.columns import list_columns
-from fieldmark.domain.statuses import CellStatus
+from fieldmark.domain.statuses import FieldStatus
 from fieldmark.stores import record_marks, records
 from fieldmark.stores.library import schemas
 from fieldmark.stores.records import RecordsQuery
@@ -26,7 +26,7 @@ COLUMNS = {column.path: column for column in list_columns(SCHEMA, "items")}
 
 
 def needs_review(**more: Any) -> dict[str, Any]:
-    return {"cell_statuses": [CellStatus.NEEDS_REVIEW], **more}
+    return {"cell_statuses": [FieldStatus.NEEDS_REVIEW], **more}
 
 
 async def load(conn: Any, query: RecordsQuery) -> Any:
@@ -62,7 +62,7 @@ async def test_twice_as_many_rows_read_twice_as_many_values(database, clone, mak
             found = await compute(conn, query)
             cursor = await conn.execute(
                 """select seq_tup_read + coalesce(idx_tup_fetch, 0) as read
-                   from pg_stat_xact_user_tables where relname = 'field_values'"""
+                   from pg_stat_xact_user_tables where relname = 'fields'"""
             )
             values_read.append((await cursor.fetchone())["read"])
         if compute is records.column_totals:

@@ -6,7 +6,7 @@ Each task of each agent has its own route, generated from the agent's spec: `POS
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from decimal import ROUND_CEILING, Decimal
 from functools import cache
@@ -35,7 +35,7 @@ from fieldmark.runs.lifecycle import decisions, launch
 from fieldmark.runs.lifecycle.decisions import WaitingCall
 from fieldmark.runtime import Runtime
 from fieldmark.services.api_keys import require_scope
-from fieldmark.services.extractions import is_valid
+from fieldmark.services.extractions import read_checked
 from fieldmark.stores import extractions, organisations, runs
 from fieldmark.stores.rows import ExtractionRow
 from fieldmark.stores.runs import RunOptions, RunRow
@@ -464,9 +464,11 @@ async def _wait_for_result(request: Request, runtime: Runtime, scope: Scope, run
         error=run.error,
         code=None if run.error_code is None else RunError(run.error_code),
     )
-    valid = None if extraction is None else await is_valid(scope.org_id, extraction)
-    return await json_response(_with_extraction, result, extraction, valid)
+    if extraction is None:
+        return await json_response(result.model_copy)
+    row, statuses = await read_checked(runtime.database, scope, extraction)
+    return await json_response(_with_extraction, result, row, statuses)
 
 
-def _with_extraction(result: RunResult, row: ExtractionRow | None, valid: bool | None) -> RunResult:
-    return result if row is None else result.model_copy(update={"extraction": Extraction.of(row, valid)})
+def _with_extraction(result: RunResult, row: ExtractionRow, statuses: Mapping[str, Any]) -> RunResult:
+    return result.model_copy(update={"extraction": Extraction.of(row, statuses)})

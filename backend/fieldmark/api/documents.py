@@ -6,7 +6,7 @@ import asyncio
 import re
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -45,13 +45,13 @@ from fieldmark.domain.statuses import AutoCreationStatus, DocumentStage, Documen
 from fieldmark.errors import FieldmarkError, Invalid, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
-from fieldmark.services import auto_creations, extractions
+from fieldmark.services import auto_creations
 from fieldmark.services.api_keys import require_scope
 from fieldmark.services.fair_share import PAGE_RENDERING
 from fieldmark.stores import documents
 from fieldmark.stores.documents import DocumentListFilter
 from fieldmark.stores.library import tags
-from fieldmark.stores.rows import DocumentRow, PageRow
+from fieldmark.stores.rows import PageRow
 from fieldmark.stores.rows import PageText as PageTextRow
 
 router = Routes(prefix="/api/documents", tags=["documents"])
@@ -122,14 +122,14 @@ class Document(ResponseModel):
         description="An agent's suggestion of a schema. null: none was requested, or the document is not read yet.",
     )
     shown_extraction_id: UUID | None = Field(
-        description="The current extraction (the newest completed one that is not an undecided suggestion), or else "
-        "the newest that is in progress or suggested. Extractions whose run failed or was cancelled are excluded."
+        description="The newest extraction with content that is not an undecided suggestion; else one that is still "
+        "empty, else the suggestion. Extractions whose run failed or was cancelled are excluded."
     )
     stage: DocumentStage = Field(description="What happens to the document now, or what it needs next.")
-    to_review: int | None = Field(
-        None,
-        description="The number of values to review in the shown extraction: missing, against the schema or a rule, "
-        "unsure, or with a proposal. Set only at the stage `needs_review`.",
+    to_review: int = Field(
+        0,
+        description="The number of fields that a person has to look at, in all extractions of the document that count: "
+        "missing, against the schema or a rule, not found, unclear, or with a proposal.",
     )
 
 
@@ -330,13 +330,7 @@ async def list_documents(
     )
     async with runtime.database.as_user(scope) as conn:
         page = await documents.list_documents(conn, scope.org_id, limit=limit, before=before, filters=filters)
-    return ListPage[Document](items=await _with_review_counts(runtime, scope, page.items), next=page.next)
-
-
-async def _with_review_counts(runtime: Runtime, scope: Scope, rows: Sequence[DocumentRow]) -> list[Document]:
-    current = [row.shown_extraction_id for row in rows if row.stage is DocumentStage.NEEDS_REVIEW]
-    counts = await extractions.count_to_review(runtime.database, scope, [one for one in current if one is not None])
-    return [Document.of({**asdict(row), "to_review": counts.get(row.shown_extraction_id or row.id)}) for row in rows]
+    return ListPage[Document](items=[Document.of(row) for row in page.items], next=page.next)
 
 
 class DocumentCount(BaseModel):
@@ -360,10 +354,7 @@ async def get_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) 
         row = await documents.get(conn, document_id)
         warnings = await documents.warnings(conn, document_id)
         children = await documents.children(conn, document_id)
-    (document,) = await _with_review_counts(runtime, scope, [row])
-    return DocumentDetails.of(
-        {**asdict(row), "to_review": document.to_review, "warnings": warnings, "children": children}
-    )
+    return DocumentDetails.of({**asdict(row), "warnings": warnings, "children": children})
 
 
 @router.patch("/{document_id}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self, TypeVar
 from uuid import UUID
@@ -31,7 +31,7 @@ from fieldmark.api.shared_types import (
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.retry import retry_while_stale
-from fieldmark.domain.statuses import ExtractionStatus
+from fieldmark.domain.statuses import ExtractionStatus, FieldStatus
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid
 from fieldmark.grounding.evidence import Doubt
@@ -108,6 +108,29 @@ class Proposal(BaseModel):
     created_at: datetime
 
 
+Reason = Literal[
+    *("missing", "breaks_schema", "breaks_rule", "proposal", "not_found", "low_confidence", "person", "message"), Doubt
+]
+
+
+class FieldStatusOf(ResponseModel):
+    """Whether a person has to look at a field, and why."""
+
+    status: FieldStatus = Field(
+        description="needs_review and unclear: a person has to look at it. stale: read with an older version of the "
+        "schema, in which the field differs. not_written: nothing was read. blank: the document or a person says that "
+        "there is no value. accepted: a person kept it, knowing the reason. confirmed: set or confirmed by a person. "
+        "found: on a page, or in a message."
+    )
+    reason: Reason | None = Field(
+        description="missing: there should be a value, by the schema or since nearly all rows of the table have one; "
+        "breaks_schema; breaks_rule; proposal: an agent proposes another value; not_found: on no page. Of an unclear "
+        "value: what else it may mean (see `reason` of the evidence), or low_confidence: the agent doubts it, or the "
+        "text is hard to read. person: a person wrote what is not printed, or said that there is none. message: it is "
+        "in the message of a person."
+    )
+
+
 class ExtractionHead(BaseModel):
     """What an extraction and its summary have in common."""
 
@@ -116,9 +139,10 @@ class ExtractionHead(BaseModel):
     document_type: str | None
     status: ExtractionStatus
     valid: bool | None = Field(
-        description="Whether the current fields follow the extraction's schema and its rules. null: no schema. See "
-        "`…/problems`."
+        description="Whether the current fields follow the extraction's schema and its rules. null: no schema, or a "
+        "run still writes. See `…/problems`."
     )
+    review_count: int = Field(description="The number of fields that a person has to look at.")
     schema_revid: UUID | None = Field(description="The version of the named schema that it follows.")
     prompt_revid: UUID | None = Field(description="The version of the prompt that it was made with.")
     proposed: bool = Field(
@@ -147,11 +171,14 @@ class Extraction(ExtractionHead):
     )
     locks: dict[str, Lock] = Field(description="The values that a person set or confirmed, by path.")
     proposals: list[Proposal] = Field(description="Pending proposals, oldest first.")
+    statuses: dict[str, FieldStatusOf] = Field(
+        description="The status of each single field, by path, also of those that should have a value and do not exist."
+    )
 
     @classmethod
-    def of(cls, row: ExtractionRow, valid: bool | None) -> Self:
+    def of(cls, row: ExtractionRow, statuses: Mapping[str, Any]) -> Self:
         # Not validated: there may be thousands of values, and a front end may have written some directly to the table.
-        return cls.model_construct(**row.shown(), valid=valid)
+        return cls.model_construct(**row.shown(), statuses=statuses)
 
 
 class FieldViolation(FieldError):
@@ -176,9 +203,8 @@ class ChangedExtraction(Extraction):
     errors: list[FieldViolation] = Field(description="The same problems for programs, in the same order.")
 
     @classmethod
-    def with_problems(cls, row: ExtractionRow, found: Sequence[Violation]) -> Self:
-        valid = None if row.schema is None else not found
-        return cls.model_construct(**row.shown(), valid=valid, **_problem_fields(found))
+    def with_problems(cls, row: ExtractionRow, statuses: Mapping[str, Any], found: Sequence[Violation]) -> Self:
+        return cls.model_construct(**row.shown(), statuses=statuses, **_problem_fields(found))
 
 
 class ExtractionProblems(BaseModel):
@@ -279,7 +305,6 @@ class ExtractionSummary(ExtractionHead):
 
 
 # Only for clients. `paths.parse` checks paths and says which character is wrong.
-_MAX_BROKEN_PATHS = 1000
 _PATH_SCHEMA: dict[str, Any] = {"pattern": paths.PATTERN}
 
 
@@ -374,22 +399,16 @@ class ExtractionChange:
         self.database = runtime.database
         self._seen = _parse_version(if_match)
 
-    async def make(self, act: Callable[[Connection], Awaitable[object]], *, is_unreviewed: bool = False) -> Response:
-        """Make the change in a transaction. Return the response. `is_unreviewed`: a value that breaks the schema needs
-        review also if no value has changed."""
+    async def make(self, act: Callable[[Connection], Awaitable[object]]) -> Response:
+        """Make the change in a transaction. Return the response."""
         async with self.database.as_user(self.scope) as conn:
-            before = await extractions.lock(conn, self.id, self._seen)
+            await extractions.lock(conn, self.id, self._seen)
             await act(conn)
             row = await stored.get(conn, self.id)
-        found = await extractions.problems(self.scope.org_id, row)
-        if row.status is ExtractionStatus.COMPLETED:
-            # A completed extraction that now breaks its schema must be reviewed again. Checked after the transaction
-            # because the check may take long.
-            broken = sorted(extractions.broken_paths(row, found))[:_MAX_BROKEN_PATHS]
-            changed = is_unreviewed or row.version != before
-            async with self.database.as_user(self.scope) as conn:
-                await stored.set_broken_paths(conn, row.id, row.version, broken, is_changed=changed)
-        return await json_response(ChangedExtraction.with_problems, row, found)
+        found = await extractions.check(self.database, self.scope, row)
+        row = replace(row, valid=None if row.schema is None else not found)
+        row, statuses = await extractions.read_checked(self.database, self.scope, row)
+        return await json_response(ChangedExtraction.with_problems, row, statuses, found)
 
     async def make_prepared(
         self,
@@ -428,8 +447,8 @@ async def list_extractions(
     to_check: Annotated[
         bool | None,
         Query(
-            description="true: only extractions with a pending proposal, with a value below confidence 0.5 that no "
-            "person has set, or that break their schema since a person changed them. false: only the others."
+            description="true: only extractions with a field that a person has to look at, of those that count for "
+            "their document. false: only the others."
         ),
     ] = None,
     schema_id: Annotated[UUID | None, Query(description="Only with a version of this schema.")] = None,
@@ -446,13 +465,9 @@ async def list_extractions(
     )
     async with runtime.database.as_user(scope) as conn:
         page = await stored.list_extractions(conn, scope.org_id, limit=limit, before=before, filters=filters)
-    valid = await extractions.are_valid(runtime.database, scope, page.items)
-    items = [
-        ExtractionSummary.model_validate({**asdict(row), "valid": valid[row.id]})
-        for row in page.items
-        if row.id in valid  # otherwise deleted meanwhile
-    ]
-    return ListPage[ExtractionSummary](items=items, next=page.next)
+    return ListPage[ExtractionSummary](
+        items=[ExtractionSummary.model_validate(asdict(row)) for row in page.items], next=page.next
+    )
 
 
 @router.get("/{extraction_id}", response_model=Extraction | PastExtraction)
@@ -467,7 +482,7 @@ async def get_extraction(
         if version is not None:
             return await json_response(PastExtraction.of, await stored.get_version(conn, extraction_id, version))
         row = await stored.get(conn, extraction_id)
-    return await json_response(Extraction.of, row, await extractions.is_valid(scope.org_id, row))
+    return await json_response(Extraction.of, *await extractions.read_checked(runtime.database, scope, row))
 
 
 @router.delete("/{extraction_id}", status_code=204)
@@ -594,7 +609,7 @@ async def withdraw_review(
     status: Annotated[ExtractionStatus, Query(description="The status before the review.")],
 ) -> Response:
     """Withdraw the review of an extraction: no person has reviewed it then. Its values stay as they are."""
-    return await change.make(lambda conn: stored.withdraw_review(conn, change.id, status), is_unreviewed=True)
+    return await change.make(lambda conn: stored.withdraw_review(conn, change.id, status))
 
 
 @router.post("/{extraction_id}/restore", response_model=ChangedExtraction)

@@ -11,13 +11,13 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.downloads import attachment_headers
+from fieldmark.api.extractions import FieldStatusOf
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import FilterText, RequestBody, ResponseModel, json_response
 from fieldmark.db.pool import Connection
 from fieldmark.domain.columns import Column
 from fieldmark.domain.document_filters import MAX_CONDITIONS, FieldCondition, FieldPath
-from fieldmark.domain.statuses import CellStatus
-from fieldmark.grounding.evidence import Doubt
+from fieldmark.domain.statuses import FieldStatus
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
 from fieldmark.services import records
@@ -41,8 +41,8 @@ Filter = Annotated[
         description='A condition on a field: `total > 1000`, `vendor.name = "Acme"`. Repeat it to add conditions.',
     ),
 ]
-CellStatusIs = Annotated[
-    list[CellStatus] | None,
+FieldStatusIs = Annotated[
+    list[FieldStatus] | None,
     Query(description="Only rows with a cell of one of these statuses, in the column `column` if given."),
 ]
 CellColumn = Annotated[FieldPath | None, Query(alias="column", description="The column that `cell_status` is about.")]
@@ -52,25 +52,15 @@ ByStatus = Annotated[
     bool,
     Query(
         description="Sort by the status of the cells, the most urgent first: in the column `sort`, or else by the most "
-        "urgent cell of each row. The order: needs_review, unclear, stale, not_written, not_in_document, locked, found."
+        "urgent cell of each row. The order is that of the statuses."
     ),
 ]
 
 
-class RecordCell(ResponseModel):
+class RecordCell(FieldStatusOf):
     """A record in a column: its value, or where the value would be."""
 
     path: str = Field(description="The field's path in the extraction, such as `items[2].price`.")
-    status: CellStatus = Field(
-        description="unclear: found with a confidence below 0.5; needs_review: see `reason`; stale: read with an older "
-        "version of the schema, in which the field differs; locked: set by a person; not_in_document: no value; "
-        "not_written: no value, and the extraction is not complete."
-    )
-    reason: Literal["proposal", "breaks_schema", "not_found", Doubt, "low_confidence"] | None = Field(
-        description="Why it needs review. proposal: an agent proposes another value; breaks_schema: it does not fit "
-        "the column, or a person's change made it break a rule; not_found: it is on no page. Or why it is unclear: see "
-        "`reason` of the evidence; low_confidence: the agent doubts it, or the text is hard to read."
-    )
     value: float | int | bool | str | None
     kind: str | None = Field(description="number, day, text or boolean. null without a value.")
     currency: str | None = Field(description="The currency of a number, from the fields beside it.")
@@ -91,8 +81,7 @@ class Record(ResponseModel):
     status: RowState = Field(
         description="`stale`: it follows an older version of the columns. In a stack also `waiting`, `running`, "
         "`awaiting_approval`, `failed`, `duplicate` (a document that is longer in the stack has the same bytes), "
-        "`container` (an archive, whose files have rows) and `incomplete` (the agent ended without completing it). "
-        "Otherwise `done`."
+        "and `container` (an archive, whose files have rows). `incomplete`: it is not completed. Otherwise `done`."
     )
     error: str | None = Field(description="Why the row of a stack failed.")
     error_code: str | None
@@ -100,6 +89,10 @@ class Record(ResponseModel):
     duplicate_of_filename: str | None
     version: int | None = Field(description="The extraction's version. Send it as If-Match when you change a value.")
     is_reviewed: bool
+    review_count: int = Field(
+        description="The number of fields of the document's extraction that a person has to look at, also outside the "
+        "columns."
+    )
     path: str | None = Field(description="The path of the list item, such as `items[2]`. null for a document.")
     cells: dict[str, RecordCell] = Field(description="By column.")
 
@@ -192,7 +185,7 @@ class RecordsOptions:
         schema_id: UUID,
         list_name: List = None,
         filter: Filter = None,
-        cell_status: CellStatusIs = None,
+        cell_status: FieldStatusIs = None,
         cell_column: CellColumn = None,
         sort: Sort = None,
         descending: Descending = False,

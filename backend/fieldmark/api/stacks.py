@@ -14,8 +14,8 @@ from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.records import (
     ByStatus,
     CellColumn,
-    CellStatusIs,
     Descending,
+    FieldStatusIs,
     FileFormat,
     Filter,
     Marks,
@@ -170,7 +170,7 @@ class StackRowsOptions:
         self,
         stack_id: UUID,
         filter: Filter = None,
-        cell_status: CellStatusIs = None,
+        cell_status: FieldStatusIs = None,
         cell_column: CellColumn = None,
         sort: Sort = None,
         descending: Descending = False,

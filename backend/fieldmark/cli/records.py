@@ -12,9 +12,9 @@ from fieldmark.cli.files import check_out, format_of, print_json, write
 from fieldmark.cli.schemas import Name, find_or_exit
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import plain, show_lines, steps
-from fieldmark.domain.statuses import CellStatus
+from fieldmark.domain.statuses import FieldStatus
 
-_UNSURE: Final = (CellStatus.UNCLEAR, CellStatus.NEEDS_REVIEW, CellStatus.STALE)
+_UNSURE: Final = (FieldStatus.UNCLEAR, FieldStatus.NEEDS_REVIEW, FieldStatus.STALE)
 FORMATS: Final = ("csv", "xlsx", "json", "parquet")
 
 
@@ -27,7 +27,7 @@ def records(
         list[str] | None, typer.Option("--where", help='Only rows that match, such as "total > 1000". Repeatable.')
     ] = None,
     status: Annotated[
-        CellStatus | None, typer.Option(help="Only rows with a cell of this status, in the column --column if given.")
+        FieldStatus | None, typer.Option(help="Only rows with a cell of this status, in the column --column if given.")
     ] = None,
     column: Annotated[str | None, typer.Option(help="The column that --status is about.")] = None,
     sort: Annotated[str | None, typer.Option(help="The column to sort by. Default: newest document first.")] = None,

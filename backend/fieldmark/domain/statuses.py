@@ -64,10 +64,10 @@ class DocumentStage(StrEnum):
     EXTRACTING         a run is extracting its fields
     AWAITING_APPROVAL  a run on it waits for a person's decision
     PROPOSED           an agent suggests a schema and an extraction, to be accepted or rejected
-    NEEDS_REVIEW       its shown extraction is incomplete, or has uncertain values, pending proposals, or values that
-                       break the schema since a person changed it
-    EXTRACTED          an agent has completed its shown extraction, and nothing needs review
-    REVIEWED           as EXTRACTED, and a person has reviewed it
+    NEEDS_REVIEW       one of its extractions is incomplete, or has a field that needs review or is unclear. Of the
+                       extractions under one schema only the newest counts
+    EXTRACTED          agents have completed its extractions, and nothing needs review
+    REVIEWED           as EXTRACTED, and a person has reviewed them
     """
 
     PROCESSING = "processing"
@@ -81,25 +81,36 @@ class DocumentStage(StrEnum):
     REVIEWED = "reviewed"
 
 
-class CellStatus(StrEnum):
-    """The status of a value in a table, the most urgent first. Computed, never stored.
+class FieldStatus(StrEnum):
+    """The status of a field, the most urgent first. The SQL function `private.field_status` decides it, and its reason.
+    Both are stored with the field. Only STALE depends on the table in which a field is shown, and is computed there.
 
-    NEEDS_REVIEW     was not found, an agent proposes another value, or a person's change made it break the schema
-    UNCLEAR          was found with a confidence below 0.5
-    STALE            was read with an older version of the schema, in which this field differs
-    NOT_WRITTEN      has no value, and the extraction is not complete
-    NOT_IN_DOCUMENT  has no value, and the extraction is complete
-    LOCKED           was set or confirmed by a person
-    FOUND            is on a page, or in a person's message
+    NEEDS_REVIEW  is missing, breaks the schema or a rule, was not found, or an agent proposes another value
+    UNCLEAR       was found, and it is doubtful that it is this value
+    STALE         was read with an older version of the schema, in which this field differs
+    NOT_WRITTEN   has no value: nothing was read
+    BLANK         has no value, and the document or a person says so
+    ACCEPTED      a person confirmed it, or reviewed the extraction, knowing why it needed review
+    CONFIRMED     was set or confirmed by a person
+    FOUND         is on a page, or in a person's message
     """
 
     NEEDS_REVIEW = "needs_review"
     UNCLEAR = "unclear"
     STALE = "stale"
     NOT_WRITTEN = "not_written"
-    NOT_IN_DOCUMENT = "not_in_document"
-    LOCKED = "locked"
+    BLANK = "blank"
+    ACCEPTED = "accepted"
+    CONFIRMED = "confirmed"
     FOUND = "found"
+
+
+class FieldProblem(StrEnum):
+    """What the schema says is wrong with a field, the most urgent first: a reason of its status."""
+
+    MISSING = "missing"
+    BREAKS_SCHEMA = "breaks_schema"
+    BREAKS_RULE = "breaks_rule"
 
 
 class ReadingError(StrEnum):

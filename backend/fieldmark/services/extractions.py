@@ -7,8 +7,8 @@ Stale, and the caller repeats both steps.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
@@ -20,6 +20,7 @@ from fieldmark.db.pool import Connection, Database
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain import paths, rule_fixes
 from fieldmark.domain.changes import Change, Preview
+from fieldmark.domain.field_problems import field_problems
 from fieldmark.domain.fields import Missing, has_fields, leaves, value_at, walk
 from fieldmark.domain.ids import new_id
 from fieldmark.domain.paths import Path
@@ -54,8 +55,8 @@ from fieldmark.services.evidence import (
 from fieldmark.services.evidence import locations as evidence_locations
 from fieldmark.services.fair_share import run_queued, run_queued_unbounded, run_unqueued
 from fieldmark.stores import extractions
-from fieldmark.stores.extractions import UncheckedPathsRow, WriteResult
-from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields, SchemaRow
+from fieldmark.stores.extractions import WriteResult
+from fieldmark.stores.rows import ExtractionRow, Fields, SchemaRow
 
 MAX_PREVIEWED_CHANGES: Final = 2_000
 """Changes of one write that a preview lists."""
@@ -63,10 +64,7 @@ MAX_PREVIEWED_CHANGES: Final = 2_000
 MAX_READINGS: Final = 20
 """Values that would satisfy a broken rule, of those that are returned."""
 
-MAX_CACHED_CHECKS: Final = 10_000
 CHECK_BATCH_SIZE: Final = 25
-_broken_cache: Final = OrderedDict[tuple[UUID, int, datetime], frozenset[str]]()
-"""The paths at which an extraction breaks its schema, by id, version and time of the last change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,72 +191,49 @@ async def problems(org_id: UUID, row: ExtractionRow) -> list[Violation]:
     )
 
 
-async def is_valid(org_id: UUID, row: ExtractionRow) -> bool | None:
-    """Return whether there are no `problems`; None without a schema."""
-    return _is_valid((await _check_all(org_id, [row]))[row.id])
-
-
-async def are_valid(database: Database, scope: Scope, rows: Sequence[ExtractionSummaryRow]) -> dict[UUID, bool | None]:
-    """Return `is_valid` of each of these extractions that still exists, by id, in their current versions. Opens its own
-    transactions."""
-    return {one: _is_valid(broken) for one, broken in (await _broken_paths_by_id(database, scope, rows)).items()}
-
-
-async def count_to_review(database: Database, scope: Scope, extraction_ids: Sequence[UUID]) -> dict[UUID, int]:
-    """Return the number of values to review in each of these extractions, by id: those that break the schema or a rule,
-    are unsure, or have a proposal. Opens its own transactions."""
-    if not extraction_ids:
-        return {}
-    async with database.as_user(scope) as conn:
-        rows = await extractions.unchecked_paths(conn, extraction_ids)
-    broken = await _broken_paths_by_id(database, scope, rows)
-    return {row.id: len({*row.names, *(broken.get(row.id) or ())}) for row in rows}
-
-
-def _is_valid(broken_paths: frozenset[str] | None) -> bool | None:
-    return None if broken_paths is None else not broken_paths
-
-
-async def _broken_paths_by_id(
-    database: Database, scope: Scope, rows: Sequence[ExtractionSummaryRow | UncheckedPathsRow]
-) -> dict[UUID, frozenset[str] | None]:
-    cached = {row.id: _broken_cache.get((row.id, row.version, row.updated_at)) for row in rows}
-    new = [row.id for row in rows if row.has_schema and cached[row.id] is None]
-    result = {row.id: cached[row.id] for row in rows if row.id not in new}
-    for first in range(0, len(new), CHECK_BATCH_SIZE):
+async def check(database: Database, scope: Scope, row: ExtractionRow) -> list[Violation]:
+    """Find the `problems` of an extraction, store them with its fields, and return them. Opens its own transaction.
+    Call it after a write is committed, since it may take long."""
+    found = await problems(scope.org_id, row)
+    if row.schema is not None:
         async with database.as_user(scope) as conn:
-            found = await extractions.get_many(conn, new[first : first + CHECK_BATCH_SIZE])
-        result |= await _check_all(scope.org_id, found)
-    return result
+            await _record(conn, row.id, row.version, found, row.locks)
+    return found
 
 
-async def _check_all(org_id: UUID, rows: Sequence[ExtractionRow]) -> dict[UUID, frozenset[str] | None]:
-    """Return the paths at which extractions break their schemas, by id. Each version is checked once."""
-    keys = {row.id: (row.id, row.version, row.updated_at) for row in rows if row.schema is not None}
-    new = [row for row in rows if row.schema is not None and keys[row.id] not in _broken_cache]
-    for row, broken in zip(new, await run_queued_unbounded(org_id, _broken_paths, new) if new else (), strict=True):
-        _broken_cache[keys[row.id]] = broken
-    result = {row.id: _broken_cache[keys[row.id]] if row.id in keys else None for row in rows}
-    while len(_broken_cache) > MAX_CACHED_CHECKS:
-        _broken_cache.popitem(last=False)
-    return result
+async def read_checked(
+    database: Database, scope: Scope, row: ExtractionRow
+) -> tuple[ExtractionRow, dict[str, dict[str, str | None]]]:
+    """Return an extraction with what its check found, and the statuses of its fields. It is checked if nothing has done
+    so. Opens its own transactions. An extraction that has changed since `row` was read is returned as it was."""
+    if row.schema is not None and row.valid is None:
+        row = replace(row, valid=not await check(database, scope, row))
+    async with database.as_user(scope) as conn:
+        now = await extractions.find_checked(conn, row.id, row.version)
+        statuses = await extractions.field_statuses(conn, row.id)
+    if now is not None:
+        valid = row.valid if now.valid is None else now.valid  # a viewer cannot store what the check found
+        row = replace(row, valid=valid, review_count=now.review_count)
+    return row, statuses
 
 
-def _broken_paths(rows: Sequence[ExtractionRow]) -> list[frozenset[str]]:
-    return [
-        broken_paths(row, violations_for_display(row.schema, row.extracted_fields, row.evidence, row.locks))
-        for row in rows
-    ]
+async def check_changed(database: Database) -> int:
+    """Check extractions of all tenants that nothing has checked since they changed. Return their number."""
+    async with database.as_service() as conn:
+        rows = await extractions.to_check(conn, CHECK_BATCH_SIZE)
+    for row in rows:
+        found = await run_queued_unbounded(
+            row.org_id, violations_for_display, row.schema, row.extracted_fields, row.evidence, row.locks
+        )
+        async with database.as_service() as conn:
+            await _record(conn, row.id, row.version, found, row.locks)
+    return len(rows)
 
 
-def broken_paths(row: ExtractionRow, found: Iterable[Violation]) -> frozenset[str]:
-    """Return the path names of violations. A broken rule counts for the values that it compares and no person has set;
-    if there are none, for all that it compares."""
-    return frozenset(
-        paths.name(path)
-        for one in found
-        for path in [about for about in one.about if paths.name(about) not in row.locks] or one.about or [one.path]
-    )
+async def _record(
+    conn: Connection, extraction_id: UUID, version: int, found: Sequence[Violation], locks: Collection[str]
+) -> None:
+    await extractions.record_problems(conn, extraction_id, version, field_problems(found, locks), is_valid=not found)
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -494,6 +469,8 @@ async def complete(
             found = await completion_violations(row)
         if found:
             raise SchemaViolation(violations_text(found), violated_paths(found), _error_details(found))
+        if row.schema is not None:
+            await _record(conn, row.id, row.version, found, row.locks)
     return await extractions.complete(conn, extraction_id)
 
 

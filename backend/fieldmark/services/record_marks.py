@@ -12,7 +12,7 @@ from uuid import UUID
 from fieldmark.db.pool import Connection
 from fieldmark.domain.columns import Column
 from fieldmark.domain.identifying_columns import identifying_columns
-from fieldmark.domain.statuses import CellStatus
+from fieldmark.domain.statuses import FieldStatus
 from fieldmark.stores import record_marks
 from fieldmark.stores.record_marks import ColumnDistribution
 from fieldmark.stores.records import RecordRow, RecordsQuery
@@ -109,7 +109,7 @@ def _outliers(row: RecordRow, usual: Mapping[tuple[str, str | None, bool], _Boun
         return
     for column, cell in row.cells.items():
         bounds = usual.get((column, cell["currency"], cell["kind"] == "day"))
-        if bounds is None or cell["kind"] not in ("number", "day") or cell["status"] == CellStatus.LOCKED:
+        if bounds is None or cell["kind"] not in ("number", "day") or cell["status"] == FieldStatus.CONFIRMED:
             continue
         low, high = bounds.low, bounds.high
         if bounds.is_day:

@@ -15,7 +15,7 @@ from fieldmark.domain.document_filters import FieldCondition
 from fieldmark.domain.paths import EACH
 from fieldmark.domain.schema_changes import compare_schemas
 from fieldmark.domain.schema_walk import unknown_fields
-from fieldmark.domain.statuses import CellStatus
+from fieldmark.domain.statuses import FieldStatus
 from fieldmark.errors import Invalid, NotFound, TooLongToAnswer
 from fieldmark.identity.scope import Scope
 from fieldmark.services.fair_share import run_unqueued
@@ -46,7 +46,7 @@ class RecordsRequest:
     schema_id: UUID | None
     list_name: str | None = None
     conditions: Sequence[FieldCondition] = ()
-    cell_statuses: Sequence[CellStatus] = ()
+    cell_statuses: Sequence[FieldStatus] = ()
     cell_column: str | None = None
     sort: str | None = None
     descending: bool = False

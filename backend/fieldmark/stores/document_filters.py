@@ -22,7 +22,7 @@ from fieldmark.stores.rows import value_of
 _SOURCE: Final[LiteralString] = """public.documents as d left join lateral (
     select * from public.current_extractions where document_id = d.id) as e on true"""
 _COLUMNS: Final[LiteralString] = """id, document_id, created_at, updated_at, document_type, schema_revid, version,
-    extracted_fields, evidence, locks, status, is_unsure, reviewed_by"""
+    extracted_fields, evidence, locks, status, review_count, reviewed_by"""
 # If the stack has a table, the extractions are those in its rows.
 _STACK_SOURCE: Final[LiteralString] = f"""public.documents as d left join lateral (
     select {_COLUMNS} from private.stack_extractions
@@ -128,7 +128,7 @@ def field_condition(condition: FieldCondition, parameters: Parameters) -> Compos
 
 
 class FieldComparison:
-    """A comparison of a row `v` of `field_values` as SQL. `is_comparable`: the value has a suitable type. `holds`: the
+    """A comparison of a row `v` of `fields` as SQL. `is_comparable`: the value has a suitable type. `holds`: the
     comparison is true (for `!=`, the values are equal)."""
 
     __slots__ = ("holds", "is_comparable")
@@ -165,7 +165,7 @@ _SIGNS: Final[dict[FilterOp, LiteralString]] = {
 
 
 def values_at(pattern: Pattern, parameters: Parameters, extraction_id: LiteralString = "e.id") -> Composed:
-    """Return a subquery for the rows of `field_values` of an extraction at a pattern. The caller adds an alias."""
+    """Return a subquery for the values of an extraction at a pattern: rows of `fields`. The caller adds an alias."""
     lists = [step for step in pattern if not isinstance(step, str)]
     without_indexes = parameters.add(paths.name([step if isinstance(step, str) else EACH for step in pattern]), "text")
     fixed = [
@@ -173,6 +173,6 @@ def values_at(pattern: Pattern, parameters: Parameters, extraction_id: LiteralSt
         for position, step in enumerate(lists, 1)
         if isinstance(step, int)
     ]
-    return SQL("(select * from public.field_values where extraction_id = {} and pattern_key = md5({})::uuid{})").format(
-        SQL(extraction_id), without_indexes, Composed([SQL(" and ") + one for one in fixed])
-    )
+    return SQL(
+        "(select * from public.fields where extraction_id = {} and pattern_key = md5({})::uuid and kind <> 'blank'{})"
+    ).format(SQL(extraction_id), without_indexes, Composed([SQL(" and ") + one for one in fixed]))

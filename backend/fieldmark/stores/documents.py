@@ -41,14 +41,14 @@ _STAGE: LiteralString = f"""(select case
       or a.status = 'running' then 'extracting'
     when {_BY_RUN} r.status = 'awaiting_approval') then 'awaiting_approval'
     when a.status = 'proposed' then 'proposed'
-    when e.id is null then 'ready'
-    when e.status = 'completed' and not e.is_unsure and not exists (
-      select from public.extraction_proposals as p where p.extraction_id = e.id and p.status = 'pending')
-      then case when e.reviewed_by is null then 'extracted' else 'reviewed' end
-    else 'needs_review' end
-  from (select) as one
-  left join lateral (select e.id, e.status, e.is_unsure, e.reviewed_by
-    {SHOWN_EXTRACTION.format(which="e.document_id = documents.id")}) as e on true
+    when e.count = 0 then 'ready'
+    when e.needs_review then 'needs_review'
+    when e.is_reviewed then 'reviewed'
+    else 'extracted' end
+  from (
+    select count(*) as count, bool_or(status <> 'completed' or review_count > 0) as needs_review,
+      bool_and(reviewed_by is not null) as is_reviewed
+    from private.live_extractions where document_id = documents.id) as e
   left join public.auto_creations as a on a.document_id = documents.id)"""
 """Computes the `DocumentStage` of a row of documents."""
 
@@ -70,7 +70,8 @@ _COLUMNS = (
     "from public.document_tags as has join public.tags as t on t.id = has.tag_id "
     "where has.document_id = documents.id and t.deleted_at is null) as tags, "
     f"(select e.id {SHOWN_EXTRACTION.format(which='e.document_id = documents.id')}) as shown_extraction_id, "
-    f"{_STAGE} as stage"
+    "(select coalesce(sum(review_count), 0)::integer from private.live_extractions where document_id = documents.id) "
+    f"as to_review, {_STAGE} as stage"
 )
 _COMPLETED: LiteralString = "select document_id from public.extractions where org_id = %(org)s and status = 'completed'"
 # Documents that may be at a stage, found by indexes, so that the stage of every document need not be computed.
@@ -80,11 +81,8 @@ _MAY_BE_AT: Mapping[DocumentStage, LiteralString] = {
     DocumentStage.AWAITING_APPROVAL: """id in (
         select document_id from public.runs where org_id = %(org)s and status = 'awaiting_approval')""",
     DocumentStage.NEEDS_REVIEW: """id in (
-        select document_id from public.extractions where org_id = %(org)s and (status = 'in_progress' or is_unsure)
-        union all
-        select e.document_id from public.extraction_proposals as p
-        join public.extractions as e on e.id = p.extraction_id
-        where p.org_id = %(org)s and p.status = 'pending')""",
+        select document_id from public.extractions
+        where org_id = %(org)s and (status = 'in_progress' or review_count > 0))""",
     DocumentStage.READY: """not exists (
         select from public.extractions as e where e.document_id = documents.id and e.status = 'completed')""",
     DocumentStage.EXTRACTING: """id in (

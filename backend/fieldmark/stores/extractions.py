@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final, LiteralString, TypeVar
 from uuid import UUID
 
+from psycopg.types.json import Jsonb
 from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection, savepoint
@@ -32,6 +33,7 @@ from fieldmark.stores.rows import (
     PromptRow,
     active_conditions,
     fetch_all,
+    fetch_one,
     large_json,
     large_rows,
     ordered_json,
@@ -49,7 +51,7 @@ _COLUMNS = """
             'confidence_scores', p.confidence_scores, 'evidence', p.evidence,
             'run_id', p.run_id, 'created_at', p.created_at) order by p.created_at, p.name), '[]')
         from public.extraction_proposals as p where p.extraction_id = e.id and p.status = 'pending'
-    ) as proposals, version, created_at, updated_at
+    ) as proposals, version, created_at, updated_at, is_valid as valid, review_count
 """
 
 
@@ -163,31 +165,54 @@ async def get_many(conn: Connection, extraction_ids: Sequence[UUID]) -> list[Ext
 
 
 @dataclass(frozen=True, slots=True)
-class UncheckedPathsRow:
-    """The path names of an extraction's values that have a low confidence score or a pending proposal."""
+class UncheckedRow:
+    """What the check of an extraction needs."""
 
     id: UUID
+    org_id: UUID
     version: int
-    updated_at: datetime
-    has_schema: bool
-    names: list[str]
+    schema: Fields
+    extracted_fields: Fields
+    evidence: Fields
+    locks: Fields
 
 
-async def unchecked_paths(conn: Connection, extraction_ids: Sequence[UUID]) -> list[UncheckedPathsRow]:
-    """Return the paths to review in these extractions, in any order. Faults against the schema are not included."""
-    return await fetch_all(
-        conn,
-        UncheckedPathsRow,
-        """select id, version, updated_at, schema is not null as has_schema, array(
-                select score.key from jsonb_each(e.confidences) as score
-                where e.is_unsure and jsonb_typeof(score.value) = 'number' and score.value < '0.5'
-                  and not e.locks ? score.key
-                union
-                select p.name from public.extraction_proposals as p
-                where p.extraction_id = e.id and p.status = 'pending') as names
-            from public.extractions as e where id = any (%s)""",
-        (list(extraction_ids),),
+async def to_check(conn: Connection, limit: int) -> list[UncheckedRow]:
+    """Return extractions of all tenants that were not checked since they changed. Needs a connection as the service."""
+    return await large_rows(conn, UncheckedRow, "select * from private.extractions_to_check(%s)", (limit,))
+
+
+async def record_problems(
+    conn: Connection, extraction_id: UUID, version: int, problems: Mapping[str, str], *, is_valid: bool
+) -> None:
+    """Store what is wrong with the fields of a version, unless they have changed since."""
+    query = "select private.record_problems(%s, %s, %s, %s)"
+    await conn.execute(query, (extraction_id, version, Jsonb(dict(problems)), is_valid))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRow:
+    """What a check has found."""
+
+    valid: bool | None
+    review_count: int
+
+
+async def find_checked(conn: Connection, extraction_id: UUID, version: int) -> CheckedRow | None:
+    """Return what the check of a version found, or None if that is not the current version."""
+    query = "select is_valid as valid, review_count from public.extractions where id = %s and version = %s"
+    return await fetch_one(conn, CheckedRow, query, (extraction_id, version))
+
+
+async def field_statuses(conn: Connection, extraction_id: UUID) -> dict[str, dict[str, str | None]]:
+    """Return the {status, reason} of each single field by path, also of missing ones, and of objects and lists that
+    break the schema themselves."""
+    cursor = await conn.execute(
+        """select path, status, reason from public.fields
+           where extraction_id = %s and (kind <> 'container' or status = 'needs_review') order by id""",
+        (extraction_id,),
     )
+    return {row["path"]: {"status": row["status"], "reason": row["reason"]} for row in await cursor.fetchall()}
 
 
 async def get(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> ExtractionRow:
@@ -211,11 +236,11 @@ async def find_shown(conn: Connection, document_id: UUID, prompt_revid: UUID | N
 
 
 async def preferred_id(conn: Connection, extraction_ids: Sequence[UUID]) -> UUID | None:
-    """Return the newest completed one of these extractions, else the newest. None if none exists."""
+    """Return the one of these extractions that is shown. None if none exists."""
     return await value_of(
         conn,
         """select id from public.extractions where id = any (%s)
-           order by status = 'completed' desc, created_at desc, id desc limit 1""",
+           order by private.precedence(status, version), created_at desc, id desc limit 1""",
         (list(extraction_ids),),
     )
 
@@ -235,8 +260,8 @@ async def lock(conn: Connection, extraction_id: UUID) -> LockedRow:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionFilter:
-    """Filters of a list of extractions; None matches all. `to_check`: the extraction has a pending proposal, a value
-    with a confidence score below 0.5, or broken paths. `name` is part of the filename, ignoring case. Extractions were
+    """Filters of a list of extractions; None matches all. `to_check`: a field of the extraction needs review or is
+    unclear, and the extraction counts for its document. `name` is part of the filename, ignoring case. Extractions were
     created from `since` (inclusive) to `until` (exclusive)."""
 
     document_id: UUID | None = None
@@ -253,22 +278,7 @@ class ExtractionFilter:
 # Materialized, so that filenames are searched once even if the planner misjudges the number of matches.
 _MATCHING_DOCUMENTS: LiteralString = """with matching_documents as materialized (
     select id from public.documents where org_id = %(org)s and position(lower(%(name)s) in lower(filename)) > 0)"""
-_HAS_PROPOSALS: LiteralString = """exists (
-    select from public.extraction_proposals as p where p.extraction_id = e.id and p.status = 'pending')"""
-
-
-def _to_check(conditions: LiteralString) -> LiteralString:
-    """Return the condition for extractions with something to review. It finds unsure values and pending proposals by
-    one index each: a condition with `or` would read every row of the organisation."""
-    newest: LiteralString = "order by created_at desc, id desc limit %(limit)s"
-    return f"""id in (
-        (select id from public.extractions as e where {conditions} and is_unsure {newest})
-        union all
-        (select id from public.extractions as e
-        where {conditions} and id in (
-            select p.extraction_id from public.extraction_proposals as p
-            where p.org_id = %(org)s and p.status = 'pending')
-        {newest}))"""
+_TO_CHECK: LiteralString = "review_count > 0 and id in (select id from private.live_extractions where id = e.id)"
 
 
 async def list_extractions(
@@ -293,13 +303,13 @@ async def list_extractions(
     }
     where: list[LiteralString] = ["org_id = %(org)s", *active_conditions(conditions), *request.conditions()]
     if filters.to_check is not None:
-        where.append(_to_check(" and ".join(where)) if filters.to_check else f"not (is_unsure or {_HAS_PROPOSALS})")
+        where.append(_TO_CHECK if filters.to_check else f"not ({_TO_CHECK})")
     rows = await fetch_all(
         conn,
         ExtractionSummaryRow,
         f"""{_MATCHING_DOCUMENTS if filters.name is not None else ""}
             select id, document_id, document_type, status, schema_revid, prompt_revid, version, created_at, updated_at,
-                schema is not null as has_schema, private.is_proposed(run_id) as proposed, (
+                is_valid as valid, review_count, private.is_proposed(run_id) as proposed, (
                 select count(*) from public.extraction_proposals as p
                 where p.extraction_id = e.id and p.status = 'pending') as proposals
             from public.extractions as e
@@ -496,19 +506,6 @@ async def complete(conn: Connection, extraction_id: UUID) -> WriteResult:
 async def withdraw_review(conn: Connection, extraction_id: UUID, status: ExtractionStatus) -> WriteResult:
     """Withdraw the review of an extraction, and set the status that it had before."""
     return await _write(conn, "select public.complete_extraction(%s, %s) as result", (extraction_id, status.value))
-
-
-async def set_broken_paths(
-    conn: Connection, extraction_id: UUID, version: int, names: Sequence[str], *, is_changed: bool
-) -> None:
-    """Store the paths at which a completed extraction breaks its schema, unless its fields changed since `version`.
-    Without `is_changed` only if there were such paths: a person may have completed the extraction as it is."""
-    await conn.execute(
-        """update public.extractions set broken_paths = %(names)s
-           where id = %(id)s and version = %(version)s and status = 'completed' and broken_paths <> %(names)s
-             and (%(changed)s or broken_paths <> '{}')""",
-        {"id": extraction_id, "version": version, "names": list(names), "changed": is_changed},
-    )
 
 
 async def _write(conn: Connection, query: LiteralString, plain: tuple[object, ...], *values: object) -> WriteResult:

@@ -480,9 +480,7 @@ def _shown(query: FieldQuery, aggregated: Sequence[_QueriedPath], parameters: Pa
         )
         for number, condition in enumerate(shown)
     ]
-    values = SQL(" union all ").join(
-        parts or [SQL("select 0 as condition, v.* from public.field_values as v where false")]
-    )
+    values = SQL(" union all ").join(parts or [SQL("select 0 as condition, v.* from public.fields as v where false")])
     return SQL(
         """select row_number() over (order by {order}) as position, m.id as document_id, m.filename, m.extraction_id,
              v.path as name, {text} as text, v.kind, v.currency, v.is_verified

@@ -36,8 +36,8 @@ async def list_known_fields(
           select e.document_type, v.pattern, count(distinct e.id) as documents,
             array_agg(distinct v.kind) as kinds
           from newest as e
-          cross join lateral (select * from public.field_values where extraction_id = e.id offset 0) as v
-          where v.kind <> 'container' group by 1, 2
+          cross join lateral (select * from public.fields where extraction_id = e.id offset 0) as v
+          where v.kind not in ('container', 'blank') group by 1, 2
         ) as f on true"""
     ).format(
         source=source_of(where, parameters),

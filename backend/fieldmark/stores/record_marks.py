@@ -67,8 +67,9 @@ async def find_duplicates(
              select r.id, r.document_id, r.created_at, v.*
              from record as r cross join lateral (
                select {values}
-               from (select pattern, {compared} as value from public.field_values
-                 where extraction_id = r.id and pattern_key = any ({keys}) and kind <> 'container' offset 0) as v) as v
+               from (select pattern, {compared} as value from public.fields
+                 where extraction_id = r.id and pattern_key = any ({keys})
+                   and kind not in ('container', 'blank') offset 0) as v) as v
            ), grouped as (
              select i.id, coalesce({firsts}) as first_id from identified as i
            )

@@ -95,7 +95,7 @@ def _fields(columns: Sequence[tuple[str, Column]], where: LiteralString, level: 
         """
 cross join lateral (
   select {}
-  from public.field_values where extraction_id = e.id and {}
+  from public.fields where extraction_id = e.id and {}
 ) as {}"""
     ).format(SQL(",\n    ").join(_values(columns)), SQL(where).format(Literal(level)), _alias(level, 0))
 
@@ -107,7 +107,7 @@ def _rows(item: str, columns: Sequence[tuple[str, Column]], lists: int) -> Compo
         """
 cross join lateral (
   select indexes, {values}
-  from public.field_values
+  from public.fields
   where extraction_id = e.id and cardinality(indexes) = {lists} and starts_with(pattern, {item})
   group by indexes having bool_or(pattern = {item} and kind = 'container')
 ) as rows"""

@@ -1,4 +1,4 @@
-"""Records: the newest completed extractions under a schema as rows of a table, or the items of one of its lists."""
+"""Records: the documents read under a schema as rows of a table, or the items of one of its lists."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from fieldmark.domain import paths
 from fieldmark.domain.columns import Column, cell_path
 from fieldmark.domain.document_filters import FieldCondition, FilterOp
 from fieldmark.domain.paths import EACH, Pattern
-from fieldmark.domain.statuses import CellStatus
+from fieldmark.domain.statuses import FieldStatus
 from fieldmark.stores.document_filters import FieldComparison, Parameters, folded, values_at
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 from fieldmark.stores.rows import large_rows
 
-# A document's newest completed extraction under any version of the schema. A suggested extraction counts once it is
+# A document's extraction under any version of the schema, complete or not. A suggested extraction counts once it is
 # accepted.
 NEWEST_EXTRACTIONS: Final[LiteralString] = """
   select distinct on (e.document_id) e.id, e.document_id, d.created_at
   from public.schema_versions as s join public.extractions as e on e.schema_revid = s.id
   join public.documents as d on d.id = e.document_id
-  where s.schema_id = {schema_id} and e.status = 'completed' and not exists (
+  where s.schema_id = {schema_id} and e.status <> 'failed' and not exists (
     select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
-  order by e.document_id, e.created_at desc, e.id desc"""
+  order by e.document_id, private.precedence(e.status, e.version), e.created_at desc, e.id desc"""
 
 # The documents of a stack, each with its extraction under the stack's schema, if it has one. Duplicates have none: of
 # documents with the same bytes the one that was added first has the row, as in the view `stack_table_rows`.
@@ -50,17 +50,17 @@ _STATES: Final[LiteralString] = """
     and s.document_id = any (array(
       select document_id from public.stack_table_rows where stack_id = {stack_id} and state = any ({states})))"""
 
-# The cells of extraction `e` in the row with `indexes`: a column `c` (`name`, and `kind`: that of its values, null for
-# any), its value `v` (null if there is none), and what the status depends on.
+# The cells of extraction `e` in the row with `indexes`: a column `c (name)` with its field `v`, if there is one.
+# `above`: the reasons of fields that need review and may be around it, such as a missing list.
 _CELLS: Final[LiteralString] = """
-  (select status, jsonb_path_query_first(locks, '$') as locks, broken_paths, {indexes} as indexes,
-     coalesce({stale} -> schema_revid::text, {all}) as stale,
-     array(select name from public.extraction_proposals where extraction_id = e.id and status = 'pending') as proposed
+  (select {indexes} as indexes, coalesce({stale} -> schema_revid::text, {all}) as stale,
+     case when review_count > 0 then (select jsonb_object_agg(pattern, reason) from public.fields
+       where extraction_id = e.id and status = 'needs_review') end as above
    from public.extractions where id = e.id offset 0) as x
-  cross join unnest({columns}, {kinds}) as c (name, kind)
+  cross join unnest({columns}) as c (name)
   left join (
     select v.* from generate_series(0, cardinality({indexes})) as level cross join lateral (
-      select * from public.field_values
+      select * from public.fields
       where row_key = hash_array_extended({indexes}[:level], uuid_hash_extended(e.id, 0))
         and extraction_id::text = e.id::text and indexes = {indexes}[:level] and kind <> 'container' offset 0) as v
   ) as v on v.pattern = c.name"""
@@ -71,31 +71,19 @@ VALUES_OF_RECORDS: Final[LiteralString] = """(
   select distinct r.id, r.indexes[:level] as at
   from record as r cross join lateral generate_series(0, cardinality(r.indexes)) as level) as r
   cross join lateral (
-    select * from public.field_values
+    select * from public.fields
     where row_key = hash_array_extended(r.at, uuid_hash_extended(r.id, 0))
       and extraction_id::text = r.id::text and indexes = r.at and {condition} and pattern = any ({columns})
     offset 0) as v"""
-# Why a person has to look at a cell that needs review.
-_CELL_REASON: Final[LiteralString] = """case
-  when x.proposed <> '{}' and exists (
-    select from unnest(x.proposed) as p (name)
-    where v.path = name or starts_with(v.path, name || '.') or starts_with(v.path, name || '[')) then 'proposal'
-  when x.broken_paths <> '{}' and exists (
-    select from unnest(x.broken_paths) as b (name),
-      coalesce(v.path, replace(c.name, '[]', '[' || coalesce(x.indexes[1], 0) || ']')) as path
-    where path = name or v.path is null and starts_with(path, name || '.')) then 'breaks_schema'
-  when v.path is null or x.locks ? v.path or x.stale ? c.name then null
-  when v.kind <> c.kind then 'breaks_schema'
-  when v.state is null or v.state not in ('found', 'message') then 'not_found' end"""
-_CELL_STATUS: Final[LiteralString] = f"""case
-  when {_CELL_REASON} is not null then 'needs_review'
-  when x.locks ? v.path then 'locked'
-  when x.stale ? c.name then 'stale'
-  when v.path is null then case when x.status = 'completed' then 'not_in_document' else 'not_written' end
-  when v.confidence < 0.5 then 'unclear'
-  else 'found' end"""
-# The kind of the values of a column. Any kind fits a column of texts.
-_KINDS: Final = {"number": "number", "date": "day", "boolean": "boolean"}
+_REASON: Final[LiteralString] = """case when v.path is not null then v.reason else (
+  select value from jsonb_each_text(x.above)
+  where starts_with(c.name, key || '.') or starts_with(c.name, key || '[') limit 1) end"""
+# The stored status of the field, unless the column has changed since and nothing else is asked about it.
+_STATUS: Final[LiteralString] = f"""case
+  when x.stale ? c.name and coalesce(v.status, '') not in ('accepted', 'confirmed')
+    and coalesce(v.reason, '') not in ('proposal', 'person') then 'stale'
+  when v.path is null then case when {_REASON} is null then 'not_written' else 'needs_review' end
+  else v.status end"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +102,7 @@ class RecordsQuery:
     rows: str | None = None
     stale: Mapping[UUID, Sequence[str]] = field(default_factory=dict[UUID, Sequence[str]])
     conditions: Sequence[FieldCondition] = ()
-    cell_statuses: Sequence[CellStatus] = ()
+    cell_statuses: Sequence[FieldStatus] = ()
     cell_column: str | None = None
     sort: str | None = None
     descending: bool = False
@@ -142,8 +130,9 @@ class RecordKey:
 @dataclass(frozen=True, slots=True)
 class RecordRow:
     """A record. `path` is that of the list item, such as `items[2]`; None for a document. `cells` holds a
-    {path, status, value, kind, currency, state, confidence, is_verified, page, quote} for each column. `status`
-    is that of a row of a stack (RowState); other records are `done` or `stale`."""
+    {path, status, reason, value, kind, currency, state, confidence, is_verified, page, quote} for each column.
+    `status` is that of a row of a stack (RowState); other records are `done`, `incomplete` or `stale`. `review_count`:
+    fields of the document's extraction that a person has to look at, also outside the columns."""
 
     extraction_id: UUID | None
     document_id: UUID
@@ -156,6 +145,7 @@ class RecordRow:
     duplicate_of_filename: str | None
     version: int | None
     is_reviewed: bool
+    review_count: int
     path: str | None
     cells: Mapping[str, Any]
 
@@ -186,7 +176,7 @@ async def table_sizes(conn: Connection, org_id: UUID) -> list[TableSize]:
         TableSize,
         """select i.id as schema_id, i.name, count(distinct e.document_id) as records
            from public.schemas as i left join public.schema_versions as s on s.schema_id = i.id
-           left join public.extractions as e on e.schema_revid = s.id and e.status = 'completed' and not exists (
+           left join public.extractions as e on e.schema_revid = s.id and e.status <> 'failed' and not exists (
              select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
            where i.org_id = %s and i.deleted_at is null and not private.is_proposed(i.run_id)
            group by i.id order by records desc, lower(i.name), i.id limit 200""",
@@ -236,14 +226,16 @@ async def load_records(
              from public.extractions where id = any ({ids}))
            select e.id as extraction_id, d.id as document_id, d.filename, d.created_at, e.version,
              e.reviewed_by is not null as is_reviewed, r.path, r.indexes, coalesce(cells.cells, '{{}}') as cells,
-             coalesce(s.state, case when {stale} -> e.schema_revid::text = '[]' then 'done' else 'stale' end) as status,
+             coalesce(s.state, case when e.status <> 'completed' then 'incomplete'
+               when {stale} -> e.schema_revid::text = '[]' then 'done' else 'stale' end) as status,
+             coalesce(e.review_count, 0) as review_count,
              s.error, s.error_code, s.duplicate_of, o.filename as duplicate_of_filename
            from (
              select ordinality, document_id, id, indexes::integer[], list_path as path
              from unnest({documents}, {ids}, {indexes})
                with ordinality as k (document_id, id, indexes, ordinality)
              left join lateral (
-               select path as list_path from public.field_values
+               select path as list_path from public.fields
                where row_key = hash_array_extended(k.indexes::integer[], uuid_hash_extended(k.id, 0))
                  and extraction_id::text = k.id::text and indexes = k.indexes::integer[] and pattern = {row}
              ) as l on true) as r
@@ -254,16 +246,16 @@ async def load_records(
            left join whole on whole.id = e.id
            cross join lateral (
              select json_object_agg(c.name, json_build_object(
-               'path', v.path, 'status', cell.status, 'reason', coalesce(cell.reason, case when cell.status = 'unclear'
-                 then coalesce(whole.evidence -> v.path ->> 'reason', 'low_confidence') end),
-               'value', case when {as_text} then to_json(v.text) when v.kind = 'number' then to_json(v.number)
-                 when v.kind = 'boolean' then to_json(v.text::boolean) else to_json(v.text) end,
-               'kind', v.kind, 'currency', case when c.name <> all ({measures}) then v.currency end,
+               'path', v.path, 'status', cell.status, 'reason', case when cell.status <> 'stale' then {reason} end,
+               'value', case when {as_text} or v.text is null then to_json(v.text)
+                 when v.kind = 'number' then to_json(v.number) when v.kind = 'boolean' then to_json(v.text::boolean)
+                 else to_json(v.text) end,
+               'kind', nullif(v.kind, 'blank'), 'currency', case when c.name <> all ({measures}) then v.currency end,
                'state', v.state, 'confidence', v.confidence,
                'is_verified', coalesce(v.is_verified, false),
                'page', substring(whole.evidence -> v.path ->> 'page' from '^[1-9][0-9]{{0,8}}$')::integer,
                'quote', left(whole.evidence -> v.path ->> 'quote', 500))) as cells
-             from {values} cross join lateral (select {status} as status, {reason} as reason offset 0) as cell) as cells
+             from {values} cross join lateral (select {status} as status offset 0) as cell) as cells
            where e.id is not null or s.document_id is not null
            order by r.ordinality"""
     ).format(
@@ -276,8 +268,8 @@ async def load_records(
         as_text=parameters.add(as_text, "boolean"),
         measures=parameters.add(_measures(query), "text[]"),
         values=_cells(query, list(query.columns), "r.indexes", parameters),
-        status=SQL(_CELL_STATUS),
-        reason=SQL(_CELL_REASON),
+        status=SQL(_STATUS),
+        reason=SQL(_REASON),
     )
     async with query_timeout(conn, seconds, few_rows=True):
         return await large_rows(conn, _row, statement, parameters.values)
@@ -365,7 +357,7 @@ def _has_cell(query: RecordsQuery, parameters: Parameters) -> Composed:
     columns = list(query.columns) if query.cell_column is None else [query.cell_column]
     return SQL("exists (select from {} where {} = any ({}))").format(
         _cells(query, columns, "e.indexes", parameters),
-        SQL(_CELL_STATUS),
+        SQL(_STATUS),
         parameters.add(list(query.cell_statuses), "text[]"),
     )
 
@@ -379,7 +371,6 @@ def _cells(query: RecordsQuery, columns: Sequence[str], indexes: LiteralString, 
         stale=parameters.add(_stale(query), "jsonb"),
         all=parameters.add(Jsonb(list(query.columns)), "jsonb"),
         columns=parameters.add(list(columns), "text[]"),
-        kinds=parameters.add([_KINDS.get(query.columns[name].type) for name in columns], "text[]"),
         indexes=SQL(indexes),
     )
 
@@ -404,8 +395,8 @@ def _sort_value(query: RecordsQuery, parameters: Parameters) -> Composed:
             """cross join lateral (select r.id) as e
                cross join lateral (select min(array_position({}, {})) as urgency from {}) as s"""
         ).format(
-            parameters.add(list(CellStatus), "text[]"),
-            SQL(_CELL_STATUS),
+            parameters.add(list(FieldStatus), "text[]"),
+            SQL(_STATUS),
             _cells(query, columns, "r.indexes", parameters),
         )
     if query.sort is None:

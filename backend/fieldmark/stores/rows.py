@@ -30,9 +30,10 @@ Conditions: TypeAlias = dict[LiteralString, object]
 """Optional SQL conditions with their values. A condition whose value is None does not apply."""
 
 SHOWN_EXTRACTION: LiteralString = """from public.extractions as e where e.status <> 'failed' and {which}
-    order by e.status = 'completed' and not private.is_proposed(e.run_id) desc, e.created_at desc, e.id desc limit 1"""
-"""Selects a document's shown extraction among those that match `which`: the current extraction (completed, and not an
-undecided suggestion), else the newest that is in progress or suggested."""
+    order by private.is_proposed(e.run_id), private.precedence(e.status, e.version), e.created_at desc, e.id desc
+    limit 1"""
+"""Selects a document's shown extraction among those that match `which`: the newest with content. An undecided
+suggestion only if there is no other."""
 
 T = TypeVar("T")
 
@@ -182,6 +183,7 @@ class DocumentRow:
     # The automatic proposal of an agent, as in the API. None if no proposal was requested.
     auto_create: Fields | None = None
     shown_extraction_id: UUID | None = None
+    to_review: int = 0
     stage: DocumentStage = DocumentStage.PROCESSING
 
     @property
@@ -233,7 +235,8 @@ class PageRow:
 class ExtractionRow:
     """An extraction with its schema. `extracted_fields` are ordered by `domain/field_order`. `proposals` are the
     pending ones, as in the API. `proposed`: an agent created the extraction automatically, and no one has accepted it
-    yet."""
+    yet. `valid`: whether the fields follow the schema; None without one, or before this version was checked.
+    `review_count`: fields that a person has to look at."""
 
     id: UUID
     document_id: UUID
@@ -252,6 +255,8 @@ class ExtractionRow:
     version: int
     created_at: datetime
     updated_at: datetime
+    valid: bool | None = None
+    review_count: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(
@@ -283,7 +288,8 @@ class ExtractionSummaryRow:
     schema_revid: UUID | None
     prompt_revid: UUID | None
     version: int
-    has_schema: bool
+    valid: bool | None
+    review_count: int
     proposed: bool
     proposals: int
     created_at: datetime

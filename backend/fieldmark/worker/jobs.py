@@ -32,7 +32,7 @@ from fieldmark.runs.lifecycle.queue import (
 )
 from fieldmark.runs.run import Runner
 from fieldmark.runtime import Runtime
-from fieldmark.services import search
+from fieldmark.services import extractions, search
 from fieldmark.services.search_vectors import VectorIndexer
 from fieldmark.settings import Settings
 from fieldmark.stores import documents
@@ -45,6 +45,7 @@ MAINTENANCE_SECONDS = 30
 POLL_SECONDS = 15
 """Polling finds the jobs of a process that died. New jobs, free slots and due retries wake a worker immediately."""
 VECTORS_SECONDS = 1
+CHECK_SECONDS = 2
 RESTART_SECONDS = 1
 RETRY_SECONDS = 2
 GRACE_SECONDS = 1
@@ -167,12 +168,19 @@ async def _work(queue: App, runtime: Runtime) -> None:
             group.create_task(_repeat(RESTART_SECONDS, {name: lambda n=name, c=concurrency: _work_on(queue, n, c)}))
         group.create_task(_repeat(READERS_SECONDS, {"readers": _load_readers}), name="readers")
         group.create_task(_repeat(SWEEP_SECONDS, {"sweep": Sweep(queue)}))
+        group.create_task(_repeat(CHECK_SECONDS, {"checks": lambda: _check_changed(runtime)}))
         if runtime.embedder is not None:
             maker = VectorIndexer(runtime.database, runtime.embedder)
             group.create_task(_repeat(VECTORS_SECONDS, {"vectors": maker.index_all}))
         # One after the other, so that an idle process needs one connection for both.
         cleared = {"maintenance": lambda: _run_maintenance(runtime), "originals": runtime.documents.delete_originals}
         group.create_task(_repeat(MAINTENANCE_SECONDS, cleared))
+
+
+async def _check_changed(runtime: Runtime) -> None:
+    """Check extractions that a front end wrote to the database, or that a run left."""
+    while await extractions.check_changed(runtime.database):
+        pass
 
 
 async def _load_readers() -> None:

@@ -19,7 +19,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.services.exports.page import Sheet, as_html
 from fieldmark.services.exports.shape import leaves_of
 from fieldmark.services.exports.table import as_csv, as_xlsx
-from fieldmark.services.extractions import problems
+from fieldmark.services.extractions import problems, read_checked
 from fieldmark.services.fair_share import PAGE_RENDERING, run_queued
 from fieldmark.stores import documents, extractions
 from fieldmark.stores.rows import DocumentRow
@@ -67,8 +67,9 @@ async def export(
     if row is None or document is None:
         raise NotFound("There is no such extraction.")
     found = await problems(scope.org_id, row)
+    row, statuses = await read_checked(database, scope, row)
     extraction = row.shown() | {
-        "valid": None if row.schema is None else not found,
+        "statuses": statuses,
         "problems": [{"path": name(one.path), "code": one.code, "message": one.message} for one in found],
     }
     with_schema = extraction | {"schema": row.schema}

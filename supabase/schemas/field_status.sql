@@ -1,0 +1,33 @@
+-- What a field's status is, and why. The only place that decides it: all else reads the rows of public.fields.
+
+-- The first case that holds counts. A person has to look at fields that are `needs_review` or `unclear`.
+--   p_kind      blank: there is no value; container: an object or a list, whose values have statuses of their own
+--   p_state     of the evidence: found, message (in a person's message), not_found, blank
+--   p_doubt     why the evidence is unsure, if it says so
+--   p_problem   missing, breaks_schema or breaks_rule: found by the service, which knows the schema
+--   p_accepted  the reason that a person knew when confirming the value or reviewing the extraction
+create function private.field_status(
+  p_kind text, p_state text, p_confidence numeric, p_doubt text, p_is_locked boolean, p_is_proposed boolean,
+  p_problem text, p_accepted text
+) returns table (status text, reason text) language sql immutable set search_path = pg_catalog, pg_temp as $$
+  select case when said.status in ('needs_review', 'unclear') and said.reason = p_accepted then 'accepted' else said.status end,
+    said.reason
+  from (select case
+      when p_is_proposed and p_kind <> 'container' then 'needs_review'
+      when p_is_locked and p_kind = 'blank' then 'blank'
+      when p_problem is not null then 'needs_review'
+      when p_is_locked then 'confirmed'
+      when p_kind = 'container' then 'found'
+      when p_kind = 'blank' then case p_state when 'blank' then 'blank' else 'not_written' end
+      when p_state is null or p_state not in ('found', 'message') then 'needs_review'
+      when p_confidence < 0.5 then 'unclear'
+      else 'found' end as status, case
+      when p_is_proposed and p_kind <> 'container' then 'proposal'
+      when p_is_locked and p_kind = 'blank' then 'person'
+      when p_problem is not null then p_problem
+      when p_is_locked then case when p_state is distinct from 'found' then 'person' end
+      when p_kind in ('container', 'blank') then null
+      when p_state is null or p_state not in ('found', 'message') then 'not_found'
+      when p_confidence < 0.5 then coalesce(p_doubt, 'low_confidence')
+      when p_state = 'message' then 'message' end as reason) as said
+$$;

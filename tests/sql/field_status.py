@@ -1,0 +1,59 @@
+"""The status of a field, written a second time and in another way than `private.field_status`, for the tests."""
+
+from __future__ import annotations
+
+Status = tuple[str, str | None]
+
+
+def field_status(
+    kind: str,
+    state: str | None,
+    confidence: float | None,
+    doubt: str | None,
+    is_locked: bool,
+    is_proposed: bool,
+    problem: str | None,
+    accepted: str | None,
+) -> Status:
+    """Return the status and its reason."""
+    status = _status(kind, state, confidence, doubt, is_locked, is_proposed, problem)
+    if status[0] in ("needs_review", "unclear") and status[1] == accepted:
+        return "accepted", accepted
+    return status
+
+
+def _status(
+    kind: str,
+    state: str | None,
+    confidence: float | None,
+    doubt: str | None,
+    is_locked: bool,
+    is_proposed: bool,
+    problem: str | None,
+) -> Status:
+    if kind == "container":
+        # Its values have the proposals and the locks.
+        return (
+            ("needs_review", problem)
+            if problem
+            else ("confirmed" if is_locked else "found", _of_lock(is_locked, state))
+        )
+    if is_proposed:
+        return "needs_review", "proposal"
+    if kind == "blank" and is_locked:
+        return "blank", "person"
+    if problem:
+        return "needs_review", problem
+    if is_locked:
+        return "confirmed", _of_lock(is_locked, state)
+    if kind == "blank":
+        return ("blank" if state == "blank" else "not_written"), None
+    if state not in ("found", "message"):
+        return "needs_review", "not_found"
+    if confidence is not None and confidence < 0.5:
+        return "unclear", doubt or "low_confidence"
+    return "found", "message" if state == "message" else None
+
+
+def _of_lock(is_locked: bool, state: str | None) -> str | None:
+    return "person" if is_locked and state != "found" else None
