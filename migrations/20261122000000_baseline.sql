@@ -1393,10 +1393,14 @@ create table public.extractions (
   evidence jsonb not null default '{}' check (jsonb_typeof(evidence) = 'object'),
   -- Leaves that a user set, by path name: {"by": user, "at": time}. Agents may not change them.
   locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
-  -- Path names at which a user's change broke the schema of the completed extraction. Set by the service.
-  broken_paths text[] not null default '{}',
-  -- Whether a value that no user has set has a score below 0.5, or a path is broken. Maintained by extraction_check.
-  is_unsure boolean not null default false,
+  -- By path name: missing, breaks_schema or breaks_rule. Found by the service, which knows the schema.
+  problems jsonb not null default '{}' check (jsonb_typeof(problems) = 'object'),
+  -- Whether the fields follow the schema. Null: there is none, or the service has not checked this version yet.
+  is_valid boolean,
+  -- By path name: the reason for which a field needed review when a user confirmed it or completed the extraction.
+  accepted jsonb not null default '{}' check (jsonb_typeof(accepted) = 'object'),
+  -- The number of fields that a person has to look at. Maintained by check_extraction.
+  review_count integer not null default 0,
   -- Incremented with each change of extracted_fields.
   version integer not null default 0,
   unique (id, document_id, org_id),
@@ -1420,13 +1424,15 @@ create index extractions_document_id on public.extractions (document_id, created
 create index extractions_org_id on public.extractions (org_id, created_at desc, id desc);
 create index extractions_status on public.extractions (org_id, status, created_at desc, id desc);
 create index extractions_document_type on public.extractions (org_id, document_type, created_at desc, id desc);
-create index extractions_unsure on public.extractions (org_id, created_at desc, id desc) where is_unsure;
+create index extractions_to_review on public.extractions (org_id, created_at desc, id desc) where review_count > 0;
+create index extractions_to_check on public.extractions (updated_at)
+  where schema is not null and is_valid is null;
 create index extractions_corrected on public.extractions (org_id, created_at desc)
   where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions', p_members_read => true);
 grant insert (id, org_id, user_id, document_id, schema, schema_revid, prompt_revid),
   update (
-    document_type, status, extracted_fields, confidences, confidence_scores, evidence, locks, broken_paths
+    document_type, status, extracted_fields, confidences, confidence_scores, evidence, locks
   ) on public.extractions to authenticated;
 
 create policy "members begin extractions of their own" on public.extractions for insert to authenticated
@@ -3864,9 +3870,9 @@ begin
       v_names := v_names || v_one.name;
     end if;
   end loop;
-  return jsonb_build_object('version', case
-    when v_names = '{}' then to_jsonb(v_was.version)
-    else private.write_fields(v_was, v_fields, v_scores, v_evidence, p_decided => v_names) -> 'version' end);
+  -- (Also if all are rejected: the status of the fields changes.)
+  return jsonb_build_object('version',
+    private.write_fields(v_was, v_fields, v_scores, v_evidence, p_decided => v_names) -> 'version');
 end $$;
 
 -- extraction_check.sql
@@ -3903,6 +3909,9 @@ declare
   v_is_leaf boolean;
   v_stale text[] := '{}';
   v_longest integer;
+  v_accepted boolean;
+  v_confirmed text[] := '{}';
+  v_is_proposed boolean := false;
 begin
   if tg_op = 'UPDATE' then
     v_old := old;
@@ -3914,6 +3923,8 @@ begin
     v_old.confidence_scores := '{}';
     v_old.evidence := '{}';
     v_old.locks := '{}';
+    v_old.problems := '{}';
+    v_old.accepted := '{}';
     perform private.check_json(new.schema::jsonb, 'A schema');
   end if;
   perform private.require(new.version = v_old.version, 'The version of an extraction is set by the database. Leave it out.');
@@ -3981,6 +3992,7 @@ begin
   -- An agent's write keeps locked values, with their scores and evidence.
   if tg_op = 'UPDATE' and private.is_agent() and old.locks <> '{}' then
     v_kept := private.binding_locks(old.locks);
+    v_is_proposed := true;
     for v_blocked in select * from private.blocked_paths(old, new.extracted_fields, v_removed) loop
       v_is_leaf := private.is_leaf(v_blocked.old) and coalesce(private.is_leaf(v_blocked.new), true);
       perform private.propose(
@@ -4022,7 +4034,9 @@ begin
   end if;
   if v_change ? 'set' and not private.is_agent() then
     for v_set in select value from jsonb_array_elements(v_change -> 'set') loop
-      new.locks := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set))) || new.locks;
+      v_set := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set)));
+      new.locks := v_set || new.locks;
+      v_confirmed := v_confirmed || array(select jsonb_object_keys(v_set));
     end loop;
     -- So does a value that a user confirms: the next run continues the extraction, and does not start another.
     if v_old.status = 'failed' and new.locks <> '{}' then
@@ -4042,13 +4056,27 @@ begin
   else
     new.confidence_scores := v_old.confidence_scores;
   end if;
-  new.broken_paths := case
-    when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change ? 'completed') then '{}'
-    else array(select unnest(case when private.is_service() then new.broken_paths else v_old.broken_paths end)
-      except select unnest(v_stale)) end;
-  new.is_unsure := new.broken_paths <> '{}' or exists (
-    select from jsonb_each(new.confidences) as score
-    where jsonb_typeof(score.value) = 'number' and score.value < '0.5' and not new.locks ? score.key);
+  new.problems := new.problems - v_stale;
+  if new.version <> v_old.version or new.schema::text is distinct from v_old.schema::text then
+    new.is_valid := null;
+  end if;
+  v_accepted := new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change -> 'completed' = 'true');
+  new.accepted := case
+    when v_accepted and not private.is_agent() then (
+      select coalesce(jsonb_object_agg(path, reason), '{}') from public.fields
+      where extraction_id = new.id and reason <> 'proposal' and status in ('needs_review', 'unclear', 'accepted'))
+    when v_accepted or v_change -> 'completed' = 'false' then '{}'
+    -- A user who confirms a value knows what is wrong with it.
+    else (v_old.accepted - v_stale) || (
+      select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(v_old.problems)
+      where key = any (v_confirmed) and not key = any (v_stale)) end;
+  if v_removed is not null then
+    new.problems := private.shift_entries_after_removal(new.problems, v_old.problems, v_old.extracted_fields, v_removed);
+    new.accepted := private.shift_entries_after_removal(new.accepted, v_old.accepted, v_old.extracted_fields, v_removed);
+  end if;
+  -- A problem that was solved and comes back is a new one.
+  new.accepted := (select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each_text(new.accepted)
+    where value not in ('missing', 'breaks_schema', 'breaks_rule') or new.problems ->> key = value);
   new.reviewed_by := case
     when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change -> 'completed' = 'true')
       then coalesce(private.reviewer(new.id), v_old.reviewed_by)
@@ -4061,17 +4089,60 @@ begin
     perform private.keep_proposals(
       new, v_old.extracted_fields, v_removed, array(select jsonb_array_elements_text(v_change -> 'decided')));
   end if;
+  if tg_op = 'UPDATE' and (
+    new.version <> old.version or v_is_proposed or v_change ? 'decided'
+    or (new.evidence, new.confidences, new.locks, new.problems, new.accepted)
+      is distinct from (old.evidence, old.confidences, old.locks, old.problems, old.accepted)) then
+    new.review_count := private.store_fields(old, new);
+  end if;
   return new;
 end $$;
 
 create trigger check_extraction before insert or update on public.extractions
   for each row execute function private.check_extraction();
 
--- field_values.sql
+-- field_status.sql
 
--- The values of extractions as rows, for filters, totals, sorting and records. A trigger writes them with each change.
+-- What a field's status is, and why. The only place that decides it: all else reads the rows of public.fields.
 
-create table public.field_values (
+-- The first case that holds counts. A person has to look at fields that are `needs_review` or `unclear`.
+--   p_kind      blank: there is no value; container: an object or a list, whose values have statuses of their own
+--   p_state     of the evidence: found, message (in a person's message), not_found, blank
+--   p_doubt     why the evidence is unsure, if it says so
+--   p_problem   missing, breaks_schema or breaks_rule: found by the service, which knows the schema
+--   p_accepted  the reason that a person knew when confirming the value or reviewing the extraction
+create function private.field_status(
+  p_kind text, p_state text, p_confidence numeric, p_doubt text, p_is_locked boolean, p_is_proposed boolean,
+  p_problem text, p_accepted text
+) returns table (status text, reason text) language sql immutable set search_path = pg_catalog, pg_temp as $$
+  select case when said.status in ('needs_review', 'unclear') and said.reason = p_accepted then 'accepted' else said.status end,
+    said.reason
+  from (select case
+      when p_is_proposed and p_kind <> 'container' then 'needs_review'
+      when p_is_locked and p_kind = 'blank' then 'blank'
+      when p_problem is not null then 'needs_review'
+      when p_is_locked then 'confirmed'
+      when p_kind = 'container' then 'found'
+      when p_kind = 'blank' then case p_state when 'blank' then 'blank' else 'not_written' end
+      when p_state is null or p_state not in ('found', 'message') then 'needs_review'
+      when p_confidence < 0.5 then 'unclear'
+      else 'found' end as status, case
+      when p_is_proposed and p_kind <> 'container' then 'proposal'
+      when p_is_locked and p_kind = 'blank' then 'person'
+      when p_problem is not null then p_problem
+      when p_is_locked then case when p_state is distinct from 'found' then 'person' end
+      when p_kind in ('container', 'blank') then null
+      when p_state is null or p_state not in ('found', 'message') then 'not_found'
+      when p_confidence < 0.5 then coalesce(p_doubt, 'low_confidence')
+      when p_state = 'message' then 'message' end as reason) as said
+$$;
+
+-- fields.sql
+
+-- The fields of extractions as rows, with their statuses. Everything that lists, counts, filters or exports fields reads
+-- them. A trigger writes them with each change of an extraction. `extracted_fields` remains the truth.
+
+create table public.fields (
   id bigint generated always as identity primary key,
   org_id uuid not null,
   document_id uuid not null,
@@ -4085,9 +4156,10 @@ create table public.field_values (
   -- Finds the values of one row of a long list. (Without statistics, an index that begins with extraction_id loses to the
   -- one on pattern_key, which reads all values of the extraction for each row.)
   row_key bigint not null generated always as (hash_array_extended(indexes, uuid_hash_extended(extraction_id, 0))) stored,
-  -- Blank values have no row. A container is an object or a list; its `text` is the start of its JSON.
-  kind text not null check (kind in ('number', 'day', 'text', 'boolean', 'container')),
-  text text not null,
+  -- A container is an object or a list; its `text` is the start of its JSON. A blank is a null or empty value, or a field
+  -- that should have a value and does not exist.
+  kind text not null check (kind in ('number', 'day', 'text', 'boolean', 'container', 'blank')),
+  text text check ((text is null) = (kind = 'blank')),
   number numeric check ((number is not null) = (kind = 'number')),
   day date check ((day is not null) = (kind = 'day')),
   -- Of a number: the code or text beside it, or in the nearest object around it. Null for quantities.
@@ -4097,12 +4169,18 @@ create table public.field_values (
   confidence numeric,
   -- Found on a page, or set by a user. Containers count as verified.
   is_verified boolean not null,
+  -- By private.field_status.
+  status text not null check (status in ('needs_review', 'unclear', 'not_written', 'blank', 'accepted', 'confirmed', 'found')),
+  reason text,
+  -- A field that should have a value, and is not in the fields of the extraction.
+  is_absent boolean not null default false check (not is_absent or kind = 'blank'),
   foreign key (extraction_id, document_id, org_id) references public.extractions (id, document_id, org_id)
     on delete cascade
 );
-create index field_values_extraction_id on public.field_values (extraction_id, pattern_key);
-create index field_values_row_key on public.field_values (row_key);
-select private.protect_table('public.field_values', p_members_read => true);
+create index fields_extraction_id on public.fields (extraction_id, pattern_key);
+create index fields_row_key on public.fields (row_key);
+create index fields_to_review on public.fields (extraction_id) where status in ('needs_review', 'unclear');
+select private.protect_table('public.fields', p_members_read => true);
 
 -- Whether the name of a field says that its number is a count, measure, rate or identifier, and not an amount.
 create function private.is_quantity(p_key text) returns boolean
@@ -4114,47 +4192,80 @@ return regexp_replace(p_key, '([[:lower:][:digit:]])([[:upper:]])', '\1_\2', 'g'
   '|number|num|no|nr|id|position|pos|index|year|age|stück|stueck|stunden|tage|gewicht|prozent|prozentsatz'
   '|steuersatz|nummer|jahr|quantité|poids|heures|cantidad|horas|porcentaje|quantità|percentuale|aantal|uren)[^[:alpha:]]*$');
 
-create function private.write_field_values() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp set jit = off as $$
+-- The pattern and the indexes of a path name: `items[2].price` has the pattern `items[].price` and the indexes {2}.
+create function private.pattern_of(p_name text) returns table (pattern text, indexes integer[])
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+  select case when p_name !~ '\[[0-9]' then p_name
+      else string_agg(coalesce(part[1], '[]'), '' order by n) end,
+    case when p_name !~ '\[[0-9]' then '{}' else
+      coalesce(array_agg(part[2]::integer order by n) filter (where part[2] is not null), '{}') end
+  from regexp_matches(p_name, '(\["(?:[^"\\]|\\.)*"\]|[^[]+)|\[([0-9]{1,9})\]', 'g') with ordinality as found (part, n)
+$$;
+
+-- Whether a path is another one or below it.
+create function private.is_within(p_path text, p_of text) returns boolean
+language sql immutable set search_path = pg_catalog, pg_temp
+return p_path = p_of or starts_with(p_path, p_of || '.') or starts_with(p_path, p_of || '[');
+
+-- Writes the rows of an extraction after a change. Returns the number of fields that a person has to look at.
+create function private.store_fields(p_old public.extractions, p_new public.extractions) returns integer
+language plpgsql set search_path = pg_catalog, pg_temp set jit = off as $$
 declare
   -- (Decompressed once, instead of once for each value.)
-  v_fields jsonb := jsonb_path_query_first(new.extracted_fields, '$');
-  v_evidence jsonb := jsonb_path_query_first(new.evidence, '$');
-  v_old jsonb := '{}';
-  v_changed text[] := '{}';
-  v_marked text[] := '{}';
+  v_fields jsonb := jsonb_path_query_first(p_new.extracted_fields, '$');
+  v_evidence jsonb := jsonb_path_query_first(p_new.evidence, '$');
+  v_problems jsonb := jsonb_path_query_first(p_new.problems, '$');
+  v_old jsonb := jsonb_path_query_first(p_old.extracted_fields, '$');
+  v_proposed text[] := array(
+    select name from public.extraction_proposals where extraction_id = p_new.id and status = 'pending');
   v_has_currency boolean := v_fields::text ~* 'currency(_?code)?\\?"';
+  v_changed text[];
+  v_marked text[];
 begin
-  if tg_op = 'UPDATE' then
-    v_old := old.extracted_fields;
-    v_changed := array(select name from private.changes(v_old, v_fields) where new.version <> old.version);
-    if exists (select from unnest(v_changed) as name where name ~* 'currency(_?code)?("\])?$') then
-      -- The currency of every number may be another one.
-      v_old := '{}';
-      delete from public.field_values where extraction_id = new.id;
-    else
-      delete from public.field_values where extraction_id = new.id and path = any (v_changed);
-      v_marked := array(
-        select key from jsonb_each(old.evidence) as o full join jsonb_each(v_evidence) as n using (key)
-        where o.value is distinct from n.value
-        union
-        select key from jsonb_each(old.confidences) as o full join jsonb_each(new.confidences) as n using (key)
-        where o.value is distinct from n.value
-        union
-        select key from jsonb_each(old.locks) as o full join jsonb_each(new.locks) as n using (key)
-        where o.value is distinct from n.value);
-      update public.field_values as v set state = v_evidence -> v.path ->> 'state',
-        confidence = (new.confidences ->> v.path)::numeric,
-        is_verified = v.kind = 'container' or coalesce(v_evidence -> v.path ->> 'state' = 'found', false)
-          or new.locks ? v.path
-      where v.extraction_id = new.id and v.path = any (v_marked);
-    end if;
+  v_changed := array(select name from private.changes(v_old, v_fields) where p_new.version <> p_old.version);
+  if exists (select from unnest(v_changed) as name where name ~* 'currency(_?code)?("\])?$') then
+    -- The currency of every number may be another one.
+    v_old := '{}';
+    delete from public.fields where extraction_id = p_new.id;
+  else
+    v_marked := array(
+      select key from jsonb_each(p_old.evidence) as o full join jsonb_each(v_evidence) as n using (key)
+      where o.value is distinct from n.value
+      union
+      select key from jsonb_each(p_old.confidences) as o full join jsonb_each(p_new.confidences) as n using (key)
+      where o.value is distinct from n.value
+      union
+      select key from jsonb_each(p_old.locks) as o full join jsonb_each(p_new.locks) as n using (key)
+      where o.value is distinct from n.value
+      union
+      select key from jsonb_each(p_old.problems) as o full join jsonb_each(v_problems) as n using (key)
+      where o.value is distinct from n.value
+      union
+      select key from jsonb_each(p_old.accepted) as o full join jsonb_each(p_new.accepted) as n using (key)
+      where o.value is distinct from n.value
+      union
+      select path from public.fields as f where extraction_id = p_new.id
+        and (reason = 'proposal') <> exists (select from unnest(v_proposed) as p (name) where private.is_within(f.path, p.name)));
+    -- Also fields without a value that need none any more.
+    delete from public.fields as f where f.extraction_id = p_new.id and (
+      f.path = any (v_changed)
+      or f.is_absent and f.path = any (v_marked) and not (v_problems ? f.path));
+    update public.fields as f set state = v_evidence -> f.path ->> 'state',
+      confidence = (p_new.confidences ->> f.path)::numeric,
+      is_verified = f.kind = 'container' or coalesce(v_evidence -> f.path ->> 'state' = 'found', false)
+        or p_new.locks ? f.path,
+      status = s.status, reason = s.reason
+    from public.fields as g cross join lateral private.field_status(
+      g.kind, v_evidence -> g.path ->> 'state', (p_new.confidences ->> g.path)::numeric, v_evidence -> g.path ->> 'reason',
+      p_new.locks ? g.path, exists (select from unnest(v_proposed) as p (name) where private.is_within(g.path, p.name)),
+      v_problems ->> g.path, p_new.accepted ->> g.path) as s
+    where f.id = g.id and g.extraction_id = p_new.id and g.path = any (v_marked);
   end if;
-  insert into public.field_values (
+  insert into public.fields (
     org_id, document_id, extraction_id, path, pattern, indexes, kind, text, number, day, currency, state, confidence,
-    is_verified)
-  select new.org_id, new.document_id, new.id, c.name, l.pattern, l.indexes, k.kind,
-    case k.kind when 'container' then left(c.new::text, 500) else c.new #>> '{}' end,
+    is_verified, status, reason)
+  select p_new.org_id, p_new.document_id, p_new.id, c.name, l.pattern, l.indexes, k.kind,
+    case k.kind when 'container' then left(c.new::text, 500) when 'blank' then null else c.new #>> '{}' end,
     case k.kind when 'number' then c.new::numeric end,
     case k.kind when 'day' then left(c.new #>> '{}', 10)::date end,
     case beside.currency
@@ -4162,14 +4273,15 @@ begin
       when 'C$' then 'CAD' when 'NZ$' then 'NZD' when 'S$' then 'SGD' when 'HK$' then 'HKD' when 'R$' then 'BRL'
       when 'RMB' then 'CNY' when '₹' then 'INR' when 'SFR' then 'CHF' else beside.currency end,
     v_evidence -> c.name ->> 'state',
-    (new.confidences ->> c.name)::numeric,
-    k.kind = 'container' or coalesce(v_evidence -> c.name ->> 'state' = 'found', false) or new.locks ? c.name
+    (p_new.confidences ->> c.name)::numeric,
+    k.kind = 'container' or coalesce(v_evidence -> c.name ->> 'state' = 'found', false) or p_new.locks ? c.name,
+    s.status, s.reason
   from private.changes(v_old, v_fields) as c
-  cross join lateral (select case jsonb_typeof(c.new)
+  cross join lateral (select case when c.new in ('null', '""', '{}', '[]') then 'blank' else case jsonb_typeof(c.new)
     when 'object' then 'container' when 'array' then 'container' when 'string' then
       case when c.new #>> '{}' ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]|$)' and pg_input_is_valid(left(c.new #>> '{}', 10), 'date')
         then 'day' else 'text' end
-    else jsonb_typeof(c.new) end as kind,
+    else jsonb_typeof(c.new) end end as kind,
     v_has_currency and jsonb_typeof(c.new) = 'number' and private.is_quantity(c.path[cardinality(c.path)]) as is_quantity offset 0) as k
   cross join lateral (
     select c.name as pattern, '{}'::integer[] as indexes where c.steps !~ 'i'
@@ -4191,16 +4303,71 @@ begin
       and btrim(v_fields #>> (c.path[:depth] || q.key)) <> ''
     order by depth desc, n limit 1
   ) as beside on v_has_currency and k.kind = 'number'
-  where c.new not in ('null', '""', '{}', '[]') and (tg_op = 'INSERT' or new.version <> old.version);
+  cross join lateral private.field_status(
+    k.kind, v_evidence -> c.name ->> 'state', (p_new.confidences ->> c.name)::numeric, v_evidence -> c.name ->> 'reason',
+    p_new.locks ? c.name, exists (select from unnest(v_proposed) as p (name) where private.is_within(c.name, p.name)),
+    v_problems ->> c.name, p_new.accepted ->> c.name) as s
+  where c.new is not null and p_new.version is distinct from p_old.version;
+  if v_problems <> '{}' then
+    insert into public.fields (
+      org_id, document_id, extraction_id, path, pattern, indexes, kind, is_absent, text, is_verified, status, reason)
+    select p_new.org_id, p_new.document_id, p_new.id, one.key, l.pattern, l.indexes, 'blank', true, null, false, s.status, s.reason
+    from jsonb_each_text(v_problems) as one
+    cross join lateral private.pattern_of(one.key) as l
+    cross join lateral private.field_status(
+      'blank', null, null, null, false, false, one.value, p_new.accepted ->> one.key) as s
+    where not exists (select from public.fields where extraction_id = p_new.id and path = one.key);
+  end if;
+  return (select count(*) from public.fields
+    where extraction_id = p_new.id and status in ('needs_review', 'unclear'));
+end $$;
+
+-- (The rows of an update are written by check_extraction, before the update: only then can it store their number.)
+create function private.store_fields_of_insert() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_before public.extractions;
+begin
+  v_before.extracted_fields := '{}';
+  v_before.evidence := '{}';
+  v_before.confidences := '{}';
+  v_before.locks := '{}';
+  v_before.problems := '{}';
+  v_before.accepted := '{}';
+  update public.extractions set review_count = private.store_fields(v_before, new) where id = new.id;
   return null;
 end $$;
 
-create trigger write_field_values_of_insert after insert on public.extractions
-  for each row when (new.extracted_fields <> '{}') execute function private.write_field_values();
-create trigger write_field_values_of_update after update on public.extractions for each row when (
-    new.version <> old.version or new.evidence <> old.evidence or new.confidences <> old.confidences
-    or new.locks <> old.locks)
-  execute function private.write_field_values();
+create trigger store_fields after insert on public.extractions
+  for each row when (new.extracted_fields <> '{}') execute function private.store_fields_of_insert();
+
+-- extraction_problems.sql
+
+-- What is wrong with the fields of extractions: found by the service, stored with the fields.
+
+-- Records what the service found in the fields of one version. Returns whether that is still the current one.
+create function private.record_problems(p_extraction_id uuid, p_version integer, p_problems jsonb, p_is_valid boolean)
+returns boolean language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform private.require(private.is_service(), 'Only the service records problems.', 'PT403');
+  update public.extractions set problems = p_problems, is_valid = p_is_valid
+  where id = p_extraction_id and version = p_version
+    and (auth.uid() is null or org_id in (select private.my_writable_org_ids()));
+  return found;
+end $$;
+
+-- Extractions of all tenants that nobody has checked since they changed: a front end wrote them, or the service ended.
+-- Those that a run is still writing are left out.
+create function private.extractions_to_check(p_limit integer) returns table (
+  id uuid, org_id uuid, version integer, schema json, extracted_fields jsonb, evidence jsonb, locks jsonb)
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+  select e.id, e.org_id, e.version, e.schema, e.extracted_fields, e.evidence, e.locks
+  from public.extractions as e
+  where e.schema is not null and e.is_valid is null and not exists (
+    select from public.runs as r where r.extraction_id = e.id
+      and r.status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs'))
+  order by e.updated_at limit p_limit
+$$;
 
 -- examples.sql
 
@@ -4447,12 +4614,31 @@ $$;
 
 -- current_extractions.sql
 
--- The current extraction of each document, for filters, counts and search.
+-- Which of a document's extractions count.
+
+-- The order among the extractions of a document under one schema, before the newest first: those that are empty and those
+-- that failed hide no other.
+create function private.precedence(p_status text, p_version integer) returns integer
+language sql immutable set search_path = pg_catalog, pg_temp
+return case when p_status = 'failed' then 2 when p_status = 'in_progress' and p_version = 0 then 1 else 0 end;
+
+-- The extractions that are shown as those of a document: under each schema the first in the order. One without a stored
+-- schema counts until there is a later one. A suggested extraction counts once it is accepted.
+create view private.live_extractions with (security_invoker = true) as
+  select e.id, e.org_id, e.document_id, e.created_at, e.status, e.review_count, e.reviewed_by
+  from public.extractions as e left join public.schema_versions as v on v.id = e.schema_revid
+  where e.status <> 'failed' and not private.is_proposed(e.run_id) and not exists (
+    select from public.extractions as o left join public.schema_versions as w on w.id = o.schema_revid
+    where o.document_id = e.document_id and o.status <> 'failed' and (e.schema_revid is null or w.schema_id = v.schema_id)
+      and (-private.precedence(o.status, o.version), o.created_at, o.id)
+        > (-private.precedence(e.status, e.version), e.created_at, e.id)
+      and not private.is_proposed(o.run_id));
+grant select on private.live_extractions to authenticated;
 
 -- A document's current extraction is its newest completed one. A suggested extraction counts once it is accepted.
 create view public.current_extractions with (security_invoker = true) as
   select e.id, d.org_id, d.id as document_id, e.created_at, e.updated_at, e.document_type, e.schema_revid, e.version,
-    e.extracted_fields, e.evidence, e.locks, e.status, e.is_unsure, e.reviewed_by
+    e.extracted_fields, e.evidence, e.locks, e.status, e.review_count, e.reviewed_by
   from public.documents as d
   cross join lateral (
     select * from public.extractions as e
@@ -4467,7 +4653,7 @@ grant select on public.current_extractions to authenticated;
 
 -- The rows of stacks: each document with its extraction under the stack's schema.
 
--- Each document's newest extraction under any version of a stack's schema, failed ones last. A suggested one counts once
+-- Each document's extraction under any version of a stack's schema, also a failed one if there is no other. A suggested one counts once
 -- accepted. Read by `of_stack` and `of_document`: others than the stack's documents have rows, too.
 create view private.stack_extractions with (security_invoker = true) as
   select t.stack_id as of_stack, d.id as of_document, e.*
@@ -4479,7 +4665,7 @@ create view private.stack_extractions with (security_invoker = true) as
       and e.schema_revid in (select v.id from public.schema_versions as v where v.schema_id = t.schema_id)
       and not exists (
         select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
-    order by e.status = 'failed', e.created_at desc, e.id desc limit 1) as e;
+    order by private.precedence(e.status, e.version), e.created_at desc, e.id desc limit 1) as e;
 grant select on private.stack_extractions to authenticated;
 
 -- Whether the new version of a schema has a field that the old one lacks or defines in another way, or another rule.
@@ -4684,7 +4870,7 @@ create function private.search_source(p_document_id uuid) returns table (
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select due.change, due.org_id, coalesce(d.status = 'ready', false), d.filename, e.document_type, array(
     -- Short values outside lists.
-    select text from public.field_values
+    select text from public.fields
     where extraction_id = e.id and indexes = '{}' and kind in ('text', 'day') and char_length(text) <= 80 order by id limit 40)
   from private.indexing_queue as due
   left join public.documents as d on d.id = due.document_id and d.org_id = due.org_id
@@ -5189,7 +5375,7 @@ begin
     ('public.tool_calls', 'run_id = any ($3)'),
     ('public.runs', 'id = any ($3)'),
     ('public.extraction_journal', 'extraction_id in (select id from public.extractions where document_id = any ($4))'),
-    ('public.field_values', 'extraction_id in (select id from public.extractions where document_id = any ($4))'),
+    ('public.fields', 'extraction_id in (select id from public.extractions where document_id = any ($4))'),
     ('public.document_pages', 'document_id = any ($4)'),
     ('private.search_vectors',
       'org_number = (select number from private.search_orgs where org_id = $1) and document_id = any ($4)'),
@@ -5274,7 +5460,7 @@ grant execute on function
   private.check_json, private.checked_path, private.set_at_path, private.path_name, private.merge, private.entries_under,
   private.approving_user, private.message_author, private.paths_allowed_by_message, private.author_of, private.fields_at, private.binding_locks,
   private.blocked_paths, private.moved_items, private.locked_extraction, private.check_is_caller, private.nested_scores, private.write_fields, private.is_proposed,
-  private.has_new_fields, private.search,
+  private.has_new_fields, private.precedence, private.record_problems, private.search,
   private.count_unindexed_documents, private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
   to authenticated;
 
@@ -5286,5 +5472,5 @@ grant execute on function
   private.notify, private.claim_job, private.search_source, private.search_words, private.write_search_chunks,
   private.abandon_indexing, private.search_stems, private.use_embedder, private.lease_document_for_embedding,
   private.chunks_without_vectors, private.write_search_vectors, private.has_vectors, private.delete_old_run_records,
-  private.clear_organisations
+  private.clear_organisations, private.record_problems, private.extractions_to_check
   to fieldmark_app;

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 from uuid import UUID
 
 from fastapi import Depends, Header, Query, Response
@@ -108,9 +108,11 @@ class Proposal(BaseModel):
     created_at: datetime
 
 
-Reason = Literal[
-    *("missing", "breaks_schema", "breaks_rule", "proposal", "not_found", "low_confidence", "person", "message"), Doubt
-]
+Reason: TypeAlias = (
+    Literal["missing", "breaks_schema", "breaks_rule", "proposal", "not_found"]
+    | Doubt
+    | Literal["low_confidence", "person", "message"]
+)
 
 
 class FieldStatusOf(ResponseModel):
