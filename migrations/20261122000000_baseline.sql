@@ -4356,7 +4356,7 @@ begin
   return found;
 end $$;
 
--- Extractions of all tenants that nobody has checked since they changed: a front end wrote them, or the service ended.
+-- Extractions of all tenants that have not been checked since they changed: a front end wrote them, or the service ended.
 -- Those that a run is still writing are left out.
 create function private.extractions_to_check(p_limit integer) returns table (
   id uuid, org_id uuid, version integer, schema json, extracted_fields jsonb, evidence jsonb, locks jsonb)
@@ -4653,7 +4653,7 @@ grant select on public.current_extractions to authenticated;
 
 -- The rows of stacks: each document with its extraction under the stack's schema.
 
--- Each document's extraction under any version of a stack's schema, also a failed one if there is no other. A suggested one counts once
+-- Each document's extraction under any version of a stack's schema, a failed one last. A suggested one counts once
 -- accepted. Read by `of_stack` and `of_document`: others than the stack's documents have rows, too.
 create view private.stack_extractions with (security_invoker = true) as
   select t.stack_id as of_stack, d.id as of_document, e.*

@@ -11,7 +11,7 @@ begin
   return found;
 end $$;
 
--- Extractions of all tenants that nobody has checked since they changed: a front end wrote them, or the service ended.
+-- Extractions of all tenants that have not been checked since they changed: a front end wrote them, or the service ended.
 -- Those that a run is still writing are left out.
 create function private.extractions_to_check(p_limit integer) returns table (
   id uuid, org_id uuid, version integer, schema json, extracted_fields jsonb, evidence jsonb, locks jsonb)

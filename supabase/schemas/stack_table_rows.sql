@@ -1,6 +1,6 @@
 -- The rows of stacks: each document with its extraction under the stack's schema.
 
--- Each document's extraction under any version of a stack's schema, also a failed one if there is no other. A suggested one counts once
+-- Each document's extraction under any version of a stack's schema, a failed one last. A suggested one counts once
 -- accepted. Read by `of_stack` and `of_document`: others than the stack's documents have rows, too.
 create view private.stack_extractions with (security_invoker = true) as
   select t.stack_id as of_stack, d.id as of_document, e.*

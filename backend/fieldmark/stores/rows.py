@@ -33,7 +33,7 @@ SHOWN_EXTRACTION: LiteralString = """from public.extractions as e where e.status
     order by private.is_proposed(e.run_id), private.precedence(e.status, e.version), e.created_at desc, e.id desc
     limit 1"""
 """Selects a document's shown extraction among those that match `which`: the newest with content. An undecided
-suggestion only if there is no other."""
+suggestion comes last."""
 
 T = TypeVar("T")
 
