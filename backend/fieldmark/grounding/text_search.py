@@ -254,20 +254,23 @@ class TextSearch:
         before, after = self._mark_beside(indexes[0], -1), self._mark_beside(indexes[-1], 1)
         yield before + printed + after
         if before and after:
-            if _SIGNS.fullmatch(before):
+            if _SIGNS.search(before):
                 yield printed + after
-            if _SIGNS.fullmatch(after):
+            if _SIGNS.search(after):
                 yield before + printed
 
     def _mark_beside(self, word: int, step: int) -> str:
-        """Return the next word of the page in a direction, if it is a mark. Control characters are skipped."""
+        """Return the next word of the page in a direction, if it has a mark and no letters or digits. Words without any
+        of these are skipped."""
         index, at = self._index, word + step
-        while 0 <= at < len(index.words) and not index.folded[at].strip(" ") and abs(at - word) < _MAX_BLANK_WORDS:
+        while 0 <= at < len(index.words) and abs(at - word) < _MAX_BLANK_WORDS:
+            if _MARKS.search(index.folded[at]) or _ALPHANUMERIC.search(index.folded[at]):
+                break
             at += step
         if not (0 <= at < len(index.words) and index.page_of[at] == index.page_of[word]):
             return ""
         mark = index.folded[at].strip(" ")
-        return "" if _MARKS.sub("", mark) else mark
+        return "" if _ALPHANUMERIC.search(mark) else mark
 
     def _find_currency(self, folded: str, text: str) -> Candidates | None:
         """Return the candidates for a currency printed differently from the value: EUR at `€`. A symbol shared by
