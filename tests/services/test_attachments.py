@@ -105,6 +105,21 @@ async def test_attachments_become_child_documents(service, database, files, make
         assert (await documents.list_documents(conn, stranger.org_id, limit=9, filters=filters)).items == []
 
 
+async def test_emails_of_a_mailbox_become_documents_with_their_attachments(service, database, make_user, upload_bytes):
+    scope = await make_user()
+    emails = [make_email({f"{number}.txt": b"Total: %d" % number}) for number in (1, 2)]
+    mailbox = b"\n".join(b"From a@example.com Fri May 17 11:00:00 2024\n" + email for email in emails)
+    root_id = await upload_bytes(scope, mailbox, "archive.mbox")
+    await read_all(service, database, scope, root_id)
+    row, mails, codes = await get_with_children(database, scope, root_id)
+    assert (row.status, len(mails), codes) == ("ready", 2, ["enclosed_apart"])
+    for number, mail in enumerate(mails, 1):
+        _, (attachment,), _ = await get_with_children(database, scope, mail.id)
+        assert (mail.media_type, attachment.filename) == ("message/rfc822", f"{number}.txt")
+        async with database.as_user(scope) as conn:
+            assert (await documents.pages(conn, attachment.id))[0].text == f"Total: {number}"
+
+
 async def test_archives_are_unpacked_one_level_deep(service, database, make_user, upload_bytes):
     scope = await make_user()
     inner = make_zip({"deep.txt": b"Total: 3"})

@@ -274,3 +274,18 @@ def test_values_are_under_their_heading_in_tables_with_merged_cells(spans: str) 
     ordered, delivered = lines[1].index("Ordered"), lines[1].index("Delivered")
     assert (lines[3].index("21"), lines[3].index("20")) == (ordered, delivered)
     assert len({lines[0].index("Amount"), lines[3].index("70.00"), lines[4].index("120.00")}) == 1
+
+
+def test_row_span_ends_with_its_row_group_and_a_span_of_zero_reaches_its_end() -> None:
+    table = (
+        "<table><tbody><tr><td rowspan=9>Plates<td>5<td>50.00</tr><tr><td>7<td>70.00</tr></tbody>"
+        "<tbody><tr><td rowspan=0>Cups<td>3<td>30.00</tr><tr><td>2<td>20.00</tr></tbody>"
+        "<tbody><tr><td>Forks<td>1<td>10.00</tr></tbody></table>"
+    )
+    assert html_lines(table) == [
+        "Plates   5   50.00",
+        "         7   70.00",
+        "Cups     3   30.00",
+        "         2   20.00",
+        "Forks    1   10.00",
+    ]

@@ -498,3 +498,25 @@ def test_docx_comments_are_read() -> None:
     )
     (part,) = docx_parts(document, Limits())
     assert part == ["x", "Comment: Paid in May"]
+
+
+def test_text_and_notes_below_a_merged_cell_count_as_hidden() -> None:
+    def cell(text: str, merge: str) -> str:
+        return f"<w:tc><w:tcPr><w:vMerge{merge}/></w:tcPr><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:tc>"
+
+    start = " w:val='restart'"
+    rows = f"<w:tr>{cell('seen', start)}</w:tr><w:tr>{cell('below', '')}</w:tr>"
+    (part,) = docx_parts(make_docx(f"<w:tbl>{rows}</w:tbl>"), Limits())
+    assert [line for line in part if line] == ["seen"] and part.hidden == ["below"]
+    book = openpyxl.Workbook()
+    sheet = book.worksheets[0]
+    sheet["A1"] = 1
+    for address in ("A1", "B2"):
+        sheet[address].comment = Comment(f"on {address}", "x")
+    out = io.BytesIO()
+    book.save(out)
+    source = zipfile.ZipFile(io.BytesIO(out.getvalue()))
+    merged = b"</sheetData><mergeCells count='1'><mergeCell ref='A1:B2'/></mergeCells>"
+    files = {name: source.read(name).replace(b"</sheetData>", merged) for name in source.namelist()}
+    (part,) = xlsx_parts(make_zip(files), Limits())
+    assert part[1:] == ["A1: 1", "Note at A1: on A1"] and part.hidden == ["on", "B2"]

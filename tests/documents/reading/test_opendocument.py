@@ -124,14 +124,14 @@ def test_hidden_text_is_left_out_and_counted(style: str) -> None:
     assert (list(part), part.hidden) == (["Total: 1secret 4711"], [])
 
 
-def test_deleted_text_and_comments_are_not_read() -> None:
+def test_deleted_text_is_not_read() -> None:
     body = (
         "<text:tracked-changes><text:p>deleted</text:p></text:tracked-changes>"
         "<text:p>kept<office:annotation><text:p>comment</text:p></office:annotation> on</text:p>"
         "<text:section text:display='none'><text:p>hidden</text:p></text:section>"
     )
     (part,) = opendocument_parts(opendocument("text", body), Limits())
-    assert (list(part), part.hidden) == (["kept on", ""], ["hidden"])
+    assert (list(part), part.hidden) == (["kept on", "", "Comment: comment"], ["hidden"])
 
 
 def test_cells_have_addresses_and_repeated_cells_are_repeated() -> None:
@@ -209,3 +209,37 @@ def test_cells_below_a_merged_cell_are_left_out_and_counted() -> None:
 
     assert part[1:] == ["A1: Desk   C1: Oak"]
     assert part.hidden == ["Old"]
+
+
+def test_comments_and_printed_headers_and_footers_are_read() -> None:
+    comment = "<office:annotation><text:sender>Ann</text:sender><text:p>paid in May</text:p></office:annotation>"
+    text = f"<text:p>Total{comment} 5</text:p>"
+    assert opendocument_parts(opendocument("text", text), Limits()) == [["Total 5", "Comment: paid in May"]]
+    gone = comment.replace("May", "June")
+    rows = (
+        f"<table:table-row><table:table-cell>{comment}<text:p>5</text:p></table:table-cell></table:table-row>"
+        f'<table:table-row table:visibility="collapse"><table:table-cell>{gone}</table:table-cell></table:table-row>'
+    )
+    sheets = f'<table:table table:name="A" table:style-name="T">{rows}</table:table><table:table table:name="B"/>'
+    styles = (
+        f"<office:document-styles {NAMES}><office:automatic-styles><style:style style:family='table' style:name='T' "
+        "style:master-page-name='M'/></office:automatic-styles><office:master-styles>"
+        '<style:master-page style:name="M"><style:header><text:p>Acme Ltd</text:p></style:header>'
+        "<style:footer><style:region-left><text:p>Page <text:page-number>1</text:page-number></text:p>"
+        '</style:region-left></style:footer><style:header-left style:display="false"><text:p>x</text:p>'
+        '</style:header-left></style:master-page><style:master-page style:name="N"><style:header><text:p>y</text:p>'
+        "</style:header></style:master-page></office:master-styles></office:document-styles>"
+    )
+    data = opendocument("spreadsheet", sheets, **{"styles.xml": styles.encode()})
+    first, second = opendocument_parts(data, Limits())
+    assert first == ["Sheet: A", "A1: 5", "Comment: paid in May", "Header: Acme Ltd", "Footer: Page"]
+    assert first.hidden == ["paid", "in", "June"] and second == ["Sheet: B"]
+
+
+def test_macros_and_a_late_media_type_are_no_reason_to_refuse() -> None:
+    source = zipfile.ZipFile(io.BytesIO(opendocument("text", "<text:p>Total 5</text:p>")))
+    macro = b'<!DOCTYPE script:module PUBLIC "-//OpenOffice.org//DTD OfficeDocument 1.0//EN" "module.dtd"><a/>'
+    files = {name: source.read(name) for name in source.namelist() if name != "mimetype"}
+    data = make_zip({**files, "Basic/Standard/Module1.xml": macro, "mimetype": sniff.ODT.encode()})
+    assert sniff.media_type(data, "a.odt") == sniff.ODT
+    assert opendocument_parts(data, Limits()) == [["Total 5"]]

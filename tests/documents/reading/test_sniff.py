@@ -101,3 +101,21 @@ def test_code_pages_are_known_by_all_their_names() -> None:
 def test_binary_workbook_is_unsupported_and_not_damaged() -> None:
     with pytest.raises(Unsupported):
         sniff.media_type(make_zip({"xl/workbook.bin": b"1"}), "a.xlsb")
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (OLE_SIGNATURE + "WordDocument".encode("utf-16-le"), "(DOC)"),
+        (OLE_SIGNATURE + "Workbook".encode("utf-16-le"), "(XLS)"),
+        (OLE_SIGNATURE + "PowerPoint Document".encode("utf-16-le"), "(PPT)"),
+        (b"\xffWPC" + bytes(20), "WordPerfect"),
+        (make_zip({"Index/Document.iwa": b"x"}), "iWork"),
+        (make_zip({"mimetype": b"application/epub+zip", "META-INF/container.xml": b"x"}), "EPUB"),
+        (b"\x1f\x8b\x08" + bytes(20), "gzip"),
+    ],
+)
+def test_refusal_of_an_old_or_foreign_format_names_it(data: bytes, kind: str) -> None:
+    with pytest.raises(Unsupported) as raised:
+        sniff.media_type(data, "a")
+    assert kind in str(raised.value)

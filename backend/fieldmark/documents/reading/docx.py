@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -164,7 +164,10 @@ class _PartReader:
     def _cells(self, row: Any, inherited: TextStyle) -> list[str]:
         style = self._styles.of_row(row, inherited)
         cells = [
-            _PartReader(cell, self._document, self._picture_file, style).parts for cell in _rows_or_cells(row, "tc")
+            _PartReader(
+                cell, self._document, self._picture_file, replace(style, hidden=True) if _is_covered(cell) else style
+            ).parts
+            for cell in _rows_or_cells(row, "tc")
         ]
         self._lines.pictures += [picture for parts in cells for part in parts for picture in part.pictures]
         texts = [" ".join(line for part in parts for line in part if line.strip()) for parts in cells]
@@ -320,6 +323,12 @@ def _selected_legacy_entry(choice: Any) -> str:
     marks = (choice.find(f"{_W}{name}") for name in ("result", "default"))
     number = next((mark.get(f"{_W}val", "0") for mark in marks if mark is not None), "0")
     return entries[int(number)] if number.isdecimal() and int(number) < len(entries) else ""
+
+
+def _is_covered(cell: Any) -> bool:
+    """Return whether a merged cell of a row above covers this one."""
+    merge = cell.find(f"{_W}tcPr/{_W}vMerge")
+    return merge is not None and merge.get(f"{_W}val", "continue") == "continue"
 
 
 def _grid_columns(node: Any, path: str, default: int) -> int:

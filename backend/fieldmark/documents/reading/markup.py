@@ -217,7 +217,11 @@ class _PageWalker:
             self._add_generated(node, block, style, box.before)
             is_table = box.display is Display.TABLE
             block.extend(
-                _align_cells(_spread(self._rows(node, style)) if is_table else self._items(node, style, box.columns))
+                _align_cells(
+                    _spread(_clip_to_group(self._rows(node, style)))
+                    if is_table
+                    else self._items(node, style, box.columns)
+                )
             )
             self._add_generated(node, block, style, box.after)
             return
@@ -499,7 +503,7 @@ class _PageWalker:
                 self._add_backgrounds(child, block, child_style, box)
                 if box.display is Display.CELL or (box.display is Display.CAPTION and is_row):
                     self._walk_content(child, block, child_style, box)
-                    cells.append(_Cell(_non_empty_lines(block), _span(child, "colspan"), _span(child, "rowspan")))
+                    cells.append(_Cell(_non_empty_lines(block), _span(child, "colspan"), _span(child, "rowspan", 0)))
                 elif box.display is Display.CAPTION:
                     self._walk_content(child, block, child_style, box)
                     rows += [cells, [_non_empty_lines(block)]]
@@ -507,11 +511,9 @@ class _PageWalker:
                 elif child.tag == "form" and is_row:
                     cells += [cell for row in self._rows(child, child_style, is_row=True) for cell in row]
                 elif not is_row and (box.display in (Display.ROW, Display.ROW_GROUP) or child.tag == "form"):
-                    rows += [
-                        cells,
-                        [_non_empty_lines(block)],
-                        *self._rows(child, child_style, box.display is Display.ROW),
-                    ]
+                    within = self._rows(child, child_style, box.display is Display.ROW)
+                    within = within if box.display is Display.ROW else _clip_to_group(within)
+                    rows += [cells, [_non_empty_lines(block)], *within]
                     cells = []
                 else:
                     block = _LineBuilder()
@@ -550,9 +552,20 @@ class _Cell(list[str]):
         self.rows = rows
 
 
-def _span(cell: Any, name: str) -> int:
+def _span(cell: Any, name: str, least: int = 1) -> int:
     written = (cell.get(name) or "").strip()
-    return max(1, min(int(written), MAX_SPANNED)) if re.fullmatch(r"[0-9]{1,9}", written) else 1
+    return max(least, min(int(written), MAX_SPANNED)) if re.fullmatch(r"[0-9]{1,9}", written) else 1
+
+
+def _clip_to_group(rows: list[list[list[str]]]) -> list[list[list[str]]]:
+    """Return the rows of a table or row group, past which no cell reaches. A row span of 0 reaches its end."""
+    left = 0
+    for row in reversed(rows):
+        cells = [cell for cell in row if isinstance(cell, _Cell)]
+        left += bool(cells)
+        for cell in cells:
+            cell.rows = min(cell.rows or left, left)
+    return rows
 
 
 def _spread(rows: Iterable[list[list[str]]]) -> Iterator[list[list[str]]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from openpyxl.utils import get_column_letter
 
-from fieldmark.documents.reading.archive import open_archive, parse_xml
+from fieldmark.documents.reading.archive import etree, open_archive, parse_xml
 from fieldmark.documents.reading.docx_style import MAX_STYLE_DEPTH, TextStyle
 from fieldmark.documents.reading.formula import MATHML, gap, mathml_line
 from fieldmark.documents.reading.list_numbers import write_number
@@ -29,6 +29,10 @@ _SVG, _XLINK = f"{{{_NAMES}svg-compatible:1.0}}", "{http://www.w3.org/1999/xlink
 _PRESENTATION = f"{{{_NAMES}presentation:1.0}}"
 _SKIPPED_TAGS = frozenset(
     {f"{_TEXT}tracked-changes", f"{_OFFICE}annotation", f"{_OFFICE}forms", f"{_TEXT}note-citation"}
+)
+# Only printing fills these in.
+_PRINTED_FIELDS = tuple(
+    f"{_TEXT}{name}" for name in ("page-number", "page-count", "date", "time", "sheet-name", "title", "file-name")
 )
 _TABLE_GROUPS = frozenset(
     f"{_TABLE}table-{name}"
@@ -50,10 +54,10 @@ def opendocument_parts(data: bytes, limits: Limits) -> list[Part]:
     if body is None or not len(body):
         raise WrongType("The file is not an OpenDocument: its content is missing.")
     reader = _LineCollector(roots, archive)
-    if body[0].tag == f"{_OFFICE}spreadsheet":
-        return reader.sheets(body[0])
-    # Page headers come first, page footers last.
     masters = roots[0].find(f"{_OFFICE}master-styles") if len(roots) > 1 else None
+    if body[0].tag == f"{_OFFICE}spreadsheet":
+        return reader.sheets(body[0], masters)
+    # Page headers come first, page footers last.
     styled = masters if masters is not None and body[0].tag == f"{_OFFICE}text" else ()
     heads, feet = (
         [part for end in ("", "-first", "-left") for master in styled for part in master.iter(f"{_STYLE}{kind}{end}")]
@@ -77,6 +81,7 @@ class _LineCollector:
         self._parts = [Part()]
         self._hidden: list[str] = []
         self._struck: list[str] = []
+        self._comments: list[str] = []
         self._formulas: dict[str, str] = {}  # by file name
         self._list_levels = {
             (element.get(f"{_STYLE}name"), int(level.get(f"{_TEXT}level", "1"))): level
@@ -89,11 +94,14 @@ class _LineCollector:
     def parts(self) -> list[Part]:
         parts = [part for part in self._parts if part or part.pictures] or [Part()]
         parts[0].hidden, parts[0].struck = self._hidden, self._struck
+        parts[-1] += self._comments
         return parts
 
     def add_blocks(self, parent: Any, style: TextStyle) -> None:
         for node in parent:
             tag = node.tag
+            if tag == f"{_OFFICE}annotation":
+                self._add_comment(node, style)
             if tag in _SKIPPED_TAGS or not isinstance(tag, str):
                 continue
             if tag in (f"{_TEXT}p", f"{_TEXT}h"):
@@ -153,9 +161,9 @@ class _LineCollector:
         prefix, suffix = (definition.get(f"{_STYLE}num-{end}", "") for end in ("prefix", "suffix"))
         return f"{prefix}{write_number(number, kind)}{suffix}"
 
-    def sheets(self, body: Any) -> list[Part]:
+    def sheets(self, body: Any, masters: Any) -> list[Part]:
         """Return a part for each visible sheet: its name, then a line per row with `A1: value` for each cell with a
-        value."""
+        value. Its comments, and its printed headers and footers follow."""
         parts: list[Part] = []
         for table in body.iter(f"{_TABLE}table"):
             shown = self._properties("table", table.get(f"{_TABLE}style-name"), "table")
@@ -167,13 +175,32 @@ class _LineCollector:
                 part += row_lines(cells)
             # Pictures lie over the cells, or in them; so do formulas.
             part.pictures = [picture for frame in table.iter(f"{_DRAW}frame") for picture in self._pictures(frame)]
+            part += self._comments
+            self._comments.clear()
             if not is_hidden:
+                style = self._styles.get(("table", table.get(f"{_TABLE}style-name")))
+                part += self._printed_lines(masters, None if style is None else style.get(f"{_STYLE}master-page-name"))
                 part.hidden, self._hidden = self._hidden, []
                 part.struck, self._struck = self._struck, []
                 parts.append(part)
         if parts:
             parts[-1].hidden += self._hidden
         return parts
+
+    def _printed_lines(self, masters: Any, name: str | None) -> list[str]:
+        """Return the lines of the headers and footers of a page style."""
+        lines: dict[str, None] = {}
+        for master in () if masters is None or name is None else masters:
+            for part in master if master.get(f"{_STYLE}name") == name else ():
+                label = etree.QName(part).localname.split("-")[0].capitalize()
+                if label in ("Header", "Footer") and part.get(f"{_STYLE}display") != "false":
+                    etree.strip_elements(part, *_PRINTED_FIELDS, with_tail=False)
+                    found = self._lines_within(part, TextStyle())
+                    lines |= dict.fromkeys(f"{label}: {line.strip()}" for line in found)
+        return list(lines)
+
+    def _add_comment(self, node: Any, style: TextStyle) -> None:
+        self._comments += [f"Comment: {line.strip()}" for line in self._lines_within(node, style)]
 
     def _rows(self, table: Any, style: TextStyle) -> Iterator[list[list[str]]]:
         left = MAX_REPEATS
@@ -214,13 +241,21 @@ class _LineCollector:
                 yield cells
 
     def _cell(self, cell: Any, style: TextStyle) -> list[str]:
-        inner = _LineCollector([], self._archive)
-        inner._styles, inner._list_levels, inner._formulas = self._styles, self._list_levels, self._formulas
-        inner.add_blocks(cell, self._with_named("table-cell", cell.get(f"{_TABLE}style-name"), style))
+        return self._lines_within(cell, self._with_named("table-cell", cell.get(f"{_TABLE}style-name"), style))
+
+    def _lines_within(self, node: Any, style: TextStyle) -> list[str]:
+        inner = self._inner()
+        inner.add_blocks(node, style)
         self._hidden += inner._hidden
         self._struck += inner._struck
         self._parts[-1].pictures += [picture for part in inner._parts for picture in part.pictures]
         return [line for part in inner._parts for line in part if line.strip()]
+
+    def _inner(self) -> _LineCollector:
+        inner = _LineCollector([], self._archive)
+        inner._styles, inner._list_levels, inner._formulas = self._styles, self._list_levels, self._formulas
+        inner._comments = self._comments
+        return inner
 
     def _add_paragraph(self, paragraph: Any, style: TextStyle) -> None:
         name = paragraph.get(f"{_TEXT}style-name")
@@ -265,6 +300,8 @@ class _LineCollector:
                     add("(")
                     self._inline(child, style, pieces, boxes)
                     add(")")
+            elif tag == f"{_OFFICE}annotation":
+                self._add_comment(child, style)
             elif tag not in _SKIPPED_TAGS and isinstance(tag, str):
                 self._inline(child, self._with_named("text", child.get(f"{_TEXT}style-name"), style), pieces, boxes)
             add(child.tail)

@@ -43,12 +43,45 @@ _SIGNATURES = (
 )
 # Names in an archive's directory, and the rest of the message that refuses such a file.
 _ARCHIVES = (
+    (b"Index/Document.iwa", "an Apple iWork document (Pages, Numbers or Keynote); save it as PDF and upload that"),
+    (b"Index.zip", "an Apple iWork document (Pages, Numbers or Keynote); save it as PDF and upload that"),
+    (b"index.apxl", "an Apple Keynote presentation; save it as PDF and upload that"),
+    (b"META-INF/container.xml", "an e-book (EPUB); save it as PDF and upload that"),
     (b"xl/workbook.bin", "a binary Excel workbook (XLSB); save it as XLSX and upload that"),
     (b"ppt/presentation", "a PowerPoint presentation (PPTX); save it as PDF and upload that"),
     (
         b"META-INF/manifest.xml",
         "an unsupported kind of OpenDocument file; save it as DOCX, XLSX or PDF and upload that",
     ),
+)
+# Names in the directory of a compound file of Microsoft, and the rest of the message that refuses such a file.
+_OLD_OFFICE_STREAMS = (
+    ("WordDocument", "a Word document of the format before 2007 (DOC); save it as DOCX or PDF and upload that"),
+    ("Workbook", "an Excel workbook of the format before 2007 (XLS); save it as XLSX and upload that"),
+    ("Book", "an Excel workbook of the format before 1997 (XLS); save it as XLSX and upload that"),
+    (
+        "PowerPoint Document",
+        "a PowerPoint file of the format before 2007 (PPT); save it as PDF and upload that",
+    ),
+    ("VisioDocument", "a Visio drawing; save it as PDF and upload that"),
+    ("CONTENTS", "a Microsoft Works or Publisher document; save it as PDF and upload that"),
+    ("PerfectOffice_MAIN", "a WordPerfect or Quattro Pro document; save it as PDF and upload that"),
+)
+# The first bytes of other files that cannot be read, and the rest of the message that refuses them.
+_UNREADABLE_SIGNATURES = (
+    (b"\xffWPC", "a WordPerfect document; save it as DOCX or PDF and upload that"),
+    (b"\x09\x08\x08\0", "an Excel workbook of the format before 1997 (XLS); save it as XLSX and upload that"),
+    (b"\x09\x04\x06\0", "an Excel workbook of the format before 1997 (XLS); save it as XLSX and upload that"),
+    (b"\x09\x02\x06\0", "an Excel workbook of the format before 1997 (XLS); save it as XLSX and upload that"),
+    (b"\x31\xbe\0\0", "a Microsoft Write document; save it as DOCX or PDF and upload that"),
+    (b"\xdb\xa5\x2d\0", "a Word document of the format before 1997 (DOC); save it as DOCX or PDF and upload that"),
+    (b"Rar!\x1a\x07", "a RAR archive; unpack it, and upload its files"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive; unpack it, and upload its files"),
+    (b"\x1f\x8b", "a gzip archive; unpack it, and upload its files"),
+    (b"!BDN", "an Outlook data file (PST); save the emails as MSG or EML and upload those"),
+    (b"%!PS", "a PostScript file; save it as PDF and upload that"),
+    (b"AT&TFORM", "a DjVu document; save it as PDF and upload that"),
+    (b"\x78\x9f\x3e\x22", "a TNEF attachment (winmail.dat); save the email as MSG and upload that"),
 )
 _BINARY_NAMES = frozenset(
     {".pdf", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".docx", ".xlsx", ".pptx", ".odt"}
@@ -95,6 +128,9 @@ def media_type(data: bytes, filename: str) -> str:
         if "__substg1.0_".encode("utf-16-le") in data:
             return MSG
         raise _error_of_old_office_file(data)
+    for signature, name in _UNREADABLE_SIGNATURES:
+        if data.startswith(signature):
+            raise Unsupported(f"The file is {name}.")
     if data[4:8] == b"ftyp" and data[8:12] in _PHONE_IMAGES:
         raise Unsupported("The file is a HEIC or AVIF image; save it as JPEG and upload that.")
     suffix = PurePath(filename).suffix.lower()
@@ -164,7 +200,10 @@ def _error_of_old_office_file(data: bytes) -> Unreadable:
         return PasswordProtected(
             "The Office document is protected with a password: enter it when uploading, or save the file without one."
         )
-    return Unsupported("The file has the format of Office before 2007; save it as DOCX, XLSX or PDF and upload that.")
+    for stream, name in _OLD_OFFICE_STREAMS:
+        if stream.encode("utf-16-le") in data:
+            return Unsupported(f"The file is {name}.")
+    return Unsupported("The file is a compound file of an unknown program; save it as PDF and upload that.")
 
 
 def _decode_sample(data: bytes) -> str | None:

@@ -224,13 +224,20 @@ class _SheetVisibility:
                     hide_all = node.get("zeroHeight") in ("1", "true")
                 elif node.tag == f"{_S}col" and (node.get("hidden") in ("1", "true") or _is_zero(node.get("width"))):
                     self._hidden_columns.append((int(node.get("min")), int(node.get("max"))))
-        self._merged_below = sorted(merged, reverse=True)  # the last one comes next
+        self._merged = sorted(merged, reverse=True)
+        self._merged_below = self._merged[:]  # the last one comes next
         self._merged_here: list[tuple[int, int, int, int]] = []
 
     def is_address_visible(self, address: str) -> bool:
         """Return whether a cell is shown. True for content that is not in a cell."""
-        match = _ADDRESS.fullmatch(address)
-        return match is None or self._is_position_visible(int(match[2]), column_index_from_string(match[1]))
+        if (match := _ADDRESS.fullmatch(address)) is None:
+            return True
+        row, column = int(match[2]), column_index_from_string(match[1])
+        is_covered = any(
+            top <= row <= bottom and left <= column <= right and (row, column) != (top, left)
+            for top, left, bottom, right in self._merged
+        )
+        return self._is_position_visible(row, column) and not is_covered
 
     def _is_position_visible(self, row: int, column: int) -> bool:
         return row not in self._hidden_rows and not any(one <= column <= two for one, two in self._hidden_columns)
