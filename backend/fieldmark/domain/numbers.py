@@ -38,6 +38,12 @@ def to_decimal(value: JsonValue) -> Decimal:
     return Decimal(repr(value))
 
 
+def digit_count(number: Decimal) -> int:
+    """Return the number of digits of a finite number, without leading zeros and the trailing zeros of a fraction."""
+    _, digits, exponent = number.normalize().as_tuple()
+    return len(digits) + (max(0, exponent) if isinstance(exponent, int) else 0)
+
+
 def decimal_places(number: Decimal) -> int:
     """Return the number of digits after the decimal point, without trailing zeros."""
     exponent = number.normalize().as_tuple().exponent

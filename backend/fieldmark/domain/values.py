@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pydantic import JsonValue
 
 from fieldmark.domain.invisible import find_invisible
-from fieldmark.domain.numbers import MAX_DIGITS, MAX_EXACT_DIGITS, is_number, to_decimal
+from fieldmark.domain.numbers import MAX_DIGITS, MAX_EXACT_DIGITS, digit_count, is_number, to_decimal
 
 MAX_DEPTH = 32
 MAX_BYTES = 256 * 1024
@@ -65,7 +65,7 @@ def rounded_number_problem(value: JsonValue) -> str | None:
     if isinstance(value, list | dict):
         problems = map(rounded_number_problem, value if isinstance(value, list) else value.values())
         return next((problem for problem in problems if problem), None)
-    if is_number(value) and len(to_decimal(value).normalize().as_tuple().digits) > MAX_EXACT_DIGITS:
+    if is_number(value) and digit_count(to_decimal(value)) > MAX_EXACT_DIGITS:
         return f"The number {value} has more than {MAX_EXACT_DIGITS} digits, so some may be lost: write it as text."
     return None
 

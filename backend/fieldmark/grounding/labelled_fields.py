@@ -11,12 +11,14 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fieldmark.domain.columns import column_unit, schema_fields
 from fieldmark.domain.folding import HARD_SPACE, fold
 from fieldmark.domain.measures import Measure, unit_name
+from fieldmark.domain.numbers import MAX_EXACT_DIGITS, digit_count
 from fieldmark.grounding.dates import MONTHS, usual_order
 from fieldmark.grounding.numbers import possible_values
 
@@ -112,12 +114,13 @@ def labels(text: str) -> set[str]:
 
 
 def parse_amount(printed: str) -> float | None:
-    """Return the number that a text is, in any locale's format, or None if it is more than one amount."""
+    """Return the number that a text is, in any locale's format, or None if it is more than one amount, or has more
+    digits than a float keeps."""
     if len(printed) > 100 or not (found := _AMOUNT.fullmatch(printed)):
         return None
     digits = re.sub(r"\s?([.,'])\s?", r"\1", fold(found[1]))
     readings = possible_values(re.sub(r"\s+", HARD_SPACE, digits))
-    if not readings:
+    if not readings or digit_count(Decimal(readings[-1])) > MAX_EXACT_DIGITS:
         return None
     value = float(readings[-1])  # 1.250 is 1250: amounts of money don't have three decimals
     is_negative = found[2] in ("-", "−") or re.match(r"\D*[-−(]", printed)
@@ -136,7 +139,8 @@ def _parse_measure(printed: str, unit: str) -> float | None:
     own, wanted = unit_name(found[2]), unit_name(unit)
     if own is None or wanted is None:
         return None
-    return float(dict(Measure(number, own).printings()).get(wanted, number))
+    converted = dict(Measure(number, own).printings()).get(wanted, number)
+    return float(f"{float(converted):.{MAX_EXACT_DIGITS}g}")
 
 
 def parse_date(printed: str, *, month_first: bool = False) -> tuple[str, str] | None:
