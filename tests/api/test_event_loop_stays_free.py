@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from event_loop import longest_block
 
 from fieldmark.stores import extractions
 from fieldmark.testing.script import Script
@@ -18,27 +17,15 @@ pytestmark = pytest.mark.anyio
 
 VALUE_COUNT = 1500
 LONGEST_SECONDS = 0.03
-"""CPU time of a callback, so that a busy machine does not matter. Each blocking computation takes longer."""
+"""Of CPU time. Each blocking computation takes longer."""
 
 
 @contextmanager
 def assert_free_loop() -> Iterator[None]:
-    longest, run = 0.0, asyncio.Handle._run
-
-    def run_timed(handle: asyncio.Handle) -> None:
-        nonlocal longest
-        before = time.thread_time()
-        run(handle)
-        longest = max(longest, time.thread_time() - before)
-
-    gc.disable()  # it would count for the callback in which it happens
-    try:
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(asyncio.Handle, "_run", run_timed)
-            yield
-    finally:
-        gc.enable()
-    assert longest < LONGEST_SECONDS
+    found: dict[str, float] = {}
+    with longest_block(found, "longest", LONGEST_SECONDS):
+        yield
+    assert found == {}
 
 
 def request_body(n):
