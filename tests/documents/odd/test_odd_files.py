@@ -17,7 +17,7 @@ from fieldmark.errors import Unreadable
 
 sys.path.append(str(Path(__file__).parents[1] / "reading"))
 
-from generated_files import encode, make_pdf, make_zip, stream, text_at, text_image
+from generated_files import encode, make_pdf, make_zip, sign, stream, text_at, text_image
 
 pytestmark = pytest.mark.anyio
 
@@ -100,6 +100,8 @@ ODD_FILES: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "請求書 1250円",
     ),
     "text in KOI8-R": (lambda: (RUSSIAN * 9).encode("koi8-r"), "a.txt", "Счёт оплате: рублей"),
+    "a signed file": (lambda: sign(make_pdf([PAGE])), "a.pdf.p7m", "4711 1,250.00"),
+    "a signed text in a mail": (lambda: make_mail_with({"a.txt.p7m": sign(b"4711")}), "a.eml", "1,250.00 +a.txt.p7m"),
     "Word cut off": (lambda: make_docx(docx_run("4711"))[:-100], "a.docx", "!damaged"),
     "text named as Word": (lambda: b"<html>login</html>", "a.docx", "!wrong_type"),
     "a workbook without sheets": (lambda: make_zip({"xl/workbook.xml": b"<workbook/>"}), "a.xlsx", "!damaged"),

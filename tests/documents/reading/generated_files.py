@@ -127,3 +127,29 @@ def make_zip(members: dict[str, bytes]) -> bytes:
         for name, content in members.items():
             file.writestr(name, content)
     return out.getvalue()
+
+
+PKCS7 = bytes.fromhex("06092a864886f70d0107")
+
+
+def asn1(tag: int, *contents: bytes) -> bytes:
+    content = b"".join(contents)
+    size = len(content)
+    length = bytes([size]) if size < 128 else bytes([0x82]) + size.to_bytes(2, "big")
+    return bytes([tag]) + length + content
+
+
+def open_asn1(tag: int, *contents: bytes) -> bytes:
+    """Return an element of indefinite length."""
+    return bytes([tag, 0x80]) + b"".join(contents) + b"\0\0"
+
+
+def sign(content: bytes | None, *, in_pieces: bool = False, kind: int = 2) -> bytes:
+    """Return a signed file; the certificate and the signature are only bytes."""
+    wrap = open_asn1 if in_pieces else asn1
+    pieces = [content[at : at + 7] for at in range(0, len(content), 7)] if content and in_pieces else [content or b""]
+    octets = [asn1(4, piece) for piece in pieces]
+    inside = [wrap(0xA0, wrap(0x24, *octets) if in_pieces else octets[0])] if content is not None else []
+    encapsulated = wrap(0x30, PKCS7 + b"\x01", *inside)
+    signed = wrap(0x30, asn1(2, b"\x01"), asn1(0x31), encapsulated, asn1(0x31, asn1(0x30, b"signature")))
+    return wrap(0x30, PKCS7 + bytes([kind]), wrap(0xA0, signed))

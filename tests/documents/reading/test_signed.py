@@ -4,36 +4,13 @@ import base64
 from email.message import EmailMessage
 
 import pytest
+from generated_files import PKCS7, sign
 
 from fieldmark.documents.reading.mail import read_mail
 from fieldmark.documents.reading.signed import signed_content
 from fieldmark.errors import Damaged, Unsupported
 
 CONTENT = b"<Invoice>Total 88,40</Invoice>"
-KIND = bytes.fromhex("06092a864886f70d0107")
-
-
-def element(tag: int, *contents: bytes) -> bytes:
-    content = b"".join(contents)
-    size = len(content)
-    length = bytes([size]) if size < 128 else bytes([0x82]) + size.to_bytes(2, "big")
-    return bytes([tag]) + length + content
-
-
-def open_element(tag: int, *contents: bytes) -> bytes:
-    """Return an element of indefinite length."""
-    return bytes([tag, 0x80]) + b"".join(contents) + b"\0\0"
-
-
-def sign(content: bytes | None, *, in_pieces: bool = False, kind: int = 2) -> bytes:
-    """Return a signed file; the certificate and the signature are only bytes."""
-    wrap = open_element if in_pieces else element
-    pieces = [content[at : at + 7] for at in range(0, len(content), 7)] if content and in_pieces else [content or b""]
-    octets = [element(4, piece) for piece in pieces]
-    inside = [wrap(0xA0, wrap(0x24, *octets) if in_pieces else octets[0])] if content is not None else []
-    encapsulated = wrap(0x30, KIND + b"\x01", *inside)
-    signed = wrap(0x30, element(2, b"\x01"), element(0x31), encapsulated, element(0x31, element(0x30, b"signature")))
-    return wrap(0x30, KIND + bytes([kind]), wrap(0xA0, signed))
 
 
 @pytest.mark.parametrize("in_pieces", [False, True])
@@ -57,7 +34,7 @@ def test_other_file_is_returned_as_it_is(data: bytes) -> None:
         (sign(CONTENT, kind=3), Unsupported),
         (sign(CONTENT)[:-40], Damaged),
         (sign(CONTENT, in_pieces=True)[:-40], Damaged),
-        (b"\x30\x80" + KIND + b"\x02" + b"\xa0\x80" * 5_000, Damaged),
+        (b"\x30\x80" + PKCS7 + b"\x02" + b"\xa0\x80" * 5_000, Damaged),
         (sign(sign(sign(sign(sign(CONTENT))))), Unsupported),
     ],
 )

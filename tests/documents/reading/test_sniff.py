@@ -43,6 +43,7 @@ def make_uncompressed_zip(members: dict[str, bytes]) -> bytes:
         (b"Received: x\n by y\nFrom: a@example.com\nDate: today\n\nbody", "download", sniff.EML),
         # A PDF attached without encoding starts early in a short email.
         (b"From: a@example.com\nSubject: x\nMIME-Version: 1.0\n\n%PDF-1.7\n1 0 obj", "download", sniff.EML),
+        (b"MIME-Version: 1.0\nContent-Type: text/html\n\n<p>x", "a.mht", sniff.EML),
         (b"From: a@example.com\n\n%PDF-1.7\n1 0 obj", "a.eml", sniff.EML),
         (b"From: a printer\n%PDF-1.7\n1 0 obj", "a.pdf", sniff.PDF),
         (b"a;b\n1;2\n", "a.CSV", sniff.CSV),
