@@ -65,6 +65,8 @@ def records(
     show_lines(_lines(found), "No records.")
     if found["total"] > len(found["items"]):
         steps().print(plain(f"{len(found['items'])} of {found['total']} rows. Use --out to write all rows to a file."))
+    if found["has_more_columns"]:
+        steps().print(plain(f"The first {len(found['columns'])} fields of the schema. A table shows no more."))
 
 
 @command()

@@ -50,7 +50,15 @@ async def test_only_documents_named_by_the_user_are_changed(chat, database, clon
         other_chat = await start_chat(chat.case)
         refused = await other_chat.call(await other_chat.turn(), "update_document", document_id=other_id, name="y")
         assert refused.code == "not_given"
-        assert (await chat.preview(context, "delete_document", document_id=other_id)).changes[0].old == "x"
+        async with document_with_pages(database, clone.owner_url, chat.scope, [INVOICE]) as inside:
+            moved = "update public.documents set parent_document_id = %s, number_in_parent = %s where id = %s"
+            chat.case.sql(moved, other.document_id, 1, inside.document_id)
+            previewed = (await chat.preview(context, "delete_document", document_id=other_id)).changes
+            chat.case.sql(moved, None, None, inside.document_id)
+        assert [(one.path, one.old, one.removed) for one in previewed] == [
+            ("name", "x", True),
+            ("documents_inside", 1, True),
+        ]
         assert (await chat.call(context, "delete_document", document_id=other_id)).code == "document_deleted"
         assert chat.case.sql("select id from public.documents where id = %s", other.document_id) == []
         again = await chat.call(context, "delete_document", document_id=other_id)
