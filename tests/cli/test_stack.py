@@ -121,7 +121,7 @@ async def test_columns_that_would_remove_others_are_set_only_with_a_yes(commands
         assert ("total" in names["keys"]) is kept
 
 
-_COLUMNS = """select array(select jsonb_object_keys(schema -> 'properties')) as keys
+_COLUMNS = """select array(select json_object_keys(schema -> 'properties')) as keys
     from public.schema_versions order by number desc limit 1"""
 
 
