@@ -51,5 +51,6 @@ grant execute on function
   private.notify, private.claim_job, private.search_source, private.search_words, private.write_search_chunks,
   private.abandon_indexing, private.search_stems, private.use_embedder, private.lease_document_for_embedding,
   private.chunks_without_vectors, private.write_search_vectors, private.has_vectors, private.delete_old_run_records,
-  private.clear_organisations, private.record_problems, private.extractions_to_check
+  private.clear_organisations, private.record_problems, private.extractions_to_check,
+  private.update_required_fields_of
   to fieldmark_app;

@@ -18,6 +18,9 @@ create table public.schemas (
   deleted_at timestamptz,
   -- The root run that created it; null if a user did.
   run_id uuid,
+  -- Fields that should have a value in each extraction, besides those that the schema requires. They are in
+  -- `x-fieldmark.required` of the latest version, or nearly all extractions have one. Maintained by the database.
+  required_fields text[] not null default '{}',
   unique (id, org_id)
 );
 create unique index schemas_name on public.schemas (org_id, lower(name)) where deleted_at is null;
@@ -130,6 +133,7 @@ begin
   values (
     v_head.org_id, p_schema_id, v_latest.number + 1, p_name, p_schema, private.this_run(), private.this_call())
   returning id into v_revid;
+  perform private.update_required_fields(p_schema_id);
   return v_revid;
 end $$;
 

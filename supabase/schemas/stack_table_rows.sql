@@ -20,13 +20,13 @@ create function private.has_new_fields(p_old jsonb, p_new jsonb) returns boolean
 language sql immutable set search_path = pg_catalog, pg_temp as $$
   select p_old is null or case when jsonb_typeof(p_old) = 'object' and jsonb_typeof(p_new) = 'object' then
       p_old - compared.apart <> p_new - compared.apart
-      or coalesce(p_old -> 'x-fieldmark', '{}') - 'columns' <> coalesce(p_new -> 'x-fieldmark', '{}') - 'columns'
+      or coalesce(p_old -> 'x-fieldmark', '{}') - compared.of_columns <> coalesce(p_new -> 'x-fieldmark', '{}') - compared.of_columns
       or p_new ? 'items' and private.has_new_fields(p_old -> 'items', p_new -> 'items')
       or exists (
         select from jsonb_each(p_new -> 'properties') where private.has_new_fields(p_old -> 'properties' -> key, value)
           or coalesce(p_old -> 'required' ? key, false) <> coalesce(p_new -> 'required' ? key, false))
     else p_old <> p_new end
-  from (values ('{properties,items,required,title,x-fieldmark}'::text[])) as compared (apart)
+  from (values ('{properties,items,required,title,x-fieldmark}'::text[], '{columns,required}'::text[])) as compared (apart, of_columns)
 $$;
 
 -- `state`: duplicate (a document that is longer in the stack has the same bytes), container (an archive, whose files have

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from fieldmark.domain import paths
-from fieldmark.domain.columns import MAX_COLUMNS, column_type, column_unit, schema_fields
+from fieldmark.domain.columns import MAX_COLUMNS, column_type, column_unit, required_columns, schema_fields
 from fieldmark.domain.folding import alphanumeric, fold
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.domain.measures import UNITS, unit_name
@@ -63,6 +63,11 @@ class ColumnDefinition(BaseModel):
         "unit of the kind are converted.",
         examples=["kg"],
     )
+    required: bool | None = Field(
+        None,
+        description="Whether each row should have a value; one without needs review. Default: if at least 80 % of the "
+        "rows have one, and there are 5.",
+    )
 
 
 Definitions = Annotated[list[ColumnDefinition], Field(min_length=1, max_length=MAX_COLUMNS)]
@@ -105,13 +110,17 @@ def definitions_of(schema: JsonObject) -> list[ColumnDefinition]:
 
 def _defined_fields(schema: JsonObject) -> dict[ColumnDefinition, Pattern]:
     found: dict[ColumnDefinition, Pattern] = {}
+    required = required_columns(schema)
     for pattern, field in schema_fields(schema):
         said = field.get("description")
         name = paths.name(pattern)
         if len(name) <= MAX_NAME and sum(step is EACH for step in pattern) <= 1 and pattern[-1] is not EACH:
             words = said[:_MAX_DESCRIPTION] if isinstance(said, str) and said else None
             unit = column_unit(field)
-            found[ColumnDefinition(name=name, type=_defined_type(field), description=words, unit=unit)] = pattern
+            one = ColumnDefinition(
+                name=name, type=_defined_type(field), description=words, unit=unit, required=required.get(name)
+            )
+            found[one] = pattern
     return found
 
 
@@ -143,7 +152,9 @@ def schema_of(definitions: Sequence[ColumnDefinition], current: JsonObject | Non
     }
     root = copy.deepcopy(current or {})
     root["type"] = "object"
-    before = _defined_fields(root)
+    required: JsonObject = {one.name: one.required for one in wanted if one.required is not None}
+    before = {_without_required(one): pattern for one, pattern in _defined_fields(root).items()}
+    wanted = {_without_required(one): pattern for one, pattern in wanted.items()}
     dropped = [pattern for one, pattern in list(before.items())[:MAX_COLUMNS] if one not in wanted]
     for pattern in dropped:
         _remove(root, pattern)
@@ -154,18 +165,26 @@ def schema_of(definitions: Sequence[ColumnDefinition], current: JsonObject | Non
     for pattern in dropped:
         _remove_empty(root, pattern)
     _arrange(root, wanted.values())
-    extension = {name: value for name, value in as_object(root.pop(KEYWORD, None)).items() if name != "columns"}
+    extension = {
+        name: value for name, value in as_object(root.pop(KEYWORD, None)).items() if name not in ("columns", "required")
+    }
+    extension |= {"required": required} if required else {}
     root |= {KEYWORD: extension} if extension else {}
     names: list[JsonValue] = [one.name for one in wanted]
-    if [one for one in _defined_fields(root) if one in wanted] != [*wanted]:  # such as vendor.name, total, vendor.vat
+    found = map(_without_required, _defined_fields(root))
+    if [one for one in found if one in wanted] != [*wanted]:  # such as vendor.name, total, vendor.vat
         root[KEYWORD] = {**extension, "columns": names}
-    after = _defined_fields(root)
+    after = set(map(_without_required, _defined_fields(root)))
     if odd := {*odd, *(pattern for one, pattern in wanted.items() if one not in after)}:
         raise Invalid(
             f"The columns {', '.join(sorted(map(paths.name, odd)))[:500]} cannot be set: the schema defines a field of "
             "this name that columns cannot describe, by a reference, alternatives or a list. Change the schema itself."
         )
     return root
+
+
+def _without_required(definition: ColumnDefinition) -> ColumnDefinition:
+    return definition.model_copy(update={"required": None})
 
 
 def _check_count(count: int) -> None:

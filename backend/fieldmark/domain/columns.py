@@ -103,6 +103,12 @@ def field_units(schema: JsonObject) -> dict[str, str]:
     return {paths.name(pattern): unit for pattern, field in schema_fields(schema) if (unit := column_unit(field))}
 
 
+def required_columns(schema: JsonObject) -> dict[str, bool]:
+    """Return which fields a schema's `x-fieldmark` says should have a value, or need none, by path name."""
+    given = as_object(as_object(schema.get(KEYWORD)).get("required"))
+    return {name: value for name, value in given.items() if isinstance(value, bool)}
+
+
 def column_unit(field: JsonObject) -> str | None:
     """Return the unit of a column from the subschema of its field."""
     unit = as_object(field.get(KEYWORD)).get("unit")

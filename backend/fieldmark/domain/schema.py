@@ -198,18 +198,24 @@ def _ungrounded_violations(
 
 def _check_extension(value: JsonValue, *, is_root: bool) -> None:
     columns = value.get("columns", []) if isinstance(value, dict) else None
+    required = value.get("required", {}) if isinstance(value, dict) else None
     if (
         not isinstance(value, dict)
-        or value.keys() - {"rules", "grounded", "columns", "unit"}
+        or value.keys() - {"rules", "grounded", "columns", "unit", "required"}
         or not isinstance(value.get("grounded", False), bool)
         or not (isinstance(columns, list) and all(isinstance(name, str) for name in columns))
+        or not (
+            isinstance(required := value.get("required", {}), dict)
+            and all(v in (True, False) for v in required.values())
+        )
         or ("unit" in value and (is_root or not isinstance(unit := value["unit"], str) or unit_name(unit) is None))
     ):
         raise InvalidSchema(
             f'A "{KEYWORD}" in the schema is invalid. It may contain "grounded": true, at a number field "unit" '
-            f'({", ".join(UNITS)}), and at the root "rules" and "columns", a list of path names.'
+            f'({", ".join(UNITS)}), and at the root "rules", "columns" (a list of path names) and "required" (true or '
+            "false by path name)."
         )
-    if not is_root and (misplaced := {"rules", "columns"} & value.keys()):
+    if not is_root and (misplaced := {"rules", "columns", "required"} & value.keys()):
         raise InvalidSchema(
             f'The schema has "{min(misplaced)}" below its root. Move it into the "{KEYWORD}" at the root.'
         )

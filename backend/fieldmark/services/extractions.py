@@ -217,8 +217,12 @@ async def read_checked(
     return row, statuses
 
 
-async def check_changed(database: Database) -> int:
-    """Check extractions of all tenants that nothing has checked since they changed. Return their number."""
+async def check_changed(database: Database, ended_runs: Sequence[UUID] = ()) -> int:
+    """Check extractions of all tenants that nothing has checked since they changed, and count which fields of their
+    schemas, and of those that runs have written, should have a value. Return the number of extractions."""
+    if ended_runs:
+        async with database.as_service() as conn:
+            await extractions.update_required_fields(conn, (), ended_runs)
     async with database.as_service() as conn:
         rows = await extractions.to_check(conn, CHECK_BATCH_SIZE)
     for row in rows:
@@ -227,6 +231,9 @@ async def check_changed(database: Database) -> int:
         )
         async with database.as_service() as conn:
             await _record(conn, row.id, row.version, found, row.locks)
+    if rows:
+        async with database.as_service() as conn:
+            await extractions.update_required_fields(conn, [row.id for row in rows], ())
     return len(rows)
 
 

@@ -182,6 +182,12 @@ async def to_check(conn: Connection, limit: int) -> list[UncheckedRow]:
     return await large_rows(conn, UncheckedRow, "select * from private.extractions_to_check(%s)", (limit,))
 
 
+async def update_required_fields(conn: Connection, extraction_ids: Sequence[UUID], run_ids: Sequence[UUID]) -> None:
+    """Count again which fields should have a value, in the schemas of these extractions and of those that runs wrote.
+    Needs a connection as the service."""
+    await conn.execute("select private.update_required_fields_of(%s, %s)", (list(extraction_ids), list(run_ids)))
+
+
 async def record_problems(
     conn: Connection, extraction_id: UUID, version: int, problems: Mapping[str, str], *, is_valid: bool
 ) -> None:
