@@ -134,6 +134,10 @@ class RecordsPage(ResponseModel):
 
     columns: list[Column]
     has_more_columns: bool = Field(description="Whether the schema describes more fields than a table has columns.")
+    required: list[str] = Field(
+        description="Columns in which a row without a value needs review: the schema names them in its "
+        "`x-fieldmark.required`, or at least 80 % of the rows have a value, of 5 or more."
+    )
     lists: list[str] = Field(description="The lists of the schema whose items can be the rows: values for `list`.")
     items: list[Record]
     total: int = Field(description="The number of records that match.")

@@ -66,10 +66,12 @@ class RecordName:
 @dataclass(frozen=True, slots=True)
 class RecordsPage:
     """A part of a table of records. `total` is the number of records that match, on all pages. `lists`: the lists of
-    the schema whose items can be the rows. `marks`: marks of `items`. `has_more_columns`: as in `TableShape`."""
+    the schema whose items can be the rows. `marks`: marks of `items`. `has_more_columns`: as in `TableShape`.
+    `required`: columns in which a row without a value needs review."""
 
     columns: Sequence[Column]
     has_more_columns: bool
+    required: Sequence[str]
     lists: Sequence[str]
     items: Sequence[RecordRow]
     total: int
@@ -102,12 +104,13 @@ async def list_records(
 ) -> RecordsPage:
     """Return records of a schema. Raise NotFound if the schema does not exist, Invalid if it has no such list or
     column, TooLongToAnswer."""
-    _, shape, query = await _prepare(conn, request)
+    schema, shape, query = await _prepare(conn, request)
+    required = [] if schema is None else await records.required_columns(conn, schema.id, list(query.columns))
     keys, total = await records.find_records(conn, query, limit=limit, offset=offset)
     rows = await records.load_records(conn, query, keys)
     totals = await records.column_totals(conn, query) if with_totals else []
     marks = await list_marks(conn, query, shape.columns, rows) if with_marks else []
-    return RecordsPage(shape.columns, shape.has_more, shape.lists, rows, total, totals, marks)
+    return RecordsPage(shape.columns, shape.has_more, required, shape.lists, rows, total, totals, marks)
 
 
 async def read_table(

@@ -20,7 +20,7 @@ from fieldmark.domain.paths import EACH, Pattern
 from fieldmark.domain.statuses import FieldStatus
 from fieldmark.stores.document_filters import FieldComparison, Parameters, folded, values_at
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
-from fieldmark.stores.rows import large_rows
+from fieldmark.stores.rows import large_rows, value_of
 
 # A document's extraction under any version of the schema, complete or not. A suggested extraction counts once it is
 # accepted.
@@ -182,6 +182,13 @@ async def table_sizes(conn: Connection, org_id: UUID) -> list[TableSize]:
            group by i.id order by records desc, lower(i.name), i.id limit 200""",
         (org_id,),
     )
+
+
+async def required_columns(conn: Connection, schema_id: UUID, columns: Sequence[str]) -> list[str]:
+    """Return those of the columns in which each row should have a value."""
+    query = "select array(select unnest(required_fields) intersect select unnest(%s::text[])) from public.schemas where id = %s"
+    found: list[str] | None = await value_of(conn, query, (list(columns), schema_id))
+    return sorted(found or (), key=list(columns).index)
 
 
 async def find_records(

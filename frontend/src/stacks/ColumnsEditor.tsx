@@ -57,6 +57,16 @@ export function ColumnsEditor({ columns, onChange }: Props) {
               ))}
             </select>
           )}
+          <select
+            className={styles.unit}
+            aria-label={t('stacks.columnRequired')}
+            value={String(column.required ?? '')}
+            onChange={({ target }) => change(index, { required: target.value === '' ? null : target.value === 'true' })}
+          >
+            <option value="">{t('stacks.requiredByDefault')}</option>
+            <option value="true">{t('stacks.isRequired')}</option>
+            <option value="false">{t('stacks.isOptional')}</option>
+          </select>
           <input
             className={styles.meaning}
             aria-label={t('stacks.columnDescription')}
