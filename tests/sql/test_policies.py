@@ -410,7 +410,8 @@ CALLABLE = {
         notify fail_document scope_of_run scope_of_document register_pending_files files_to_delete
         unregister_deleted_files count_waiting_runs delete_old_run_records clear_organisations claim_job search_source
         search_words write_search_chunks abandon_indexing use_embedder lease_document_for_embedding
-        chunks_without_vectors write_search_vectors has_vectors search_stems record_problems extractions_to_check update_required_fields_of
+        chunks_without_vectors write_search_vectors has_vectors search_stems record_problems
+        extractions_to_check update_required_fields_of
         """,
     ),
 }

@@ -186,7 +186,8 @@ async def table_sizes(conn: Connection, org_id: UUID) -> list[TableSize]:
 
 async def required_columns(conn: Connection, schema_id: UUID, columns: Sequence[str]) -> list[str]:
     """Return those of the columns in which each row should have a value."""
-    query = "select array(select unnest(required_fields) intersect select unnest(%s::text[])) from public.schemas where id = %s"
+    query = """select array(select unnest(required_fields) intersect select unnest(%s::text[]))
+               from public.schemas where id = %s"""
     found: list[str] | None = await value_of(conn, query, (list(columns), schema_id))
     return sorted(found or (), key=list(columns).index)
 
