@@ -67,7 +67,7 @@ def test_leaves_are_found_blank_or_not_found() -> None:
 def test_number_with_a_unit_is_found_as_the_same_measure(
     value: float, unit: str, page: str, quote: str | None, confidence: float
 ) -> None:
-    finding = document_index(page).ground_leaves([("weight", Measure(value, unit))], {})["weight"]
+    finding = document_index(page).ground_leaves([(("weight",), Measure(value, unit))], {})["weight"]
     assert (finding.location and finding.location.quote, finding.confidence) == (quote, confidence)
 
 

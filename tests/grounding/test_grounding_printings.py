@@ -185,7 +185,7 @@ def test_number_has_the_unit_of_its_own_column_or_line(lines: list[str], value: 
     page = document_index("\n".join(lines))
     assert (page.find(value) is not None) is is_found
     number, unit = value.split()
-    finding = page.ground_leaves([("quantity", Measure(int(number), unit))], {})["quantity"]
+    finding = page.ground_leaves([(("quantity",), Measure(int(number), unit))], {})["quantity"]
     assert (finding.confidence > 0.5) is is_found
 
 

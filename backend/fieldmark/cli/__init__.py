@@ -15,6 +15,7 @@ from fieldmark.cli.documents import delete, documents, show, usage
 from fieldmark.cli.evaluate import evaluate
 from fieldmark.cli.export import export
 from fieldmark.cli.extract import correct, extract
+from fieldmark.cli.ground import ground
 from fieldmark.cli.keys import key
 from fieldmark.cli.process import standard_streams
 from fieldmark.cli.records import records, view
@@ -37,6 +38,7 @@ _app = typer.Typer(
 _COMMANDS: Final[dict[str, dict[str, tuple[Callable[..., None], str]]]] = {
     "Read documents": {
         "extract": (extract, "fieldmark extract invoice.pdf --schema invoices"),
+        "ground": (ground, "fieldmark ground invoice.pdf values.json"),
         "stack": (stack, "fieldmark stack inbox --columns 'vendor,total:number' --out table.xlsx"),
         "documents": (documents, "fieldmark documents --limit 20"),
         "show": (show, "fieldmark show EXTRACTION --history"),

@@ -343,6 +343,15 @@ def show_extraction(extraction: Mapping[str, Any], filename: str, problems: Sequ
         about.append("violates its schema")
     # Not the table's title, which would wrap at the table's width.
     out.print(f"[italic]{plain(' · '.join(about))}[/italic]", soft_wrap=True)
+    show_leaves(extraction)
+    for problem in problems[:MAX_PROBLEMS]:
+        out.print(f"[yellow]![/yellow] {plain(problem)}", soft_wrap=True)
+    if len(problems) > MAX_PROBLEMS:
+        out.print(f"[yellow]![/yellow] {counted(len(problems) - MAX_PROBLEMS, 'more problem')}.")
+
+
+def show_leaves(extraction: Mapping[str, Any]) -> None:
+    """Print the leaves of an extraction as a table: field, value, confidence and location."""
     table = Table()
     table.add_column("field", style="bold", overflow="fold")
     table.add_column("value", overflow="fold")
@@ -353,10 +362,6 @@ def show_extraction(extraction: Mapping[str, Any], filename: str, problems: Sequ
         confidence = "" if leaf.confidence is None else f"{leaf.confidence:.2f}"
         table.add_row(plain(leaf.name), plain(shown), confidence, _where(leaf, shown))
     out.print(table)
-    for problem in problems[:MAX_PROBLEMS]:
-        out.print(f"[yellow]![/yellow] {plain(problem)}", soft_wrap=True)
-    if len(problems) > MAX_PROBLEMS:
-        out.print(f"[yellow]![/yellow] {counted(len(problems) - MAX_PROBLEMS, 'more problem')}.")
 
 
 def _where(leaf: Leaf, shown: str) -> str:
@@ -373,13 +378,17 @@ def _where(leaf: Leaf, shown: str) -> str:
 async def warn(client: Client, document_id: str) -> dict[str, Any]:
     """Print a document's reading warnings and return the document."""
     document: dict[str, Any] = await client.get(f"/api/documents/{document_id}")
-    warnings = document["warnings"]
+    print_warnings(document["warnings"])
+    return document
+
+
+def print_warnings(warnings: list[dict[str, Any]]) -> None:
+    """Print warnings about how a document was read."""
     for one in warnings[:MAX_WARNINGS]:
         _print_warning([one], f"{plain(one['message'])}[/] [dim]{plain(one['excerpt'])}")
     if len(warnings) > MAX_WARNINGS:
         rest = warnings[MAX_WARNINGS:]
         _print_warning(rest, f"{counted(len(rest), 'more note' if _are_notes(rest) else 'more warning')}.")
-    return document
 
 
 def _print_warning(warnings: list[dict[str, Any]], words: str) -> None:

@@ -40,9 +40,12 @@ class Target:
         return (self.server or read_settings().server) is not None
 
 
-_HERE = {
+_OUTPUT = {
     "as_json": (bool, typer.Option("--json", help="Print JSON; lists as one object per line."), False),
     "quiet": (bool, typer.Option("--quiet", "-q", help="Print only results, questions and errors."), False),
+}
+_HERE = {
+    **_OUTPUT,
     "org": (
         UUID | None,
         typer.Option("--org", help="The organisation. Default: the personal one, or the key's."),
@@ -85,10 +88,12 @@ def _without_flag_types(parameters: Sequence[object]) -> list[Any]:
     return list(parameters)
 
 
-def command(*, here_only: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def command(
+    *, here_only: bool = False, without_user: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add these options to a command, whose first parameter is the Target. `here_only`: a local command without
-    --server."""
-    given = _HERE if here_only else {**_HERE, **_ELSEWHERE}
+    --server. `without_user`: a command that needs no service, and so no user."""
+    given = _OUTPUT if without_user else _HERE if here_only else {**_HERE, **_ELSEWHERE}
 
     def with_options(function: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from fieldmark.domain import fields as walking
+from fieldmark.domain.fields import walk
 from fieldmark.domain.measures import Measure
+from fieldmark.domain.paths import Path
 from fieldmark.grounding.candidate_finder import CandidateFinder
 from fieldmark.grounding.candidate_ranker import CandidateRanker
 from fieldmark.grounding.evidence import NO_CLAIM, Claim, Finding, Location
@@ -71,17 +72,17 @@ class DocumentIndex:
         """
         return self._first_location(page, Claim(page=page), lambda index: index.text_search.find_quote(quote, page))
 
-    def ground(self, fields: Mapping[str, JsonValue], claims: Mapping[str, Claim]) -> dict[str, Finding]:
-        """Return a finding for every leaf of the fields, keyed by path name. `claims` has the same keys.
+    def ground(self, fields: JsonValue, claims: Mapping[str, Claim]) -> dict[str, Finding]:
+        """Return a finding for every leaf of any JSON value, keyed by path name. `claims` has the same keys.
 
         Leaves of one row prefer one line of the page; different rows prefer different lines.
         """
-        return self.ground_leaves(walking.leaves(dict(fields)), claims)
+        return self.ground_leaves(walk(fields), claims)
 
     def ground_leaves(
-        self, leaves: Iterable[tuple[str, JsonValue | Measure]], claims: Mapping[str, Claim]
+        self, leaves: Iterable[tuple[Path, JsonValue | Measure]], claims: Mapping[str, Claim]
     ) -> dict[str, Finding]:
-        """Like `ground`, for (path name, value) pairs, which may be only some of an extraction's leaves."""
+        """Like `ground`, for (path, value) pairs, which may be only some of an extraction's leaves."""
         leaves = list(leaves)
         found = self._indexes[0].row_grounder.ground(leaves, claims)
         for index in self._indexes[1:]:

@@ -25,6 +25,11 @@ _WIDTHS = {
 }
 
 
+def ocr_confidence(word: Word) -> float | None:
+    """Return the confidence of a word that OCR read, else None."""
+    return word[5] if len(word) > 5 else None
+
+
 def on_same_line(a: Word, b: Word) -> bool:
     """Return whether two words are on one line: they share at least half of the smaller height."""
     top, bottom, other_top, other_bottom = a[2], a[4], b[2], b[4]

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from fieldmark.domain import folding
 from fieldmark.grounding import layout
 from fieldmark.grounding.evidence import Location, Match
-from fieldmark.grounding.layout import Box, Word
+from fieldmark.grounding.layout import Box, Word, ocr_confidence
 from fieldmark.grounding.text_stream import Span
 from fieldmark.grounding.word_index import WordIndex
 
@@ -47,7 +47,8 @@ def locate(index: WordIndex, candidates: Candidates, span: Span) -> Location:
     words = index.words
     quote = " ".join([words[at][0][start:end] for at, start, end in parts])
     match = "exact" if quote == text and candidates.match != "quote" else candidates.match
-    word_confidence = min([words[at][5] for at, _, _ in parts if len(words[at]) > 5], default=1.0)
+    of_ocr = (ocr_confidence(words[at]) for at, _, _ in parts)
+    word_confidence = min((one for one in of_ocr if one is not None), default=1.0)
     boxes = boxes_of_parts(index, parts)
     page = index.pages[index.page_of[parts[0][0]]]
     certainty = candidates.certainty

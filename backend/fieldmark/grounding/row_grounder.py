@@ -41,13 +41,13 @@ class RowGrounder:
         self._ranker = ranker
 
     def ground(
-        self, leaves: Iterable[tuple[str, JsonValue | Measure]], claims: Mapping[str, Claim]
+        self, leaves: Iterable[tuple[paths.Path, JsonValue | Measure]], claims: Mapping[str, Claim]
     ) -> dict[str, Finding]:
-        """Return a finding for every (path name, value), keyed by path name, in the same order."""
+        """Return a finding for every (path, value), keyed by path name, in the same order."""
         found: dict[str, Finding] = {}
         rows: dict[paths.Path, list[_Leaf]] = {}
-        for name, value in leaves:
-            path = paths.parse(name) if name else ()
+        for path, value in leaves:
+            name = paths.name(path)
             depth = max((n for n, step in enumerate(path, 1) if isinstance(step, int)), default=0)
             found[name] = Finding("not_found", None)  # keeps the order of the leaves
             rows.setdefault(path[:depth], []).append((path, name, value))

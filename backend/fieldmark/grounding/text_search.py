@@ -191,7 +191,7 @@ class TextSearch:
 
     def _is_from_ocr(self, span: Span) -> bool:
         """Return whether all words of a span come from OCR. Text that was not read by OCR contains no misreadings."""
-        return all(len(self._index.words[word]) > 5 for word in span.word_indexes())
+        return all(layout.ocr_confidence(self._index.words[word]) is not None for word in span.word_indexes())
 
     def _punctuation_agrees(self, span: Span, folded: str, needle: str) -> bool:
         """Return whether a span with the needle's letters and digits has the same meaning: 1.5 is not 15, and C++ is

@@ -126,8 +126,9 @@ def _find(
     claimed = {name: _nearest_claim(claims, name) for name in written} if claims is not None else {}
     units = field_units(schema or {})
     leaves_of_row = [
-        (name, _with_unit(paths.parse(name) if name else (), leaf, units))
+        (path, _with_unit(path, leaf, units))
         for name, leaf in (*rest_of_row(at, current_fields, written), *written.items())
+        for path in [paths.parse(name) if name else ()]
     ]
     found = index.ground_leaves(leaves_of_row, claimed)
     result = FoundEvidence()
