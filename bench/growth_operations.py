@@ -29,7 +29,7 @@ from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.changes import Preview
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.events import TextEvent
-from fieldmark.domain.statuses import CallStatus, RunStatus
+from fieldmark.domain.statuses import CallStatus, ExtractionStatus, RunStatus
 from fieldmark.identity.scope import Scope
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.settings import Settings
@@ -360,7 +360,7 @@ async def stacks_of_documents(side: Side, round_number: int) -> AsyncGenerator[s
         await stacks.has_document(conn, UUID(stack["id"]), UUID(newest[0]))
         await stacks.rows(conn, UUID(stack["id"]), limit=50)
         await stacks.rows_to_read(conn, UUID(stack["id"]), uuid4(), 50)
-        await stacks.replaced_values(conn, UUID(stack["id"]), side.run(1), 50)
+        await stacks.replaced_values(conn, UUID(stack["id"]), side.run(1), limit=50)
     await ask(side, "DELETE", at)
     yield f"DELETE {name}"
 
@@ -568,7 +568,7 @@ async def other_store_functions(side: Side, round_number: int) -> AsyncGenerator
         await extractions.get_many(conn, [side.extraction(k) for k in side.newest(25)])
         await documents.filenames_of_identical_documents(conn, [side.document(k) for k in side.newest(25)])
         await extractions.current_of(conn, document)
-        await extractions.reopen(conn, side.extraction(n), -1)
+        await extractions.withdraw_review(conn, side.extraction(n), ExtractionStatus.COMPLETED)
         await runs.get_if_creator_may_write(conn, run)
         await extractions.current_of(conn, document)
         await examples.corrections(conn, org, SCHEMA, document)

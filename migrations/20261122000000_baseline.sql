@@ -4038,9 +4038,13 @@ begin
   end if;
   if v_change ? 'set' and not private.is_agent() then
     for v_set in select value from jsonb_array_elements(v_change -> 'set') loop
-      v_set := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set)));
-      new.locks := v_set || new.locks;
-      v_confirmed := v_confirmed || array(select jsonb_object_keys(v_set));
+      -- Also objects and lists, which have no locks; but not what is missing in them.
+      v_confirmed := v_confirmed || array(
+        select key from jsonb_object_keys(v_old.problems) as key
+        where private.is_within(
+            key, private.path_name(new.extracted_fields, array(select jsonb_array_elements_text(v_set))))
+          and not exists (select from public.fields where extraction_id = new.id and path = key and is_absent));
+      new.locks := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set))) || new.locks;
     end loop;
     -- So does a value that a user confirms: the next run continues the extraction, and does not start another.
     if v_old.status = 'failed' and new.locks <> '{}' then
@@ -4248,8 +4252,8 @@ begin
       select key from jsonb_each(p_old.accepted) as o full join jsonb_each(p_new.accepted) as n using (key)
       where o.value is distinct from n.value
       union
-      select path from public.fields as f where extraction_id = p_new.id
-        and (reason = 'proposal') <> exists (select from unnest(v_proposed) as p (name) where private.is_within(f.path, p.name)));
+      select path from public.fields as f where extraction_id = p_new.id and kind <> 'container'
+        and (reason is not distinct from 'proposal') <> exists (select from unnest(v_proposed) as p (name) where private.is_within(f.path, p.name)));
     -- Also fields without a value that need none any more.
     delete from public.fields as f where f.extraction_id = p_new.id and (
       f.path = any (v_changed)
@@ -4319,7 +4323,9 @@ begin
     from jsonb_each_text(v_problems) as one
     cross join lateral private.pattern_of(one.key) as l
     cross join lateral private.field_status(
-      'blank', null, null, null, false, false, one.value, p_new.accepted ->> one.key) as s
+      'blank', null, null, null, false,
+      exists (select from unnest(v_proposed) as p (name) where private.is_within(one.key, p.name)),
+      one.value, p_new.accepted ->> one.key) as s
     where not exists (select from public.fields where extraction_id = p_new.id and path = one.key);
   end if;
   return (select count(*) from public.fields

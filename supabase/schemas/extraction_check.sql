@@ -155,9 +155,13 @@ begin
   end if;
   if v_change ? 'set' and not private.is_agent() then
     for v_set in select value from jsonb_array_elements(v_change -> 'set') loop
-      v_set := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set)));
-      new.locks := v_set || new.locks;
-      v_confirmed := v_confirmed || array(select jsonb_object_keys(v_set));
+      -- Also objects and lists, which have no locks; but not what is missing in them.
+      v_confirmed := v_confirmed || array(
+        select key from jsonb_object_keys(v_old.problems) as key
+        where private.is_within(
+            key, private.path_name(new.extracted_fields, array(select jsonb_array_elements_text(v_set))))
+          and not exists (select from public.fields where extraction_id = new.id and path = key and is_absent));
+      new.locks := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set))) || new.locks;
     end loop;
     -- So does a value that a user confirms: the next run continues the extraction, and does not start another.
     if v_old.status = 'failed' and new.locks <> '{}' then

@@ -103,8 +103,8 @@ begin
       select key from jsonb_each(p_old.accepted) as o full join jsonb_each(p_new.accepted) as n using (key)
       where o.value is distinct from n.value
       union
-      select path from public.fields as f where extraction_id = p_new.id
-        and (reason = 'proposal') <> exists (select from unnest(v_proposed) as p (name) where private.is_within(f.path, p.name)));
+      select path from public.fields as f where extraction_id = p_new.id and kind <> 'container'
+        and (reason is not distinct from 'proposal') <> exists (select from unnest(v_proposed) as p (name) where private.is_within(f.path, p.name)));
     -- Also fields without a value that need none any more.
     delete from public.fields as f where f.extraction_id = p_new.id and (
       f.path = any (v_changed)
@@ -174,7 +174,9 @@ begin
     from jsonb_each_text(v_problems) as one
     cross join lateral private.pattern_of(one.key) as l
     cross join lateral private.field_status(
-      'blank', null, null, null, false, false, one.value, p_new.accepted ->> one.key) as s
+      'blank', null, null, null, false,
+      exists (select from unnest(v_proposed) as p (name) where private.is_within(one.key, p.name)),
+      one.value, p_new.accepted ->> one.key) as s
     where not exists (select from public.fields where extraction_id = p_new.id and path = one.key);
   end if;
   return (select count(*) from public.fields

@@ -51,11 +51,13 @@ _STATES: Final[LiteralString] = """
       select document_id from public.stack_table_rows where stack_id = {stack_id} and state = any ({states})))"""
 
 # The cells of extraction `e` in the row with `indexes`: a column `c (name)` with its field `v`, if there is one.
-# `above`: the reasons of fields that need review and may be around it, such as a missing list.
+# `above`: the reasons of fields that need review and may be around it, such as a missing list, or in its place, such as
+# an object instead of a text.
 _CELLS: Final[LiteralString] = """
   (select {indexes} as indexes, coalesce({stale} -> schema_revid::text, {all}) as stale,
      case when review_count > 0 then (select jsonb_object_agg(pattern, reason) from public.fields
-       where extraction_id = e.id and status = 'needs_review') end as above
+       where extraction_id = e.id and status = 'needs_review'
+         and indexes = {indexes}[:cardinality(indexes)]) end as above
    from public.extractions where id = e.id offset 0) as x
   cross join unnest({columns}) as c (name)
   left join (
@@ -77,7 +79,8 @@ VALUES_OF_RECORDS: Final[LiteralString] = """(
     offset 0) as v"""
 _REASON: Final[LiteralString] = """case when v.path is not null then v.reason else (
   select value from jsonb_each_text(x.above)
-  where starts_with(c.name, key || '.') or starts_with(c.name, key || '[') limit 1) end"""
+  where key = c.name or starts_with(c.name, key || '.') or starts_with(c.name, key || '[')
+  order by char_length(key) desc limit 1) end"""
 # The stored status of the field, unless the column has changed since and nothing else is asked about it.
 _STATUS: Final[LiteralString] = f"""case
   when x.stale ? c.name and coalesce(v.status, '') not in ('accepted', 'confirmed')
