@@ -52,9 +52,11 @@ async def test_extraction_is_exported_in_each_format(serve):
         answer = await server.http.get(f"{at}?format=csv")
         lines = list(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))
         by_path = {line[0]: line[1:] for line in lines}
-        assert by_path["number"][:4] == ["INV/2023/03/0008", "0.97", "found", "1"] and by_path["total"][0] == "279.84"
+        assert (
+            by_path["number"][:4] == ["INV/2023/03/0008", "confirmed", "", "0.97"] and by_path["total"][0] == "279.84"
+        )
         answer = await server.http.get(f"{at}?format=csv&list=items")
-        assert answer.content.decode("utf-8-sig") == "path,name\r\nitems[0],'=cmd\r\nitems[1],Chair\r\n"
+        assert answer.content.decode("utf-8-sig") == "path,name,to_review\r\nitems[0],'=cmd,\r\nitems[1],Chair,\r\n"
 
         answer = await server.http.get(f"{at}?format=xlsx")
         assert openpyxl.load_workbook(io.BytesIO(answer.content))["items"]["B2"].value == "=cmd"

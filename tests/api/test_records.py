@@ -398,6 +398,8 @@ async def test_records_are_exported_in_each_format(serve, clone):
             "row",
             "status",
             "reviewed",
+            "to_review",
+            "accepted",
             "total",
             "vendor.name",
             "date",
@@ -405,7 +407,7 @@ async def test_records_are_exported_in_each_format(serve, clone):
             "paid",
         ]
         assert [line[1] for line in lines[1:]] == ["3.pdf", "1.pdf", "2.pdf", "5.pdf"]
-        assert lines[3][5:] == ["100", "'=Beta", "2026-01-02", "", "true"]
+        assert lines[3][7:] == ["100", "'=Beta", "2026-01-02", "", "true"]
         answer = await server.http.get(path, params={"format": "xlsx", "sort": "total", "descending": True})
         sheet = openpyxl.load_workbook(io.BytesIO(answer.content))["Invoice"]
         names = [cell.value for cell in sheet[1]]
@@ -422,7 +424,7 @@ async def test_records_are_exported_in_each_format(serve, clone):
         # Each value links to its field in the document, also without a page; what has no value does not.
         ids = {row["document_id"]: row["extraction_id"] for row in (await server.http.get(path[:-7])).json()["items"]}
         total = names.index("total") + 1
-        for row, text in ((2, "needs_review"), (3, "found, page ")):
+        for row, text in ((2, "not found"), (3, "found, page ")):
             link = locations.cell(row, total)
             assert (row, link.value.startswith(text)) == (row, True)
             document = values.cell(row, len(names)).value
@@ -434,6 +436,31 @@ async def test_records_are_exported_in_each_format(serve, clone):
         for shown in (values, locations):
             widths = [shown.column_dimensions[cell.column_letter].width for cell in shown[1]]
             assert all(6 <= width <= 63 for width in widths) and widths[-1] > 36, widths
+
+
+async def test_files_show_what_is_missing_and_what_was_accepted_as_missing(serve, clone):
+    async with serve(with_worker=False) as server:
+        schema = SCHEMA | {"required": ["total"]}
+        made = (await server.http.post("/api/schemas", json={"name": "Invoice", "schema": schema})).json()
+        one = document(1, {"currency": "EUR"}, UUID(made["schema_revid"]))
+        insert_documents(clone.owner_url, server.scope, [one])
+        await server.get(f"extractions/{one.extraction_id}")  # reading an extraction checks it
+        path = f"/api/schemas/{made['id']}/records/export"
+
+        async def exported() -> tuple[list[str], str]:
+            csv_file = await server.http.get(path, params={"format": "csv"})
+            line = list(csv.reader(io.StringIO(csv_file.content.decode("utf-8-sig"))))[1]
+            xlsx_file = await server.http.get(path, params={"format": "xlsx"})
+            locations = openpyxl.load_workbook(io.BytesIO(xlsx_file.content))["Locations"]
+            names = [cell.value for cell in locations[1]]
+            return line[4:8], locations.cell(2, names.index("total") + 1).value
+
+        before = int((await exported())[0][1])
+        assert await exported() == (["false", str(before), "", ""], "missing")
+        await server.http.post(f"/api/extractions/{one.extraction_id}/complete")
+        line, location = await exported()
+        assert (line[:2], line[3], location) == (["true", "0"], "", "accepted: missing")
+        assert "total: missing" in line[2].split("; ")
 
 
 async def test_only_chosen_rows_are_exported_in_the_order_of_the_table(serve, clone):
@@ -645,6 +672,8 @@ async def test_parquet_has_the_names_of_the_view_and_exact_typed_values(serve, c
         types = {name: str(kind) for name, kind in zip(table.column_names, table.schema.types, strict=True)}
         assert types == {
             **dict.fromkeys(("document_id", "extraction_id", "filename", "path", "filename_2"), "string"),
+            "extraction_status": "string",
+            "to_review": "int32",
             "exact": "decimal128(38, 9)",
             "long": "string",
             "mixed": "string",
@@ -657,6 +686,8 @@ async def test_parquet_has_the_names_of_the_view_and_exact_typed_values(serve, c
             "document_id": str(documents[0].id),
             "extraction_id": str(documents[0].extraction_id),
             "filename": "1.pdf",
+            "extraction_status": "completed",
+            "to_review": 0,
             "path": None,
             "exact": Decimal(digits["exact"]),
             "long": digits["long"],
@@ -743,6 +774,8 @@ async def test_view_of_records_is_typed_and_follows_the_policies_of_its_reader(s
             "document_id": "uuid",
             "extraction_id": "uuid",
             "filename": "text",
+            "extraction_status": "text",
+            "to_review": "integer",
             "filename_2": "text",
             "total": "numeric",
             "total_2": "text",
@@ -761,6 +794,8 @@ async def test_view_of_records_is_typed_and_follows_the_policies_of_its_reader(s
         first, second = sorted(bills, key=lambda row: row["filename"])
         assert {name: value for name, value in first.items() if not name.endswith("_id")} == {
             "filename": "1.pdf",
+            "extraction_status": "completed",
+            "to_review": 0,
             "total": Decimal("12.5"),
             "total_2": "twelve",
             "issue_date": date(2026, 1, 31),
@@ -773,7 +808,7 @@ async def test_view_of_records_is_typed_and_follows_the_policies_of_its_reader(s
         assert (first["document_id"], first["extraction_id"]) == (documents[0].id, documents[0].extraction_id)
         # Texts are not in columns of other types.
         assert {name for name, value in second.items() if value is not None} == {
-            *("document_id", "extraction_id", "filename")
+            *("document_id", "extraction_id", "filename", "extraction_status", "to_review")
         }
         assert sorted((row["path"], row["items_price"], row["total"]) for row in lines) == [
             ("items[0]", Decimal("0.1"), Decimal("12.5")),

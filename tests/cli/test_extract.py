@@ -65,7 +65,10 @@ async def test_json_output_is_clean_and_violations_exit_4(commands):
         done = await fieldmark.run("extract", fieldmark.file(), "--schema", more)
         # The fields violate the schema, so the extraction is not completed.
         assert done.code == 4 and "a.txt" in done.out and "due_date: " in done.err
-        assert "due_date: " in (await fieldmark.run("extract", "-q", fieldmark.file(), "--schema", more)).out
+        printed = (await fieldmark.run("extract", "-q", fieldmark.file(), "--schema", more)).out
+        assert "due_date: " in printed
+        # The field itself is listed, too.
+        assert [line.split()[-2] for line in printed.splitlines() if line.startswith("│ due_date")] == ["missing"]
 
 
 async def test_history_names_the_person_whose_words_a_correction_wrote(commands):

@@ -53,7 +53,10 @@ async def test_records_of_a_schema_are_printed_and_written_to_a_file(commands, t
         assert (empty.code, empty.out) == (0, "")
         assert (await fieldmark.run("extract", fieldmark.file(), "--schema", "Invoice")).code == 0
         printed = await fieldmark.run("records", "invoice", "--where", "total > 5")
-        assert [line.split() for line in printed.out.splitlines()] == [["document", "total"], ["a.txt", "10"]]
+        assert [line.split() for line in printed.out.splitlines()] == [
+            ["document", "to", "review", "total"],
+            ["a.txt", "10"],
+        ]
         (record,) = map(json.loads, (await fieldmark.run("records", "Invoice", "--json")).out.splitlines())
         assert (record["filename"], record["cells"]["total"]["value"]) == ("a.txt", 10)
         for status, number in (("needs_review", 0), ("found", 1)):
@@ -65,7 +68,8 @@ async def test_records_of_a_schema_are_printed_and_written_to_a_file(commands, t
         assert "security_invoker" in (await fieldmark.run("view", "Invoice")).out
         file = tmp_path / "all.csv"
         assert (await fieldmark.run("records", "Invoice", "--out", str(file))).code == 0
-        assert file.read_text("utf-8-sig").splitlines()[1].split(",")[1:] == ["a.txt", "", "done", "false", "10"]
+        written = file.read_text("utf-8-sig").splitlines()[1].split(",")
+        assert written[1:] == ["a.txt", "", "done", "false", "0", "", "10"]
         for arguments, code in (
             (("Receipt",), 1),
             (("Invoice", "--sort", "vendor"), 1),

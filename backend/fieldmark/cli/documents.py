@@ -47,7 +47,7 @@ def documents(
     rows = (
         (
             row["id"],
-            f"{row['stage']:<17}",
+            f"{_stage(row):<17}",
             f"{'' if row['page_count'] is None else row['page_count']:>4}",
             _when(row["created_at"]),
             row["filename"],
@@ -123,6 +123,11 @@ def usage(
     if credit is not None:
         most = "no limit" if credit["max_usd"] is None else f"{credit['max_usd']:.2f} $ a month"
         out.print(plain(f"spent this month: {credit['spent_usd']:.4f} $, of {most}"), soft_wrap=True)
+
+
+def _stage(row: Mapping[str, Any]) -> str:
+    """Return the stage, with the number of fields that a person has to look at."""
+    return f"{row['stage']} ({row['to_review']})" if row["to_review"] else row["stage"]
 
 
 async def _extraction(client: Client, path: str, version: int | None) -> tuple[dict[str, Any], str, Sequence[str]]:

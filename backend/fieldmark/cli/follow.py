@@ -23,7 +23,7 @@ from fieldmark.cli.target import Target
 from fieldmark.cli.terminal import err, out, plain, show_progress, show_step, steps
 from fieldmark.domain.events import ProposedCall
 from fieldmark.domain.formatting import counted, value_text
-from fieldmark.domain.statuses import ExtractionStatus, RunStatus
+from fieldmark.domain.statuses import ExtractionStatus, FieldStatus, RunStatus
 from fieldmark.errors import FieldmarkError
 from fieldmark.services.exports.shape import Leaf, leaves_of
 
@@ -331,7 +331,8 @@ async def list_problems(client: Client, path: str, extraction: Mapping[str, Any]
 
 
 def show_extraction(extraction: Mapping[str, Any], filename: str, problems: Sequence[str] = ()) -> None:
-    """Print an extraction as a table: field, value, confidence and location. Then its problems."""
+    """Print an extraction as a table: field, value, confidence, location and status. Missing fields have rows, too.
+    Then print its problems."""
     about = [extraction.get("document_type") or "document", f"extraction {extraction['id']}"]
     if filename:
         about.append(filename)
@@ -339,6 +340,8 @@ def show_extraction(extraction: Mapping[str, Any], filename: str, problems: Sequ
         about.append(f"version {extraction['version']} of {extraction['latest_version']}")
     elif extraction["status"] != ExtractionStatus.COMPLETED:
         about.append("incomplete")
+    if extraction.get("review_count"):
+        about.append(f"{extraction['review_count']} to review")
     if extraction.get("valid") is False:
         about.append("violates its schema")
     # Not the table's title, which would wrap at the table's width.
@@ -358,21 +361,23 @@ def show_leaves(extraction: Mapping[str, Any]) -> None:
     table.add_column("confidence", justify="right")
     table.add_column("where", overflow="fold")
     for leaf in leaves_of(extraction):
-        shown = value_text(leaf.value)
+        shown = "" if leaf.value is None else value_text(leaf.value)
         confidence = "" if leaf.confidence is None else f"{leaf.confidence:.2f}"
         table.add_row(plain(leaf.name), plain(shown), confidence, _where(leaf, shown))
     out.print(table)
 
 
 def _where(leaf: Leaf, shown: str) -> str:
-    """Return a value's location, with the printed form if it differs."""
-    if leaf.state != "found":
-        return {None: "", "blank": "[dim]left blank[/dim]", "message": "from your message"}.get(
-            leaf.state, "[red]not on a page[/red]"
-        )
-    quote = leaf.quote or shown
-    printed = "" if quote == shown else f" [dim]“{plain(quote if len(quote) <= 60 else quote[:59] + '…')}”[/dim]"
-    return f"page {leaf.page}{printed}"
+    """Return a value's location, with the printed form if it differs, and its status unless it was just found."""
+    parts: list[str] = []
+    if leaf.page is not None:
+        quote = leaf.quote or shown
+        printed = "" if quote == shown else f" [dim]“{plain(quote if len(quote) <= 60 else quote[:59] + '…')}”[/dim]"
+        parts.append(f"page {leaf.page}{printed}")
+    if leaf.status is not None and (leaf.status, leaf.reason) != (FieldStatus.FOUND, None):
+        colour = {FieldStatus.NEEDS_REVIEW: "red", FieldStatus.UNCLEAR: "yellow"}.get(leaf.status, "dim")
+        parts.append(f"[{colour}]{plain(leaf.status_text)}[/{colour}]")
+    return " · ".join(parts)
 
 
 async def warn(client: Client, document_id: str) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from fieldmark.cli.files import check_out, format_of, print_json, write
 from fieldmark.cli.schemas import Name, find_or_exit
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import plain, show_lines, steps
+from fieldmark.domain.status_text import status_text
 from fieldmark.domain.statuses import FieldStatus
 
-_UNSURE: Final = (FieldStatus.UNCLEAR, FieldStatus.NEEDS_REVIEW, FieldStatus.STALE)
 FORMATS: Final = ("csv", "xlsx", "json", "parquet")
 
 
@@ -94,10 +94,10 @@ def _lines(found: dict[str, Any]) -> list[list[str]]:
     if not found["items"]:
         return []
     names: list[str] = [column["path"] for column in found["columns"]]
-    lines = [["document", *names, *(["marks"] if "marks" in found["items"][0] else [])]]
+    lines = [["document", "to review", *names, *(["marks"] if "marks" in found["items"][0] else [])]]
     for row in found["items"]:
         document = f"{row['filename']} {row['path'] or ''}".rstrip()
-        line = [document, *(_cell_text(row["cells"][name]) for name in names)]
+        line = [document, str(row["review_count"] or ""), *(_cell_text(row["cells"][name]) for name in names)]
         lines.append([*line, *(["; ".join(map(_mark_text, row["marks"]))] if "marks" in row else [])])
     widths = [min(max(map(len, column)), 40) for column in zip(*lines, strict=True)]
     return [[text.ljust(width) for text, width in zip(line, widths, strict=True)] for line in lines]
@@ -115,6 +115,10 @@ def _mark_text(mark: dict[str, Any]) -> str:
 
 
 def _cell_text(cell: dict[str, Any]) -> str:
-    """Return a value as text. A question mark follows a value that a person should check, or that is outdated."""
+    """Return a value as text, with its status in words if a person has to look at it, it is outdated, or a person
+    accepted it."""
     value = "" if cell["value"] is None else str(cell["value"])
-    return f"{value} ?".lstrip() if cell["status"] in _UNSURE else value
+    status = FieldStatus(cell["status"])
+    if status.needs_person or status is FieldStatus.STALE:
+        return f"{value} ? {status_text(status, cell['reason'])}".lstrip()
+    return f"{value} ({status_text(status, cell['reason'])})".lstrip() if status is FieldStatus.ACCEPTED else value

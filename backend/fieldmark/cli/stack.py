@@ -25,7 +25,8 @@ from fieldmark.cli.terminal import err, plain, show_progress, show_step, steps
 from fieldmark.domain.column_definitions import ColumnDefinition, parse_definitions
 from fieldmark.domain.formatting import counted, list_names
 from fieldmark.domain.names import name_problem
-from fieldmark.domain.statuses import DocumentStatus, RunStatus
+from fieldmark.domain.status_text import status_text
+from fieldmark.domain.statuses import DocumentStatus, FieldStatus, RunStatus
 from fieldmark.errors import Invalid, NameTaken
 
 _PAGE: Final = 500
@@ -288,8 +289,10 @@ async def _rows(client: Client, stack_id: str, **query: object) -> list[dict[str
 
 
 async def _report(client: Client, path: str) -> dict[str, Any]:
-    """Return the stack, with its rows that failed or are incomplete, and its duplicates."""
+    """Return the stack, with its rows that failed or are incomplete, its duplicates, and the cells that a person has to
+    look at."""
     found = await client.get(path)
+    unsure = await _rows(client, found["id"], cell_status=[one for one in FieldStatus if one.needs_person])
     listed = await _rows(client, found["id"], row_status=["failed", "incomplete", "duplicate"])
     return {
         **found,
@@ -308,6 +311,13 @@ async def _report(client: Client, path: str) -> dict[str, Any]:
             for row in listed
             if row["status"] == "duplicate"
         ],
+        "to_review": [
+            {key: row[key] for key in ("document_id", "filename", "extraction_id", "path")} | {"cells": cells}
+            for row in unsure
+            if (
+                cells := {name: cell for name, cell in row["cells"].items() if FieldStatus(cell["status"]).needs_person}
+            )
+        ],
     }
 
 
@@ -318,6 +328,9 @@ def _show(report: dict[str, Any], out: Path | None) -> None:
     for row in report["incomplete"][:_MAX_LISTED]:
         problem = "incomplete: the agent found nothing, or did not finish. Run the command again to read it again."
         err.print(f"[yellow]?[/yellow] {plain(row['filename'])}: {problem}")
+    for row in report["to_review"][:_MAX_LISTED]:
+        cells = ", ".join(f"{name} {status_text(one['status'], one['reason'])}" for name, one in row["cells"].items())
+        err.print(f"[yellow]?[/yellow] {plain(row['filename'])}: {plain(cells)}")
     for row in report["duplicates"][:_MAX_LISTED]:
         err.print(f"[yellow]=[/yellow] {plain(row['filename'])}: a copy of {plain(row['duplicate_of_filename'])}.")
     said = ", ".join(_counts(progress))

@@ -104,6 +104,11 @@ class FieldStatus(StrEnum):
     CONFIRMED = "confirmed"
     FOUND = "found"
 
+    @property
+    def needs_person(self) -> bool:
+        """Whether a person has to look at the field: the same statuses as `review_count` counts."""
+        return self in (FieldStatus.NEEDS_REVIEW, FieldStatus.UNCLEAR)
+
 
 class FieldProblem(StrEnum):
     """What the schema says is wrong with a field, the most urgent first: a reason of its status."""

@@ -49,9 +49,10 @@ def _truncate(name: str, end: str) -> str:
 
 
 def view_statement(name: str, schema_id: UUID, columns: Sequence[Column], rows: str | None) -> str:
-    """Return the statements that create the view and let members read it. Row policies apply to its reader."""
+    """Return the statements that create the view and let members read it. Row policies apply to its reader. Incomplete
+    extractions have rows, with `extraction_status` in_progress."""
     lists = 0 if rows is None else rows.count("[]") + 1
-    about = ["document_id", "extraction_id", "filename", *(["path"] if lists else [])]
+    about = ["document_id", "extraction_id", "filename", "extraction_status", "to_review", *(["path"] if lists else [])]
     names = column_names((column.path for column in columns), about)
     levels: list[list[tuple[str, Column]]] = [[] for _ in range(lists + 1)]
     for column_name, column in zip(names, columns, strict=True):
@@ -68,7 +69,8 @@ def view_statement(name: str, schema_id: UUID, columns: Sequence[Column], rows: 
     ]
     statement = SQL(
         """create view public.{name} with (security_invoker = true) as
-select e.document_id, e.id as extraction_id, d.filename{selected}
+select e.document_id, e.id as extraction_id, d.filename, e.status as extraction_status,
+  e.review_count as to_review{selected}
 from ({extractions}
 ) as e
 join public.documents as d on d.id = e.document_id{joins};

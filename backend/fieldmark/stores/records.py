@@ -17,7 +17,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.columns import Column, cell_path
 from fieldmark.domain.document_filters import FieldCondition, FilterOp
 from fieldmark.domain.paths import EACH, Pattern
-from fieldmark.domain.statuses import FieldStatus
+from fieldmark.domain.statuses import ExtractionStatus, FieldStatus
 from fieldmark.stores.document_filters import FieldComparison, Parameters, folded, values_at
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 from fieldmark.stores.rows import large_rows, value_of
@@ -25,7 +25,7 @@ from fieldmark.stores.rows import large_rows, value_of
 # A document's extraction under any version of the schema, complete or not. A suggested extraction counts once it is
 # accepted.
 NEWEST_EXTRACTIONS: Final[LiteralString] = """
-  select distinct on (e.document_id) e.id, e.document_id, d.created_at
+  select distinct on (e.document_id) e.id, e.document_id, e.status, e.review_count, d.created_at
   from public.schema_versions as s join public.extractions as e on e.schema_revid = s.id
   join public.documents as d on d.id = e.document_id
   where s.schema_id = {schema_id} and e.status <> 'failed' and not exists (
@@ -148,6 +148,7 @@ class RecordRow:
     duplicate_of_filename: str | None
     version: int | None
     is_reviewed: bool
+    extraction_status: ExtractionStatus | None
     review_count: int
     path: str | None
     cells: Mapping[str, Any]
@@ -239,7 +240,7 @@ async def load_records(
              e.reviewed_by is not null as is_reviewed, r.path, r.indexes, coalesce(cells.cells, '{{}}') as cells,
              coalesce(s.state, case when e.status <> 'completed' then 'incomplete'
                when {stale} -> e.schema_revid::text = '[]' then 'done' else 'stale' end) as status,
-             coalesce(e.review_count, 0) as review_count,
+             e.status as extraction_status, coalesce(e.review_count, 0) as review_count,
              s.error, s.error_code, s.duplicate_of, o.filename as duplicate_of_filename
            from (
              select ordinality, document_id, id, indexes::integer[], list_path as path

@@ -36,6 +36,13 @@ ROW = extraction(
         "missing": {"state": "not_found"},
         "elsewhere": found_evidence(30, [0, 0, 1, 1]),
     },
+    statuses={
+        "number": {"status": "found", "reason": None},
+        "missing": {"status": "needs_review", "reason": "not_found"},
+        "date": {"status": "needs_review", "reason": "missing"},
+        "items[0].price": {"status": "unclear", "reason": "low_confidence"},
+    },
+    review_count=3,
     locks={"vendor.name": {"by": "x", "at": "y"}},
     proposals=[{"path": "vendor.name", "new": "Acme <i>Ltd</i>", "removed": False}],
 )
@@ -54,7 +61,7 @@ def test_values_and_boxes_link_to_each_other() -> None:
         assert first.getparent() is box.getparent()
     number = root.xpath("//a[@title='number: RE-1']")[0]
     assert "left:10.000%;top:10.000%;width:10.000%;height:2.000%" in number.get("style")
-    assert number.get("class") == "box sure"
+    assert number.get("class") == "box found"
     # Every link has a target, and all boxes are on a sheet.
     assert all(link.startswith("#") and link[1:] in ids for link in root.xpath("//a/@href"))
     assert all("sheet" in box.getparent().getparent().get("class") for box in boxes)
@@ -64,12 +71,15 @@ def test_value_is_shown_with_evidence_locks_and_proposals() -> None:
     root = page(ROW)
     texts = {field.xpath("string(dt)"): field.text_content() for field in root.xpath("//div[contains(@class,'field')]")}
     assert "97%" in texts["number"] and "page 1" in texts["number"] and "“RE 1”" in texts["number"]
-    assert "not on the page" in texts["missing"] and "page 30" in texts["elsewhere"]
+    assert "not found" in texts["missing"] and "missing" in texts["date"] and "page 30" in texts["elsewhere"]
     assert "set by a person" in texts["name"] and "Acme <i>Ltd</i>" in texts["name"]
     table = root.xpath("//table")[0]
     assert [cell.text_content() for cell in table.xpath(".//td")] == ["12.5", "Screws", "7", "Nuts"]
     assert "not shown: 30." in root.text_content()
-    assert "1 proposal waiting" in root.xpath("string(//header)")
+    assert table.xpath(".//td/@class")[0] == "unclear number"
+    assert "3 to review · 1 proposal waiting" in root.xpath("string(//header)")
+    # The legend has the statuses that occur, the most urgent first.
+    assert root.xpath("//header//li/@class") == ["needs_review", "unclear", "found"]
 
 
 def test_page_loads_nothing_and_has_no_scripts() -> None:

@@ -32,6 +32,14 @@ INVOICE = extraction(
     },
     confidence_scores={"number": 0.97, "total": 0},
     evidence={"number": found_evidence(2, [0.1, 0.1, 0.2, 0.2], quote="RE 1"), "total": {"state": "not_found"}},
+    statuses={
+        "number": {"status": "found", "reason": None},
+        "total": {"status": "needs_review", "reason": "not_found"},
+        "vendor.name": {"status": "needs_review", "reason": "proposal"},
+        "items[1].price": {"status": "needs_review", "reason": "missing"},
+        "date": {"status": "accepted", "reason": "missing"},
+        "tags": {"status": "needs_review", "reason": "breaks_schema"},
+    },
     locks={"vendor.name": {"by": "x", "at": "y"}},
     proposals=[{"path": "vendor.name", "new": "Mueller", "removed": False}],
 )
@@ -53,11 +61,11 @@ def test_csv_has_a_row_per_value_with_its_evidence() -> None:
     head, *body = parse_csv(content)
     assert head == list(COLUMNS)
     by_path = {row[0]: row[1:] for row in body}
-    assert by_path["number"] == ["RE-1", "0.97", "found", "2", "RE 1", "", "", ""]
-    assert by_path["total"] == ["-19.5", "0.0", "not_found", "", "", "", "", ""]
+    assert by_path["number"] == ["RE-1", "found", "", "0.97", "2", "RE 1", "", "", ""]
+    assert by_path["total"] == ["-19.5", "needs_review", "not_found", "0.0", "", "", "", "", ""]
     assert by_path["paid"][0] == "false" and by_path["notes"][0] == "" and by_path["empty"][0] == "[]"
-    assert by_path["vendor.name"] == ["Müller & Söhne", "", "", "", "", "true", '"Mueller"', ""]
-    assert list(by_path)[-8:-2] == [
+    assert by_path["vendor.name"] == ["Müller & Söhne", "needs_review", "proposal", "", "", "", "true", '"Mueller"', ""]
+    assert list(by_path)[8:14] == [
         "items[0].name",
         "items[0].price",
         "items[0].taxes[0].rate",
@@ -67,13 +75,39 @@ def test_csv_has_a_row_per_value_with_its_evidence() -> None:
     ]
 
 
+def test_missing_fields_have_rows_where_the_schema_has_them() -> None:
+    by_path = {row[0]: row[1:4] for row in parse_csv(as_csv(INVOICE, None))[1:]}
+    assert by_path["date"] == ["", "accepted", "missing"] and by_path["tags"] == ["", "needs_review", "breaks_schema"]
+    assert by_path["items[1].price"] == ["", "needs_review", "missing"]
+    schema = {"properties": {"date": {}, "number": {}, "items": {"items": {"properties": {"price": {}, "name": {}}}}}}
+    listed = [row[0] for row in parse_csv(as_csv(INVOICE | {"schema": schema}, None))[1:]]
+    assert listed[:2] == ["date", "number"] and listed[-1] == "tags"
+    assert listed.index("items[1].price") + 1 == listed.index("items[1].name")
+
+
+def test_proposal_for_a_list_is_shown_at_each_of_its_values() -> None:
+    new = [{"name": "Bolts"}, {"name": None}]
+    row = extraction(
+        {"items": [{"name": "Screws", "price": 1}, {"name": "Nuts"}], "total": 2, "totals": 3},
+        proposals=[{"path": "items", "new": new, "removed": False}, {"path": "total", "new": None, "removed": True}],
+    )
+    shown = {line[0]: line[-2] for line in parse_csv(as_csv(row, None))[1:]}
+    assert shown == {
+        "items[0].name": '"Bolts"', "items[0].price": "removed", "items[1].name": "null", "total": "removed",
+        "totals": "",
+    }  # fmt: skip
+
+
 def test_csv_of_a_list_has_a_row_per_item() -> None:
     assert parse_csv(as_csv(INVOICE, "items")) == [
-        ["path", "name", "price", "sizes[0]", "sizes[1]", "amount"],
-        ["items[0]", "Screws", "12.5", "1", "2", ""],
-        ["items[1]", "Nuts", "", "", "", "3"],
+        ["path", "name", "price", "sizes[0]", "sizes[1]", "amount", "to_review"],
+        ["items[0]", "Screws", "12.5", "1", "2", "", ""],
+        ["items[1]", "Nuts", "", "", "", "3", "price: missing"],
     ]
-    assert parse_csv(as_csv(INVOICE, "items[].taxes"))[1:] == [["items[0].taxes[0]", "19"], ["items[0].taxes[1]", "7"]]
+    assert parse_csv(as_csv(INVOICE, "items[].taxes"))[1:] == [
+        ["items[0].taxes[0]", "19", ""],
+        ["items[0].taxes[1]", "7", ""],
+    ]
     with pytest.raises(NotFound, match=r"items\[\]\.taxes"):
         as_csv(INVOICE, "tags")
 
@@ -83,12 +117,14 @@ def test_workbook_has_a_sheet_of_fields_and_one_per_list() -> None:
     assert list(found_sheets) == ["Fields", "items", "items .taxes"]
     head, *body = found_sheets["Fields"]
     assert head == list(COLUMNS)
-    assert body[0] == ["number", "RE-1", 0.97, "found", 2, "RE 1", None, None, None]
-    assert body[1][:4] == ["total", -19.5, 0, "not_found"] and body[2][1] is False and body[3][1] is None
+    assert body[0] == ["number", "RE-1", "found", None, 0.97, 2, "RE 1", None, None, None]
+    assert (
+        body[1][:5] == ["total", -19.5, "needs_review", "not_found", 0] and body[2][1] is False and body[3][1] is None
+    )
     assert found_sheets["items"] == [
-        ["path", "name", "price", "sizes[0]", "sizes[1]", "amount"],
-        ["items[0]", "Screws", 12.5, 1, 2, None],
-        ["items[1]", "Nuts", None, None, None, 3],
+        ["path", "name", "price", "sizes[0]", "sizes[1]", "amount", "to_review"],
+        ["items[0]", "Screws", 12.5, 1, 2, None, None],
+        ["items[1]", "Nuts", None, None, None, 3, "price: missing"],
     ]
 
 
@@ -171,7 +207,7 @@ def test_number_of_sheets_and_columns_is_limited() -> None:
     row = extraction(fields)
     found_sheets = parse_sheets(as_xlsx(row))
     assert len(found_sheets["Fields"]) == 701 and len(found_sheets) == 51
-    assert len(found_sheets["items"]) == 301 and len(found_sheets["items"][0]) == 201
+    assert len(found_sheets["items"]) == 301 and len(found_sheets["items"][0]) == 202
     assert len(parse_csv(as_csv(row, None))) == 701
 
 
@@ -181,7 +217,7 @@ def test_number_of_sheets_and_columns_is_limited() -> None:
 )  # fmt: skip
 def test_malformed_evidence_is_left_out(evidence: Any) -> None:
     row = extraction({"a": 1}, evidence={"a": evidence}, confidence_scores={"a": "high"}, locks=[], proposals=None)
-    assert parse_csv(as_csv(row, None))[1] == ["a", "1", "", "", "", "", "", "", ""]
+    assert parse_csv(as_csv(row, None))[1] == ["a", "1", *[""] * 8]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +234,7 @@ def test_columns_of_a_list_are_those_of_the_schema_then_from_left_to_right() -> 
     evidence = {"items[0].a": found_evidence(1, [0.5, 0.1, 0.6, 0.2]), "items[1].z": found_evidence(1, [0, 0, 1, 1])}
     row = extraction({"items": [{"a": 1, "total": 2}, dict.fromkeys(names, 3)]}, evidence=evidence)
     row["schema"] = {"properties": {"items": {"items": {"properties": {"name": {}, "price": {}, "total": {}}}}}}
-    assert parse_csv(as_csv(row, "items"))[0][1:] == ["name", "price", "total", "z", "a"]
+    assert parse_csv(as_csv(row, "items"))[0][1:-1] == ["name", "price", "total", "z", "a"]
 
 
 def test_problems_are_in_the_row_of_their_value() -> None:

@@ -18,8 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from markupsafe import Markup
 
 from fieldmark.domain import paths
+from fieldmark.domain.fields import Missing
 from fieldmark.domain.formatting import value_text
 from fieldmark.domain.numbers import is_number
+from fieldmark.domain.status_text import status_text
+from fieldmark.domain.statuses import FieldStatus
 from fieldmark.services.exports.shape import Leaf, Table, leaves_of, list_tables
 
 if TYPE_CHECKING:
@@ -29,17 +32,9 @@ MAX_LEAVES = 10_000
 MAX_VALUE = 2_000  # characters shown of one value
 MAX_PROBLEMS = 50
 MAX_HIGHLIGHTED = 400  # values highlighted with their boxes under the pointer: each needs two CSS rules
-SURE, FAIR = 0.9, 0.6
 
 _FOLDER = Path(__file__).parent
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
-_LEGEND = (
-    ("sure", "found"),
-    ("fair", "found, less sure"),
-    ("poor", "found, unsure"),
-    ("gone", "not on the page"),
-    ("none", "not looked for"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +53,7 @@ class _ValueView(NamedTuple):
     number: int
     label: str
     text: str
-    grade: str
+    status: str
     verdict: str
     title: str  # of its boxes
     hint: str  # of its cell
@@ -128,12 +123,12 @@ def _template() -> Template:
 
 def _value(number: int, leaf: Leaf, pages_shown: set[int]) -> _ValueView:
     text = _shortened(value_text(leaf.value), MAX_VALUE) if leaf.value is not None else ""
-    verdict = _verdict(leaf)
+    verdict = leaf.status_text + ("" if leaf.confidence is None else f" · {leaf.confidence:.0%}")
     return _ValueView(
         number=number,
         label=_label(leaf.path[-1]) if leaf.path else "value",
         text=text,
-        grade=_grade(leaf),
+        status=leaf.status or "none",
         verdict=verdict,
         title=f"{leaf.name}: {value_text(leaf.value)}"[:200],
         hint=f"{leaf.name} · {verdict}" + (f" · page {leaf.page}" if leaf.page else ""),
@@ -144,7 +139,10 @@ def _value(number: int, leaf: Leaf, pages_shown: set[int]) -> _ValueView:
         box_styles=[_box_style(*box) for box in leaf.boxes],
         quote=_shortened(leaf.quote, 200) if leaf.quote and leaf.quote != leaf.value else None,
         by_person=leaf.by_person,
-        proposals=[_shortened(value_text(value), 200) for value in leaf.proposals[:5]],
+        proposals=[
+            "removed" if isinstance(value, Missing) else _shortened(value_text(value), 200)
+            for value in leaf.proposals[:5]
+        ],
     )
 
 
@@ -205,14 +203,16 @@ def _status_line(extraction: Mapping[str, Any]) -> str:
     state = "completed" if extraction["status"] == "completed" else "in progress"
     waiting = len(extraction.get("proposals") or ())
     proposals = f" · {waiting} proposal{'s' if waiting > 1 else ''} waiting" if waiting else ""
+    count = extraction.get("review_count")
+    review = f" · {count} to review" if count else ""
     valid = "" if extraction.get("valid") is not False else " · does not follow its schema"
-    return f"{kind}{state} · version {int(extraction['version'])}{proposals}{valid}"
+    return f"{kind}{state} · version {int(extraction['version'])}{review}{proposals}{valid}"
 
 
 def _legend(values: Iterable[_ValueView]) -> list[tuple[str, str, str]]:
-    """Return (grade, meaning, number of values) of each grade that occurs."""
-    counts = Counter("none" if value.grade == "blank" else value.grade for value in values)
-    return [(grade, meaning, f"{counts[grade]:,}") for grade, meaning in _LEGEND if counts[grade]]
+    """Return (status, meaning, number of values) of each status that occurs, the most urgent first."""
+    counts = Counter(value.status for value in values)
+    return [(one, status_text(one, None), f"{counts[one]:,}") for one in FieldStatus if counts[one]]
 
 
 def _problems(extraction: Mapping[str, Any]) -> list[str]:
@@ -230,26 +230,6 @@ def _notes(leaves: Sequence[Leaf], shown: Sequence[Leaf], pages_shown: set[int])
         numbers = ", ".join(map(str, elsewhere[:20])) + (", …" if len(elsewhere) > 20 else "")
         notes.append(f"These pages have values but are not shown: {numbers}.")
     return notes
-
-
-def _grade(leaf: Leaf) -> str:
-    if leaf.state == "not_found":
-        return "gone"
-    if leaf.state == "blank":
-        return "blank"
-    if leaf.confidence is None:
-        return "none" if leaf.state is None else "sure"
-    return "sure" if leaf.confidence >= SURE else "fair" if leaf.confidence >= FAIR else "poor"
-
-
-def _verdict(leaf: Leaf) -> str:
-    if leaf.state == "not_found":
-        return "not on the page"
-    if leaf.state == "blank":
-        return "blank on the page"
-    if leaf.state == "message":
-        return "from a message"
-    return "not looked for" if leaf.confidence is None else f"{leaf.confidence:.0%}"
 
 
 def _label(step: str | int) -> str:

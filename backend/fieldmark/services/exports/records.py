@@ -16,6 +16,8 @@ from pydantic import JsonValue
 from fieldmark.db.pool import Database
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain.columns import Column, ColumnType
+from fieldmark.domain.status_text import reason_text, status_text
+from fieldmark.domain.statuses import FieldStatus
 from fieldmark.errors import NotInstalled
 from fieldmark.identity.scope import Scope
 from fieldmark.services.exports.export import MEDIA_TYPES, ExportedFile
@@ -26,9 +28,11 @@ from fieldmark.stores.records import RecordRow
 
 RecordsFormat = Literal["json", "csv", "xlsx", "parquet"]
 _MEDIA_TYPES: Final = {**MEDIA_TYPES, "parquet": "application/vnd.apache.parquet"}
-_ABOUT: Final = ("document_id", "filename", "row", "status", "reviewed")
+_ABOUT: Final = ("document_id", "filename", "row", "status", "reviewed", "to_review", "accepted")
 """The columns before the fields. `row` is the path of a list item, such as `items[2]`. `status` says why a row of a
-stack failed, or which document it duplicates."""
+stack failed, or which document it duplicates. `to_review` is the number of fields of the document's extraction that a
+person has to look at, also outside the columns. `accepted` has the columns in which a person accepted what needed
+review, such as `total: missing`."""
 
 _MAX_LINKS: Final = 65_000
 """Links of a sheet. Excel repairs a file with more than 65,530 by removing them; the cells after these are formulas,
@@ -181,7 +185,8 @@ def _in_query(path: str) -> str:
 def _location_text(cell: Mapping[str, Any]) -> str:
     at = "" if cell["page"] is None else f", page {cell['page']}"
     printed = f": {cell['quote']}" if at and cell["quote"] else ""
-    return "".join(c if c.isprintable() else " " for c in f"{cell['status']}{at}{printed}")
+    status = status_text(cell["status"], cell["reason"])
+    return "".join(c if c.isprintable() else " " for c in f"{status}{at}{printed}")
 
 
 def _in_formula(text: str) -> str:
@@ -210,6 +215,8 @@ class _ParquetWriter:
             [str(row.document_id) for row in rows],
             [row.extraction_id and str(row.extraction_id) for row in rows],
             [row.filename for row in rows],
+            [row.extraction_status for row in rows],
+            [str(row.review_count) for row in rows],
             [row.path for row in rows],
         ]
         for column, kinds in zip(self._columns, self._kinds, strict=True):
@@ -224,6 +231,8 @@ class _ParquetWriter:
         import_module("pyarrow.parquet")
         schema = self._pa.schema([(name, self._pa.string()) for name in (*_PARQUET_ABOUT, *self._names)])
         table = self._pa.Table.from_batches(self._batches, schema)
+        at = _PARQUET_ABOUT.index("to_review")
+        table = table.set_column(at, "to_review", table.column(at).cast(self._pa.int32()))
         for number, (column, kinds) in enumerate(zip(self._columns, self._kinds, strict=True), len(_PARQUET_ABOUT)):
             if kinds <= {_KINDS[column.type]}:
                 try:
@@ -236,7 +245,7 @@ class _ParquetWriter:
         return out.getvalue()
 
 
-_PARQUET_ABOUT: Final = ("document_id", "extraction_id", "filename", "path")
+_PARQUET_ABOUT: Final = ("document_id", "extraction_id", "filename", "extraction_status", "to_review", "path")
 _KINDS: Final[Mapping[ColumnType, str]] = {"number": "number", "date": "day", "boolean": "boolean", "text": "text"}
 
 
@@ -256,7 +265,13 @@ def _values(row: RecordRow, columns: Sequence[Column]) -> list[JsonValue]:
     cells = [row.cells.get(column.path) for column in columns]
     status = row.status if row.error is None else f"{row.status}: {row.error}"
     status += "" if row.duplicate_of_filename is None else f" of {row.duplicate_of_filename}"
-    about: list[JsonValue] = [str(row.document_id), row.filename, row.path, status, row.is_reviewed]
+    accepted = [
+        f"{column.heading}: {reason_text(cell['reason'])}"
+        for column, cell in zip(columns, cells, strict=True)
+        if cell and cell["status"] == FieldStatus.ACCEPTED
+    ]
+    about: list[JsonValue] = [str(row.document_id), row.filename, row.path, status, row.is_reviewed, row.review_count]
+    about.append("; ".join(accepted) or None)
     return [*about, *(cell and cell["value"] for cell in cells)]
 
 
@@ -271,6 +286,7 @@ def _as_json(row: RecordRow) -> dict[str, Any]:
         "duplicate_of": row.duplicate_of,
         "duplicate_of_filename": row.duplicate_of_filename,
         "reviewed": row.is_reviewed,
+        "to_review": row.review_count,
         "values": {name: cell["value"] for name, cell in row.cells.items()},
         "cells": row.cells,
     }

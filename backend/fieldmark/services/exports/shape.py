@@ -1,8 +1,10 @@
-"""The content of every export: the leaves of an extraction with their locations, and its lists of objects as tables."""
+"""The content of every export: the fields of an extraction with their statuses and locations, and its lists of objects
+as tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -10,11 +12,12 @@ from pydantic import JsonValue
 
 from fieldmark.domain import paths
 from fieldmark.domain.field_order import FieldOrder
-from fieldmark.domain.fields import walk
-from fieldmark.domain.json_values import JsonObject
+from fieldmark.domain.fields import MISSING, Missing, value_at, walk
+from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.domain.numbers import is_number
+from fieldmark.domain.status_text import status_text
+from fieldmark.domain.statuses import FieldStatus
 
-STATES = ("found", "blank", "not_found", "message")
 MAX_TABLES = 50  # lists of objects with a table of their own; the leaves of further lists are only listed
 MAX_COLUMNS = 200
 MAX_BOXES = 100  # of one leaf
@@ -23,18 +26,25 @@ Box = tuple[float, float, float, float]
 
 
 class Leaf(NamedTuple):
-    """A scalar, or an empty object or list. `boxes` are in fractions of the page; `state` is one of STATES or None."""
+    """A scalar, an empty object or list, or a field without a value that has a status: one that is missing, or a list
+    or object that breaks the schema itself. `boxes` are in fractions of the page. `status` is None in a past version of
+    an extraction, which has none."""
 
     path: paths.Path
     name: str
     value: JsonValue
+    status: FieldStatus | None
+    reason: str | None
     confidence: float | None
-    state: str | None
     page: int | None
     boxes: list[Box]
     quote: str | None
     by_person: bool
-    proposals: list[JsonValue]  # values that agents would have written instead
+    proposals: list[JsonValue | Missing]  # what agents would have written instead; MISSING: they would remove it
+
+    @property
+    def status_text(self) -> str:
+        return "" if self.status is None else status_text(self.status, self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,33 +57,63 @@ class Table:
 
 
 def leaves_of(extraction: Mapping[str, Any]) -> list[Leaf]:
-    """Return the leaves of an extraction in its order."""
-    scores, evidence = _object(extraction.get("confidence_scores")), _object(extraction.get("evidence"))
-    locks = _object(extraction.get("locks"))
-    proposed: dict[str, list[JsonValue]] = {}
-    for proposal in extraction.get("proposals") or ():
-        if not proposal.get("removed"):
-            proposed.setdefault(str(proposal["path"]), []).append(proposal["new"])
+    """Return the leaves of an extraction in its order. Missing fields are where the schema has them, if the extraction
+    has its schema, else at the end of their object."""
+    scores, evidence = as_object(extraction.get("confidence_scores")), as_object(extraction.get("evidence"))
+    locks, statuses = as_object(extraction.get("locks")), as_object(extraction.get("statuses"))
+    proposed: dict[paths.Path, list[JsonValue | Missing]] = {}
+    for one in extraction.get("proposals") or ():
+        new = MISSING if one.get("removed") else one["new"]
+        proposed.setdefault(paths.parse(str(one["path"])), []).append(new)
     found: list[Leaf] = []
-    for path, value in walk(extraction["extracted_fields"]):
+    for path, value in _with_missing(extraction, statuses):
         name = paths.name(path)
-        given = _object(evidence.get(name))
-        score, state, page, quote = scores.get(name), given.get("state"), given.get("page"), given.get("quote")
+        given, status = as_object(evidence.get(name)), as_object(statuses.get(name))
+        score, page, quote = scores.get(name), given.get("page"), given.get("quote")
         found.append(
             Leaf(
                 path,
                 name,
                 value,
+                FieldStatus(str(status["status"])) if status else None,
+                None if status.get("reason") is None else str(status["reason"]),
                 float(score) if isinstance(score, int | float) else None,
-                state if state in STATES else None,
                 page if type(page) is int and page > 0 else None,
                 _boxes(given.get("boxes")),
                 quote if isinstance(quote, str) and quote else None,
                 name in locks,
-                proposed.get(name, []),
+                list(_proposals(path, proposed)),
             )
         )
     return found
+
+
+def _proposals(
+    path: paths.Path, proposed: Mapping[paths.Path, Sequence[JsonValue | Missing]]
+) -> Iterator[JsonValue | Missing]:
+    """Yield what proposals for a field, or for a list or object around it, would write there."""
+    for end in range(len(path) + 1) if proposed else ():
+        for new in proposed.get(path[:end], ()):
+            yield MISSING if isinstance(new, Missing) else value_at(new, path[end:])
+
+
+def _with_missing(extraction: Mapping[str, Any], statuses: Mapping[str, Any]) -> Iterator[tuple[paths.Path, JsonValue]]:
+    """Yield (path, value) of each leaf, and of each other field with a status, whose value is None: a missing one as if
+    it were null, then the lists and objects that break the schema themselves."""
+    fields: JsonObject = extraction["extracted_fields"]
+    known = {paths.name(path) for path, _ in walk(fields)}
+    others = [paths.parse(name) for name in statuses if name not in known]
+    absent = [path for path in others if path and isinstance(value_at(fields, path), Missing)]
+    if absent:
+        fields = deepcopy(fields)
+        for path in absent:
+            around = value_at(fields, path[:-1])
+            if isinstance(around, dict):
+                around[str(path[-1])] = None
+        if schema := extraction.get("schema"):
+            fields = FieldOrder(schema, as_object(extraction.get("evidence"))).arrange(fields)
+    yield from walk(fields)
+    yield from ((path, None) for path in others if path not in absent)
 
 
 def list_tables(leaves: Sequence[Leaf], schema: JsonObject | None) -> list[Table]:
@@ -117,10 +157,6 @@ def _item_in(path: paths.Path) -> int | None:
         if isinstance(path[at], str) and isinstance(path[at - 1], int):
             return at
     return None
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}  # pyright: ignore[reportUnknownVariableType]
 
 
 def _boxes(given: Any) -> list[Box]:

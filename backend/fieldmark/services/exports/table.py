@@ -13,10 +13,11 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from fieldmark.domain.fields import Missing
 from fieldmark.errors import NotFound
 from fieldmark.services.exports.shape import Leaf, Table, leaves_of, list_tables
 
-COLUMNS = ("path", "value", "confidence", "state", "page", "quote", "set_by_person", "proposed", "problem")
+COLUMNS = ("path", "value", "status", "reason", "confidence", "page", "quote", "set_by_person", "proposed", "problem")
 MAX_CELL = 32_000  # characters; Excel holds 32,767
 MAX_SHEET_TITLE = 31
 _FORMULA = frozenset("=+-@\t\r\n")
@@ -71,14 +72,18 @@ def _rows(extraction: Mapping[str, Any], leaves: Sequence[Leaf]) -> Iterator[lis
 
 
 def _items(extraction: Mapping[str, Any], table: Table) -> Iterator[list[JsonValue]]:
-    """Yield the header of a list's table, then a row for each item. With a schema the last column has its problems."""
+    """Yield the header of a list's table, then a row for each item. `to_review` has its fields that a person has to
+    look at, each with the reason. With a schema the last column has its problems."""
     has_schema = extraction.get("valid") is not None
     problems = _problems(extraction)
-    yield ["path", *table.columns, *(["problem"] if has_schema else [])]
+    yield ["path", *table.columns, "to_review", *(["problem"] if has_schema else [])]
     for path, row in table.rows.items():
         messages = [one for at, one in problems.items() if at == path or at.startswith((f"{path}.", f"{path}["))]
         values = [row[name].value if name in row else None for name in table.columns]
-        yield [path, *values, *(["; ".join(messages) or None] if has_schema else [])]
+        to_review = [
+            f"{column}: {leaf.status_text}" for column, leaf in row.items() if leaf.status and leaf.status.needs_person
+        ]
+        yield [path, *values, "; ".join(to_review) or None, *(["; ".join(messages) or None] if has_schema else [])]
 
 
 def _problems(extraction: Mapping[str, Any]) -> dict[str, str]:
@@ -90,12 +95,15 @@ def _problems(extraction: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _row(leaf: Leaf) -> list[JsonValue]:
-    proposed = "; ".join(json.dumps(value, ensure_ascii=False) for value in leaf.proposals)
+    proposed = "; ".join(
+        "removed" if isinstance(value, Missing) else json.dumps(value, ensure_ascii=False) for value in leaf.proposals
+    )
     return [
         leaf.name,
         leaf.value,
+        leaf.status,
+        leaf.reason,
         leaf.confidence,
-        leaf.state,
         leaf.page,
         leaf.quote,
         True if leaf.by_person else None,
