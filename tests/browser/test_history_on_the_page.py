@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from browser.scripts import COMPLETE, extraction_script, new_extraction
-from browser.window import label
-from fieldmark.offline_model.messages import call
+from browser.scripts import COMPLETE, IDENTIFY, extraction_script, new_extraction, save_fields
+from browser.window import label, playwright
+from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -63,10 +63,28 @@ async def test_correction_in_words_and_accepted_proposal(serve, browsing):
         result = await server.extract(document, extraction_id=extraction, instructions="Read it once more.")
         assert result["status"] == "completed", result
         await page.reload()
-        await total.get_by_text(label("fields.statuses.proposal")).first.wait_for()
+        await total.get_by_text(label("fields.reasons.proposal")).first.wait_for()
         await total.click()
         await page.get_by_text("Proposed:").wait_for()
         await page.get_by_role("button", name="Accept").click()
         await total.get_by_text("12.50", exact=True).wait_for()
         now = await server.extraction(extraction)
         assert (now["extracted_fields"], now["proposals"]) == ({"number": "18", "total": 12.5}, [])
+
+
+async def test_newest_result_is_shown_and_the_one_before_is_a_click_away(serve, browsing):
+    needs_vendor = {"type": "object", "required": ["vendor"], "properties": {"vendor": {"type": "string"}}}
+    script = Script([[IDENTIFY], [save_fields(**FIELDS)], [COMPLETE], [save_fields(total=12.5)], [text("No vendor.")]])
+    async with serve(script) as server, browsing(server) as window:
+        page = window.page
+        document, first = await new_extraction(server, TEXT)
+        result = await server.extract(document, schema=needs_vendor)
+        second = result["extraction"]["id"]
+        assert (second != first, result["extraction"]["status"]) == (True, "in_progress")
+        await window.open(f"/documents/{document}")
+        await window.field_row("vendor").get_by_text(label("fields.reasons.missing")).first.wait_for()
+        await page.get_by_role("button", name=label("document.openResult"), exact=True).click()
+        await window.field_row("number").wait_for()
+        await playwright.expect(window.field_row("vendor")).to_have_count(0)
+        await page.get_by_role("button", name=label("document.openNewest")).click()
+        await window.field_row("vendor").wait_for()

@@ -9,6 +9,7 @@ import pytest
 
 from browser.window import double_click, label, playwright
 from extraction_case import sql, until
+from fieldmark.services.extractions import check_changed
 from library_rows import LibraryDocument, insert_documents
 
 pytestmark = pytest.mark.anyio
@@ -112,7 +113,7 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         await page.keyboard.press("Control+Enter")
         await source.wait_for(state="detached")
         row = grid.get_by_role("row", name="Gamma.pdf")
-        await row.get_by_text(label("tables.cellStatuses.locked")).wait_for(state="attached")
+        await row.get_by_text(label("fields.statuses.confirmed")).wait_for(state="attached")
 
         # Pasted cells are written one by one. What is not written is shown: a value that someone else has changed
         # meanwhile, and a text outside of the table. A change of another field does not matter.
@@ -153,7 +154,7 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         await is_stored({"Acme": (5, False), "Beta": (99, False), "Delta": (21, False)})
 
         # A range of values is confirmed together, and can be undone together.
-        confirmed = grid.get_by_text(label("tables.cellStatuses.locked"))
+        confirmed = grid.get_by_text(label("fields.statuses.confirmed"))
         await playwright.expect(confirmed).to_have_count(4)  # all totals, and the vendor that was set above
         await page.keyboard.press("Control+ArrowUp")
         await page.keyboard.press("Shift+Control+ArrowDown")
@@ -169,18 +170,21 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
             (org_id, extraction_id, path, name, old, new, confidence_scores, evidence)
             values (%s, %s, '{total}', 'total', %s, %s, '{}', '{}')"""
         for number, old, new in ((0, "5", "7"), (1, "99", "98")):
-            sql(clone.owner_url, propose, server.scope.org_id, documents[number].extraction_id, old, new)
+            extraction_id = documents[number].extraction_id
+            sql(clone.owner_url, propose, server.scope.org_id, extraction_id, old, new)
+            again = "update public.extractions as e set review_count = private.store_fields(e, e) where id = %s"
+            sql(clone.owner_url, again, extraction_id)
         await page.evaluate("() => new BroadcastChannel('fieldmark').postMessage('changed')")
-        proposed = grid.get_by_text(label("tables.reviewReasons.proposal"))
+        proposed = grid.get_by_text(label("fields.why.proposal"))
         await proposed.nth(1).wait_for(state="attached")
         await shows("Acme.pdf", "Gamma.pdf", "Beta.pdf")
         # After the last one comes the first.
         await page.keyboard.press("Control+End")
         await page.keyboard.press("ArrowUp")
         await page.keyboard.press("Alt+ArrowDown")
-        await source.get_by_text(label("tables.proposedValue", value="98")).wait_for()
+        await source.get_by_text(label("fields.proposed", value="98")).wait_for()
         await page.keyboard.press("Control+Enter")
-        await source.get_by_text(label("tables.proposedValue", value="7")).wait_for()
+        await source.get_by_text(label("fields.proposed", value="7")).wait_for()
         await page.keyboard.press("Alt+Enter")
         await is_stored({"Acme": (7, False), "Beta": (99, False), "Delta": (21, False)})
         await proposed.first.wait_for(state="detached")
@@ -223,3 +227,66 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         await shows("Acme.pdf", "Acme.pdf")
         await double_click(grid.get_by_text("6", exact=True), page.get_by_role("tree", name="Fields"))
         assert "field=items%5B1%5D.price" in page.url
+
+
+async def test_missing_values_are_seen_and_asked_about_before_a_review(serve, browsing, clone):
+    async with serve(with_worker=False) as server, browsing(server) as window:
+        page = window.page
+        given = {**SCHEMA, "required": ["total"]}
+        schema = (await server.http.post("/api/schemas", json={"name": "Receipt", "schema": given})).json()
+        documents = [
+            LibraryDocument(
+                fields,
+                filename=f"{fields['vendor']}.pdf",
+                schema_revid=UUID(schema["schema_revid"]),
+                is_completed=is_completed,
+            )
+            for fields, is_completed in (
+                ({"vendor": "Acme", "total": 10}, True),
+                ({"vendor": "Beta"}, True),
+                ({"vendor": "Gamma"}, False),
+            )
+        ]
+        insert_documents(clone.owner_url, server.scope, documents)
+        await check_changed(server.runtime.database)
+
+        async def reviewed() -> set[str]:
+            items = (await server.get(f"schemas/{schema['id']}/records"))["items"]
+            return {one["cells"]["vendor"]["value"] for one in items if one["is_reviewed"]}
+
+        await window.open("/records")
+        grid = page.get_by_role("grid", name="Receipt")
+        missing = grid.get_by_text(label("fields.reasons.missing"), exact=True).and_(page.locator("[class*=missing]"))
+        await playwright.expect(missing).to_have_count(2)
+        row = grid.get_by_role("row", name="Gamma.pdf")
+        await row.get_by_text(f"{label('tables.rowStatuses.incomplete')} (1)").wait_for()
+        await page.get_by_role("button", name=label("tables.needYou", count=2)).click()
+        await playwright.expect(grid.get_by_role("row")).to_have_count(4)  # two of them, the header and the totals
+
+        # Marked together, the missing values are named first. Nothing is marked before the person says so.
+        await grid.get_by_role("checkbox", name=label("tables.selectAll")).click()
+        mark = page.get_by_role("button", name=label("tables.markReviewed"))
+        await mark.click()
+        question = page.get_by_role("dialog", name=label("tables.markOpen", count=2))
+        await question.get_by_text("Total: Missing (2)", exact=True).wait_for()
+        await question.get_by_role("button", name=label("common.cancel")).click()
+        assert await reviewed() == set()
+
+        # A person says that one is not in the document; the other one is accepted as it is.
+        await missing.first.click()
+        source = page.get_by_role("dialog", name=label("tables.sourceOf", field="Total"))
+        await source.get_by_role("button", name=label("fields.notInDocument")).click()
+        await playwright.expect(missing).to_have_count(1)
+        await page.keyboard.press("Escape")
+        await mark.click()
+        question = page.get_by_role("dialog", name=label("tables.markOpen", count=1))
+        await question.get_by_role("button", name=label("document.markAnyway")).click()
+
+        async def is_done() -> bool:
+            return await reviewed() == {"Beta", "Gamma"}
+
+        await until(is_done)
+        rows = (await server.get(f"schemas/{schema['id']}/records"))["items"]
+        totals = [row["cells"]["total"] for row in rows if row["is_reviewed"]]
+        assert {(one["status"], one["reason"]) for one in totals} == {("blank", "person"), ("accepted", "missing")}
+        assert {row["status"] for row in rows} == {"done"}

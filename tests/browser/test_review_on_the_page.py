@@ -247,6 +247,14 @@ async def test_document_with_missing_fields_can_be_marked_reviewed(serve, browsi
         await page.get_by_role("link", name="b.txt").click()
         row = window.field_row("vendor")
         await row.get_by_text("missing").first.wait_for()
+        # Marked as reviewed, what is missing is named first, and accepted; the review can be withdrawn.
+        await page.get_by_role("button", name="Mark as reviewed").click()
+        question = page.get_by_role("dialog", name=label("document.markOpen", count=2))
+        await question.get_by_text("Vendor: Missing", exact=True).wait_for()
+        await question.get_by_role("button", name=label("document.markAnyway")).click()
+        await row.get_by_text(label("fields.statuses.accepted")).first.wait_for(state="attached")
+        await page.get_by_role("button", name=label("common.undo")).click()
+        await row.get_by_text("missing").first.wait_for()
         await (await window.open_editor("vendor")).fill("Acme")
         await page.keyboard.press("Enter")
         await (await window.open_editor("reference")).fill("17")
@@ -280,7 +288,7 @@ async def test_document_with_missing_fields_can_be_marked_reviewed(serve, browsi
         await page.get_by_label("Value of vendor").or_(page.get_by_label("Value of reference")).wait_for()
         await page.keyboard.type("Acme")
         await page.keyboard.press("Enter")
-        await page.get_by_role("button", name=label("review.notInDocument")).click()
+        await page.get_by_role("button", name=label("fields.notInDocument")).click()
         await page.get_by_role("list", name=label("review.remainingProblems")).wait_for()
         await page.keyboard.press("Enter")
         await page.get_by_role("heading", name=label("review.done")).wait_for()
@@ -333,3 +341,96 @@ async def test_drawn_box_fills_the_field(serve, browsing, clone):
         net = words["10.50"]
         await page.mouse.click(*at((net["x0"] + net["x1"]) / 2, (net["y0"] + net["y1"]) / 2))
         await page.get_by_role("region", name=label("fields.details", field="Net")).wait_for()
+
+
+async def statuses(server, extraction_id: str) -> dict[str, tuple[str, str | None]]:
+    found = (await server.extraction(extraction_id))["statuses"]
+    return {path: (one["status"], one["reason"]) for path, one in found.items()}
+
+
+async def test_rule_that_a_person_breaks_knowingly_is_asked_about_and_kept(serve, browsing):
+    async with serve() as server, browsing(server) as window:
+        page = window.page
+        made = await misread_extraction(server)
+        answer = await server.http.patch(f"/api/extractions/{made}/fields", json={"path": "total", "value": 192})
+        assert answer.status_code == 200, answer.text
+        assert set((await statuses(server, made)).values()) == {("needs_review", "breaks_rule")}
+        await window.open("/review")
+        await page.get_by_text(label("review.left", count=3)).wait_for()
+        for left in (2, 1, 0):
+            await page.get_by_role("button", name=label("fields.keep")).click()
+            if left > 0:
+                await page.get_by_text(label("review.left", count=left)).wait_for()
+        await page.get_by_role("button", name="Mark as reviewed").click()
+        await page.get_by_role("heading", name=label("review.done")).wait_for()
+        assert set((await statuses(server, made)).values()) == {("accepted", "breaks_rule")}
+
+
+ITEMS = [{"name": "Item A", "price": 10.0}, {"name": "Item B", "price": 20.0}]
+ITEMS_TEXT = "Item A 10.00\nItem B 20.00\n"
+
+
+async def reads_lines_in_another_order(body):
+    """A model that reads the items in another order when it is asked again."""
+    is_again = "once more" in str(body["messages"])
+    return await extraction_script(items=ITEMS[::-1] if is_again else ITEMS)(body)
+
+
+async def proposed_list(server) -> tuple[str, str]:
+    """Create an extraction with a proposal for a list. Return the document and extraction ids."""
+    document, made = await new_extraction(server, ITEMS_TEXT)
+    confirmed = await server.http.post(f"/api/extractions/{made}/locks", params={"path": "items[0].price"})
+    assert confirmed.status_code == 200, confirmed.text
+    result = await server.extract(document, extraction_id=made, instructions="Read it once more.")
+    assert [one["path"] for one in result["extraction"]["proposals"]] == ["items"]
+    return document, made
+
+
+async def test_proposal_for_a_list_is_one_decision_in_the_review(serve, browsing):
+    async with serve(reads_lines_in_another_order) as server, browsing(server) as window:
+        page = window.page
+        _, made = await proposed_list(server)
+        await window.open("/review")
+        await page.get_by_text(label("fields.proposedWhole", field="Items")).wait_for()
+        await page.get_by_text("Items › 1 › Price: 10 → 20").wait_for()
+        await page.keyboard.press("Alt+Enter")
+        await page.get_by_role("heading", name=label("review.done")).wait_for()
+        await until(lambda: nothing_to_review(server))
+        assert await is_items(server, made, ITEMS[::-1])
+        await page.keyboard.press("Control+z")
+        await until(lambda: is_items(server, made, ITEMS))
+
+
+async def is_items(server, extraction_id: str, items: list[dict[str, object]]) -> bool:
+    return (await server.extraction(extraction_id))["extracted_fields"]["items"] == items
+
+
+async def test_proposal_for_a_list_is_decided_on_the_page_of_its_document(serve, browsing):
+    async with serve(reads_lines_in_another_order) as server, browsing(server) as window:
+        page = window.page
+        document, made = await proposed_list(server)
+        await window.open(f"/documents/{document}?field=items[1].name")
+        # Not marked as reviewed before it is decided.
+        mark = page.get_by_role("button", name="Mark as reviewed")
+        await playwright.expect(mark).to_be_disabled()
+        about = page.get_by_role("region", name=label("fields.details", field="Items › 2 › Name"))
+        await about.get_by_text("Items › 2 › Name: Item B → Item A").wait_for()
+        await about.get_by_role("button", name=label("common.reject")).click()
+        await playwright.expect(mark).to_be_enabled()
+        assert await is_at(server, document, "extracted")
+        assert await is_items(server, made, ITEMS)
+
+
+async def test_unclear_value_says_why_and_is_confirmed_on_the_page_of_its_document(serve, browsing, clone):
+    async with serve(extraction_script(**FIELDS)) as server, browsing(server) as window:
+        page = window.page
+        extraction_id = await uncertain_extraction(server, clone, "a.txt")
+        document = (await server.extraction(extraction_id))["document_id"]
+        await window.open(f"/documents/{document}?field=vat")
+        about = page.get_by_role("region", name=label("fields.details", field="VAT"))
+        await about.get_by_text(label("fields.why.illegible")).wait_for()
+        await about.get_by_text("30%").wait_for()
+        await about.get_by_role("button", name=label("common.confirm"), exact=True).click()
+        await about.get_by_text(label("fields.statuses.confirmed"), exact=True).wait_for()
+        assert "%" not in await about.inner_text()
+        assert (await statuses(server, extraction_id))["vat"] == ("confirmed", None)

@@ -78,7 +78,7 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
 
         # A row to which nothing was written says so, and is read again: by its status, and with others.
         note = grid.get_by_role("row", name="note.txt")
-        await note.get_by_text(label("tables.cellStatuses.not_written"), exact=True).first.wait_for()
+        await note.get_by_text(label("fields.statuses.not_written"), exact=True).first.wait_for(state="attached")
         bar = page.get_by_role("progressbar", name=label("stacks.progress"))
         assert [await bar.get_attribute(name) for name in ("aria-valuenow", "aria-valuemax")] == ["2", "4"]
         await until(page.get_by_role("button", name=label("stacks.fill")).first.is_enabled)

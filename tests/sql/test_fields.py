@@ -165,6 +165,42 @@ def test_rows_match_extraction_after_each_change(
             _check_rows(edited)
 
 
+def _statuses(edited: EditedExtraction) -> dict[str, tuple[str, str | None]]:
+    _check_rows(edited)
+    query = "select path, status, reason from fields where extraction_id = %s"
+    return {path: (status, reason) for path, status, reason in edited.connection.execute(query, [edited.id])}
+
+
+def test_proposal_for_a_list_is_one_for_each_value_in_it(roles: Roles, sample: Sample) -> None:
+    with roles.as_service(sample.member, sample.org) as connection:
+        edited = EditedExtraction(connection, sample).act_as("member", "extract")
+        items = [{"name": "A", "price": 1}, {"name": "B", "price": 2}]
+        names = [f"items[{index}].{name}" for index in (0, 1) for name in ("name", "price")]
+        found = {"state": "found", "page": 1}
+        edited.save({"items": items, "total": 3}, evidence=dict.fromkeys([*names, "total"], found))
+        edited.act_as("member").update(["items", "0", "price"], 1)
+        edited.act_as("colleague", "extract").save({"items": items[::-1]})
+        assert [name for name, *_ in edited.proposals()] == ["items"]
+        statuses = _statuses(edited)
+        assert {statuses[name] for name in names} == {("needs_review", "proposal")}
+        assert (statuses["total"], edited.column("review_count")) == (("found", None), 4)
+
+
+def test_person_who_confirms_a_list_accepts_what_is_wrong_with_it(roles: Roles, sample: Sample) -> None:
+    with roles.as_service(sample.member, sample.org) as connection:
+        edited = EditedExtraction(connection, sample).act_as("member")
+        edited.save({"items": [1, 2]})
+        problems = "select private.record_problems(id, version, %s, false) from extractions where id = %s"
+        connection.execute(problems, [Jsonb({"items": "breaks_rule"}), edited.id])
+        assert _statuses(edited)["items"] == ("needs_review", "breaks_rule")
+        edited.update("items", [1, 2])
+        connection.execute(problems, [Jsonb({"items": "breaks_rule"}), edited.id])
+        assert (_statuses(edited)["items"], edited.column("review_count")) == (("accepted", "breaks_rule"), 0)
+        edited.update(["items", "0"], 3)
+        connection.execute(problems, [Jsonb({"items": "breaks_rule"}), edited.id])
+        assert _statuses(edited)["items"] == ("needs_review", "breaks_rule")
+
+
 QUANTITIES = "quantity qty orderedQty quantity_ordered pages weight taxRate vat_rate percent no Position anzahl hours2"
 AMOUNTS = "total price unit_price hourly_rate discount account amount net quantity_price cost_per_day weight_charge"
 

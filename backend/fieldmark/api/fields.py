@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import Depends, Query, Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from fieldmark.api.auth import Conn, TheScope
-from fieldmark.api.extractions import Evidence, FieldPath, Lock
+from fieldmark.api.extractions import Evidence, FieldPath, FieldStatusOf, Lock
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import Before, FilterText, ListPage, StackId, json_response
 from fieldmark.domain import paths
@@ -45,7 +45,7 @@ async def list_fields(scope: TheScope, conn: Conn, where: Filters) -> KnownField
     return await known_fields.list_known_fields(conn, scope.org_id, where)
 
 
-class DocumentFieldValue(BaseModel):
+class DocumentFieldValue(FieldStatusOf):
     """The value of a field in one document."""
 
     document_id: UUID
@@ -56,7 +56,6 @@ class DocumentFieldValue(BaseModel):
     confidence: float | None = Field(description="As in `confidence_scores` of the extraction.")
     evidence: Evidence
     lock: Lock | None = Field(description="Set if a person set or confirmed the value.")
-    proposed: bool = Field(description="Whether an agent's proposal for this field is pending.")
 
 
 @router.get("/values", response_model=ListPage[DocumentFieldValue])
@@ -76,10 +75,7 @@ async def list_field_values(
 
 
 def _values(page: RowPage[FieldValueRow]) -> ListPage[DocumentFieldValue]:
-    items = [
-        DocumentFieldValue.model_construct(**asdict(row), document_id=row.id, proposed=row.is_proposed)
-        for row in page.items
-    ]
+    items = [DocumentFieldValue.model_construct(**asdict(row), document_id=row.id) for row in page.items]
     return ListPage[DocumentFieldValue].model_construct(items=items, next=page.next)
 
 

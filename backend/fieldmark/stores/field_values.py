@@ -26,8 +26,8 @@ _KIND: Final = "field values"
 
 @dataclass(frozen=True, slots=True)
 class FieldValueRow:
-    """A value of one document. `id` and `created_at` are the document's. `is_proposed`: a proposal for the field is
-    pending. `fetched` is the number of rows found, including those left out because the page would be too large."""
+    """A value of one document. `id` and `created_at` are the document's. `fetched` is the number of rows found,
+    including those left out because the page would be too large."""
 
     id: UUID
     created_at: datetime
@@ -38,7 +38,8 @@ class FieldValueRow:
     confidence: JsonValue
     evidence: JsonValue
     lock: JsonValue
-    is_proposed: bool
+    status: str
+    reason: str | None
     fetched: int
 
 
@@ -68,7 +69,7 @@ async def list_values(
              select d.id, d.created_at, d.filename, e.id as extraction_id, e.version,
                case v.kind when 'number' then to_jsonb(v.number) when 'boolean' then to_jsonb(v.text::boolean)
                  else to_jsonb(v.text) end as value,
-               v.confidence, e.evidence -> {at} as evidence, e.locks -> {at} as lock
+               v.confidence, e.evidence -> {at} as evidence, e.locks -> {at} as lock, v.status, v.reason
              from {source} cross join lateral {values} as v
              where {where} and v.kind <> 'container'
              order by d.created_at desc, d.id desc limit {limit}
@@ -77,9 +78,8 @@ async def list_values(
                sum(pg_column_size(value) + coalesce(pg_column_size(evidence), 0)) over newest as stored
              from found window newest as (order by created_at desc, id desc)
            )
-           select id, created_at, filename, extraction_id, version, value, confidence, evidence, lock, fetched, exists (
-               select from public.extraction_proposals as p
-               where p.extraction_id = sized.extraction_id and p.name = {at} and p.status = 'pending') as is_proposed
+           select id, created_at, filename, extraction_id, version, value, confidence, evidence, lock, status, reason,
+             fetched
            from sized where nth = 1 or stored <= {most} order by created_at desc, id desc"""
     ).format(
         at=at,

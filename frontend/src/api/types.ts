@@ -15,6 +15,9 @@ export type Extraction = Schemas['Extraction'];
 export type ChangedExtraction = Schemas['ChangedExtraction'];
 export type ExtractionSummary = Schemas['ExtractionSummary'];
 export type FieldError = Schemas['FieldViolation'];
+/** What the service says of a field: whether a person has to look at it, and why. */
+export type FieldStatusOf = Schemas['FieldStatusOf'];
+export type Reason = NonNullable<FieldStatusOf['reason']>;
 export type FieldLocation = Schemas['FieldLocation'];
 export type Invitation = Schemas['Invitation'];
 export type Key = Schemas['Key'];

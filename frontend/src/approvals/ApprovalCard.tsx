@@ -198,7 +198,7 @@ function EvidenceExcerpt({ evidence, documentId }: { evidence: Evidence | undefi
   const { page, state } = evidence;
   const box = evidence.boxes[0] as Box | undefined;
   if (state !== 'found' || page === null || box === undefined) {
-    return <span className={state === 'not_found' ? styles.moved : 'muted'}>{t(`fields.statuses.${state === 'blank' ? 'blank' : 'not_found'}`)}</span>;
+    return <span className={state === 'not_found' ? styles.moved : 'muted'}>{t(state === 'blank' ? 'fields.statuses.blank' : 'fields.reasons.not_found')}</span>;
   }
   return (
     <>

@@ -10,7 +10,6 @@ import { listPosition, useNeighbours } from '../documents/listPosition';
 import { StageBadge } from '../documents/StageBadge';
 import { DropTarget } from '../documents/DropTarget';
 import { HistoryDialog } from '../history/HistoryDialog';
-import { fieldsToReview } from '../review/fieldsToReview';
 import { RunPanel } from '../runs/RunPanel';
 import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
@@ -30,7 +29,7 @@ import { fieldRows, marksByPage, type FieldRow } from './fields/fieldTree';
 import { loadFieldOrder, saveFieldOrder } from './fields/fieldOrder';
 import { BrokenRules } from './BrokenRules';
 import { schemaOfQuery } from './documentPageQueries';
-import { ExtractionPicker } from './ExtractionPicker';
+import { ExtractionPicker, OtherResult } from './ExtractionPicker';
 import { MarkReviewed } from './MarkReviewed';
 import { schemaFields } from './schemaFields';
 import { NotReady } from './NotReady';
@@ -47,15 +46,13 @@ const documentRoute = getRouteApi('/documents/$documentId');
 
 const UnmappedPanel = lazy(async () => ({ default: (await import('./unmapped/UnmappedPanel')).UnmappedPanel }));
 
-const NOTHING: Pick<Extraction, 'extracted_fields' | 'evidence' | 'confidence_scores' | 'locks' | 'proposals'> = {
+const NOTHING: Pick<Extraction, 'extracted_fields' | 'evidence' | 'confidence_scores' | 'locks' | 'statuses'> = {
   extracted_fields: {},
   evidence: {},
   confidence_scores: {},
   locks: {},
-  proposals: [],
+  statuses: {},
 };
-
-const NONE: ReadonlySet<string> = new Set();
 
 export function DocumentPage() {
   const { documentId } = documentRoute.useParams();
@@ -76,6 +73,7 @@ function OneDocument({ documentId }: { documentId: string }) {
   const schemaOf = useQuery({ ...schemaOfQuery(extraction?.id ?? ''), enabled: extraction !== undefined });
   const schema = useMemo(() => schemaFields(schemaOf.data ?? {}), [schemaOf.data]);
   const [chosen, setChosen] = useState<string | null>(search.field ?? null);
+  const chooseExtraction = (id: string) => updateSearch(({ extraction: _, ...params }) => (id === usual ? params : { ...params, extraction: id }));
   const [historyShown, showHistory] = useState(false);
   const [place, setPlace] = useState<ScrollTarget>({ page: search.page ?? 1, at: search.page === undefined ? 0 : 1 });
 
@@ -89,8 +87,7 @@ function OneDocument({ documentId }: { documentId: string }) {
   useEffect(() => {
     if (extraction !== undefined) saveFieldOrder(extraction.id);
   }, [extraction, rows]);
-  const toCheck = useMemo(() => fieldsToReview(rows, NONE).length, [rows]);
-  const undecided = useMemo(() => rows.filter((row) => row.kind === 'leaf' && ['proposal', 'not_found', 'unsure'].includes(row.status)).length, [rows]);
+  const toCheck = extraction?.review_count ?? 0;
   const [other, setOther] = useState<{ path: string; page: number; box: Box } | null>(null);
   const show = useCallback((page: number, box: Box) => setPlace(({ at }) => ({ page, box, at: at + 1 })), []);
   const showPlace = useCallback(
@@ -180,11 +177,11 @@ function OneDocument({ documentId }: { documentId: string }) {
               all={all ?? []}
               shown={extraction.id}
               current={document.data.shown_extraction_id}
-              onChoose={(id) => updateSearch(({ extraction: _, ...params }) => (id === usual ? params : { ...params, extraction: id }))}
+              onChoose={chooseExtraction}
             />
           )}
           {canWrite && extraction?.id === document.data.shown_extraction_id && ['needs_review', 'extracted'].includes(document.data.stage) && (
-            <MarkReviewed extraction={extraction!} open={undecided} />
+            <MarkReviewed extraction={extraction!} schema={schema} />
           )}
           {canWrite && <ExtractMenu documentId={documentId} tagIds={document.data.tags.map((tag) => tag.id)} disabled={!isReady || run.running} isFirst={extraction === undefined} onStarted={(id) => void run.start(id)} />}
           {extraction !== undefined && <Button onClick={() => showHistory(true)}>{t('document.history')}</Button>}
@@ -229,6 +226,9 @@ function OneDocument({ documentId }: { documentId: string }) {
               {errors !== undefined && errors.length > 0 && <BrokenRules errors={errors} schema={schema} onChoose={choose} />}
               {canWrite && extraction !== undefined && <CorrectBox extractionId={extraction.id} disabled={run.running} onStarted={(id) => void run.start(id)} />}
               {error !== null && <ErrorNotice error={error} />}
+              {extraction !== undefined && !run.running && (
+                <OtherResult all={all ?? []} shown={extraction.id} current={document.data.shown_extraction_id} onChoose={chooseExtraction} />
+              )}
               {extraction !== undefined && toCheck > 0 && !run.running && (
                 <p className={styles.toCheck}>
                   <Link to="/review" search={{ extraction: extraction.id }}>

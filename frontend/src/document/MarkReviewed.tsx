@@ -1,12 +1,16 @@
 /** Marks an extraction as reviewed, as it is now. */
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
 import { dataOf, api } from '../api/client';
 import type { ChangedExtraction, Extraction } from '../api/types';
 import { Button } from '../shared/Button';
 import { t } from '../shared/i18n';
+import { ReviewAnyway } from '../shared/ReviewAnyway';
 import { errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
+import { commonLabel, openFields } from './fields/fieldStatus';
+import type { SchemaField } from './schemaFields';
 import { storeChanged } from './storeChanged';
 
 type Reviewable = Pick<Extraction, 'id' | 'version'>;
@@ -32,21 +36,34 @@ export async function withdrawReview({ id, version }: Reviewable, status: Extrac
   return (await dataOf(api.DELETE('/api/extractions/{extraction_id}/complete', { params }))) as ChangedExtraction;
 }
 
-/** `open`: the number of values to review first: uncertain ones and suggestions. */
-export function MarkReviewed({ extraction, open }: { extraction: Extraction; open: number }) {
+/** Proposals must be decided first. What else a person has to look at is asked about, and accepted with the review. */
+export function MarkReviewed({ extraction, schema }: { extraction: Extraction; schema: readonly SchemaField[] }) {
   const queries = useQueryClient();
+  const [isAsking, setAsking] = useState(false);
   const mark = useMarkReviewed((before) => {
     const undo = () => withdrawReview(before, before.status).then((changed) => storeChanged(queries, changed));
     const act = () => void undo().catch((error: unknown) => toast(errorMessage(error), { urgent: true }));
     toast(t('document.markedReviewed'), { seconds: 12, action: { label: t('common.undo'), act } });
   });
+  const isProposed = Object.values(extraction.statuses).some(({ reason }) => reason === 'proposal');
+  const count = extraction.review_count;
   return (
-    <Button
-      disabled={mark.isPending || open > 0}
-      title={open > 0 ? t('document.decideFirst') : undefined}
-      onClick={() => mark.mutate(extraction)}
-    >
-      {t('document.markReviewed')}
-    </Button>
+    <>
+      <Button
+        disabled={mark.isPending || isProposed}
+        title={isProposed ? t('document.decideFirst') : undefined}
+        onClick={() => (count > 0 ? setAsking(true) : mark.mutate(extraction))}
+      >
+        {t('document.markReviewed')}
+      </Button>
+      {isAsking && (
+        <ReviewAnyway
+          question={t('document.markOpen', { count })}
+          open={openFields(Object.entries(extraction.statuses).map(([path, status]) => ({ ...status, label: commonLabel(path, schema) })))}
+          onConfirm={() => mark.mutate(extraction)}
+          onClose={() => setAsking(false)}
+        />
+      )}
+    </>
   );
 }

@@ -1,14 +1,14 @@
 import { cleanup, fireEvent, render, screen } from '@testing-library/react';
 import { afterEach, expect, test, vi } from 'vitest';
-import type { Leaf } from '../document/fields/fieldTree';
 import { t } from '../shared/i18n';
+import type { ToReviewRow } from './fieldsToReview';
 import { ReviewCard } from './ReviewCard';
 
 afterEach(cleanup);
 
-const field = (value: unknown): Leaf => ({
+const field = (value: unknown): ToReviewRow => ({
   ...{ kind: 'leaf', path: 'total', label: 'total', depth: 0, value, evidence: undefined, confidence: undefined },
-  ...{ lock: undefined, errors: [], status: 'broken' },
+  ...{ lock: undefined, errors: [], status: 'needs_review', reason: 'breaks_rule' },
 });
 
 function shown() {
@@ -17,7 +17,7 @@ function shown() {
   const nothing = () => undefined;
   const card = (value: unknown) => (
     <ReviewCard
-      {...{ documentId: 'd', schema: [], ruleFixes: [], proposal: undefined, onConfirm, onWrite, onUndo: undefined, onProposal: nothing, onSkip: nothing, onLeaveEmpty: nothing }}
+      {...{ documentId: 'd', schema: [], ruleFixes: [], proposal: undefined, onConfirm, onWrite, onUndo: undefined, onProposal: nothing, onSkip: nothing }}
       field={field(value)}
     />
   );

@@ -6,6 +6,7 @@ import { useMemo } from 'react';
 import type { Box } from '../api/types';
 import { violationText } from '../document/fields/violationText';
 import { marksByPage } from '../document/fields/fieldTree';
+import { proposalOf } from '../document/fields/proposals';
 import { PageViewer } from '../document/viewer/PageViewer';
 import { waitingQuery } from '../approvals/approvalQueries';
 import { countQuery, documentQuery } from '../documents/documentQueries';
@@ -20,7 +21,7 @@ import { perMinute } from './fieldsToReview';
 import { FinishCard } from './FinishCard';
 import { ReviewCard } from './ReviewCard';
 import styles from './Review.module.css';
-import { useReview } from './useReview';
+import { evidenceOf, useReview } from './useReview';
 
 const reviewRoute = getRouteApi('/review');
 
@@ -56,7 +57,7 @@ export function ReviewPage() {
         isEmpty={!rows.some((row) => row.kind === 'leaf')}
         problems={review.errors.map((one) => violationText(one, review.schema))}
         isPending={review.isFinishing || !canWrite}
-        onFinish={() => void review.finish()}
+        onFinish={review.finish}
         onSkip={review.leave}
       >
         {progress}
@@ -80,7 +81,8 @@ export function ReviewPage() {
       <Loading />
     );
   }
-  const page = field.evidence?.page ?? 1;
+  const evidence = evidenceOf(field);
+  const page = evidence?.page ?? 1;
   const at = rows.indexOf(field) + 1;
   return (
     <div className={styles.page}>
@@ -91,7 +93,7 @@ export function ReviewPage() {
         pages={document.data.page_count ?? 0}
         marks={marks}
         chosen={field.path}
-        place={{ page, box: field.evidence?.boxes?.[0] as Box | undefined, at }}
+        place={{ page, box: evidence?.boxes?.[0] as Box | undefined, at }}
         onChoose={() => undefined}
       />
       <div className={styles.side}>
@@ -114,13 +116,12 @@ export function ReviewPage() {
           field={field}
           schema={review.schema}
           ruleFixes={review.ruleFixes}
-          proposal={extraction.proposals.find((one) => one.path === field.path)}
+          proposal={field.reason === 'proposal' ? proposalOf(extraction.proposals, field.path) : undefined}
           onConfirm={() => review.confirm(field.path)}
           onUndo={review.canUndo ? review.undo : undefined}
-          onWrite={(value) => review.write(field.path, value)}
-          onProposal={(accepted) => review.decideProposals(field.path, accepted)}
+          onWrite={(value, path = field.path) => review.write(path, value)}
+          onProposal={(accepted) => review.decideProposal(field.path, accepted)}
           onSkip={() => review.skip(field.path)}
-          onLeaveEmpty={() => review.leaveEmpty(field.path)}
         />
         </fieldset>
       </div>

@@ -1,19 +1,21 @@
 /** The state of the review: the queue, the current document and field, and decisions. */
 
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
-import type { Extraction, RuleFix } from '../api/types';
+import { useCallback, useEffect, useMemo, useState } from 'react';
+import type { Evidence, Extraction, RuleFix } from '../api/types';
 import { extractionQuery, pageImageQuery, pageQuery, problemsQuery, ruleFixesQuery, schemaOfQuery } from '../document/documentPageQueries';
-import { fieldRows, type Leaf } from '../document/fields/fieldTree';
+import { fieldRows, type FieldRow } from '../document/fields/fieldTree';
+import { proposalOf } from '../document/fields/proposals';
 import { useMarkReviewed } from '../document/MarkReviewed';
 import { schemaFields } from '../document/schemaFields';
 import { countQuery } from '../documents/documentQueries';
-import { fieldsToReview } from './fieldsToReview';
+import { fieldsToReview, type Decided } from './fieldsToReview';
 import { cropQuery } from './Crop';
 import { queueQuery } from './reviewQueries';
 import { useDecisions } from './useDecisions';
 
 const NONE: ReadonlySet<string> = new Set();
+const NOTHING_DECIDED: Decided = new Map();
 const NO_RULE_FIXES: readonly RuleFix[] = [];
 
 export function useReview(first: string | undefined) {
@@ -23,16 +25,21 @@ export function useReview(first: string | undefined) {
   // Documents with skipped values: not to be marked as reviewed.
   const [skipped, setSkipped] = useState<ReadonlySet<string>>(NONE);
   const [over, setOver] = useState<ReadonlySet<string>>(NONE);
-  const [done, setDone] = useState<ReadonlyMap<string, ReadonlySet<string>>>(new Map());
+  /** Left, and not done. */
+  const [returned, setReturned] = useState<ReadonlySet<string>>(NONE);
+  const [decided, setDecided] = useState<ReadonlyMap<string, Decided>>(new Map());
 
   // The extraction in the address comes first, whether or not it is in the queue.
   const named = useQuery({ ...extractionQuery(first ?? ''), enabled: first !== undefined });
   const namedOne = named.data === undefined ? undefined : { id: named.data.id, document_id: named.data.document_id };
   const waiting = useMemo(() => {
-    const items = (queue.data?.pages ?? []).flatMap((page) => page.items).filter((one) => one.id !== first);
-    return (first === undefined ? items : namedOne === undefined ? [] : [namedOne, ...items]).filter((one) => !over.has(one.id));
+    const all = new Map((queue.data?.pages ?? []).flatMap((page) => page.items).map((one) => [one.id, one]));
+    const items = [...all.values()].filter((one) => one.id !== first);
+    return (first === undefined ? items : namedOne === undefined ? [] : [namedOne, ...items])
+      .filter((one) => !over.has(one.id))
+      .sort((a, b) => Number(returned.has(a.id)) - Number(returned.has(b.id)));
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [queue.data, first, namedOne?.id, over]);
+  }, [queue.data, first, namedOne?.id, over, returned]);
   const summary = waiting[0];
   const id = summary?.id ?? '';
   const extraction = useQuery({ ...extractionQuery(id), enabled: id !== '' });
@@ -42,27 +49,36 @@ export function useReview(first: string | undefined) {
   const breaksRule = errors?.some((one) => one.about.length > 0) === true;
   const fixes = useQuery({ ...ruleFixesQuery(id, stored?.version ?? 0), enabled: breaksRule });
   const { data: ruleFixes = NO_RULE_FIXES } = fixes;
-  // Which fields fail a rule is known once the errors are loaded.
-  const isKnown = stored !== undefined && (stored.valid !== false || errors !== undefined) && !(breaksRule && fixes.isPending);
   const schemaOf = useQuery({ ...schemaOfQuery(id), enabled: id !== '' });
   const schema = useMemo(() => schemaFields(schemaOf.data ?? {}), [schemaOf.data]);
   const rows = useMemo(() => (stored === undefined ? [] : fieldRows({ extraction: stored, ruleFixes, schema, ...(errors && { errors }) })), [stored, errors, ruleFixes, schema]);
-  const left = useMemo(() => fieldsToReview(rows, done.get(id) ?? NONE), [rows, done, id]);
+  const ofThis = decided.get(id) ?? NOTHING_DECIDED;
+  const left = useMemo(() => fieldsToReview(rows, ofThis), [rows, ofThis]);
   const field = left[0];
 
   const leave = useCallback((extractionId: string) => setOver((before) => new Set(before).add(extractionId)), []);
   const finish = useMarkReviewed();
-  // Nothing left: go to the next document, after asking to mark this one as reviewed. An extraction that an agent has
-  // completed is marked when its last value is decided.
-  const isFinished = isKnown && id !== '' && left.length === 0;
-  const asksToFinish = isFinished && stored?.status !== 'completed' && !skipped.has(id);
-  const wasDecided = !skipped.has(id) && (done.get(id)?.size ?? 0) > 0;
+  // Nothing left: go to the next document at once. When all is saved, an extraction that an agent has completed is marked as
+  // reviewed; it comes back, as the last one, if a field still needs a person. Other extractions are asked about: those that
+  // no one has completed, and those that break the schema as a whole.
+  const states = [...ofThis.values()];
+  const isPending = states.includes('pending');
+  const isSkipped = skipped.has(id);
+  const isFinished = stored !== undefined && left.length === 0 && !(isPending && stored.status !== 'completed');
+  const asksToFinish = isFinished && !isPending && !isSkipped && (stored.status !== 'completed' || stored.review_count > 0);
   useEffect(() => {
     if (!isFinished || asksToFinish) return;
     leave(id);
-    if (wasDecided) void settled().then(() => markDecided(queries, id, finish.mutate));
+    if (states.length > 0 && !isSkipped) void settled().then(() => reviewed(id));
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [isFinished, asksToFinish, leave, id, wasDecided]);
+  }, [isFinished, asksToFinish, leave, id]);
+  const reviewed = (extractionId: string) => {
+    const now = queries.getQueryData(extractionQuery(extractionId).queryKey);
+    if (now === undefined || now.status !== 'completed') return;
+    if (now.review_count === 0) return now.reviewed_by === null ? finish.mutate(now) : undefined;
+    setReturned((before) => new Set(before).add(extractionId));
+    setOver((before) => without(before, extractionId));
+  };
   // Poll while the queue is empty.
   const isEmpty = queue.isSuccess && waiting.length === 0 && !queue.hasNextPage && first === undefined;
   const { refetch } = queue;
@@ -88,26 +104,28 @@ export function useReview(first: string | undefined) {
     for (const one of left.slice(0, 3)) prefetchCrop(queries, stored.document_id, one);
   }, [queries, stored, left]);
 
-  const mark = useCallback((extractionId: string, path: string, is: boolean) => {
-    setDone((before) => {
-      const paths = new Set(before.get(extractionId));
-      if (is) paths.add(path);
-      else paths.delete(path);
+  const set = useCallback((extractionId: string, path: string, state: 'pending' | 'saved' | 'skipped' | undefined) => {
+    setDecided((before) => {
+      const paths = new Map(before.get(extractionId));
+      if (state !== 'saved') paths.delete(path); // set again, it is the last one
+      if (state !== undefined) paths.set(path, state);
       return new Map(before).set(extractionId, paths);
     });
-    if (!is) setOver((before) => without(before, extractionId));
+    if (state === undefined) setOver((before) => without(before, extractionId));
   }, []);
+  const mark = useCallback((extractionId: string, path: string, is: boolean) => set(extractionId, path, is ? 'pending' : undefined), [set]);
   const seen = useCallback((extractionId: string) => queries.ensureQueryData(extractionQuery(extractionId)), [queries]);
   const { write, confirm, decideProposals, settled, ...decisions } = useDecisions({ seen, mark });
-  const isStillFinished = useRef(false);
-  isStillFinished.current = asksToFinish;
+  /** Once it is saved, the status that the service returned counts. */
+  const decide = (path: string, saved: Promise<boolean>) => void saved.then((is) => is && set(id, path, 'saved'));
 
   return {
     queue,
-    isLoaded: queue.isSuccess,
+    isLoaded: queue.isSuccess && !queue.hasNextPage,
     again: () => {
       setOver(NONE);
-      setDone(new Map());
+      setReturned(NONE);
+      setDecided(new Map());
       setSkipped(NONE);
       void Promise.all([queue.refetch(), total.refetch()]);
     },
@@ -115,12 +133,7 @@ export function useReview(first: string | undefined) {
     errors: errors ?? [],
     asksToFinish,
     isFinishing: finish.isPending,
-    finish: async () => {
-      await settled();
-      const now = queries.getQueryData(extractionQuery(id).queryKey);
-      // If saving a decision failed, its field is asked about again first.
-      if (now !== undefined && isStillFinished.current && !finish.isPending) finish.mutate(now, { onSuccess: () => leave(id) });
-    },
+    finish: () => stored !== undefined && finish.mutate(stored, { onSuccess: () => leave(id) }),
     leave: () => leave(id),
     summary,
     extraction: stored,
@@ -131,14 +144,17 @@ export function useReview(first: string | undefined) {
     field,
     left: left.length,
     ...decisions,
-    write: (path: string, value: unknown) => void write(id, path, value),
-    confirm: (path: string) => void confirm(id, path),
-    decideProposals: (path: string, accepted: boolean) => void decideProposals(id, path, stored?.proposals.filter((one) => one.path === path) ?? [], accepted),
+    write: (path: string, value: unknown) => decide(path, write(id, path, value)),
+    confirm: (path: string) => decide(path, confirm(id, path)),
+    /** For the field, or for a list or object around it. */
+    decideProposal: (path: string, accepted: boolean) => {
+      const proposal = proposalOf(stored?.proposals ?? [], path);
+      if (proposal !== undefined) decide(proposal.path, decideProposals(id, proposal.path, [proposal], accepted));
+    },
     skip: (path: string) => {
       setSkipped((before) => new Set(before).add(id));
-      mark(id, path, true);
+      set(id, path, 'skipped');
     },
-    leaveEmpty: (path: string) => mark(id, path, true),
   };
 }
 
@@ -150,21 +166,20 @@ function without(ids: ReadonlySet<string>, id: string): ReadonlySet<string> {
 
 type Queries = ReturnType<typeof useQueryClient>;
 
-/** Mark an extraction as reviewed, unless saving one of its decisions failed or it is reviewed already. */
-function markDecided(queries: Queries, id: string, mark: (extraction: Extraction) => void): void {
-  const now = queries.getQueryData(extractionQuery(id).queryKey);
-  if (now?.status === 'completed' && now.reviewed_by === null && fieldsToReview(fieldRows({ extraction: now }), NONE).length === 0) mark(now);
-}
-
 function prepare(queries: Queries, extraction: Extraction): void {
-  const field = fieldsToReview(fieldRows({ extraction }), NONE)[0];
-  const page = field?.evidence?.page ?? 1;
+  const field = fieldsToReview(fieldRows({ extraction }), NOTHING_DECIDED)[0];
+  const page = evidenceOf(field)?.page ?? 1;
   void queries.prefetchQuery(pageImageQuery(extraction.document_id, page));
   void queries.prefetchQuery(pageQuery(extraction.document_id, page));
   if (field !== undefined) prefetchCrop(queries, extraction.document_id, field);
 }
 
-function prefetchCrop(queries: Queries, documentId: string, { evidence }: Leaf): void {
+function prefetchCrop(queries: Queries, documentId: string, field: FieldRow): void {
+  const evidence = evidenceOf(field);
   const box = evidence?.boxes?.[0];
   if (evidence?.page != null && box !== undefined) void queries.prefetchQuery(cropQuery(documentId, evidence.page, box));
+}
+
+export function evidenceOf(field: FieldRow | undefined): Evidence | undefined {
+  return field?.kind === 'leaf' ? field.evidence : undefined;
 }

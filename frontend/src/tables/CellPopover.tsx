@@ -12,7 +12,10 @@ import { Button } from '../shared/Button';
 import { formatPercent } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
-import { CELL_STATUSES, cellStatus, cellStatusText, proposalText } from './cellStatus';
+import { canBeBlank, statusSign } from '../document/fields/fieldStatus';
+import { ProposedValue } from '../document/fields/ProposedValue';
+import { proposalOf } from '../document/fields/proposals';
+import { cellStatus, cellStatusText } from './cellStatus';
 import styles from './CellPopover.module.css';
 import { displayCell } from './cellValue';
 import type { GridColumn } from './gridColumns';
@@ -39,30 +42,34 @@ interface Props extends FrameProps {
   /** Confirm the value; with a proposal: reject that. */
   onConfirm: () => void;
   onAccept: () => void;
+  /** The document has no such value. */
+  onBlank: () => void;
   onOpen: () => void;
 }
 
-export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite, onClose, onEdit, onConfirm, onAccept, onOpen }: Props) {
+export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite, onClose, onEdit, onConfirm, onAccept, onBlank, onOpen }: Props) {
   const isProposed = cell?.reason === 'proposal';
   // A proposal does not change the version: one that is not shown yet may have come since.
   const extraction = useQuery({ ...extractionQuery(row.extraction_id), ...(isProposed && { staleTime: 0 }) });
   const evidence = cell === undefined ? undefined : (extraction.data?.evidence[cell.path] as Evidence | undefined);
   const box = evidence?.boxes?.[0] as Box | undefined;
   const status = cellStatus(cell);
-  const { tone, icon } = CELL_STATUSES[status];
+  const { tone, icon } = statusSign(status);
+  const isDecided = status.status === 'confirmed' || status.status === 'accepted';
   const facts = [
-    cell?.confidence != null && formatPercent(cell.confidence),
+    cell?.confidence != null && !isDecided && formatPercent(cell.confidence),
     cell?.page != null && t('common.pageFirst', { page: cell.page }),
   ].filter(Boolean);
   const text = displayCell(cell, column);
-  const proposed = isProposed ? proposalText(extraction.data?.proposals ?? [], cell.path) : undefined;
+  const breaks = cell?.reason === 'breaks_schema' || cell?.reason === 'breaks_rule';
+  const proposed = isProposed ? proposalOf(extraction.data?.proposals ?? [], cell.path) : undefined;
   const isLoading = proposed === undefined && extraction.isFetching;
   return (
     <Frame anchor={anchor} grid={grid} label={t('tables.sourceOf', { field: column.label })} onClose={onClose}>
       <div className={styles.head}>
         <b className="truncate">{column.label}</b>
         <span className="muted">{facts.join(' · ')}</span>
-        <Badge tone={tone} icon={icon ?? (status === 'found' ? 'check' : undefined)}>
+        <Badge tone={tone} icon={icon}>
           {cellStatusText(cell, evidence)}
         </Badge>
       </div>
@@ -71,11 +78,15 @@ export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite
           <Crop documentId={row.document_id} page={evidence.page} box={box} width={CROP_WIDTH} />
         </div>
       ) : (
-        <p className={styles.value}>{text === '' ? t(`tables.cellStatuses.${status === 'not_written' ? status : 'not_in_document'}`) : text}</p>
+        <p className={styles.value}>{text === '' ? t('fields.statuses.not_written') : text}</p>
       )}
       {box !== undefined && text.length > SHORT && <p className={styles.long}>{text}</p>}
       {cell?.quote != null && cell.quote !== String(cell.value) && <p className="muted">{t('tables.printed', { quote: cell.quote })}</p>}
-      {proposed !== undefined && <p className={styles.long}>{proposed}</p>}
+      {proposed !== undefined && (
+        <div className={styles.long}>
+          <ProposedValue proposal={proposed} path={cell!.path} schema={[]} />
+        </div>
+      )}
       {outlier !== undefined && (
         <p className={styles.outlier}>
           <Icon name="outlier" size={13} /> {outlier}
@@ -84,12 +95,17 @@ export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite
       <div className={styles.buttons}>
         {canWrite && (text !== '' || isProposed) && (
           <Button kind="main" disabled={isProposed && isLoading} onClick={onConfirm} title={t(isProposed ? 'tables.keepHint' : 'tables.confirmHint')}>
-            <Icon name="check" /> {t(isProposed ? 'review.keepCurrent' : 'common.confirm')}
+            <Icon name="check" /> {t(isProposed ? 'review.keepCurrent' : breaks ? 'fields.keep' : 'common.confirm')}
           </Button>
         )}
         {canWrite && isProposed && (
           <Button disabled={isLoading} onClick={onAccept} title={t('tables.acceptHint')}>
             {t('review.acceptProposal')}
+          </Button>
+        )}
+        {canWrite && !isProposed && canBeBlank(status, cell?.value) && (
+          <Button onClick={onBlank} title={t('tables.blankHint')}>
+            {t('fields.notInDocument')}
           </Button>
         )}
         {canWrite && <Button onClick={onEdit}>{t('common.edit')}</Button>}

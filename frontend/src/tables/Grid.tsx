@@ -501,6 +501,11 @@ export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, co
           onEdit={() => startEditing(row, column)}
           onConfirm={() => confirm(row, column)}
           onAccept={() => decide(row, column, true)}
+          onBlank={() => {
+            focus();
+            onEdit(row, column, '');
+            onNext(active);
+          }}
           onOpen={() => onOpen(row, cell, column)}
         />
       )}

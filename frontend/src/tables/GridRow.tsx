@@ -5,13 +5,14 @@ import type { VirtualItem } from '@tanstack/react-virtual';
 import { memo } from 'react';
 import type { RecordCell, RecordRow } from '../api/types';
 import { Badge } from '../shared/Badge';
-import { visibleText } from '../shared/format';
+import { formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Icon, type IconName } from '../shared/Icon';
 import { codeText, readingErrorText } from '../shared/codeText';
 import type { RowMarks } from './rowMarks';
 import { CellInput } from './CellInput';
-import { CELL_STATUSES, cellStatus, cellStatusText, isRead, ROW_STATUSES, rowStatus } from './cellStatus';
+import { statusLabel, statusSign } from '../document/fields/fieldStatus';
+import { cellStatus, cellStatusText, isRead, needsLook, ROW_STATUSES, rowStatus } from './cellStatus';
 import { displayCell } from './cellValue';
 import styles from './Grid.module.css';
 import { DOCUMENT, FIRST, type GridColumn } from './gridColumns';
@@ -117,7 +118,7 @@ function Row({ index, top, record, columns, shown, isSelected, activeColumn, ran
             key={column.path}
             {...common(at + FIRST)}
             aria-selected={at + FIRST >= rangeLeft && at + FIRST <= rangeRight}
-            className={names(at + FIRST, styles.cell, column.type === 'number' && styles.number, isEditing && styles.editing, isEditing && column.type === 'text' && styles.text, styles[cellStatus(cell)])}
+            className={names(at + FIRST, styles.cell, column.type === 'number' && styles.number, isEditing && styles.editing, isEditing && column.type === 'text' && styles.text, styles[cellStatus(cell).status])}
             style={{ left: start, width: size }}
             onClick={(event) => event.detail === 1 && !event.shiftKey && !isEditing && onPeek()}
             onDoubleClick={() => record !== undefined && !isEditing && onOpen(record, cell, column)}
@@ -152,10 +153,17 @@ function hasValues(row: RecordRow): boolean {
 
 function CellContent({ cell, column, withCurrency, outlier }: { cell: RecordCell | undefined; column: GridColumn; withCurrency: boolean; outlier: string | undefined }) {
   const status = cellStatus(cell);
-  const { icon } = CELL_STATUSES[status];
+  const icon = status.status === 'found' ? undefined : statusSign(status).icon;
   const label = cellStatusText(cell);
-  if (status === 'not_written') return <span className={`${styles.none} truncate`}>{label}</span>;
-  if (status === 'not_in_document') {
+  if (cell === undefined || cell.value === null) {
+    if (needsLook(cell) && status.status !== 'stale') {
+      return (
+        <>
+          <span className={`${styles.missing} truncate`}>{statusLabel(status)}</span>
+          {icon !== undefined && <Sign icon={icon} label={label} />}
+        </>
+      );
+    }
     return (
       <span className={styles.none} title={label}>
         <span aria-hidden="true">{'–'}</span>
@@ -209,6 +217,7 @@ function RowBadge({ row, duplicates }: { row: RecordRow; duplicates: string | un
       )}
       <Badge tone={tone} icon={icon}>
         {status === 'to_check' ? t('tables.toCheck', { count }) : t(`tables.rowStatuses.${status}`)}
+        {status === 'incomplete' && count > 0 ? ` (${formatNumber(count)})` : ''}
       </Badge>
     </span>
   );

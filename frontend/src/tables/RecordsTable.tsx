@@ -12,7 +12,7 @@ import { Loading } from '../shared/Loading';
 import { Button } from '../shared/Button';
 import { EmptyState, ErrorNotice, errorMessage } from '../shared/Notice';
 import { usePersisted } from '../shared/persisted';
-import { needsLook, TO_REVIEW, type CellFilter, type ReadableAgain } from './cellStatus';
+import { CELL_STATUSES, needsLook, type CellFilter, type ReadableAgain } from './cellStatus';
 import { columnDecimals, displayCell, parseCell } from './cellValue';
 import { ColumnsMenu } from './ColumnsMenu';
 import { ColumnTotals, totalsByColumn } from './ColumnTotals';
@@ -21,17 +21,17 @@ import { CHECK_WIDTH, Grid, STATUS_WIDTH, type CellRange, type Cursor, type Grid
 import { cellPath, columnLabel, FIRST, gridColumns, layoutOf, layouts, type ColumnMeasure, type GridColumn } from './gridColumns';
 import { readAgain } from './readAgain';
 import { SelectionBar } from './SelectionBar';
-import { firstRowsQuery, PAGE, tableKey, totalsQuery, type TableRequest } from './tableQueries';
+import { firstRowsQuery, openRowsQuery, PAGE, tableKey, totalsQuery, type TableRequest } from './tableQueries';
 import styles from './Tables.module.css';
 import { nextSort, type TableView } from './tableView';
 import { useCellEdits } from './useCellEdits';
 import { useClipboard } from './useClipboard';
-import { useSelection } from './useSelection';
+import { rowKey, useSelection } from './useSelection';
 import { useTableRows } from './useTableRows';
 
 const MAX_PAGES_SEARCHED = 20;
 /** As a filter, in order of urgency. */
-const STATUSES = ['to_review', ...TO_REVIEW, 'not_written', 'not_in_document', 'locked', 'found'] as const satisfies readonly CellFilter[];
+const FILTERS = ['to_review', ...CELL_STATUSES] as const satisfies readonly CellFilter[];
 
 interface Props {
   request: TableRequest;
@@ -53,9 +53,13 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
   const [isLoaded, setLoaded] = useState(false);
   const totals = useQuery({ ...totalsQuery(request), enabled: isLoaded });
   const rows = useTableRows(request, shown.from, shown.to, !totals.isPending);
+  const needYou = useQuery({ ...openRowsQuery(request), enabled: isLoaded }).data ?? 0;
   if (!isLoaded && rows.first !== undefined) setLoaded(true);
-  const edits = useCellEdits('schema' in request.of);
-  const selection = useSelection(() => queries.fetchQuery(firstRowsQuery(request)));
+  const edits = useCellEdits();
+  const selection = useSelection(
+    () => queries.fetchQuery(firstRowsQuery(request)),
+    (row) => rows.rowAt(rows.indexOf(rowKey(row)) ?? -1) ?? row,
+  );
   const table = tableKey(request);
   const view = JSON.stringify(request);
   const { clear: clearSelection } = selection;
@@ -167,9 +171,9 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
           onChange={({ target }) => onView(({ cells: _, ...others }) => (target.value === '' ? others : { ...others, cells: target.value as CellFilter }))}
         >
           <option value="">{t('tables.allCells')}</option>
-          {STATUSES.map((status) => (
+          {FILTERS.map((status) => (
             <option key={status} value={status}>
-              {t(`tables.cellStatuses.${status}`)}
+              {t(status === 'to_review' ? 'tables.toReview' : `fields.statuses.${status}`)}
             </option>
           ))}
         </select>
@@ -185,6 +189,11 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
         <span className={styles.summary} role="status">
           {clipboard.progress ?? t(request.list === undefined ? 'tables.records' : 'tables.items', { count: rows.total })}
         </span>
+        {needYou > 0 && request.cells === undefined && (
+          <Button kind="quiet" onClick={() => onView((view) => ({ ...view, cells: 'to_review' }))}>
+            {t('tables.needYou', { count: needYou })}
+          </Button>
+        )}
         {edits.canUndo && <Button
             onClick={() => {
               edits.undo();
@@ -239,7 +248,7 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
         />
       )}
       {clipboard.dialogs}
-      <SelectionBar selection={selection} request={request} name={label} onDone={focus} />
+      <SelectionBar selection={selection} columns={rows.first.columns} request={request} name={label} onDone={focus} />
     </div>
   );
 }

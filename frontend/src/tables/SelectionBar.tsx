@@ -3,7 +3,8 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { dataOf, api, fetchFile } from '../api/client';
-import type { Extraction, ReadRow, RecordRow } from '../api/types';
+import type { Extraction, ReadRow, RecordRow, TableColumn } from '../api/types';
+import { needsPerson, openFields } from '../document/fields/fieldStatus';
 import { withdrawReview } from '../document/MarkReviewed';
 import { tagsQuery } from '../documents/documentQueries';
 import { useCanWrite } from '../session/role';
@@ -15,9 +16,11 @@ import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
 import { Menu, MenuItem } from '../shared/Menu';
 import { errorMessage } from '../shared/Notice';
+import { ReviewAnyway } from '../shared/ReviewAnyway';
 import { saveFile } from '../shared/saveFile';
 import { toast } from '../shared/Toasts';
 import { canReadAgain, isRead } from './cellStatus';
+import { columnLabel } from './gridColumns';
 import { readAgain } from './readAgain';
 import { ExportMenu } from './TableExport';
 import { exportAddress, type TableRequest } from './tableQueries';
@@ -26,6 +29,7 @@ import type { Selection } from './useSelection';
 
 interface Props {
   selection: Selection;
+  columns: readonly TableColumn[];
   request: TableRequest;
   /** The name of an exported file. */
   name: string;
@@ -33,7 +37,7 @@ interface Props {
   onDone: () => void;
 }
 
-export function SelectionBar({ selection, request, name, onDone }: Props) {
+export function SelectionBar({ selection, columns, request, name, onDone }: Props) {
   const stackId = 'stack' in request.of ? request.of.stack : undefined;
   const queries = useQueryClient();
   const canWrite = useCanWrite();
@@ -66,12 +70,17 @@ export function SelectionBar({ selection, request, name, onDone }: Props) {
   /** Each extraction and document once, also if several of its items are selected. */
   const once = (key: 'extraction_id' | 'document_id') => [...new Map(selection.rows.map((row) => [row[key], row])).values()];
 
-  const unreviewed = once('extraction_id').filter((row) => isRead(row) && !row.is_reviewed);
+  // A proposal must be decided first.
+  const isProposed = (row: RecordRow) => Object.values(row.cells).some(({ reason }) => reason === 'proposal');
+  const unreviewed = once('extraction_id').filter((row) => isRead(row) && (!row.is_reviewed || row.review_count > 0));
+  const proposed = unreviewed.filter(isProposed).length;
+  const open = unreviewed.filter((row) => row.review_count > 0).length;
+  const [isAsking, setAsking] = useState(false);
   const markRows = () => {
     const before = new Map<RecordRow, Extraction['status']>();
     const act = async (row: RecordRow) => isRead(row) && before.set(row, await markReviewed(row));
     const undo = async () => setFailures(await each([...before.keys()], async (row) => isRead(row) && withdrawReview({ id: row.extraction_id, version: row.version }, before.get(row)!)));
-    run.mutate({ rows: unreviewed, act, undo });
+    run.mutate({ rows: unreviewed.filter((row) => !isProposed(row)), act, undo });
   };
   const readable = once('extraction_id').filter(canReadAgain);
   const removeRows = (stack: string) => {
@@ -99,7 +108,7 @@ export function SelectionBar({ selection, request, name, onDone }: Props) {
           <span role="status">{run.isPending ? t('tables.saving', { done, count: run.variables.rows.length }) : t('tables.selected', { count: selection.size })}</span>
           {canWrite && (
             <>
-              <Button disabled={run.isPending || unreviewed.length === 0} onClick={markRows}>
+              <Button disabled={run.isPending || unreviewed.length === 0} onClick={() => (open > 0 ? setAsking(true) : markRows())}>
                 <Icon name="check" /> {t('tables.markReviewed')}
               </Button>
               {(tags.data?.items.length ?? 0) > 0 && (
@@ -139,6 +148,15 @@ export function SelectionBar({ selection, request, name, onDone }: Props) {
           </Button>
         </div>
       )}
+      {isAsking && (
+        <ReviewAnyway
+          question={t('tables.markOpen', { count: open })}
+          open={[...openCells(unreviewed, selection.rows, columns, request.list), ...(proposed > 0 ? [t('tables.proposedRows', { count: proposed })] : [])]}
+          isNothing={proposed === unreviewed.length}
+          onConfirm={markRows}
+          onClose={() => setAsking(false)}
+        />
+      )}
       <Dialog title={t('tables.failedRows', { count: failures.length })} open={failures.length > 0} onClose={() => setFailures([])}>
         <ul className={styles.refused}>
           {failures.map((one) => (
@@ -148,6 +166,22 @@ export function SelectionBar({ selection, request, name, onDone }: Props) {
       </Dialog>
     </>
   );
+}
+
+/** Return lines about the fields of rows that a person has to look at: those of each column, and how many are in none. */
+function openCells(rows: readonly RecordRow[], selected: readonly RecordRow[], columns: readonly TableColumn[], list: string | undefined): string[] {
+  const ids = new Set(rows.map((row) => row.extraction_id));
+  const all = selected.filter((row) => ids.has(row.extraction_id));
+  // The fields of a document are those of each of its items, too.
+  const cells = new Map(
+    all.flatMap((row) => columns.flatMap((column) => {
+      const cell = row.cells[column.path];
+      return cell === undefined ? [] : [[`${row.extraction_id} ${cell.path}`, { ...cell, label: columnLabel(column, list) }] as const];
+    })),
+  );
+  const shown = [...cells.values()].filter(needsPerson);
+  const others = rows.reduce((sum, row) => sum + row.review_count, 0) - shown.length;
+  return [...openFields(shown), ...(others > 0 ? [t('tables.otherFields', { count: others })] : [])];
 }
 
 /** At the version that the row shows: values changed since then have not been seen. Return the status before. */

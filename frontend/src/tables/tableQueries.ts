@@ -75,6 +75,14 @@ export const firstRowsQuery = (request: TableRequest) =>
     gcTime: 0,
   });
 
+/** The number of rows with cells that a person should look at. */
+export const openRowsQuery = ({ sort: _, descending: __, byStatus: ___, ...request }: TableRequest) =>
+  queryOptions({
+    queryKey: ['records', 'totals', 'open', request],
+    queryFn: async ({ signal }) => (await fetchRows({ ...request, cells: 'to_review' }, { limit: 1 }, signal)).total,
+    staleTime: 60_000,
+  });
+
 /** The totals of the number columns. They don't depend on the order. */
 export const totalsQuery = ({ sort: _, descending: __, byStatus: ___, ...request }: TableRequest) =>
   queryOptions({

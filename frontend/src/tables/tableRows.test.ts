@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest';
 import type { Extraction, RecordCell, RecordRow, RecordsPage } from '../api/types';
 import { t } from '../shared/i18n';
-import { CELL_STATUSES, cellStatus, cellStatusText, needsLook, proposalText, rowStatus } from './cellStatus';
+import { CELL_STATUSES, cellStatus, cellStatusText, needsLook, rowStatus } from './cellStatus';
 import { cellPath, columnLabel, gridColumns } from './gridColumns';
 import { exportAddress } from './tableQueries';
 import { conditionText, nextSort, parseTableView } from './tableView';
@@ -13,7 +13,7 @@ const cell = (more: Partial<RecordCell>): RecordCell => ({
   path: 'total', status: 'found', reason: null, value: 5, kind: 'number', currency: 'EUR', state: 'found', confidence: 0.9, is_verified: true, page: 1, quote: '5.00', ...more,
 });
 const row = (id: string, more: Partial<RecordRow> = {}) =>
-  ({ extraction_id: id, document_id: 'd', filename: 'a.pdf', created_at: '', version: 1, is_reviewed: false, path: null, status: 'done', cells: {}, ...more }) as RecordRow;
+  ({ extraction_id: id, document_id: 'd', filename: 'a.pdf', created_at: '', version: 1, is_reviewed: false, review_count: 0, path: null, status: 'done', cells: {}, ...more }) as RecordRow;
 
 test('a change updates all rows of its extraction and no others', () => {
   const columns = [
@@ -21,55 +21,38 @@ test('a change updates all rows of its extraction and no others', () => {
     { path: 'items[].price', type: 'number', title: null },
   ] as const;
   const items = [row('a', { path: 'items[0]', cells: { total: cell({}) } }), row('a', { path: 'items[1]' }), row('b', { path: 'items[0]' })];
-  const page = { columns: [...columns], has_more_columns: false, items, lists: ['items'], total: 3, totals: [], marks: [] } satisfies RecordsPage;
+  const page = { columns: [...columns], has_more_columns: false, required: [], items, lists: ['items'], total: 3, totals: [], marks: [] } satisfies RecordsPage;
+  const statuses = { total: { status: 'needs_review', reason: 'not_found' }, 'items[1].price': { status: 'confirmed', reason: 'person' } };
   const now = {
-    id: 'a', version: 2, status: 'in_progress', reviewed_by: null, locks: { 'items[1].price': {} }, confidence_scores: {}, proposals: [],
-    extracted_fields: { total: 7, items: [{ price: 1 }, { price: 2 }] }, evidence: { total: { state: 'not_found', page: null, quote: null } },
+    id: 'a', version: 2, status: 'in_progress', reviewed_by: null, review_count: 1, locks: { 'items[1].price': {} }, confidence_scores: {}, proposals: [], statuses,
+    extracted_fields: { total: 7, items: [{}, { price: 2 }] }, evidence: { total: { state: 'not_found', page: null, quote: null } },
   } as unknown as Extraction;
   const changed = pageWith(page, now).items;
   expect(changed.map(({ version }) => version)).toEqual([2, 2, 1]);
   expect(changed[2]).toBe(items[2]);
   expect(changed.map(({ status }) => status)).toEqual(['incomplete', 'incomplete', 'done']);
   expect(changed[1]!.cells['items[].price']).toMatchObject({ path: 'items[1].price', value: 2 });
-  expect(changed.map(({ cells }) => cellStatus(cells.total))).toEqual(['needs_review', 'needs_review', 'not_written']);
-  expect(cellStatus(changed[1]!.cells['items[].price'])).toBe('locked');
+  expect(changed.map(({ review_count }) => review_count)).toEqual([1, 1, 0]);
+  const none = { status: 'not_written', reason: null };
+  expect(changed.map(({ cells }) => cellStatus(cells.total))).toEqual([statuses.total, statuses.total, none]);
+  expect(changed.map(({ cells }) => cellStatus(cells['items[].price']))).toEqual([none, statuses['items[1].price'], none]);
   expect(changed[0]!.cells.total!.currency).toBe('EUR');
 });
 
-const total = { path: 'total', type: 'number', title: null } as const;
-const broken = [{ path: 'total', about: [] }];
-test.each([
-  ['of a proposal', { proposals: [{ path: 'total', new: 8 }], errors: broken }, 'proposal'],
-  ['that breaks the schema', { errors: broken }, 'breaks_schema'],
-  ['that a rule compares', { errors: [{ path: '', about: ['total', 'tax'] }] }, null],
-  ['that a rule compares, all confirmed', { errors: [{ path: '', about: ['total'] }] }, 'breaks_schema'],
-  ['of another type than the column', { extracted_fields: { total: 'x' }, locks: {} }, 'breaks_schema'],
-  ['on no page', { locks: {} }, 'not_found'],
-  ['confirmed', {}, null],
-] as const)('a cell %s says why it needs review', (_, more, reason) => {
-  const page = { columns: [total], items: [row('a', { cells: { total: cell({}) } })], lists: [], total: 1, totals: [], marks: [] } as unknown as RecordsPage;
-  const now = {
-    id: 'a', version: 2, status: 'completed', reviewed_by: null, locks: { total: {} }, confidence_scores: {}, proposals: [], extracted_fields: { total: 7 },
-    evidence: { total: { state: 'not_found', page: null, quote: null } }, errors: [], ...more,
-  } as unknown as Extraction;
-  const changed = pageWith(page, now).items[0]!.cells.total!;
-  expect([changed.status, changed.reason]).toEqual([reason === null ? 'locked' : 'needs_review', reason]);
+test('a stale cell stays stale until a person sets or confirms its value', () => {
+  const page = { columns: [{ path: 'total', type: 'number', title: null }], items: [row('a', { cells: { total: cell({ status: 'stale' }) } })] } as unknown as RecordsPage;
+  const now = { id: 'a', version: 2, status: 'completed', extracted_fields: { total: 5 }, evidence: {}, confidence_scores: {}, locks: {}, statuses: { total: { status: 'found', reason: null } } };
+  const after = (more: object) => pageWith(page, { ...now, ...more } as unknown as Extraction).items[0]!.cells.total!.status;
+  expect(after({})).toBe('stale');
+  expect(after({ locks: { total: {} }, statuses: { total: { status: 'confirmed', reason: null } } })).toBe('confirmed');
 });
 
-test('the words for a proposal', () => {
-  const proposals = [{ path: 'items', new: [{ price: 8 }] }] as unknown as Extraction['proposals'];
-  expect(proposalText(proposals, 'items[0].price')).toBe('Another value is proposed: 8. It changes all of Items.');
-  expect(proposalText(proposals, 'items[1].price')).toBe('Its removal is proposed. It changes all of Items.');
-  expect(proposalText([{ path: 'total', new: 8 }] as unknown as Extraction['proposals'], 'total')).toBe('Another value is proposed: 8');
-  expect(proposalText(proposals, 'total')).toBeUndefined();
-});
-
-test('a row counts the cells that need a look, until it is reviewed', () => {
-  const cells = { a: cell({ status: 'unclear' }), b: cell({}), c: cell({ status: 'needs_review' }), d: cell({ status: 'not_in_document', value: null }) };
-  expect(rowStatus(row('a', { cells }))).toEqual({ status: 'to_check', count: 2 });
-  expect(rowStatus(row('a', { cells, is_reviewed: true })).status).toBe('reviewed');
+test('the badge of a row counts the fields of its document that a person has to look at', () => {
+  expect(rowStatus(row('a', { review_count: 2 }))).toEqual({ status: 'to_check', count: 2 });
+  expect(rowStatus(row('a', { review_count: 2, is_reviewed: true })).status).toBe('to_check');
+  expect(rowStatus(row('a', { is_reviewed: true })).status).toBe('reviewed');
   expect(rowStatus(row('a')).status).toBe('done');
-  expect(rowStatus(row('a', { cells, status: 'stale', is_reviewed: true })).status).toBe('stale');
+  expect(rowStatus(row('a', { status: 'stale', is_reviewed: true })).status).toBe('stale');
 });
 
 test.each([
@@ -77,15 +60,15 @@ test.each([
   [null, 'illegible'],
   [0.9, 'illegible'],
 ] as const)('an unclear cell whose agent has the confidence %s is %s', (confidence, reason) => {
-  const unclear = cell({ status: 'unclear', reason: 'low_confidence' });
-  expect(cellStatusText(unclear, { claim: { confidence, quote: null, page: null } })).toBe(t(`tables.unclearReasons.${reason}`));
-  expect(cellStatusText(unclear)).toBe(t('tables.reviewReasons.low_confidence'));
+  const unclear = cell({ status: 'unclear', reason: 'low_confidence', confidence: 0.4 });
+  expect(cellStatusText(unclear, { claim: { confidence, quote: null, page: null } })).toBe(t(`fields.why.${reason}`));
+  expect(cellStatusText(unclear)).toBe(t('fields.why.low_confidence'));
 });
 
-test('the filter of what is to be reviewed asks for the statuses that a row counts', () => {
+test('the filter of what is to be reviewed asks for the statuses that a person should look at', () => {
   const address = exportAddress({ of: { stack: 's' }, ...parseTableView({ cells: 'to_review' }) }, 'csv');
   const asked = new URL(address, 'http://x').searchParams.getAll('cell_status');
-  const counted = Object.keys(CELL_STATUSES).filter((status) => needsLook(cell({ status: status as RecordCell['status'] })));
+  const counted = CELL_STATUSES.filter((status) => needsLook(cell({ status })));
   expect(asked.toSorted()).toEqual(counted.toSorted());
 });
 
@@ -114,11 +97,11 @@ test('text columns fill the space; resized columns keep their width', () => {
 
 test('a view is read from the address, without what is not valid', () => {
   const filter = [{ path: 'total', op: '>', value: '5' }, { path: 'x', op: 'like', value: '1' }, { path: 'x', op: 'exists', value: '1' }, { path: 'y', op: 'missing' }, { op: '=' }];
-  const view = parseTableView({ filter, sort: 'total', descending: true, list: '', cells: 'locked', state: 'other' });
-  expect(view).toEqual({ filter: [filter[0], filter[3]], cells: 'locked', sort: 'total', descending: true });
+  const view = parseTableView({ filter, sort: 'total', descending: true, list: '', cells: 'confirmed', state: 'other' });
+  expect(view).toEqual({ filter: [filter[0], filter[3]], cells: 'confirmed', sort: 'total', descending: true });
   expect(view.filter!.map(conditionText)).toEqual(['total > 5', 'y missing']);
   expect(parseTableView({ byStatus: true })).toEqual({ byStatus: true });
-  expect(nextSort({ cells: 'locked' }, 'a')).toEqual({ cells: 'locked', sort: 'a' });
+  expect(nextSort({ cells: 'confirmed' }, 'a')).toEqual({ cells: 'confirmed', sort: 'a' });
   expect(nextSort({ sort: 'a', descending: true }, null)).toEqual({ byStatus: true });
   expect(nextSort({ byStatus: true }, null)).toEqual({});
   expect(nextSort({ byStatus: true }, 'a')).toEqual({ sort: 'a' });

@@ -34,7 +34,7 @@ export function parseTableView({ list, filter, cells, state, sort, descending, b
   return {
     ...(typeof list === 'string' && list !== '' && { list }),
     ...(conditions.length > 0 && { filter: conditions }),
-    ...((cells === 'to_review' || (typeof cells === 'string' && Object.hasOwn(CELL_STATUSES, cells))) && { cells: cells as CellFilter }),
+    ...((cells === 'to_review' || (typeof cells === 'string' && (CELL_STATUSES as readonly string[]).includes(cells))) && { cells: cells as CellFilter }),
     ...(typeof state === 'string' && Object.hasOwn(ROW_STATUSES, state) && { state: state as RecordRow['status'] }),
     ...(typeof sort === 'string' && sort !== '' && { sort, ...(descending === true && { descending }) }),
     ...(byStatus === true && sort === undefined && { byStatus }),

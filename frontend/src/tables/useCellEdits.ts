@@ -4,19 +4,15 @@
 import { useQueryClient, type Query } from '@tanstack/react-query';
 import { useCallback, useRef, useState } from 'react';
 import { api, ApiError, dataOf } from '../api/client';
-import type { Change, ChangedExtraction, Evidence, Extraction, ReadRow, RecordCell, RecordRow, RecordsPage, TableColumn } from '../api/types';
+import type { Change, Extraction, ReadRow, RecordCell, RecordRow, RecordsPage, TableColumn } from '../api/types';
 import { extractionQuery } from '../document/documentPageQueries';
 import { pathSteps, valueAt } from '../document/fields/paths';
+import { proposalOf } from '../document/fields/proposals';
 import { useDecisions, type Seen } from '../review/useDecisions';
-import { visibleText } from '../shared/format';
-import { t } from '../shared/i18n';
 import { errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
-import { cellStatusText, isWithin, proposalOf, proposalText, UNCLEAR_BELOW, type CellStatus } from './cellStatus';
-import { fitsColumn } from './cellValue';
+import { cellStatusText } from './cellStatus';
 import { cellPath, type GridColumn } from './gridColumns';
-
-type Doubt = NonNullable<Evidence['reason']>;
 
 export interface CellEdit {
   row: ReadRow;
@@ -32,25 +28,21 @@ export interface CellConflict extends CellEdit {
   change: Change | undefined;
 }
 
-/** `leaves`: a row that no longer follows its schema leaves the table; in a stack it stays. */
-export function useCellEdits(leaves: boolean) {
+export function useCellEdits() {
   const queries = useQueryClient();
   /** The newest known version of each extraction that was changed here, and its locked fields. */
   const rowsSeen = useRef(new Map<string, Pick<Seen, 'version' | 'locks'> & Partial<Seen>>());
 
-  const names = useRef(new Map<string, string>());
-
   const changed = useCallback(
     (now: Extraction) => {
       rowsSeen.current.set(now.id, now);
-      if (leaves && now.status !== 'completed') toast(t('tables.reopened', { name: visibleText(names.current.get(now.id) ?? '') }), { seconds: 12, urgent: true });
       queries.setQueriesData<RecordsPage>({ queryKey: ['records', 'rows'] }, (page) => page && pageWith(page, now));
       // A response to a request from before the change would overwrite it.
       const isUpdating = ({ state }: Query) => state.fetchStatus === 'fetching' && state.data !== undefined;
       void queries.invalidateQueries({ queryKey: ['records', 'rows'], predicate: isUpdating });
       void queries.invalidateQueries({ queryKey: ['records', 'totals'] });
     },
-    [leaves, queries],
+    [queries],
   );
   const seen = useCallback((id: string): Promise<Seen> => Promise.resolve({ proposals: [], ...rowsSeen.current.get(id)! }), []);
   const mark = useCallback(
@@ -64,9 +56,8 @@ export function useCellEdits(leaves: boolean) {
 
   const pathOf = ({ row, column }: Pick<CellEdit, 'row' | 'column'>) => row.cells[column.path]?.path ?? cellPath(column.path, row.path);
   const look = (row: ReadRow) => {
-    names.current.set(row.extraction_id, row.filename);
     if ((rowsSeen.current.get(row.extraction_id)?.version ?? -1) >= row.version) return;
-    const locked = Object.values(row.cells).filter(({ status }) => status === 'locked');
+    const locked = Object.values(row.cells).filter(({ status, reason }) => status === 'confirmed' || (status === 'blank' && reason === 'person'));
     rowsSeen.current.set(row.extraction_id, { version: row.version, locks: Object.fromEntries(locked.map(({ path }) => [path, {}])) as Seen['locks'] });
   };
   const [conflicts, setConflicts] = useState<readonly CellConflict[]>([]);
@@ -133,7 +124,7 @@ export function useCellEdits(leaves: boolean) {
       const pages = queries.getQueriesData<RecordsPage>({ queryKey: ['records', 'rows'] });
       const cell = pages.flatMap(([, page]) => page?.items ?? []).find((one) => one.extraction_id === row.extraction_id && one.path === row.path)?.cells[column.path];
       if (cell?.status !== 'needs_review') return undefined;
-      return proposalText(rowsSeen.current.get(row.extraction_id)?.proposals ?? [], cell.path) ?? cellStatusText(cell);
+      return cellStatusText(cell);
     },
   };
 }
@@ -152,57 +143,29 @@ export function pageWith(page: RecordsPage, now: Extraction): RecordsPage {
 function rowWith(row: RecordRow, columns: readonly TableColumn[], now: Extraction): RecordRow {
   // The currency is that of the document, unless its lists have their own.
   const currency = Object.values(row.cells).find((cell) => cell.currency !== null)?.currency ?? null;
-  const cells = columns.map(({ path, type }) => [path, cellWith(row.cells[path], cellPath(path, row.path), type, now, currency, row.version !== now.version)] as const);
+  const cells = columns.map(({ path, type }) => [path, cellWith(row.cells[path], cellPath(path, row.path), type, now, currency)] as const);
   const isDone = row.status === 'done' || row.status === 'incomplete';
   const status = !isDone ? row.status : now.status === 'completed' ? 'done' : 'incomplete';
-  return { ...row, status, version: now.version, is_reviewed: now.reviewed_by !== null, cells: Object.fromEntries(cells) };
+  return { ...row, status, version: now.version, is_reviewed: now.reviewed_by !== null, review_count: now.review_count, cells: Object.fromEntries(cells) };
 }
 
-const RECOMPUTED: readonly CellStatus[] = ['locked', 'needs_review', 'not_written', 'not_in_document'];
-
-function cellWith(before: RecordCell | undefined, path: string, type: TableColumn['type'], now: Extraction, currency: string | null, isChanged: boolean): RecordCell {
+function cellWith(before: RecordCell | undefined, path: string, type: TableColumn['type'], now: Extraction, currency: string | null): RecordCell {
   const value = storedValue(now, path);
-  const evidence = now.evidence[path] as { state: string; page: number | null; quote: string | null; reason?: Doubt | null } | undefined;
-  const confidence = now.confidence_scores[path] ?? null;
-  const isLocked = now.locks[path] !== undefined;
-  const isBroken = (isChanged || before?.reason === 'breaks_schema') && breaksSchema(now, path, before);
-  const isUnchanged = before?.value === value && !isLocked && !isBroken && !RECOMPUTED.includes(before.status);
-  if (isUnchanged) return before;
+  // That the column has changed since is known to the table only, and counts until a person sets or confirms the value.
+  if (before?.status === 'stale' && before.value === value && now.locks[path] === undefined) return before;
+  const { status, reason } = now.statuses[path] ?? { status: 'not_written', reason: null };
+  const evidence = now.evidence[path] as { state: string; page: number | null; quote: string | null } | undefined;
   return {
     path,
-    ...statusWith(value, now.status === 'completed', evidence, confidence, isLocked, isProposed(now, path), isBroken, type === 'text' || fitsColumn(value, type)), // any value fits a column of texts
+    status,
+    reason,
     value,
     kind: value === null ? null : typeof value === 'number' ? 'number' : typeof value === 'boolean' ? 'boolean' : type === 'date' ? 'day' : 'text',
     currency: typeof value === 'number' ? (before?.currency ?? currency) : null,
     state: evidence?.state ?? null,
-    confidence,
+    confidence: now.confidence_scores[path] ?? null,
     is_verified: evidence?.state === 'found',
     page: evidence?.page ?? null,
     quote: evidence?.quote ?? null,
   };
-}
-
-function statusWith(value: RecordCell['value'], isCompleted: boolean, evidence: { state: string; reason?: Doubt | null } | undefined, confidence: number | null, isLocked: boolean, isProposed: boolean, isBroken: boolean, fits: boolean): Pick<RecordCell, 'status' | 'reason'> {
-  if (isProposed) return { status: 'needs_review', reason: 'proposal' };
-  if (isBroken) return { status: 'needs_review', reason: 'breaks_schema' };
-  if (isLocked) return { status: 'locked', reason: null };
-  if (value === null) return { status: isCompleted ? 'not_in_document' : 'not_written', reason: null };
-  if (!fits) return { status: 'needs_review', reason: 'breaks_schema' };
-  if (evidence?.state !== 'found' && evidence?.state !== 'message') return { status: 'needs_review', reason: 'not_found' };
-  if (confidence === null || confidence >= UNCLEAR_BELOW) return { status: 'found', reason: null };
-  return { status: 'unclear', reason: evidence.reason ?? 'low_confidence' };
-}
-
-function isProposed(now: Extraction, path: string): boolean {
-  return now.proposals.some(({ path: of }) => isWithin(path, of));
-}
-
-/** Whether a field breaks its schema, as the service counts it: of a rule, the values that no person has set, else all. */
-function breaksSchema(now: Extraction & Partial<ChangedExtraction>, path: string, before: RecordCell | undefined): boolean {
-  if (now.status !== 'completed') return false;
-  if (now.errors === undefined) return now.valid === false && before?.reason === 'breaks_schema';
-  return now.errors.some(({ path: of, about }) => {
-    const open = about.filter((one) => now.locks[one] === undefined);
-    return (open.length > 0 ? open : about.length > 0 ? about : [of]).includes(path);
-  });
 }

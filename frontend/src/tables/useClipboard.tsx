@@ -124,7 +124,7 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
     const height = range.bottom - range.top + 1;
     if (height * across.length > MAX_CELLS) return toast(t('tables.tooManyCells', { count: height * across.length, limit: MAX_CELLS }), { urgent: true });
     const targets = (await rows.load(range.top, range.bottom)).filter(isRead);
-    const open = targets.flatMap((row) => across.map((column) => ({ row, column, cell: row.cells[column.path] }))).filter(({ cell }) => cell?.value != null && cell.status !== 'locked');
+    const open = targets.flatMap((row) => across.map((column) => ({ row, column, cell: row.cells[column.path] }))).filter(({ cell }) => cell?.value != null && cell.status !== 'confirmed');
     await change(open.map(({ row, column, cell }) => ({ row, column, value: cell!.value })), 'tables.confirmedCells', edits.confirm);
     const reasons = open.map((one) => edits.stillToReview(one)).filter((reason) => reason !== undefined);
     if (reasons.length > 0) toast(t('tables.stillToReviewCells', { count: reasons.length, reasons: [...new Set(reasons)].slice(0, 3).join('; ') }), { seconds: 12, urgent: true });

@@ -21,8 +21,8 @@ export function rowKey(row: RecordRow): string {
   return `${row.document_id} ${row.path ?? ''}`;
 }
 
-/** `loadAll` returns the rows of the table, at most MAX_ROWS. */
-export function useSelection(loadAll: () => Promise<readonly RecordRow[]>): Selection {
+/** `loadAll` returns the rows of the table, at most MAX_ROWS. `latest` returns a row as it is now: it may have been edited. */
+export function useSelection(loadAll: () => Promise<readonly RecordRow[]>, latest: (row: RecordRow) => RecordRow): Selection {
   const [selected, setSelected] = useState<ReadonlyMap<string, RecordRow>>(new Map());
   const last = useRef(0);
   const add = useCallback((rows: readonly RecordRow[]) => {
@@ -31,7 +31,7 @@ export function useSelection(loadAll: () => Promise<readonly RecordRow[]>): Sele
   return {
     size: selected.size,
     limit: MAX_ROWS,
-    rows: [...selected.values()],
+    rows: [...selected.values()].map(latest),
     has: (row) => selected.has(rowKey(row)),
     toggle(index, rowAt) {
       const row = rowAt(index);

@@ -15,34 +15,41 @@ import styles from './FieldPanel.module.css';
 import { placesQuery } from '../documentPageQueries';
 import type { SchemaField } from '../schemaFields';
 import { isStored, type FieldRow, type Leaf } from './fieldTree';
-import { displayValue } from './fieldValue';
 import { pathLabel } from './labels';
+import { ProposedValue } from './ProposedValue';
+import type { Proposal } from './proposals';
 import { SuggestedFixes } from './SuggestedFixes';
-import { describeEvidence, FIELD_STATUSES } from './fieldStatus';
+import { canBeBlank, describeEvidence, needsPerson, statusSign, statusText } from './fieldStatus';
 import { violationText } from './violationText';
 
 interface Props {
   row: FieldRow | undefined;
   canWrite: boolean;
-  /** The agent's suggestion for this field. */
-  proposal: Extraction['proposals'][number] | undefined;
+  /** The agent's, for this field or for a list or object around it. */
+  proposal: Proposal | undefined;
   onEdit: () => void;
+  onConfirm: () => void;
+  /** The document has no such value. */
+  onBlank: () => void;
   onDecide: (accept: boolean) => void;
   onUnlock: () => void;
   ruleFixes: readonly RuleFix[];
-  onUse: (value: unknown) => void;
+  onUse: (path: string, value: unknown) => void;
   /** undefined: not stored yet. */
   extraction: Pick<Extraction, 'id' | 'version' | 'document_type'> | undefined;
   schema: readonly SchemaField[];
   onPlace: (page: number, box: Box) => void;
 }
 
-export function FieldDetails({ row, canWrite, proposal, onEdit, onDecide, onUnlock, ruleFixes, onUse, extraction, schema, onPlace }: Props) {
+export function FieldDetails({ row, canWrite, proposal, onEdit, onConfirm, onBlank, onDecide, onUnlock, ruleFixes, onUse, extraction, schema, onPlace }: Props) {
   const personName = usePersonName();
-  if (row === undefined || row.kind === 'group') {
+  if (row?.status === undefined) {
     return <section className={`${styles.about} muted`}>{t('fields.selectHint')}</section>;
   }
-  const { tone, icon } = FIELD_STATUSES[row.status];
+  const status = { status: row.status, reason: row.reason };
+  const { tone, icon } = statusSign(status);
+  const leaf = row.kind === 'leaf' ? row : undefined;
+  const hasValue = leaf === undefined || (leaf.value !== undefined && leaf.value !== null);
   const label = pathLabel(row.path, schema);
   return (
     <section className={styles.about} aria-label={t('fields.details', { field: label })}>
@@ -51,10 +58,20 @@ export function FieldDetails({ row, canWrite, proposal, onEdit, onDecide, onUnlo
           {label}
         </b>
         <Badge tone={tone} icon={icon}>
-          {t(`fields.statuses.${row.status}`)}
+          {statusText(status, leaf?.evidence, leaf?.confidence)}
         </Badge>
-        {canWrite && isStored(row) && <Button onClick={onEdit}>{t('common.edit')}</Button>}
-        {canWrite && row.lock !== undefined && (
+        {canWrite && proposal !== undefined && (
+          <>
+            <Button onClick={() => onDecide(true)}>{t('common.accept')}</Button>
+            <Button onClick={() => onDecide(false)}>{t('common.reject')}</Button>
+          </>
+        )}
+        {canWrite && needsPerson(status) && hasValue && proposal === undefined && (
+          <Button onClick={onConfirm}>{t(row.reason === 'breaks_schema' || row.reason === 'breaks_rule' ? 'fields.keep' : 'common.confirm')}</Button>
+        )}
+        {canWrite && leaf !== undefined && canBeBlank(status, leaf.value) && <Button onClick={onBlank}>{t('fields.notInDocument')}</Button>}
+        {canWrite && leaf !== undefined && isStored(leaf) && <Button onClick={onEdit}>{t('common.edit')}</Button>}
+        {canWrite && leaf?.lock !== undefined && (
           <Button onClick={onUnlock} title={t('fields.unlockHint')}>
             <Icon name="lock" /> {t('fields.unlock')}
           </Button>
@@ -65,36 +82,28 @@ export function FieldDetails({ row, canWrite, proposal, onEdit, onDecide, onUnlo
           {violationText(error, schema)}
         </p>
       ))}
-      <SuggestedFixes ruleFixes={canWrite ? ruleFixes : []} path={row.path} field={row.field} onUse={onUse} />
-      {proposal !== undefined && (
-        <div className={styles.aboutHead}>
-          <span className="truncate">
-            {proposal.removed ? t('fields.proposedRemoval') : t('fields.proposed', { value: displayValue(proposal.new, row.field) })}
-          </span>
-          {canWrite && (
+      <SuggestedFixes ruleFixes={canWrite ? ruleFixes : []} path={row.path} schema={schema} onUse={onUse} />
+      {proposal !== undefined && <ProposedValue proposal={proposal} path={row.path} schema={schema} />}
+      {leaf !== undefined && (
+        <p>
+          {describeEvidence(leaf)}
+          {extraction !== undefined && (
             <>
-              <Button onClick={() => onDecide(true)}>{t('common.accept')}</Button>
-              <Button onClick={() => onDecide(false)}>{t('common.reject')}</Button>
+              {' · '}
+              <Link to="/review/by-field" search={{ path: leaf.path, ...(extraction.document_type !== null && { document_type: extraction.document_type }) }}>
+                {t('fields.inAllDocuments')}
+              </Link>
             </>
           )}
-        </div>
+        </p>
       )}
-      <p>
-        {describeEvidence(row)}
-        {extraction !== undefined && (
-          <>
-            {' · '}
-            <Link to="/review/by-field" search={{ path: row.path, ...(extraction.document_type !== null && { document_type: extraction.document_type }) }}>
-              {t('fields.inAllDocuments')}
-            </Link>
-          </>
-        )}
-      </p>
-      {extraction !== undefined && (row.evidence?.location_count ?? 0) > 1 && <Matches key={`${row.path} ${extraction.version}`} extraction={extraction} row={row} onPlace={onPlace} />}
-      {row.evidence?.quote && <p className={styles.quote}>{visibleText(row.evidence.quote)}</p>}
-      {row.lock !== undefined && (
+      {leaf !== undefined && extraction !== undefined && (leaf.evidence?.location_count ?? 0) > 1 && (
+        <Matches key={`${leaf.path} ${extraction.version}`} extraction={extraction} row={leaf} onPlace={onPlace} />
+      )}
+      {leaf?.evidence?.quote && <p className={styles.quote}>{visibleText(leaf.evidence.quote)}</p>}
+      {leaf?.lock !== undefined && (
         <p className="muted">
-          {t('fields.confirmedBy', { person: personName(row.lock.by), time: formatTime(row.lock.at) })}
+          {t('fields.confirmedBy', { person: personName(leaf.lock.by), time: formatTime(leaf.lock.at) })}
         </p>
       )}
     </section>

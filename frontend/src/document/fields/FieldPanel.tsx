@@ -9,6 +9,8 @@ import { AddField } from './AddField';
 import styles from './FieldPanel.module.css';
 import { FieldTree } from './FieldTree';
 import { isStored, type FieldRow } from './fieldTree';
+import { proposalOf } from './proposals';
+import { pathSteps, valueAt } from './paths';
 import { useFieldChanges } from './useFieldChanges';
 
 const NEXT = { id: 'field.next', keys: 'j' } as const;
@@ -31,6 +33,7 @@ export function FieldPanel({ extraction, schema, canWrite, rows, chosen, changed
   const [editing, setEditing] = useState(false);
   const changes = useFieldChanges(extraction);
   const row = rows.find((one) => one.path === chosen);
+  const proposal = row?.reason === 'proposal' ? proposalOf(extraction?.proposals ?? [], row.path) : undefined;
 
   const choose = (path: string) => {
     if (path !== chosen) setEditing(false);
@@ -66,11 +69,13 @@ export function FieldPanel({ extraction, schema, canWrite, rows, chosen, changed
       <FieldDetails
         row={row}
         canWrite={canWrite}
-        proposal={extraction?.proposals.find((one) => one.path === row?.path)}
+        proposal={proposal}
         onEdit={() => setEditing(true)}
-        onDecide={(accept) => row !== undefined && changes.mutate({ path: row.path, accept })}
+        onConfirm={() => row !== undefined && changes.mutate({ path: row.path, confirm: true })}
+        onBlank={() => row?.kind === 'leaf' && changes.mutate({ path: row.path, value: null, was: row.value })}
+        onDecide={(accept) => proposal !== undefined && changes.mutate({ path: proposal.path, accept })}
         ruleFixes={ruleFixes}
-        onUse={(value) => row?.kind === 'leaf' && changes.mutate({ path: row.path, value, was: row.value })}
+        onUse={(path, value) => changes.mutate({ path, value, was: valueAt(extraction?.extracted_fields, pathSteps(path) ?? []) })}
         extraction={extraction}
         schema={schema}
         onPlace={onPlace}

@@ -6,11 +6,9 @@ import { t } from '../../shared/i18n';
 import { Icon } from '../../shared/Icon';
 import { FieldEditor, type Edited } from './FieldEditor';
 import styles from './FieldPanel.module.css';
-import { isStored, type FieldRow, type Leaf } from './fieldTree';
+import { isStored, type FieldRow } from './fieldTree';
 import { displayValue } from './fieldValue';
-import { FIELD_STATUSES } from './fieldStatus';
-
-const SURE_FROM = 0.75;
+import { statusLabel, statusSign, statusText, type Status } from './fieldStatus';
 
 interface Props {
   id: string;
@@ -55,21 +53,20 @@ export const FieldTreeRow = memo(function FieldTreeRow({ id, row, top, chosen, e
           {value}
         </span>
       )}
-      {row.kind === 'leaf' && <Confidence leaf={row} />}
+      {row.status !== undefined && <StatusSign status={row.status} reason={row.reason} confidence={row.kind === 'leaf' ? row.confidence : undefined} />}
     </div>
   );
 });
 
-function Confidence({ leaf }: { leaf: Leaf }) {
-  const { tone, icon } = FIELD_STATUSES[leaf.status];
-  const label = t(`fields.statuses.${leaf.status}`);
-  const settled = leaf.status === 'found' || leaf.status === 'locked';
-  // Found with low confidence: no green tick.
-  const isVague = leaf.status === 'found' && leaf.confidence !== undefined && leaf.confidence < SURE_FROM;
+/** Of a value that was found its confidence; else why a person has to look at it, or what a person decided. */
+function StatusSign({ confidence, ...status }: Status & { confidence: number | undefined }) {
+  const { tone, icon } = statusSign(status);
+  const label = statusLabel(status);
+  const isFound = status.status === 'found';
   return (
-    <span className={`${styles.sure} ${tone === 'plain' || isVague ? '' : styles[tone]}`} title={label}>
-      {settled && leaf.confidence !== undefined ? formatPercent(leaf.confidence) : settled ? '' : label}
-      <Icon name={isVague ? 'question' : icon} size={13} />
+    <span className={`${styles.sure} ${tone === 'plain' ? '' : styles[tone]}`} title={statusText(status)}>
+      {isFound && confidence !== undefined ? formatPercent(confidence) : isFound || status.status === 'confirmed' ? '' : label}
+      {icon !== undefined && <Icon name={icon} size={13} />}
       <span className="sr-only">{label}</span>
     </span>
   );

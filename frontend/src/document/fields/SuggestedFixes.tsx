@@ -7,22 +7,28 @@ import { t } from '../../shared/i18n';
 import type { SchemaField } from '../schemaFields';
 import styles from './FieldPanel.module.css';
 import { displayValue } from './fieldValue';
+import { pathLabel, schemaPath } from './labels';
+import { isWithin } from './proposals';
 
 interface Props {
   ruleFixes: readonly RuleFix[];
+  /** A field, or a list or object whose fields the rule uses. */
   path: string;
-  field: SchemaField | undefined;
-  onUse: (value: unknown) => void;
+  schema: readonly SchemaField[];
+  onUse: (path: string, value: unknown) => void;
 }
 
-export function SuggestedFixes({ ruleFixes, path, field, onUse }: Props) {
-  const fixes = ruleFixes.filter((one) => one.path === path);
+export function SuggestedFixes({ ruleFixes, path, schema, onUse }: Props) {
+  const fixes = ruleFixes.filter((one) => isWithin(one.path, path));
   if (fixes.length === 0) return null;
+  const valueOf = (one: RuleFix) => displayValue(one.value, schema.find((field) => field.path === schemaPath(one.path)), one.location.quote);
   return (
     <ul className={styles.ruleFixes} aria-label={t('fields.fixes')}>
       {fixes.map((one) => (
-        <li key={JSON.stringify(one.value)}>
-          <Button onClick={() => onUse(one.value)}>{t('fields.use', { value: displayValue(one.value, field, one.location.quote) })}</Button>
+        <li key={`${one.path} ${JSON.stringify(one.value)}`}>
+          <Button onClick={() => onUse(one.path, one.value)}>
+            {one.path === path ? t('fields.use', { value: valueOf(one) }) : t('fields.useFor', { field: pathLabel(one.path, schema), value: valueOf(one) })}
+          </Button>
           <span className="muted">{t('fields.fixesRule', { page: one.location.page, quote: visibleText(one.location.quote) })}</span>
         </li>
       ))}

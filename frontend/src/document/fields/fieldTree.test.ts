@@ -1,13 +1,9 @@
 import { expect, test } from 'vitest';
-import type { Evidence } from '../../api/types';
 import { fieldRows, marksByPage } from './fieldTree';
 import type { RuleFix } from '../../api/types';
 import { childName, pathName, pathSteps } from './paths';
 
-const at = (page: number, y: number, x = 0.1): Evidence => ({
-  state: 'found', match: 'exact', page, boxes: [[x, y, x + 0.1, y + 0.02]], quote: 'q', location_count: 1, claim: null,
-});
-const NONE = { extracted_fields: {}, evidence: {}, confidence_scores: {}, locks: {}, proposals: [] };
+const NONE = { extracted_fields: {}, evidence: {}, confidence_scores: {}, locks: {}, statuses: {} };
 
 test.each([
   [['vendor', 'name'], 'vendor.name'],
@@ -33,13 +29,14 @@ test('fields of the schema come first in its order, others and list items as the
 });
 
 test('previews and missing fields are placed by the schema', () => {
-  const extraction = { ...NONE, extracted_fields: { total: 3, note: 'x' } };
+  // That of the whole document is no row.
+  const statuses = { 'vendor.name': { status: 'needs_review', reason: 'missing' }, '': { status: 'needs_review', reason: 'breaks_schema' } } as const;
+  const extraction = { ...NONE, extracted_fields: { total: 3, note: 'x' }, statuses };
   const schema = ['vendor', 'vendor.name', 'date', 'total', 'tax'].map(field);
-  const errors = [{ path: 'vendor.name', code: 'required', message: 'm', about: [], params: {} }];
   const previews = new Map([['date', { callId: 'c', value: 1 }], ['odd', { callId: 'c', value: 1 }]]);
-  const rows = fieldRows({ extraction, schema, errors, previews });
+  const rows = fieldRows({ extraction, schema, previews });
   expect(rows.map((row) => row.path)).toEqual(['vendor', 'vendor.name', 'date', 'total', 'note', 'odd']);
-  expect(rows[1]).toMatchObject({ kind: 'leaf', status: 'missing', value: undefined, field: schema[1] });
+  expect(rows[1]).toMatchObject({ kind: 'leaf', status: 'needs_review', reason: 'missing', value: undefined, field: schema[1] });
 });
 
 test('rows keep their order when values change, and new ones follow the field before them', () => {
@@ -51,23 +48,6 @@ test('rows keep their order when values change, and new ones follow the field be
   expect(paths({ first: 1, total: 3, note: 'x', number: 'B' })).toEqual(['first', 'number', 'total', 'note']);
   expect(paths({ total: 4, note: 'x' })).toEqual(['total', 'note']);
   expect(paths({ number: 'C', note: 'x', total: 4 })).toEqual(['number', 'total', 'note']);
-});
-
-test('a value has its most urgent status', () => {
-  const lock = { by: 'u', at: '2026-01-01T00:00:00Z' };
-  const extraction = {
-    ...NONE,
-    extracted_fields: { broken: 1, locked: 2, lost: 3, unsure: 4, found: 5, blank: null, stated: 6 },
-    evidence: {
-      broken: at(1, 0.1), locked: at(1, 0.2), unsure: at(1, 0.3), found: at(1, 0.4),
-      lost: { ...at(1, 0), state: 'not_found' as const, page: null, boxes: [] }, blank: { ...at(1, 0), state: 'blank' as const },
-    },
-    confidence_scores: { unsure: 0.3, found: 0.9, lost: 0 },
-    locks: { locked: lock, broken: lock },
-  };
-  const errors = [{ path: 'broken', code: 'rule', message: 'No.', about: [], params: {} }];
-  const statuses = Object.fromEntries(fieldRows({ extraction, errors }).map((row) => [row.path, row.kind === 'leaf' && row.status]));
-  expect(statuses).toEqual({ broken: 'broken', locked: 'locked', lost: 'not_found', unsure: 'unsure', found: 'found', blank: 'blank', stated: 'stated' });
 });
 
 test('previews are rows and do not change stored values', () => {
@@ -87,15 +67,12 @@ test('__proto__ is an ordinary key', () => {
   expect(childName('', '__proto__')).toBe('__proto__');
 });
 
-test('a failed rule marks the fields it uses, and the list items that another value would fix', () => {
-  const extraction = {
-    extracted_fields: { total: 3, items: [{ price: 1 }, { price: 1 }], note: 'x' },
-    evidence: {}, confidence_scores: {}, locks: {}, proposals: [],
-  };
+test('the error of a rule is shown at the fields it uses, and at the list items that another value would fix', () => {
+  const status = { status: 'needs_review', reason: 'breaks_rule' } as const;
+  const extraction = { ...NONE, extracted_fields: { total: 3, items: [{ price: 1 }, { price: 1 }], note: 'x' }, statuses: { items: status, total: status } };
   const errors = [{ path: '', code: 'sum', message: 'No.', about: ['items', 'total'], params: {} }];
   const location = { page: 1, boxes: [], quote: '2', match: 'number' as const };
-  const broken = (ruleFixes: readonly RuleFix[]) =>
-    fieldRows({ extraction, errors, ruleFixes }).filter((row) => row.kind === 'leaf' && row.status === 'broken').map((row) => row.path);
-  expect(broken([])).toEqual(['total']);
-  expect(broken([{ path: 'items[1].price', value: 2, rule: 'sum', location }]).toSorted()).toEqual(['items[1].price', 'total']);
+  const broken = (ruleFixes: readonly RuleFix[]) => fieldRows({ extraction, errors, ruleFixes }).filter((row) => row.errors.length > 0).map((row) => row.path);
+  expect(broken([]).toSorted()).toEqual(['items', 'total']);
+  expect(broken([{ path: 'items[1].price', value: 2, rule: 'sum', location }]).toSorted()).toEqual(['items', 'items[1].price', 'total']);
 });

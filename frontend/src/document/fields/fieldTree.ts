@@ -1,14 +1,11 @@
 /** The fields of an extraction as rows in its order, each with its evidence and status. */
 
 import type { Preview } from '../../runs/runReducer';
-import type { Box, Evidence, Extraction, FieldError, Lock, RuleFix } from '../../api/types';
+import type { Box, Evidence, Extraction, FieldError, Lock, Reason, RuleFix } from '../../api/types';
 import type { SchemaField } from '../schemaFields';
+import type { FieldStatus } from './fieldStatus';
 import { fieldLabel, schemaPath } from './labels';
-import { childName, pathSteps, type Step } from './paths';
-
-/** The status of a value, the most urgent first. `preview` (the model is still writing it) and `waiting` (it needs approval)
- * are not stored. `missing`: the schema requires a value and there is none. */
-export type FieldStatus = 'preview' | 'waiting' | 'missing' | 'broken' | 'proposal' | 'not_found' | 'unsure' | 'blank' | 'locked' | 'found' | 'stated';
+import { childName, pathSteps, valueAt, type Step } from './paths';
 
 export interface Leaf {
   kind: 'leaf';
@@ -21,6 +18,7 @@ export interface Leaf {
   lock: Lock | undefined;
   errors: readonly FieldError[];
   status: FieldStatus;
+  reason: Reason | null;
   /** The field in the schema. */
   field?: SchemaField | undefined;
 }
@@ -33,6 +31,10 @@ export interface Group {
   /** The number of its direct children. */
   size: number;
   isList: boolean;
+  errors: readonly FieldError[];
+  /** undefined: the object or list itself is right; its values have their own. */
+  status: FieldStatus | undefined;
+  reason: Reason | null;
 }
 
 export type FieldRow = Leaf | Group;
@@ -42,12 +44,13 @@ export function isStored(row: Leaf): boolean {
   return row.status !== 'preview' && row.status !== 'waiting';
 }
 
-export const UNSURE_BELOW = 0.5;
+/** Of a value that was read before its status. */
+const NOT_WRITTEN = { status: 'not_written', reason: null } as const;
 
 interface Input {
-  extraction: Pick<Extraction, 'extracted_fields' | 'evidence' | 'confidence_scores' | 'locks' | 'proposals'>;
+  extraction: Pick<Extraction, 'extracted_fields' | 'evidence' | 'confidence_scores' | 'locks' | 'statuses'>;
   errors?: readonly FieldError[];
-  /** Values that would satisfy a failed rule. The fields that they would replace are marked as failing it. */
+  /** Values that would satisfy a failed rule: its error is also shown at the fields that they would replace. */
   ruleFixes?: readonly RuleFix[];
   previews?: ReadonlyMap<string, Preview>;
   /** The fields of the schema. Previews and missing fields are placed by its order. */
@@ -59,8 +62,8 @@ interface Input {
 export function fieldRows({ extraction, errors = [], ruleFixes = [], previews = new Map(), schema = [], order = new Set() }: Input): FieldRow[] {
   const evidence = extraction.evidence as Record<string, Evidence | undefined>;
   const errorsAt = byField(errors, ruleFixes);
-  const proposed = new Set(extraction.proposals.map((proposal) => proposal.path));
-  const missing = errors.filter((one) => one.code === 'required' && one.path !== '' && !previews.has(one.path)).map((one) => one.path);
+  // Fields that should have a value and do not exist have a status, too. (That of the path '' is the whole document's.)
+  const missing = Object.keys(extraction.statuses).filter((path) => path !== '' && !previews.has(path) && valueAt(extraction.extracted_fields, pathSteps(path) ?? ['']) === undefined);
   const fields = previews.size + missing.length === 0 ? extraction.extracted_fields : withOthers(extraction.extracted_fields, previews, missing);
   const rows: FieldRow[] = [];
 
@@ -68,7 +71,8 @@ export function fieldRows({ extraction, errors = [], ruleFixes = [], previews = 
     const label = fieldLabel(path, schema);
     const children = childrenOf(value);
     if (children !== null && children.length > 0) {
-      rows.push({ kind: 'group', path, label, depth, size: children.length, isList: Array.isArray(value) });
+      const { status, reason = null } = extraction.statuses[path] ?? {};
+      rows.push({ kind: 'group', path, label, depth, size: children.length, isList: Array.isArray(value), errors: status === undefined ? [] : (errorsAt.get(path) ?? []), status, reason });
       const placed = children.map(([step, child]) => ({ child, path: childName(path, step) }));
       for (const one of Array.isArray(value) ? placed : inOrder(placed)) {
         add(one.child, one.path, depth + 1);
@@ -79,10 +83,8 @@ export function fieldRows({ extraction, errors = [], ruleFixes = [], previews = 
     const found = preview === undefined ? evidence[path] : preview.waits?.evidence;
     const confidence = preview === undefined ? extraction.confidence_scores[path] : preview.waits?.confidence;
     const lock = extraction.locks[path];
-    const fieldErrors = errorsAt.get(path) ?? [];
-    const isMissing = preview === undefined && value === undefined;
-    const status = preview !== undefined ? (preview.waits === undefined ? 'preview' : 'waiting') : isMissing ? 'missing' : fieldStatusOf(found, confidence, lock, fieldErrors.length > 0, proposed.has(path));
-    rows.push({ kind: 'leaf', path, label, depth, value: preview?.value ?? value, evidence: found, confidence, lock, errors: fieldErrors, status, field: schema.find((one) => one.path === schemaPath(path)) });
+    const { status, reason } = preview === undefined ? (extraction.statuses[path] ?? NOT_WRITTEN) : { status: preview.waits === undefined ? ('preview' as const) : ('waiting' as const), reason: null };
+    rows.push({ kind: 'leaf', path, label, depth, value: preview?.value ?? value, evidence: found, confidence, lock, errors: errorsAt.get(path) ?? [], status, reason, field: schema.find((one) => one.path === schemaPath(path)) });
   }
 
   addNew(order, nodePaths(extraction.extracted_fields));
@@ -145,23 +147,6 @@ function compare(a: number, b: number): number {
 function childrenOf(value: unknown): [Step, unknown][] | null {
   if (Array.isArray(value)) return value.map((child, index) => [index, child]);
   return typeof value === 'object' && value !== null ? Object.entries(value) : null;
-}
-
-/** Return the most urgent status of a stored value. */
-export function fieldStatusOf(
-  evidence: Evidence | undefined,
-  confidence: number | undefined,
-  lock: Lock | undefined,
-  broken: boolean,
-  proposed: boolean,
-): FieldStatus {
-  if (broken) return 'broken';
-  if (proposed) return 'proposal';
-  if (lock !== undefined) return 'locked';
-  if (evidence?.state === 'blank') return 'blank';
-  if (evidence?.state === 'not_found') return 'not_found';
-  if (confidence !== undefined && confidence < UNSURE_BELOW) return 'unsure';
-  return evidence?.state === 'found' ? 'found' : 'stated';
 }
 
 /** Return the fields with previews added, and undefined for missing fields. Paths that do not fit are left out. */

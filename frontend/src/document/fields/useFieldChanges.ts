@@ -15,8 +15,8 @@ import { pathSteps, valueAt } from './paths';
 export type FieldChange =
   /** `was`: the value when editing started. */
   | { path: string; value: unknown; was: unknown }
+  | { path: string; confirm: true }
   | { path: string; unlock: true }
-  | { path: string; remove: true }
   | { path: string; accept: boolean };
 
 /** Someone else has set this value since editing started. */
@@ -36,8 +36,9 @@ export function useFieldChanges(extraction: Extraction | undefined) {
     if ('unlock' in change) {
       return dataOf(api.DELETE('/api/extractions/{extraction_id}/locks', { params: { path, header, query: { path: change.path } } }));
     }
-    if ('remove' in change) {
-      return dataOf(api.DELETE('/api/extractions/{extraction_id}/fields', { params: { path, header, query: { path: change.path } } }));
+    // Without sending the value: a JavaScript number would keep only about 15 digits.
+    if ('confirm' in change) {
+      return dataOf(api.POST('/api/extractions/{extraction_id}/locks', { params: { path, header, query: { path: change.path } } }));
     }
     if ('accept' in change) {
       const proposals = current.proposals.filter((one) => one.path === change.path);

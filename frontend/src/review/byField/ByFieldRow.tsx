@@ -3,9 +3,8 @@
 import { Link } from '@tanstack/react-router';
 import { memo, useLayoutEffect, useRef, useState, type KeyboardEvent } from 'react';
 import type { Box, Evidence, FieldValue } from '../../api/types';
-import { fieldStatusOf } from '../../document/fields/fieldTree';
 import { displayValue, editedText, parseEdited } from '../../document/fields/fieldValue';
-import { FIELD_STATUSES } from '../../document/fields/fieldStatus';
+import { statusSign, statusText } from '../../document/fields/fieldStatus';
 import { Badge } from '../../shared/Badge';
 import { visibleText } from '../../shared/format';
 import { t } from '../../shared/i18n';
@@ -31,8 +30,7 @@ interface Props {
 
 export const ByFieldRow = memo(function ByFieldRow({ row, path, index, top, isActive, isRefused, isScrolling, onGo, onConfirm, onWrite, onUndo }: Props) {
   const evidence = row.evidence as Evidence | null;
-  const status = fieldStatusOf(evidence ?? undefined, row.confidence ?? undefined, row.lock ?? undefined, false, row.proposed);
-  const { tone, icon } = FIELD_STATUSES[status];
+  const { tone, icon } = statusSign(row);
   const box = evidence?.boxes?.[0] as Box | undefined;
   return (
     <li
@@ -55,7 +53,7 @@ export const ByFieldRow = memo(function ByFieldRow({ row, path, index, top, isAc
         {evidence?.page != null && box !== undefined ? (
           <Crop documentId={row.document_id} page={evidence.page} box={box} width={WIDTH} isPaused={isScrolling} />
         ) : (
-          <span className="muted">{t('fields.statuses.not_found')}</span>
+          <span className="muted">{t('fields.reasons.not_found')}</span>
         )}
       </div>
       {isActive ? (
@@ -73,7 +71,7 @@ export const ByFieldRow = memo(function ByFieldRow({ row, path, index, top, isAc
       )}
       <span className={styles.status}>
         <Badge tone={isRefused ? 'bad' : tone} icon={isRefused ? 'warning' : icon}>
-          {isRefused ? t('byField.notSaved') : t(`fields.statuses.${status}`)}
+          {isRefused ? t('byField.notSaved') : statusText(row, evidence ?? undefined, row.confidence)}
         </Badge>
       </span>
     </li>

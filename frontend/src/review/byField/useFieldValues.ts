@@ -43,7 +43,7 @@ export function useFieldValues({ path = '', document_type: documentType }: Colum
         confidence: now.confidence_scores[path] ?? null,
         evidence: now.evidence[path] as Evidence,
         lock: now.locks[path] ?? null,
-        proposed: now.proposals.some((one) => one.path === path),
+        ...(now.statuses[path] ?? { status: 'not_written', reason: null }),
       });
       queries.setQueryData<InfiniteData<FieldValues, string | null>>(queryKey, (before) =>
         before && {
