@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fieldmark.domain.columns import list_columns
+from fieldmark.domain.document_filters import FieldCondition
 from fieldmark.domain.statuses import FieldStatus
 from fieldmark.stores import record_marks, records
 from fieldmark.stores.library import schemas
@@ -16,7 +17,7 @@ from library_rows import LibraryDocument, insert_documents
 
 pytestmark = pytest.mark.anyio
 
-ROWS = 60
+ROWS = 300
 ITEM = {"type": "object", "properties": {"price": {"type": "number"}}}
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -41,6 +42,9 @@ READS: dict[str, tuple[dict[str, Any], Callable[[Any, RecordsQuery], Coroutine[A
     "status": (needs_review(), load),
     "status of a column": (needs_review(cell_column="items[].price"), load),
     "sorted by status": ({"by_status": True}, load),
+    "sorted by a column": ({"sort": "items[].price"}, load),
+    "condition": ({"conditions": [FieldCondition.parse("items[].price > 1")]}, load),
+    "condition on the document": ({"conditions": [FieldCondition.parse('vendor = "Acme"')]}, load),
 }
 
 

@@ -351,10 +351,7 @@ def matching_records(query: RecordsQuery, parameters: Parameters) -> Composed:
 def _condition(query: RecordsQuery, condition: FieldCondition, parameters: Parameters) -> Composed:
     """Return a condition on a record. Of a list that the rows are in, only the values of the record's item count."""
     comparison = FieldComparison(condition, parameters)
-    values = SQL("{} as v where v.indexes[:{}] = e.indexes[:{}]").format(
-        values_at(condition.pattern, parameters),
-        *[parameters.add(_shared_levels(query.row_pattern, condition.pattern), "integer")] * 2,
-    )
+    values = _values_of_row(query, condition.pattern, "e", parameters)
     if condition.op is FilterOp.MISSING:
         return SQL("not exists (select from {})").format(values)
     if condition.op is FilterOp.NE:
@@ -362,6 +359,23 @@ def _condition(query: RecordsQuery, condition: FieldCondition, parameters: Param
             "exists (select from {values} and {usable}) and not exists (select from {values} and {usable} and {equal})"
         ).format(values=values, usable=comparison.is_comparable, equal=comparison.holds)
     return SQL("exists (select from {} and {} and {})").format(values, comparison.is_comparable, comparison.holds)
+
+
+def _values_of_row(query: RecordsQuery, pattern: Pattern, row: LiteralString, parameters: Parameters) -> Composed:
+    """Return the values `v` at a pattern in the row of the alias `row`. If it has at most one, it is looked up by the
+    row: all values at the pattern, for each row, would be the square of a long list."""
+    levels = _shared_levels(query.row_pattern, pattern)
+    shared = parameters.add(levels, "integer")
+    if query.rows is None or levels < sum(not isinstance(step, str) for step in pattern):
+        return SQL(f"{{}} as v where v.indexes[:{{}}] = {row}.indexes[:{{}}]").format(
+            values_at(pattern, parameters, f"{row}.id"), *[shared] * 2
+        )
+    return SQL(
+        f"""(select * from public.fields
+             where row_key = hash_array_extended({row}.indexes[:{{shared}}], uuid_hash_extended({row}.id, 0))
+               and extraction_id::text = {row}.id::text and indexes = {row}.indexes[:{{shared}}]
+               and pattern = {{pattern}} and kind <> 'blank' offset 0) as v where true"""
+    ).format(shared=shared, pattern=parameters.add(paths.name(pattern), "text"))
 
 
 def _has_cell(query: RecordsQuery, parameters: Parameters) -> Composed:
@@ -416,12 +430,9 @@ def _sort_value(query: RecordsQuery, parameters: Parameters) -> Composed:
     pattern = paths.parse_pattern(query.sort)
     return SQL(
         f"""left join lateral (
-             select v.number, v.day, {folded("left(v.text, 200)")} as text from {{}} as v
-             where v.indexes[:{{}}] = r.indexes[:{{}}] order by v.indexes limit 1) as s on true"""
-    ).format(
-        values_at(pattern, parameters, "r.id"),
-        *[parameters.add(_shared_levels(query.row_pattern, pattern), "integer")] * 2,
-    )
+             select v.number, v.day, {folded("left(v.text, 200)")} as text from {{}}
+             order by v.indexes limit 1) as s on true"""
+    ).format(_values_of_row(query, pattern, "r", parameters))
 
 
 def _order(query: RecordsQuery) -> SQL:
