@@ -255,7 +255,9 @@ async def count_documents(conn: Connection, org_id: UUID, stage: DocumentStage) 
 
 
 def _at_stage(stage: DocumentStage | None) -> list[LiteralString]:
-    return [] if stage is None else [_MAY_BE_AT.get(stage, "true"), f"{_STAGE} = %(stage)s"]
+    # (A bare comparison is expected to hold for 1 of 200 documents: the planner would then compute the stage of all.)
+    is_at_stage: LiteralString = f"case {_STAGE} when %(stage)s then true else false end"
+    return [] if stage is None else [_MAY_BE_AT.get(stage, "true"), is_at_stage]
 
 
 async def list_documents(
