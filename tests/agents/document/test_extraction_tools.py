@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from uuid import UUID, uuid4
 
 import pytest
@@ -227,8 +228,8 @@ async def test_conversation_keeps_its_extraction_unless_deleted_or_older(chat, d
     assert (newer.extraction()["extracted_fields"], chat.case.extraction()["version"]) == ({"total": 5}, 1)
 
 
-@pytest.mark.parametrize("saved", [{"tax": 7}, {"total": None}, {}])
-async def test_unfinished_extraction_does_not_replace_a_completed_one(chat, saved):
+@pytest.mark.parametrize("saved", [{"tax": 8}, {}])
+async def test_newest_extraction_counts_even_if_it_is_unfinished_unless_it_is_empty(chat, saved):
     await chat.case.set_fields({"tax": 7, "total": 70})
     chat.case.sql("update public.extractions set status = 'completed' where id = %s", chat.case.extraction_id)
     context = await chat.turn("extract again")
@@ -240,20 +241,21 @@ async def test_unfinished_extraction_does_not_replace_a_completed_one(chat, save
     await chat.end(context)
     context = await chat.turn("set the total to 72")
     assert (await chat.call(context, "update_extraction_field", path="total", value=72)).code == "stored"
-    assert chat.case.extraction()["extracted_fields"] == {"tax": 7, "total": 72}
+    newest = replace(chat.case, extraction_id=UUID(child["extraction_id"])) if saved else chat.case
+    assert newest.extraction()["extracted_fields"] == {"tax": 7} | saved | {"total": 72}
 
 
-async def test_conversation_switches_to_a_completed_extraction(chat):
+async def test_conversation_uses_the_newest_extraction(chat):
     context = await chat.turn()
     await chat.case.set_fields({"total": 1})
     unfinished = await chat.case.another_extraction()
     await unfinished.set_fields({"total": 2})
     await chat.call(context, "update_extraction_field", path="total", value=3)
-    assert chat.state["extraction_id"] == str(unfinished.extraction_id)  # the newest, as none is completed
+    assert chat.state["extraction_id"] == str(unfinished.extraction_id)
     chat.case.sql("update public.extractions set status = 'completed' where id = %s", chat.case.extraction_id)
     await chat.call(context, "update_extraction_field", path="total", value=4)
-    assert chat.case.extraction()["extracted_fields"] == {"total": 4}
-    assert unfinished.extraction()["extracted_fields"] == {"total": 3}
+    assert unfinished.extraction()["extracted_fields"] == {"total": 4}
+    assert chat.case.extraction()["extracted_fields"] == {"total": 1}
 
 
 @pytest.mark.parametrize("end", ["failed", "cancelled"])
@@ -274,7 +276,7 @@ async def test_current_extraction_is_never_that_of_a_failed_or_cancelled_run(cha
         await chat.case.another_extraction(),
     )
     await first.set_fields({"total": 1})
-    assert await current() == third.extraction_id  # the newest of those in progress
+    assert await current() == first.extraction_id  # the newest with values
     assert [await status_after_run(case, end) for case in (second, third)] == ["failed", "failed"]
     assert await current() == first.extraction_id
     context = await chat.turn()
@@ -282,11 +284,11 @@ async def test_current_extraction_is_never_that_of_a_failed_or_cancelled_run(cha
     assert not (await chat.call(context, "update_extraction_field", path="total", value=2)).is_error
     assert first.extraction()["extracted_fields"] == {"total": 2} and second.extraction()["version"] == 0
 
-    # A user edit keeps an extraction usable after later failures; completed extractions take precedence.
+    # A user edit keeps an extraction usable after later failures.
     async with chat.case.database.as_user(chat.scope) as conn:
         await extractions.update_field(conn, third.extraction_id, ("total",), 3, {}, {})
     assert await status_after_run(third, end) == "in_progress" and await current() == third.extraction_id
     assert await status_after_run(first, "completed") == "in_progress"
     assert await status_after_run(first, end) == "in_progress"  # an earlier run completed it
     chat.case.sql("update public.extractions set status = 'completed' where id = %s", first.extraction_id)
-    assert await current() == first.extraction_id
+    assert await current() == third.extraction_id  # the newest, although only the other is completed

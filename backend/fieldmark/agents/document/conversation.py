@@ -52,8 +52,7 @@ class Conversation:
 
     async def recall(self, conn: Connection) -> WorkingState:
         """Return the thread's working state, or without a thread the items that this run has suggested. `extraction_id`
-        is the completed one of the document's and the conversation's extraction. If both or neither are completed, it
-        is the newer one."""
+        is the newer one of the document's and the conversation's extraction, if it is not empty."""
         start = await threads.starting_state(conn, self.document_id)
         if self.thread_id is None:
             row = await auto_creations.find_by_run(conn, self.context.run_id)
