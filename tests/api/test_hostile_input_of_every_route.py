@@ -142,10 +142,14 @@ async def test_no_input_of_any_route_blocks_the_event_loop(serve, openapi):
 
             async def request(what: str, content: str = "", method=method, path=path, template=template, **query: Any):
                 name = f"{method} {template} {what}"
-                with longest_block(blocks, name):
-                    answer = await server.http.request(method, path, params=query, content=content, headers=JSON)
-                if answer.status_code >= 500:
-                    failures[name] = answer.status_code
+                for _ in range(2):  # what blocks once may have been slowed by another process
+                    blocks.pop(name, None)
+                    with longest_block(blocks, name):
+                        answer = await server.http.request(method, path, params=query, content=content, headers=JSON)
+                    if answer.status_code >= 500:
+                        failures[name] = answer.status_code
+                    if name not in blocks:
+                        break
 
             body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
             await request("as it is", json.dumps(example(openapi, body, ids)) if body else "", **required)
