@@ -53,7 +53,8 @@ const middleware: Middleware = {
 };
 
 function isJson(response: Response): boolean {
-  return response.headers.get('Content-Type')?.startsWith('application/json') === true;
+  // A response without content may have no body, not even an empty one.
+  return response.status !== 204 && response.headers.get('Content-Type')?.startsWith('application/json') === true;
 }
 
 /** Return JSON in which an integer is text if a JavaScript number cannot hold all its digits. */
