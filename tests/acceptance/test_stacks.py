@@ -134,7 +134,7 @@ async def test_table_is_proposed_approved_filled_corrected_and_exported(serve, c
         }  # fmt: skip
         answer = await server.http.get(f"/api/stacks/{stack_id}/rows/export", params={"row_status": "done"})
         lines = list(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))
-        assert [line[5:] for line in lines] == [
+        assert [line[7:] for line in lines] == [
             ["total", "vendor"],
             ["30.5", "Third"],
             ["20.5", "Firm 2 GmbH"],

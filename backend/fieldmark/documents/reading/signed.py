@@ -18,7 +18,7 @@ _OCTETS, _CONTENT = 0x04, 0xA0
 _CONSTRUCTED = 0x20
 _BEGIN = (b"M", b"-----BEGIN")
 _BASE64 = re.compile(
-    rb"\s*(?:-----BEGIN [A-Z0-9 #]{1,30}-----\s)?\s*(M[A-Za-z0-9+/=\s]{60,}+)(?:-----END [^\r\n]*\s*)?\Z"
+    rb"\s*+(?:-----BEGIN [A-Z0-9 #]{1,30}-----\s++)?(M[A-Za-z0-9+/=\s]{60,}+)(?:-----END [^\r\n]*\s*)?\Z"
 )
 
 
