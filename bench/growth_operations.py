@@ -140,10 +140,12 @@ async def read_everything(side: Side, round_number: int) -> AsyncGenerator[str]:
     own: dict[str, str] = {"document_id": str(document)}
     for name, path, parameters in (
         ("GET /api/documents", "/api/documents", {}),
+        ("GET /api/documents that need review", "/api/documents", {"stage": "needs_review"}),
         ("GET /api/documents/{document_id}", f"/api/documents/{document}", {}),
         ("GET /api/documents/{document_id}/text", f"/api/documents/{document}/text", {}),
         ("GET /api/documents/{document_id}/pages/{number}", f"/api/documents/{document}/pages/1", {}),
         ("GET /api/extractions", "/api/extractions", {}),
+        ("GET /api/extractions that need review", "/api/extractions", {"to_check": "true"}),
         ("GET /api/extractions of a document", "/api/extractions", own),
         ("GET /api/extractions/{extraction_id}", f"/api/extractions/{extraction}", {}),
         ("GET /api/extractions/{extraction_id} at a version", f"/api/extractions/{extraction}", {"version": "5"}),

@@ -37,11 +37,12 @@ insert into documents (id, org_id, created_by, created_at, filename, storage_pat
 insert into document_pages (document_id, org_id, number, width, height, text, words, engine, created_by)
   select doc, org, 1, 595, 842, 'Total ' || n, '[["Total", 0.1, 0.1, 0.2, 0.2]]', 'pdf', org {_SOURCE};
 insert into extractions (id, org_id, document_id, created_by, created_at, updated_at, document_type, status,
-  extracted_fields, locks, version) select ext, org, doc, org, at, at, 'invoice', 'completed', {_FIELDS},
-  case when n %% 5 = 1 then jsonb_build_object('field_9', jsonb_build_object('by', org, 'at', at)) else '{{}}' end, 10
-  {_SOURCE};
+  extracted_fields, locks, review_count, version) select ext, org, doc, org, at, at, 'invoice', 'completed', {_FIELDS},
+  case when n %% 5 = 1 then jsonb_build_object('field_9', jsonb_build_object('by', org, 'at', at)) else '{{}}' end,
+  case when n %% 5 = 1 then 1 else 0 end, 10 {_SOURCE};
 insert into fields (org_id, document_id, extraction_id, path, pattern, indexes, kind, text, is_verified, status)
-  select org, doc, ext, 'field_' || f, 'field_' || f, '{{}}', 'text', 'value ' || f || ' of ' || n, false, 'found'
+  select org, doc, ext, 'field_' || f, 'field_' || f, '{{}}', 'text', 'value ' || f || ' of ' || n, false,
+  case when f = 9 and n %% 5 = 1 then 'needs_review' else 'found' end
   {_SOURCE} cross join generate_series(1, 20) as f;
 insert into extraction_proposals (org_id, extraction_id, path, name, old, new, confidence_scores, evidence, run_id,
   created_by, created_at)
