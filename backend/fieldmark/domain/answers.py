@@ -41,7 +41,7 @@ class AnswerCoverage(BaseModel):
     fields: list[FieldCoverage] = Field(
         default=[], description="Each field of the query. Empty for a count of documents."
     )
-    to_review: int = Field(default=0, description="Number of documents left out because their extraction needs review.")
+    to_review: int = Field(default=0, description="Number of documents left out because no extraction is completed.")
     without_fields: int = Field(default=0, description="Number of documents left out because nothing is extracted yet.")
     other_types: int = Field(default=0, description="Number of documents of other types, which were not requested.")
     copies: int = Field(default=0, description="Number of byte-identical copies that were not counted again.")

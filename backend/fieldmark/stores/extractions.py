@@ -221,6 +221,16 @@ async def field_statuses(conn: Connection, extraction_id: UUID) -> dict[str, dic
     return {row["path"]: {"status": row["status"], "reason": row["reason"]} for row in await cursor.fetchall()}
 
 
+async def fields_to_review(conn: Connection, extraction_ids: Sequence[UUID]) -> dict[UUID, dict[str, str]]:
+    """Return the fields of each extraction that a person has to look at, by path, with the reason."""
+    cursor = await conn.execute(
+        """select extraction_id, jsonb_object_agg(path, reason) as reasons from public.fields
+           where extraction_id = any (%s) and status in ('needs_review', 'unclear') group by extraction_id""",
+        (list(extraction_ids),),
+    )
+    return {row["extraction_id"]: row["reasons"] for row in await cursor.fetchall()}
+
+
 async def get(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> ExtractionRow:
     """Return an extraction. Raise NotFound. `lock` is that of `find`."""
     row = await find(conn, extraction_id, lock=lock)

@@ -124,6 +124,8 @@ async def test_row_with_values_is_located_and_completed(case):
     assert missing.code == "no_such_column"
     changed = await run.call("update_cell", document_id=str(case.document_id), column="total", value=11)
     assert changed.code == "stored" and (await run.extraction()).status == "completed"
+    (shown,) = (await run.call("get_table_state", with_values=True)).data["rows"]
+    assert (shown["values"]["total"], shown["to_review"]) == (11, {"number": "not_found", "total": "not_found"})
     assert (await run.call("update_cell", document_id=str(case.document_id), column="total", value=None)).code
     assert "total" not in (await run.extraction()).extracted_fields
     assert await run.states() == [RowState.DONE]

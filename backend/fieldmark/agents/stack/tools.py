@@ -26,6 +26,7 @@ from fieldmark.services.extractions import Author, FieldRemoval, FieldsWrite, Fi
 from fieldmark.services.fair_share import run_unqueued
 from fieldmark.stores import organisations, schema_changes, tool_calls
 from fieldmark.stores import stacks as stored
+from fieldmark.stores.extractions import fields_to_review
 from fieldmark.stores.rows import SchemaRow
 from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.stores.stacks import RowState, RowToRead, StackTableRow
@@ -97,7 +98,8 @@ class UpdateCell(ToolInput):
 
 class GetTableState(ToolInput):
     """Read the columns, the number of rows in each state, and the rows that failed. With `with_values` also the values
-    of 20 rows, or those of one document."""
+    of 20 rows, or those of one document, and in `to_review` the fields that a person has to look at, with the reason:
+    missing, not_found, ..."""
 
     with_values: bool = False
     document_id: UUID | None = None
@@ -185,7 +187,15 @@ class StackTools:
                 document_id=args.document_id,
                 with_values=True,
             )
-            listed: list[JsonValue] = [{**row_json(row), "values": row.extracted_fields or {}} for row in rows]
+            reasons = await fields_to_review(conn, [row.extraction_id for row in rows if row.extraction_id])
+            listed: list[JsonValue] = [
+                {
+                    **row_json(row),
+                    "values": row.extracted_fields or {},
+                    "to_review": dict(reasons.get(row.extraction_id, {})) if row.extraction_id else {},
+                }
+                for row in rows
+            ]
             shown_rows = cut(listed, _MAX_BYTES - len(json.dumps(data, ensure_ascii=False).encode()))
             data["rows"] = shown_rows
             following = args.offset + max(1, len(shown_rows))

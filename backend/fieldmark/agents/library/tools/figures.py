@@ -169,7 +169,7 @@ def answer_coverage(found: Coverage, document_type: str | None) -> AnswerCoverag
     parts = [f"{path.path} in {path.have} of {path.documents} {kind}" for path in reversed(asked)]
     text = "; ".join(parts) or f"{found.matched} of {found.of_kind} {kind}"
     if unknown:
-        left_out = {"to review": found.needs_review, "without extracted fields": without}
+        left_out = {"with an incomplete extraction": found.needs_review, "without extracted fields": without}
         text += (
             f"; documents not counted: {', '.join(f'{number} {what}' for what, number in left_out.items() if number)}"
         )
