@@ -22,6 +22,17 @@ def test_crooked_scan_keeps_its_lines() -> None:
     assert lines(0) != rows
 
 
+def test_large_word_behind_smaller_ones_is_not_in_their_lines() -> None:
+    rows = [["Gate", "1", "95.00"], ["Soil", "3", "12.00"], ["Total", "4", "107.00"]]
+    pieces = [
+        PlacedWord(text, 100 * x, 30 * y, 100 * x + 60, 30 * y + 12) for y in range(3) for x, text in enumerate(rows[y])
+    ]
+    watermark, large_label = PlacedWord("8", 40, 0, 150, 80), PlacedWord("€", 310, 20, 340, 60)
+    page = layout_page(1, 400, 100, [(0, [watermark, *pieces, large_label])], "pdf")
+    assert [line.split() for line in page.text.splitlines()] == [rows[0], [*rows[1], "€"], rows[2], ["8"]]
+    assert page.words[-1].x1 == pytest.approx(150 / 400)
+
+
 def test_arabic_lines_keep_their_order_numbers_and_columns() -> None:
     # As it is printed, from the left: an amount, a wide gap, and "المبلغ الإجمالي" from the right.
     arabic = [("1250.00", 20, 70), ("EUR", 74, 95), ("الإجمالي", 400, 450), ("المبلغ", 455, 500)]

@@ -409,6 +409,18 @@ def test_number_behind_a_hebrew_label_and_colon_is_a_word_of_its_own() -> None:
     assert [line.split() for line in page.text.splitlines() if line] == [["אבג:", "2041"], ["דה:", "17.05.2024"]]
 
 
+def test_latin_words_and_numbers_in_a_hebrew_line_keep_their_order_and_end_before_the_next_word() -> None:
+    # The letters A to H stand for Hebrew ones, drawn as a page shows them: the first at the right.
+    cmap = "begincmap 1 begincodespacerange <20> <5A> endcodespacerange\n"
+    cmap += "3 beginbfrange <20> <40> <0020> <41> <48> <05D0> <49> <5A> <0049> endbfrange endcmap"
+    font = "<< /Type /Font /Subtype /Type1 /BaseFont /Courier /ToUnicode 1001 0 R >>"
+    drawn = ["17.05.2024 DC INV-204 BA", "DCINV BA", "INVDC BA"]
+    content = "".join(text_at(line, 200, 700 - 50 * row, font="F3") for row, line in enumerate(drawn))
+    page = read(make_pdf([content], extra=[font, stream(cmap)], catalog=""))
+    lines = [line.split() for line in page.text.splitlines() if line]
+    assert lines == [["אב", "INV-204", "גד", "17.05.2024"], ["אב", "INV", "גד"], ["אב", "גדINV"]]
+
+
 def test_hebrew_letters_drawn_in_pieces_are_read_in_order() -> None:
     # The letters A to Z stand for Hebrew ones, 7.2 points wide. n is nun under a wrong name (ð), as some fonts have it.
     cmap = "begincmap 1 begincodespacerange <41> <6E> endcodespacerange\n"

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from generated_files import encode, image_object, make_pdf, text_at, text_image
-from PIL import Image, ImageDraw
+from PIL import Image, ImageChops, ImageDraw, ImageFont
 
 from child_processes import forkservers, is_alive, reader_processes
 from extraction_case import until
@@ -113,6 +113,15 @@ async def test_rotated_scan_is_read_and_its_boxes_match_its_words(tmp_path: Path
     boxes = [next(word for word in page.words if word.text == "19.50") for page in pages]
     for box, left, top in zip(boxes, (0.73, 0.19, 0.13, 0.74), (0.19, 0.13, 0.74, 0.73), strict=True):
         assert (box.x0, box.y0) == pytest.approx((left, top), abs=0.04)
+
+
+async def test_single_digits_on_a_watermark_are_read(tmp_path: Path) -> None:
+    page = text_image(["Item  1 pc", "Soil  1", "Mulch  3"], (900, 400))
+    watermark = Image.new("RGB", page.size, "white")
+    ImageDraw.Draw(watermark).text((470, -60), "8B8", fill=(205, 205, 205), font=ImageFont.load_default(400))
+    data = encode(ImageChops.darker(page, watermark), "PNG")
+    (read,) = (await read_file(save(tmp_path, "marked.png", data), "marked.png", LENIENT)).pages
+    assert read.text.split() == ["Item", "1", "pc", "Soil", "1", "Mulch", "3"]
 
 
 async def test_lines_that_ocr_cannot_read_give_a_warning(tmp_path: Path) -> None:

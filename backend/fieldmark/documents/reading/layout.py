@@ -19,6 +19,8 @@ from fieldmark.errors import Damaged, OverLimit
 # In widths of an average character. A space is about 0.6 of one, also in justified text rarely above 1.5.
 WIDE_GAP = 1.8
 MAX_GAP = 200
+BEHIND_HEIGHT = 2.5  # of a word's height: a word as high behind it is on a line of its own
+MAX_WORDS_BEHIND = 100  # of a page, the highest
 CHARACTER_WIDTH, CHARACTER_HEIGHT = 0.5, 1.2  # of an average character, relative to the size of its font
 
 
@@ -41,9 +43,12 @@ def layout_page(
     texts: list[str] = []
     ordered: list[PlacedWord] = []
     for direction, words in groups:
-        text, order = _text_in_lines(_rotate_upright(words, direction, width, height), slope)
-        texts.append(text)
-        ordered.extend(words[index] for index in order)
+        upright = _rotate_upright(words, direction, width, height)
+        behind = _words_behind_others(upright)
+        for part in ([at for at in range(len(words)) if at not in behind], sorted(behind)):
+            text, order = _text_in_lines([upright[at] for at in part], slope)
+            texts += [text] if text else []
+            ordered.extend(words[part[index]] for index in order)
     return make_page(number, width, height, "\n".join(texts), ordered, engine)
 
 
@@ -97,6 +102,25 @@ def _rotate_slanted(word: PlacedWord, angle: float) -> PlacedWord:
     x, y = (x0 + x1) / 2, (y0 + y1) / 2
     x, y = x * across + y * down, y * across - x * down
     return PlacedWord(text, x - half_length, y - half_height, x + half_length, y + half_height)
+
+
+def _words_behind_others(words: Sequence[PlacedWord]) -> set[int]:
+    """Return the indexes of large words behind smaller ones, such as a watermark: they are on lines of their own."""
+    by_height = sorted(range(len(words)), key=lambda at: words[at].y1 - words[at].y0)
+    if not words:
+        return set()
+    usual = words[by_height[len(words) // 2]]
+    behind: set[int] = set()
+    for at in by_height[-MAX_WORDS_BEHIND:]:
+        _, x0, y0, x1, y1, _ = words[at]
+        if y1 - y0 > BEHIND_HEIGHT * (usual.y1 - usual.y0) and any(
+            x0 < (word.x0 + word.x1) / 2 < x1
+            and y0 < (word.y0 + word.y1) / 2 < y1
+            and y1 - y0 > BEHIND_HEIGHT * (word.y1 - word.y0)
+            for word in words
+        ):
+            behind.add(at)
+    return behind
 
 
 def _text_in_lines(words: list[PlacedWord], slope: float) -> tuple[str, list[int]]:

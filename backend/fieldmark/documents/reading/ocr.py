@@ -26,6 +26,9 @@ MIN_SCORE = 0.5  # of a line: below it, most are noise and not text
 SAMPLE_LINES = 16  # The orientation is decided by this number of the longest lines.
 MAX_UNREAD_INK_SHARE = 0.35  # of a line's inked columns: above it, the models left out letters
 MARGIN_SHARE = 0.1  # of a word's height, around it
+MAX_STROKE = 0.6  # of a word's height, the width of a letter's stroke
+DIGIT_HEIGHTS, DIGIT_SLACK = (0.35, 1.0), 0.2  # of the usual height of words, of a single digit beside a line
+MAX_LONE_DIGITS = 30  # of a page; more are noise
 _ROTATIONS = (None, Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_180, Image.Transpose.ROTATE_270)
 _CHINESE_OR_JAPANESE = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 # OCR may omit the space between them.
@@ -62,6 +65,7 @@ class Ocr:
 
         cv2.setNumThreads(1)
         self._numpy: Any = numpy
+        self._cv2: Any = cv2
         self._nothing_found_error: type[Exception] = RapidOCRError
         self._no_directions: Any = TextClsOutput()
         self._engine: Any = RapidOCR(
@@ -205,9 +209,46 @@ class Ocr:
             unread += self._has_unread_ink(grey, corners, placed)
             words += placed
         words = restore_decimal_points(words, grey)
+        words += self._lone_digits(grey, words, lines.boxes.tolist())
         slope = median(slopes) if slopes else 0.0
         score = _weighted_mean([text for text, _ in kept], [score for _, score in kept])
         return _Recognition(words, slope if math.isfinite(slope) else 0.0, score, unread)
+
+    def _lone_digits(self, grey: Any, words: Sequence[PlacedWord], lines: Any) -> list[PlacedWord]:
+        """Return single digits beside the words of a line. The models do not find them on a grey watermark.
+
+        Their strokes are darker than their surroundings, as those of the words are; wider areas are not.
+        """
+        if not words:
+            return []
+        numpy, cv2 = self._numpy, self._cv2
+        height = median(word.y1 - word.y0 for word in words)
+        side = int(min(max(MAX_STROKE * height, 3), 40)) | 1
+        strokes = cv2.morphologyEx(grey.astype(numpy.uint8), cv2.MORPH_BLACKHAT, numpy.ones((side, side), numpy.uint8))
+        usual = median(float(_region(strokes, word[1:5]).max(initial=0)) for word in words)
+        alone = (strokes > usual / 2).astype(numpy.uint8)
+        for corners in lines:
+            xs, ys = [x for x, _ in corners], [y for _, y in corners]
+            margin = MARGIN_SHARE * height
+            _region(alone, (min(xs) - margin, min(ys) - margin, max(xs) + margin, max(ys) + margin))[:] = 0
+        middles = sorted((word.y0 + word.y1) / 2 for word in words if word.y1 - word.y0 < 1.5 * height)
+        digits: list[Box] = []
+        for x, y, across, down, _ in cv2.connectedComponentsWithStats(alone)[2][1:].tolist():
+            middle, slack = y + down / 2, DIGIT_SLACK * height
+            has_size = DIGIT_HEIGHTS[0] * height <= down <= DIGIT_HEIGHTS[1] * height and 0.3 * down <= across <= down
+            if has_size and bisect_left(middles, middle - slack) < bisect_right(middles, middle + slack):
+                digits.append((x, middle - 0.6 * height, x + across, middle + 0.6 * height))
+        if not 0 < len(digits) <= MAX_LONE_DIGITS:
+            return []
+        on_white = 255 - numpy.clip(strokes * (255 / max(usual, 1)), 0, 255).astype(numpy.uint8)
+        picture = Image.fromarray(on_white).convert("RGB")
+        margin = 0.35 * height
+        around = [(0.0, (x0 - margin, y0, x1 + margin, y1)) for x0, y0, x1, y1 in digits]
+        return [
+            PlacedWord(text, *box, score)
+            for box, (text, score) in zip(digits, self.read_words(picture, around), strict=True)
+            if len(text) == 1 and text.isdigit() and score >= CERTAIN_SCORE
+        ]
 
     def _has_unread_ink(self, grey: Any, corners: list[list[float]], words: Sequence[PlacedWord]) -> bool:
         xs, ys = [x for x, _ in corners], [y for _, y in corners]
@@ -224,6 +265,11 @@ class Ocr:
             inked[max(0, int(word.x0) - left - slack) : max(0, int(word.x1) - left + slack)] = False
         beside = int(inked.sum())
         return beside > MAX_UNREAD_INK_SHARE * total and beside > bottom - top
+
+
+def _region(pixels: Any, box: Sequence[float]) -> Any:
+    x0, y0, x1, y1 = box
+    return pixels[max(int(y0), 0) : max(int(y1) + 1, 0), max(int(x0), 0) : max(int(x1) + 1, 0)]
 
 
 class _TextLayerWords:

@@ -26,6 +26,10 @@ _LATIN_TO_HEBREW = {code: code - 0xE0 + 0x5D0 for code in range(0xE0, 0xFB)}
 _BRACKETED_NUMBER = re.compile(r"[)\]] ?\d|\d ?[(\[]")  # as PDFium orders it in a right-to-left line
 # PDFium puts the colon between a label and its number behind the number.
 _NUMBER_AND_COLON = re.compile(r"(?<![\d.,/-])(\d)[\d.,/-]*+([:;])(?!\w)")
+# A Latin word ends before a right-to-left one, also without a space. A prefix may be joined to a Latin word.
+_END_OF_LATIN = re.compile("(?<=[A-Za-z])(?=[\u05d0-\u05ea\u0620-\u064a\u066e-\u06d3\ufb1d-\ufdfb\ufe70-\ufefc])")
+# PDFium moves the number of `INV-204` in front of the letters.
+_LATIN_OR_NUMBER = re.compile(r"[^\W_]\S*[^\W_]")
 _LEFT_TO_RIGHT = re.compile(r"[^\W_](?:.*[^\W_])?")
 
 
@@ -47,18 +51,26 @@ def in_reading_order(codes: list[int], box_of: Callable[[int], Box]) -> tuple[li
         indexes = order[line.start() : at]
         ordered += _reordered(text, indexes, box_of) if _is_scrambled(text, indexes, box_of) else indexes
     ordered += order[at:]
+    shown = "".join([" " if index < 0 else text[index] for index in ordered])
+    if ends := {found.start() for found in _END_OF_LATIN.finditer(shown)}:
+        ordered = [one for at, index in enumerate(ordered) for one in ((-1, index) if at in ends else (index,))]
     return [SPACE if index < 0 else ord(text[index]) for index in ordered], ordered
 
 
 def _is_scrambled(text: str, indexes: Sequence[int], box_of: Callable[[int], Box]) -> bool:
-    """Return whether a letter of a horizontal line is to the right of the letter before it, or a bracket or a colon is
-    on the wrong side of a number."""
+    """Return whether a letter of a horizontal line is to the right of the letter before it, or a bracket, a colon or a
+    number is on the wrong side of what it belongs to."""
     boxes = [box_of(index) for index in indexes if is_right_to_left(text[index]) and not _is_mark(text[index])]
     if boxes and _BRACKETED_NUMBER.search(text, indexes[0], indexes[-1] + 1):
         return True
     numbers = _NUMBER_AND_COLON.finditer(text, indexes[0], indexes[-1] + 1) if boxes else ()
     if any(box_of(found.start(2))[0] > box_of(found.start(1))[0] for found in numbers):
         return True
+    words = _LATIN_OR_NUMBER.finditer(text, indexes[0], indexes[-1] + 1) if boxes else ()
+    for word in words:
+        first, last = box_of(word.start()), box_of(word.end() - 1)
+        if first[0] > last[0] and not is_right_to_left(word[0]) and _are_on_one_line(first, last):
+            return True
     return any(a[0] + a[2] < b[0] + b[2] and min(a[3], b[3]) > max(a[1], b[1]) for a, b in pairwise(boxes))
 
 

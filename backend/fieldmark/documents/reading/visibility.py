@@ -1007,7 +1007,8 @@ def _printed_twice(
             if codes[first] == codes[second] and owner_of.get(first) != owner_of.get(second):
                 left, top, right, bottom = boxes[first]
                 apart = dist((left, top), boxes[second][:2])
-                if apart < min((right - left) / 2, MAX_TWIN_SHIFT * (bottom - top)):
+                is_within = boxes[second][0] - left < (right - left) / 2
+                if is_within and apart < MAX_TWIN_SHIFT * (bottom - top):
                     found.add(max(first, second))
     return found
 
