@@ -4163,7 +4163,7 @@ create table public.fields (
   indexes integer[] not null,
   -- Finds the values of one row of a long list. (Without statistics, an index that begins with extraction_id loses to the
   -- one on pattern_key, which reads all values of the extraction for each row.)
-  row_key bigint not null generated always as (hash_array_extended(indexes, uuid_hash_extended(extraction_id, 0))) stored,
+  row_key bigint not null generated always as (uuid_hash_extended(extraction_id, hash_array_extended(indexes, 0))) stored,
   -- A container is an object or a list; its `text` is the start of its JSON. A blank is a null or empty value, or a field
   -- that should have a value and does not exist.
   kind text not null check (kind in ('number', 'day', 'text', 'boolean', 'container', 'blank')),

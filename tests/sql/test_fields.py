@@ -235,3 +235,14 @@ def test_rows_go_with_their_extraction(roles: Roles, sample: Sample) -> None:
         assert edited.fetch(count, edited.id) == 1
         connection.execute("select delete_extraction(%s)", [edited.id])
         assert edited.fetch(count, edited.id) == 0
+
+
+def test_rows_of_different_extractions_have_different_keys(roles: Roles, sample: Sample) -> None:
+    with roles.as_service(sample.member, sample.org) as connection:
+        for _ in range(2):
+            EditedExtraction(connection, sample).act_as("member").save({"total": 1, "items": [{"price": 2}]})
+        keys = connection.execute(
+            "select extraction_id, indexes, array_agg(distinct row_key) from fields group by 1, 2"
+        ).fetchall()
+        of_row = [key for *_, (key,) in keys]
+        assert len(of_row) == len(set(of_row)) > 4

@@ -63,7 +63,7 @@ _CELLS: Final[LiteralString] = """
   left join (
     select v.* from generate_series(0, cardinality({indexes})) as level cross join lateral (
       select * from public.fields
-      where row_key = hash_array_extended({indexes}[:level], uuid_hash_extended(e.id, 0))
+      where row_key = uuid_hash_extended(e.id, hash_array_extended({indexes}[:level], 0))
         and extraction_id::text = e.id::text and indexes = {indexes}[:level] and kind <> 'container' offset 0) as v
   ) as v on v.pattern = c.name"""
 # (`extraction_id::text`: an index on extraction_id would be used instead of that on row_key.)
@@ -74,7 +74,7 @@ VALUES_OF_RECORDS: Final[LiteralString] = """(
   from record as r cross join lateral generate_series(0, cardinality(r.indexes)) as level) as r
   cross join lateral (
     select * from public.fields
-    where row_key = hash_array_extended(r.at, uuid_hash_extended(r.id, 0))
+    where row_key = uuid_hash_extended(r.id, hash_array_extended(r.at, 0))
       and extraction_id::text = r.id::text and indexes = r.at and {condition} and pattern = any ({columns})
     offset 0) as v"""
 _REASON: Final[LiteralString] = """case when v.path is not null then v.reason else (
@@ -248,7 +248,7 @@ async def load_records(
                with ordinality as k (document_id, id, indexes, ordinality)
              left join lateral (
                select path as list_path from public.fields
-               where row_key = hash_array_extended(k.indexes::integer[], uuid_hash_extended(k.id, 0))
+               where row_key = uuid_hash_extended(k.id, hash_array_extended(k.indexes::integer[], 0))
                  and extraction_id::text = k.id::text and indexes = k.indexes::integer[] and pattern = {row}
              ) as l on true) as r
            join public.documents as d on d.id = r.document_id
@@ -372,7 +372,7 @@ def _values_of_row(query: RecordsQuery, pattern: Pattern, row: LiteralString, pa
         )
     return SQL(
         f"""(select * from public.fields
-             where row_key = hash_array_extended({row}.indexes[:{{shared}}], uuid_hash_extended({row}.id, 0))
+             where row_key = uuid_hash_extended({row}.id, hash_array_extended({row}.indexes[:{{shared}}], 0))
                and extraction_id::text = {row}.id::text and indexes = {row}.indexes[:{{shared}}]
                and pattern = {{pattern}} and kind <> 'blank' offset 0) as v where true"""
     ).format(shared=shared, pattern=parameters.add(paths.name(pattern), "text"))
