@@ -42,7 +42,7 @@ serve:
 page: page-packages
     cd frontend && npm run dev
 
-# The types of the web UI against the routes the API has, and its own tests.
+# The format of the web UI, its types against the routes the API has, and its own tests.
 page-check:
     python frontend/check.py
 

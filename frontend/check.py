@@ -1,9 +1,10 @@
-"""Checks the code of the web UI: its types against the routes the API has, and its own tests (Vitest).
+"""Checks the code of the web UI: format and rules (Biome), types against the routes the API has, and tests (Vitest).
 
     python frontend/check.py
 
-It needs the extras `test` and `lint`, and runs the Node that builds the web UI. The packages of `package-lock.json` are
-installed once, below `~/.cache/fieldmark-tests`. It works on a copy: the checkout stays as it is.
+`npm run format`, in `frontend`, applies the format. The check needs the extras `test` and `lint`, and runs the Node
+that builds the web UI. The packages of `package-lock.json` are installed once, below `~/.cache/fieldmark-tests`. It
+works on a copy: the checkout stays as it is.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def main() -> None:
         (folder / "openapi.json").write_text(json.dumps(create_app(Settings(_env_file=None)).openapi()))
         bin_folder = "node_modules/.bin"
         run_command(folder, f"{bin_folder}/openapi-typescript", "openapi.json", "--output", "src/api/description.d.ts")
+        run_command(folder, f"{bin_folder}/biome", "ci", "--error-on-warnings")
         run_command(folder, f"{bin_folder}/tsc", "--noEmit")
         print(run_command(folder, f"{bin_folder}/vitest", "run", NO_COLOR="1"))
 

@@ -18,7 +18,9 @@ import { useShortcut } from './shared/shortcuts/useShortcut';
 import { Toasts } from './shared/Toasts';
 import styles from './Shell.module.css';
 
-const ShortcutsDialog = lazy(async () => ({ default: (await import('./shared/shortcuts/ShortcutsDialog')).ShortcutsDialog }));
+const ShortcutsDialog = lazy(async () => ({
+  default: (await import('./shared/shortcuts/ShortcutsDialog')).ShortcutsDialog,
+}));
 const SHOW_SHORTCUTS = { id: 'global.shortcuts', keys: '?' } as const;
 
 export function Shell() {
@@ -31,7 +33,9 @@ export function Shell() {
   const { pathname } = useLocation();
   // A document's page then replaces this with its name.
   useLayoutEffect(() => {
-    const area = [...AREAS, { to: '/settings', area: 'settings' } as const].find(({ to }) => pathname === to || pathname.startsWith(`${to}/`));
+    const area = [...AREAS, { to: '/settings', area: 'settings' } as const].find(
+      ({ to }) => pathname === to || pathname.startsWith(`${to}/`),
+    );
     document.title = area === undefined ? 'Fieldmark' : t('common.pageTitle', { title: t(`areas.${area.area}`) });
   }, [pathname, language]);
 
@@ -60,11 +64,7 @@ export function Shell() {
           <AccountMenu onShowShortcuts={() => showShortcuts(true)} />
         </div>
       </header>
-      <div>
-        {config.data?.offline_model === true && (
-          <p className={styles.banner}>{t('shell.demo')}</p>
-        )}
-      </div>
+      <div>{config.data?.offline_model === true && <p className={styles.banner}>{t('shell.demo')}</p>}</div>
       <main id="main" className={styles.main} tabIndex={-1}>
         <Outlet />
       </main>

@@ -84,7 +84,10 @@ async function signIn() {
     else if (own === null || isExpired(own)) offeredToken.set(linked);
     else {
       const act = () => session.signIn(linked);
-      setTimeout(() => toast(t('signIn.otherAccount'), { action: { label: t('signIn.switchAccount'), act }, seconds: 20 }), 500);
+      setTimeout(
+        () => toast(t('signIn.otherAccount'), { action: { label: t('signIn.switchAccount'), act }, seconds: 20 }),
+        500,
+      );
     }
   }
 }

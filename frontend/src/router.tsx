@@ -73,7 +73,8 @@ const stackRoute = createRoute({
 const reviewRoute = createRoute({
   getParentRoute: () => root,
   path: '/review',
-  validateSearch: (search): { extraction?: string } => (typeof search.extraction === 'string' ? { extraction: search.extraction } : {}),
+  validateSearch: (search): { extraction?: string } =>
+    typeof search.extraction === 'string' ? { extraction: search.extraction } : {},
   component: lazyRouteComponent(() => import('./review/ReviewPage'), 'ReviewPage'),
 });
 
@@ -117,7 +118,22 @@ const invitationRoute = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([start, documentsRoute, documentRoute, recordsRoute, recordsTableRoute, stacksRoute, stackRoute, reviewRoute, byFieldRoute, approvalsRoute, askRoute, searchRoute, settingsRoute, invitationRoute]),
+  routeTree: root.addChildren([
+    start,
+    documentsRoute,
+    documentRoute,
+    recordsRoute,
+    recordsTableRoute,
+    stacksRoute,
+    stackRoute,
+    reviewRoute,
+    byFieldRoute,
+    approvalsRoute,
+    askRoute,
+    searchRoute,
+    settingsRoute,
+    invitationRoute,
+  ]),
   defaultPreload: 'intent',
   defaultPendingComponent: Loading,
   defaultPendingMs: 150,

@@ -21,7 +21,12 @@ export class ApiError extends Error {
     readonly problem: Problem | undefined,
     message?: string,
   ) {
-    super(message ?? (problem === undefined ? t('shell.status', { status }) : codeText('errors', problem.code, codeText('readingErrors', problem.code, problem.detail))));
+    super(
+      message ??
+        (problem === undefined
+          ? t('shell.status', { status })
+          : codeText('errors', problem.code, codeText('readingErrors', problem.code, problem.detail))),
+    );
   }
 
   get code(): string | undefined {
@@ -69,7 +74,8 @@ export async function apiErrorOf(response: Response, sent: string | null): Promi
   const body: unknown = await response.json().catch(() => undefined);
   const problem = typeof body === 'object' && body !== null && 'detail' in body ? (body as Problem) : undefined;
   const error = new ApiError(response.status, problem);
-  if (response.status === 401 && sent === credentials().Authorization) session.expire(problem === undefined ? t('signIn.signedOut') : error.message);
+  if (response.status === 401 && sent === credentials().Authorization)
+    session.expire(problem === undefined ? t('signIn.signedOut') : error.message);
   return error;
 }
 
@@ -96,13 +102,19 @@ export async function fetchFile(path: string, request: FileRequest = {}): Promis
 export async function fetchCrop(path: string, signal?: AbortSignal): Promise<{ blob: Blob; box: Box | null }> {
   const response = await fetchOk(path, { signal });
   const box = (response.headers.get('X-Box') ?? '').split(',').map(Number);
-  return { blob: await response.blob(), box: box.length === 4 && box.every(Number.isFinite) ? (box as unknown as Box) : null };
+  return {
+    blob: await response.blob(),
+    box: box.length === 4 && box.every(Number.isFinite) ? (box as unknown as Box) : null,
+  };
 }
 
 async function fetchOk(path: string, { signal, body }: FileRequest): Promise<Response> {
   await session.refresh();
   const headers = credentials();
-  const sent = body === undefined ? { headers } : { method: 'POST', headers: { ...headers, 'Content-Type': 'application/json' }, body: JSON.stringify(body) };
+  const sent =
+    body === undefined
+      ? { headers }
+      : { method: 'POST', headers: { ...headers, 'Content-Type': 'application/json' }, body: JSON.stringify(body) };
   const response = await fetch(path, { ...sent, ...(signal && { signal }) });
   if (!response.ok) throw await apiErrorOf(response, headers.Authorization ?? null);
   return response;

@@ -34,7 +34,9 @@ export async function startExtraction(request: RequestFor<ExtractRequest>, key: 
 /** Start a run that corrects an extraction as described in `message`. Return its id. */
 export async function startCorrection(extractionId: string, message: string, key: string): Promise<string> {
   const body = { extraction_id: extractionId, message, wait: false } as components['schemas']['CorrectRequest'];
-  const started = await dataOf(api.POST('/api/agent/correct', { body, params: { header: { 'idempotency-key': key } } }));
+  const started = await dataOf(
+    api.POST('/api/agent/correct', { body, params: { header: { 'idempotency-key': key } } }),
+  );
   return (started as { run_id: string }).run_id;
 }
 
@@ -55,7 +57,11 @@ export async function startTurn(message: ChatMessage, key: string): Promise<{ th
 
 /** Start a run that fills the table of a stack. Return its id. */
 export async function startFill(stackId: string, key: string, instructions?: string): Promise<string> {
-  const body = { stack_id: stackId, wait: false, ...(instructions !== undefined && { instructions }) } as components['schemas']['StackRequest'];
+  const body = {
+    stack_id: stackId,
+    wait: false,
+    ...(instructions !== undefined && { instructions }),
+  } as components['schemas']['StackRequest'];
   const started = await dataOf(api.POST('/api/agent/stack', { body, params: { header: { 'idempotency-key': key } } }));
   return (started as { run_id: string }).run_id;
 }
@@ -63,13 +69,19 @@ export async function startFill(stackId: string, key: string, instructions?: str
 /** Start a run that changes the table of a stack as described in `message`. Return its id. */
 export async function startStackCorrection(stackId: string, message: string, key: string): Promise<string> {
   const body = { stack_id: stackId, message, wait: false } as components['schemas']['StackCorrectRequest'];
-  const started = await dataOf(api.POST('/api/agent/stack_correct', { body, params: { header: { 'idempotency-key': key } } }));
+  const started = await dataOf(
+    api.POST('/api/agent/stack_correct', { body, params: { header: { 'idempotency-key': key } } }),
+  );
   return (started as { run_id: string }).run_id;
 }
 
 /** Start a run that suggests a schema, a prompt and an extraction for a document. */
 export async function startProposal(documentId: string, key: string, model?: string): Promise<void> {
-  const body = { document_id: documentId, wait: false, ...(model !== undefined && { model }) } as components['schemas']['AutoCreateRequest'];
+  const body = {
+    document_id: documentId,
+    wait: false,
+    ...(model !== undefined && { model }),
+  } as components['schemas']['AutoCreateRequest'];
   await dataOf(api.POST('/api/agent/auto_create', { body, params: { header: { 'idempotency-key': key } } }));
 }
 
@@ -80,7 +92,11 @@ export async function cancelRun(runId: string): Promise<void> {
 const service: FollowedService<WaitingCall> = {
   async stream(runId, after, deltas, signal) {
     await session.refresh();
-    const headers: Record<string, string> = { ...credentials(), Accept: 'text/event-stream', 'Last-Event-ID': String(after) };
+    const headers: Record<string, string> = {
+      ...credentials(),
+      Accept: 'text/event-stream',
+      'Last-Event-ID': String(after),
+    };
     const path = `/api/runs/${encodeURIComponent(runId)}/events?deltas=${deltas}`;
     const response = await fetch(path, { headers, ...(signal && { signal }) });
     if (!response.ok || response.body === null) throw await apiErrorOf(response, headers.Authorization ?? null);

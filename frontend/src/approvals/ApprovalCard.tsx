@@ -39,7 +39,11 @@ interface Props {
   hasShortcuts?: boolean;
 }
 
-type Mode = { kind: 'look' } | { kind: 'edit'; texts: Record<string, string> } | { kind: 'edit all'; text: string } | { kind: 'reject'; reason: string };
+type Mode =
+  | { kind: 'look' }
+  | { kind: 'edit'; texts: Record<string, string> }
+  | { kind: 'edit all'; text: string }
+  | { kind: 'reject'; reason: string };
 
 export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Props) {
   const [mode, setMode] = useState<Mode>({ kind: 'look' });
@@ -64,14 +68,26 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
   // Which rows other agents read cannot be chosen here: the documents of the stack decide.
   const canEdit = call.tool !== 'extract_row' || editable.length > 0;
   const edit = () => {
-    if (call.tool === 'define_columns' || editable.length === 0 || schema.fields.size > 0) setMode({ kind: 'edit all', text: JSON.stringify(call.input, null, 2) });
-    else setMode({ kind: 'edit', texts: Object.fromEntries(editable.map((change) => [change.path, editedText(proposedValue(call, change))])) });
+    if (call.tool === 'define_columns' || editable.length === 0 || schema.fields.size > 0)
+      setMode({ kind: 'edit all', text: JSON.stringify(call.input, null, 2) });
+    else
+      setMode({
+        kind: 'edit',
+        texts: Object.fromEntries(editable.map((change) => [change.path, editedText(proposedValue(call, change))])),
+      });
   };
   const edited = inputOf(mode, call, editable);
-  const columns = mode.kind === 'edit all' && call.tool === 'define_columns' ? (JSON.parse(mode.text) as { columns: StackColumn[] }).columns : null;
+  const columns =
+    mode.kind === 'edit all' && call.tool === 'define_columns'
+      ? (JSON.parse(mode.text) as { columns: StackColumn[] }).columns
+      : null;
   const approve = (rest?: 'tool' | 'all') => {
     if (edited === 'wrong') return;
-    decide.mutate({ approved: true, ...(edited !== null && { input: edited }), ...(rest !== undefined && { approve_rest: rest }) });
+    decide.mutate({
+      approved: true,
+      ...(edited !== null && { input: edited }),
+      ...(rest !== undefined && { approve_rest: rest }),
+    });
   };
   const reject = () => {
     const reason = mode.kind === 'reject' ? mode.reason.trim() : '';
@@ -93,7 +109,9 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
             </dt>
             {!isAllNew && (
               <>
-                <dd className={styles.old}>{change.added === true ? '' : changeValue(call.tool, change.path, change.old)}</dd>
+                <dd className={styles.old}>
+                  {change.added === true ? '' : changeValue(call.tool, change.path, change.old)}
+                </dd>
                 <dd aria-label={t('approvals.to')}>→</dd>
               </>
             )}
@@ -103,13 +121,16 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
                   autoFocus={change.path === editable[0]?.path}
                   aria-label={t('approvals.newValue', { field: changeLabel(call.tool, change.path) })}
                   value={mode.texts[change.path]}
-                  onChange={(event) => setMode({ kind: 'edit', texts: { ...mode.texts, [change.path]: event.target.value } })}
+                  onChange={(event) =>
+                    setMode({ kind: 'edit', texts: { ...mode.texts, [change.path]: event.target.value } })
+                  }
                 />
               ) : change.removed === true ? (
                 t('approvals.removed')
               ) : (
                 <>
-                  {changeValue(call.tool, change.path, change.new, evidence?.[change.path]?.quote)} <EvidenceExcerpt evidence={evidence?.[change.path]} documentId={run?.document_id ?? null} />
+                  {changeValue(call.tool, change.path, change.new, evidence?.[change.path]?.quote)}{' '}
+                  <EvidenceExcerpt evidence={evidence?.[change.path]} documentId={run?.document_id ?? null} />
                 </>
               )}
             </dd>
@@ -118,7 +139,12 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
       </dl>
       {schema.fields.size > 0 && <SchemaTable schema={call.input.schema} marks={schema.fields} />}
       {call.tool === 'update_schema' && <SchemaEffect runId={runId} call={call} />}
-      {columns !== null && <ColumnsEditor columns={columns} onChange={(next) => setMode({ kind: 'edit all', text: JSON.stringify({ ...call.input, columns: next }) })} />}
+      {columns !== null && (
+        <ColumnsEditor
+          columns={columns}
+          onChange={(next) => setMode({ kind: 'edit all', text: JSON.stringify({ ...call.input, columns: next }) })}
+        />
+      )}
       {mode.kind === 'edit all' && call.tool !== 'define_columns' && (
         <textarea
           className={styles.all}
@@ -154,7 +180,10 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
           </Button>
         ) : (
           <>
-            <Button kind="main" disabled={isOff || edited === 'wrong' || (columns !== null && columnConflict(columns) !== null)} onClick={() => approve()}>
+            <Button
+              kind="main"
+              disabled={isOff || edited === 'wrong' || (columns !== null && columnConflict(columns) !== null)}
+              onClick={() => approve()}>
               {edited === null ? t('approvals.approve') : t('approvals.approveWithEdits')}
             </Button>
             {mode.kind === 'look' && (
@@ -173,9 +202,10 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
                     <Button kind="quiet" disabled={isOff} label={t('approvals.more')}>
                       <Icon name="down" size={12} />
                     </Button>
-                  }
-                >
-                  <MenuItem onChoose={() => approve('tool')}>{t('approvals.allowTool', { tool: toolName(call.tool) })}</MenuItem>
+                  }>
+                  <MenuItem onChoose={() => approve('tool')}>
+                    {t('approvals.allowTool', { tool: toolName(call.tool) })}
+                  </MenuItem>
                   <MenuItem onChoose={() => approve('all')}>{t('approvals.allowAll')}</MenuItem>
                 </Menu>
               </>
@@ -198,7 +228,11 @@ function EvidenceExcerpt({ evidence, documentId }: { evidence: Evidence | undefi
   const { page, state } = evidence;
   const box = evidence.boxes[0] as Box | undefined;
   if (state !== 'found' || page === null || box === undefined) {
-    return <span className={state === 'not_found' ? styles.moved : 'muted'}>{t(state === 'blank' ? 'fields.statuses.blank' : 'fields.reasons.not_found')}</span>;
+    return (
+      <span className={state === 'not_found' ? styles.moved : 'muted'}>
+        {t(state === 'blank' ? 'fields.statuses.blank' : 'fields.reasons.not_found')}
+      </span>
+    );
   }
   return (
     <>
@@ -211,7 +245,13 @@ function EvidenceExcerpt({ evidence, documentId }: { evidence: Evidence | undefi
 }
 
 /** The fields of the schema after the call, each with its change. */
-function SchemaTable({ schema, marks }: { schema: unknown; marks: ReadonlyMap<string, 'new' | 'removed' | 'changed'> }) {
+function SchemaTable({
+  schema,
+  marks,
+}: {
+  schema: unknown;
+  marks: ReadonlyMap<string, 'new' | 'removed' | 'changed'>;
+}) {
   const fields = typeof schema === 'object' && schema !== null ? schemaFields(schema as Record<string, unknown>) : [];
   const gone = [...marks].filter(([path, mark]) => mark === 'removed' && !fields.some((one) => one.path === path));
   return (
@@ -241,11 +281,18 @@ function SchemaTable({ schema, marks }: { schema: unknown; marks: ReadonlyMap<st
 }
 
 /** Return the edited arguments; null if nothing was edited. */
-function inputOf(mode: Mode, call: PendingCall, editable: readonly PendingChange[]): Record<string, unknown> | null | 'wrong' {
+function inputOf(
+  mode: Mode,
+  call: PendingCall,
+  editable: readonly PendingChange[],
+): Record<string, unknown> | null | 'wrong' {
   if (mode.kind === 'edit') {
     const edits = editable
       .filter((change) => mode.texts[change.path] !== editedText(proposedValue(call, change)))
-      .map((change) => ({ place: inputPathOf(call.input, change.path)!, value: parseEdited(mode.texts[change.path]!, proposedValue(call, change)) }));
+      .map((change) => ({
+        place: inputPathOf(call.input, change.path)!,
+        value: parseEdited(mode.texts[change.path]!, proposedValue(call, change)),
+      }));
     return edits.length === 0 ? null : editedInput(call.input, edits);
   }
   if (mode.kind !== 'edit all') return null;
@@ -270,12 +317,19 @@ function DecisionError({ error }: { error: unknown }) {
   return (
     <>
       <ErrorNotice error={error} />
-      {error instanceof ApiError && error.status === 422 && error.problem !== undefined && refusalTexts(error.problem, error.message).map((text) => <p key={text}>{text}</p>)}
+      {error instanceof ApiError &&
+        error.status === 422 &&
+        error.problem !== undefined &&
+        refusalTexts(error.problem, error.message).map((text) => <p key={text}>{text}</p>)}
       {moved.length > 0 && (
         <ul className={styles.moved}>
           {moved.map((one) => (
             <li key={one.path}>
-              {t('approvals.moved', { field: pathLabel(one.path), value: displayValue(one.old) || t('fields.nothing'), before: displayValue(one.shown) || t('fields.nothing') })}
+              {t('approvals.moved', {
+                field: pathLabel(one.path),
+                value: displayValue(one.old) || t('fields.nothing'),
+                before: displayValue(one.shown) || t('fields.nothing'),
+              })}
             </li>
           ))}
         </ul>

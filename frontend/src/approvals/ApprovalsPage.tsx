@@ -35,12 +35,7 @@ export function ApprovalsPage() {
             <span>{formatAge(run.created_at)}</span>
           </p>
           {run.waits_for !== null && (
-            <ApprovalCard
-              runId={run.id}
-              call={run.waits_for}
-              hasShortcuts={index === 0}
-              onDecided={() => undefined}
-            />
+            <ApprovalCard runId={run.id} call={run.waits_for} hasShortcuts={index === 0} onDecided={() => undefined} />
           )}
         </article>
       ))}
@@ -61,7 +56,10 @@ function SubjectLink({ run }: { run: Run }) {
   }
   if (run.document_id === null) return <span>{t('approvals.allDocuments')}</span>;
   return (
-    <Link to="/documents/$documentId" params={{ documentId: run.document_id }} search={run.extraction_id === null ? {} : { extraction: run.extraction_id }}>
+    <Link
+      to="/documents/$documentId"
+      params={{ documentId: run.document_id }}
+      search={run.extraction_id === null ? {} : { extraction: run.extraction_id }}>
       {visibleText(document.data?.filename ?? t('approvals.document'))}
     </Link>
   );

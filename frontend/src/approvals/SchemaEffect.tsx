@@ -15,9 +15,13 @@ export function SchemaEffect({ runId, call }: { runId: string; call: PendingCall
     queryFn: async ({ signal }) => {
       const revid = typeof named === 'string' ? named : await revidOfConversation(runId, signal);
       if (revid === undefined) return null;
-      const version = await dataOf(api.GET('/api/schema_versions/{schema_revid}', { params: { path: { schema_revid: revid } }, signal }));
+      const version = await dataOf(
+        api.GET('/api/schema_versions/{schema_revid}', { params: { path: { schema_revid: revid } }, signal }),
+      );
       const body = { schema } as never;
-      return dataOf(api.POST('/api/schemas/{schema_id}/changes', { params: { path: { schema_id: version.id } }, body, signal }));
+      return dataOf(
+        api.POST('/api/schemas/{schema_id}/changes', { params: { path: { schema_id: version.id } }, body, signal }),
+      );
     },
     // An invalid schema is refused when it is approved.
     enabled: typeof schema === 'object',
@@ -52,14 +56,20 @@ function EffectOnExtractions({ data }: { data: components['schemas']['SchemaChan
           : t('approvals.effect.rereadCost', { count: data.read_again, cost: formatEstimate(data.estimated_cost_usd) })}
       </p>
       <ul>
-        {data.versions.filter(({ extractions }) => extractions > 0).map((one) => (
-          <li key={one.schema_revid}>
-            <b>{t('approvals.effect.since', { version: one.number })}</b>
-            {(['added', 'changed', 'removed'] as const).map((kind) => one[kind].length > 0 && `, ${t(`approvals.effect.${kind}`, { fields: visibleText(one[kind].join(', ')) })}`)}
-            {one.everything && `, ${t('approvals.effect.everything')}`}
-            {one.rules && `, ${t('approvals.effect.rules')}`}
-          </li>
-        ))}
+        {data.versions
+          .filter(({ extractions }) => extractions > 0)
+          .map((one) => (
+            <li key={one.schema_revid}>
+              <b>{t('approvals.effect.since', { version: one.number })}</b>
+              {(['added', 'changed', 'removed'] as const).map(
+                (kind) =>
+                  one[kind].length > 0 &&
+                  `, ${t(`approvals.effect.${kind}`, { fields: visibleText(one[kind].join(', ')) })}`,
+              )}
+              {one.everything && `, ${t('approvals.effect.everything')}`}
+              {one.rules && `, ${t('approvals.effect.rules')}`}
+            </li>
+          ))}
       </ul>
     </details>
   );

@@ -10,7 +10,10 @@ export const waitingQuery = queryOptions({
   queryKey: ['runs', 'waiting'],
   queryFn: async ({ signal }) => {
     const query = { status: 'awaiting_approval' as const, limit: LIMIT };
-    return (await dataOf(api.GET('/api/runs', { params: { query }, signal }))) as unknown as { items: Run[]; next: string | null };
+    return (await dataOf(api.GET('/api/runs', { params: { query }, signal }))) as unknown as {
+      items: Run[];
+      next: string | null;
+    };
   },
   refetchInterval: 4000, // the next call of a run comes seconds after a decision
 });
@@ -26,8 +29,16 @@ export const waitingRowsQuery = (stackId: string) =>
       const runs: Run[] = [];
       let before: string | null = null;
       for (let page = 0; page < MAX_PAGES; page += 1) {
-        const query = { status: 'awaiting_approval' as const, stack_id: stackId, limit: PAGE, ...(before !== null && { before }) };
-        const found = (await dataOf(api.GET('/api/runs', { params: { query }, signal }))) as unknown as { items: Run[]; next: string | null };
+        const query = {
+          status: 'awaiting_approval' as const,
+          stack_id: stackId,
+          limit: PAGE,
+          ...(before !== null && { before }),
+        };
+        const found = (await dataOf(api.GET('/api/runs', { params: { query }, signal }))) as unknown as {
+          items: Run[];
+          next: string | null;
+        };
         runs.push(...found.items.filter((run) => run.extraction_id !== null && run.waits_for !== null));
         before = found.next;
         if (before === null) break;
@@ -41,7 +52,8 @@ export const waitingRowsQuery = (stackId: string) =>
 export const waitingRunQuery = (runId: string) =>
   queryOptions({
     queryKey: ['runs', 'one that waits', runId],
-    queryFn: async ({ signal }) => (await dataOf(api.GET('/api/runs/{run_id}', { params: { path: { run_id: runId } }, signal }))) as Run,
+    queryFn: async ({ signal }) =>
+      (await dataOf(api.GET('/api/runs/{run_id}', { params: { path: { run_id: runId } }, signal }))) as Run,
     refetchInterval: 3000,
     staleTime: 0,
     gcTime: 0,
@@ -51,7 +63,8 @@ export const waitingRunQuery = (runId: string) =>
 export const proposedFieldsQuery = (runId: string, callId: string) =>
   queryOptions({
     queryKey: ['proposed fields', runId, callId],
-    queryFn: ({ signal }) => dataOf(api.GET('/api/runs/{run_id}/proposed', { params: { path: { run_id: runId } }, signal })),
+    queryFn: ({ signal }) =>
+      dataOf(api.GET('/api/runs/{run_id}/proposed', { params: { path: { run_id: runId } }, signal })),
     staleTime: Infinity,
     retry: false,
   });

@@ -1,14 +1,22 @@
 import { expect, test } from 'vitest';
 import { editedInput, inputPathOf } from './editedInput';
 
-const extract = { fields: { total: 1, vendor: { name: 'A' }, items: [{ price: 2 }], 'a.b': 3 }, confidences: { total: 0.9 } };
+const extract = {
+  fields: { total: 1, vendor: { name: 'A' }, items: [{ price: 2 }], 'a.b': 3 },
+  confidences: { total: 0.9 },
+};
 
 test('the value of a change is found in the input', () => {
   expect(inputPathOf(extract, 'total')).toEqual(['fields', 'total']);
   expect(inputPathOf(extract, 'items[0].price')).toEqual(['fields', 'items', 0, 'price']);
   expect(inputPathOf(extract, '["a.b"]')).toEqual(['fields', 'a.b']);
   expect(inputPathOf({ path: 'total', value: 1 }, 'total')).toEqual(['value']);
-  expect(inputPathOf({ document_id: 'a', values: { items: [{ price: 2 }] } }, 'items[0].price')).toEqual(['values', 'items', 0, 'price']);
+  expect(inputPathOf({ document_id: 'a', values: { items: [{ price: 2 }] } }, 'items[0].price')).toEqual([
+    'values',
+    'items',
+    0,
+    'price',
+  ]);
 });
 
 test('a value that is not in the input is null', () => {

@@ -16,7 +16,10 @@ export function inputPathOf(input: Input, path: string): Step[] | null {
 }
 
 /** Return a copy of the arguments with some values replaced. */
-export function editedInput(input: Input, edits: readonly { place: readonly Step[]; value: unknown }[]): Record<string, unknown> {
+export function editedInput(
+  input: Input,
+  edits: readonly { place: readonly Step[]; value: unknown }[],
+): Record<string, unknown> {
   const edited = structuredClone(input) as Record<string, unknown>;
   for (const { place, value } of edits) {
     const parent = valueAt(edited, place.slice(0, -1));

@@ -21,7 +21,10 @@ export type PendingCall = Pick<WaitingCall, 'call_id' | 'message'> & {
 export type ProposedEvidence = Readonly<Record<string, Evidence | undefined>>;
 
 /** Split a call's changes into changes of schema fields, by the path of the field, and other changes. */
-export function schemaChanges(changes: readonly PendingChange[]): { fields: ReadonlyMap<string, 'new' | 'removed' | 'changed'>; others: readonly PendingChange[] } {
+export function schemaChanges(changes: readonly PendingChange[]): {
+  fields: ReadonlyMap<string, 'new' | 'removed' | 'changed'>;
+  others: readonly PendingChange[];
+} {
   const fields = new Map<string, 'new' | 'removed' | 'changed'>();
   const others: PendingChange[] = [];
   for (const change of changes) {

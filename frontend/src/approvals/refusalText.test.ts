@@ -6,7 +6,10 @@ import { refusalTexts } from './refusalText';
 afterEach(() => i18next.changeLanguage('en'));
 
 const DETAIL = 'total: Input should be a valid number.';
-const refused = (...errors: { path: string; code: string; params?: Record<string, unknown> }[]) => ({ detail: DETAIL, errors: errors.map((one) => ({ message: 'Input should be right', params: null, ...one })) });
+const refused = (...errors: { path: string; code: string; params?: Record<string, unknown> }[]) => ({
+  detail: DETAIL,
+  errors: errors.map((one) => ({ message: 'Input should be right', params: null, ...one })),
+});
 
 test.each([
   [{ path: 'total', code: 'float_type' }, 'Total muss eine Zahl sein.'],

@@ -25,7 +25,16 @@ const KEYWORDS: Readonly<Record<string, readonly [keyword: string, expected?: st
   literal_error: ['enum', 'expected'],
   enum: ['enum', 'expected'],
 };
-const TYPES: Readonly<Record<string, string>> = { string: 'string', int: 'integer', float: 'number', decimal: 'number', bool: 'boolean', list: 'array', dict: 'object', model: 'object' };
+const TYPES: Readonly<Record<string, string>> = {
+  string: 'string',
+  int: 'integer',
+  float: 'number',
+  decimal: 'number',
+  bool: 'boolean',
+  list: 'array',
+  dict: 'object',
+  model: 'object',
+};
 
 /** Return a sentence for each error, without those that say no more than `known`. */
 export function refusalTexts({ errors, detail }: Pick<Problem, 'errors' | 'detail'>, known: string): string[] {
@@ -37,11 +46,24 @@ export function refusalTexts({ errors, detail }: Pick<Problem, 'errors' | 'detai
 function errorText({ path, code, message, params }: RequestError): string {
   const type = /^(\w+?)_(?:type|parsing|from_float)$/.exec(code)?.[1] ?? '';
   const [keyword, name] = Object.hasOwn(TYPES, type) ? ['type'] : (KEYWORDS[code] ?? [code]);
-  const expected = keyword === 'type' && Object.hasOwn(TYPES, type) ? { expected: TYPES[type] } : name === undefined ? {} : { expected: (params as Params | undefined)?.[name] };
+  const expected =
+    keyword === 'type' && Object.hasOwn(TYPES, type)
+      ? { expected: TYPES[type] }
+      : name === undefined
+        ? {}
+        : { expected: (params as Params | undefined)?.[name] };
   const unknown = '';
-  const violation = violationText({ path, code: keyword, message: unknown, about: [], params: { ...params, ...expected } });
+  const violation = violationText({
+    path,
+    code: keyword,
+    message: unknown,
+    about: [],
+    params: { ...params, ...expected },
+  });
   if (violation !== unknown) return violation;
   const text = codeText('errors', code, unknown);
   if (text !== unknown || path === '') return text;
-  return language() === 'en' ? t('approvals.refusedBecause', { field: pathLabel(path), reason: visibleText(message) }) : t('approvals.refusedField', { field: pathLabel(path) });
+  return language() === 'en'
+    ? t('approvals.refusedBecause', { field: pathLabel(path), reason: visibleText(message) })
+    : t('approvals.refusedField', { field: pathLabel(path) });
 }

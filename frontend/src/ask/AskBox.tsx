@@ -39,7 +39,11 @@ export function AskBox({ threadId, stackId, onStack, onAsked }: Props) {
     },
   });
   const send = () => {
-    const filters = { ...(stackId !== undefined && { stack_id: stackId }), ...(tag !== '' && { tags: [tag] }), ...(name.trim() !== '' && { filename: name.trim() }) };
+    const filters = {
+      ...(stackId !== undefined && { stack_id: stackId }),
+      ...(tag !== '' && { tags: [tag] }),
+      ...(name.trim() !== '' && { filename: name.trim() }),
+    };
     ask.mutate({
       message,
       ...(threadId !== undefined && { thread_id: threadId }),
@@ -49,7 +53,13 @@ export function AskBox({ threadId, stackId, onStack, onAsked }: Props) {
   return (
     <MessageBox
       label={t('ask.question')}
-      placeholder={threadId !== undefined ? t('ask.followUp') : stack === undefined ? t('ask.askAll') : t('ask.askStack', { name: visibleText(stack.name) })}
+      placeholder={
+        threadId !== undefined
+          ? t('ask.followUp')
+          : stack === undefined
+            ? t('ask.askAll')
+            : t('ask.askStack', { name: visibleText(stack.name) })
+      }
       send={t('ask.send')}
       value={message}
       isPending={ask.isPending}
@@ -58,8 +68,7 @@ export function AskBox({ threadId, stackId, onStack, onAsked }: Props) {
         setMessage(text);
         key.current = crypto.randomUUID(); // another question
       }}
-      onSend={send}
-    >
+      onSend={send}>
       {(stacks.length > 0 || stackId !== undefined) && (
         <select
           className={styles.stack}
@@ -68,15 +77,16 @@ export function AskBox({ threadId, stackId, onStack, onAsked }: Props) {
           onChange={({ target }) => {
             key.current = crypto.randomUUID(); // another question
             onStack(target.value === '' ? undefined : target.value);
-          }}
-        >
+          }}>
           <option value="">{t('document.all')}</option>
           {stacks.map((one) => (
             <option key={one.id} value={one.id}>
               {visibleText(one.name)}
             </option>
           ))}
-          {stackId !== undefined && stack === undefined && <option value={stackId}>{t(other.isError ? 'ask.stackGone' : 'common.loading')}</option>}
+          {stackId !== undefined && stack === undefined && (
+            <option value={stackId}>{t(other.isError ? 'ask.stackGone' : 'common.loading')}</option>
+          )}
         </select>
       )}
       <label>

@@ -25,7 +25,10 @@ export function AskPage() {
   const threads = useQuery(threadsQuery('library'));
   const canWrite = useCanWrite();
   const [place, setPlace] = useState<SourceLocation | null>(null);
-  const show = useCallback((next: SourceLocation) => setPlace((before) => ({ ...next, at: (before?.at ?? 0) + 1 })), []);
+  const show = useCallback(
+    (next: SourceLocation) => setPlace((before) => ({ ...next, at: (before?.at ?? 0) + 1 })),
+    [],
+  );
   const start = () => {
     setPlace(null);
     updateSearch(({ thread: _, ...others }) => others, { replace: false });
@@ -35,14 +38,26 @@ export function AskPage() {
     updateSearch(() => ({ thread: next }), { replace: false });
   };
   // A late response must not replace a conversation that was opened since.
-  const replace = (next: string | undefined) => updateSearch((params) => (params.thread === thread ? { ...(stack !== undefined && { stack }), ...(next !== undefined && { thread: next }) } : params), { replace: false });
+  const replace = (next: string | undefined) =>
+    updateSearch(
+      (params) =>
+        params.thread === thread
+          ? { ...(stack !== undefined && { stack }), ...(next !== undefined && { thread: next }) }
+          : params,
+      { replace: false },
+    );
   return (
     <div className={styles.page} data-beside={place !== null || undefined}>
       <aside className={styles.threads} aria-label={t('ask.threads')}>
         <Button kind={thread === undefined ? 'plain' : 'main'} onClick={start}>
           {t('ask.new')}
         </Button>
-        <ThreadList threads={threads.data?.items ?? []} chosen={thread} onOpen={open} onGone={() => replace(undefined)} />
+        <ThreadList
+          threads={threads.data?.items ?? []}
+          chosen={thread}
+          onOpen={open}
+          onGone={() => replace(undefined)}
+        />
       </aside>
       <div className={styles.talk}>
         {thread === undefined ? (
@@ -56,19 +71,21 @@ export function AskPage() {
           <Conversation key={thread} threadId={thread} onShow={show} />
         )}
         {canWrite && (
-        <AskBox
-          key={thread ?? ''}
-          threadId={thread}
-          stackId={stack}
-          onStack={(next) => updateSearch(({ stack: _, ...others }) => (next === undefined ? others : { ...others, stack: next }))}
-          onAsked={async (threadId) => {
-            await Promise.all([
-              queries.invalidateQueries({ queryKey: ['threads'] }),
-              queries.invalidateQueries({ queryKey: ['thread', threadId] }),
-            ]);
-            if (threadId !== thread) replace(threadId);
-          }}
-        />
+          <AskBox
+            key={thread ?? ''}
+            threadId={thread}
+            stackId={stack}
+            onStack={(next) =>
+              updateSearch(({ stack: _, ...others }) => (next === undefined ? others : { ...others, stack: next }))
+            }
+            onAsked={async (threadId) => {
+              await Promise.all([
+                queries.invalidateQueries({ queryKey: ['threads'] }),
+                queries.invalidateQueries({ queryKey: ['thread', threadId] }),
+              ]);
+              if (threadId !== thread) replace(threadId);
+            }}
+          />
         )}
       </div>
       {place !== null && <SourceViewer place={place} onClose={() => setPlace(null)} />}

@@ -23,7 +23,10 @@ export function SourceViewer({ place, onClose }: { place: SourceLocation; onClos
   const document = useQuery(documentQuery(documentId));
   const path = `source ${number ?? ''}`;
   const marks = useMemo(
-    () => new Map<number, readonly Mark[]>([[page, boxes.map((box) => ({ path, box: box as unknown as Box, status: 'found' as const }))]]),
+    () =>
+      new Map<number, readonly Mark[]>([
+        [page, boxes.map((box) => ({ path, box: box as unknown as Box, status: 'found' as const }))],
+      ]),
     [path, page, boxes],
   );
   useShortcut(CLOSE, onClose);

@@ -23,7 +23,8 @@ export function ThreadList({ threads, chosen, onOpen, onGone }: Props) {
   const queries = useQueryClient();
   const personName = usePersonName();
   const remove = useMutation({
-    mutationFn: (threadId: string) => api.DELETE('/api/threads/{thread_id}', { params: { path: { thread_id: threadId } } }),
+    mutationFn: (threadId: string) =>
+      api.DELETE('/api/threads/{thread_id}', { params: { path: { thread_id: threadId } } }),
     onSuccess: (_, threadId) => {
       if (threadId === chosen) onGone();
       return queries.invalidateQueries({ queryKey: ['threads'] });
@@ -38,10 +39,17 @@ export function ThreadList({ threads, chosen, onOpen, onGone }: Props) {
             <span className="truncate">{visibleText(one.title ?? t('chat.untitled'))}</span>
             <span className="muted">
               {formatAge(one.updated_at)}
-              {one.shared && ` · ${one.mine ? t('chat.shared') : t('people.by', { person: personName(one.created_by) })}`}
+              {one.shared &&
+                ` · ${one.mine ? t('chat.shared') : t('people.by', { person: personName(one.created_by) })}`}
             </span>
           </button>
-          {one.mine && <Confirm label={t('common.delete')} question={t('common.deleteQuestion', { name: visibleText(one.title ?? t('chat.untitled')) })} onConfirm={() => remove.mutate(one.id)} />}
+          {one.mine && (
+            <Confirm
+              label={t('common.delete')}
+              question={t('common.deleteQuestion', { name: visibleText(one.title ?? t('chat.untitled')) })}
+              onConfirm={() => remove.mutate(one.id)}
+            />
+          )}
         </li>
       ))}
     </ul>

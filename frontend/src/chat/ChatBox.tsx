@@ -52,8 +52,16 @@ export function ChatBox({ documentId, threadId, isWaiting, onSent }: Props) {
   const send = useMutation({
     mutationFn: async () => {
       const mentions = mentioned.map(({ type, id }) => ({ type, id }));
-      const body = { document_id: documentId, message: text, mentions, ...(threadId !== undefined && { thread_id: threadId }) };
-      const { threadId: id } = await startTurn({ ...body, approval: asks ? 'ask' : 'auto', ...(model !== '' && { model }) }, key.current);
+      const body = {
+        document_id: documentId,
+        message: text,
+        mentions,
+        ...(threadId !== undefined && { thread_id: threadId }),
+      };
+      const { threadId: id } = await startTurn(
+        { ...body, approval: asks ? 'ask' : 'auto', ...(model !== '' && { model }) },
+        key.current,
+      );
       key.current = crypto.randomUUID();
       setText('');
       setChosen([]);
@@ -116,8 +124,7 @@ export function ChatBox({ documentId, threadId, isWaiting, onSent }: Props) {
         'aria-controls': listId,
         ...(shown.length > 0 && { 'aria-activedescendant': `${listId} ${active}` }),
         onSelect: (event) => setCaret(event.currentTarget.selectionStart),
-      }}
-    >
+      }}>
       <label className={styles.asks}>
         <input
           type="checkbox"
@@ -134,12 +141,15 @@ export function ChatBox({ documentId, threadId, isWaiting, onSent }: Props) {
         </p>
       )}
       <ModelInput value={model} onChange={setModel} />
-      {tools !== undefined && <NeedsApproval tools={tools} asksFor={(tool) => asks && (alwaysAsks || !approved.includes(tool))} />}
+      {tools !== undefined && (
+        <NeedsApproval tools={tools} asksFor={(tool) => asks && (alwaysAsks || !approved.includes(tool))} />
+      )}
       {mentioned.length > 0 && (
         <ul className={styles.mentioned} aria-label={t('chat.mentioned')}>
           {mentioned.map((one) => (
             <li key={one.id}>
-              <span className="muted">{t(`chat.mentionTypes.${one.type}`)}</span> <span className="truncate">{one.name}</span>
+              <span className="muted">{t(`chat.mentionTypes.${one.type}`)}</span>{' '}
+              <span className="truncate">{one.name}</span>
             </li>
           ))}
         </ul>

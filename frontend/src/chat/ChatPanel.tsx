@@ -39,7 +39,6 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, fields, canWrit
   useEffect(() => {
     // Only once: a conversation started in another window must not replace this one.
     if (isSought) onReplace(threads.data?.items.find((one) => one.mine)?.id);
-    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [isSought]);
   const chosen = threads.data?.items.find((one) => one.id === threadId);
   const renewed = () => queries.invalidateQueries({ queryKey: ['threads'] });
@@ -47,7 +46,8 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, fields, canWrit
   const isWaiting = useAwaitsApproval(threadId);
   const path = { thread_id: threadId ?? '' };
   const share = useMutation({
-    mutationFn: (shared: boolean) => dataOf(api.PATCH('/api/threads/{thread_id}', { params: { path }, body: { shared } })),
+    mutationFn: (shared: boolean) =>
+      dataOf(api.PATCH('/api/threads/{thread_id}', { params: { path }, body: { shared } })),
     onSuccess: renewed,
     onError: wrong,
   });
@@ -64,7 +64,10 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, fields, canWrit
   return (
     <div className={styles.panel}>
       <div className={styles.head}>
-        <select aria-label={t('chat.conversation')} value={threadId ?? ''} onChange={(event) => onOpen(event.target.value === '' ? undefined : event.target.value)}>
+        <select
+          aria-label={t('chat.conversation')}
+          value={threadId ?? ''}
+          onChange={(event) => onOpen(event.target.value === '' ? undefined : event.target.value)}>
           <option value="">{t('chat.new')}</option>
           {threadId !== undefined && chosen === undefined && <option value={threadId}>…</option>}
           {threads.data.items.map((one) => (
@@ -76,10 +79,18 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, fields, canWrit
         </select>
         {canWrite && chosen?.mine === true && (
           <>
-            <Button kind="quiet" aria-pressed={chosen.shared} disabled={share.isPending} onClick={() => share.mutate(!chosen.shared)}>
+            <Button
+              kind="quiet"
+              aria-pressed={chosen.shared}
+              disabled={share.isPending}
+              onClick={() => share.mutate(!chosen.shared)}>
               {chosen.shared ? t('chat.shared') : t('chat.share')}
             </Button>
-            <Confirm label={t('common.delete')} question={t('common.deleteQuestion', { name: visibleText(chosen.title ?? t('chat.untitled')) })} onConfirm={() => remove.mutate()} />
+            <Confirm
+              label={t('common.delete')}
+              question={t('common.deleteQuestion', { name: visibleText(chosen.title ?? t('chat.untitled')) })}
+              onConfirm={() => remove.mutate()}
+            />
           </>
         )}
       </div>
@@ -118,7 +129,13 @@ function useAwaitsApproval(threadId: string | undefined): boolean {
   const thread = useInfiniteQuery({ ...threadQuery(threadId ?? ''), enabled: threadId !== undefined });
   const waiting = useQuery(waitingQuery);
   const runs = new Set(thread.data?.pages.flatMap((page) => page.turns.map((turn) => turn.run_id)));
-  return waiting.data?.items.some((one) => (threadId !== undefined && one.thread_id === threadId) || (one.parent_run_id !== null && runs.has(one.parent_run_id))) === true;
+  return (
+    waiting.data?.items.some(
+      (one) =>
+        (threadId !== undefined && one.thread_id === threadId) ||
+        (one.parent_run_id !== null && runs.has(one.parent_run_id)),
+    ) === true
+  );
 }
 
 function ConversationContext({ threadId }: { threadId: string }) {
@@ -126,8 +143,12 @@ function ConversationContext({ threadId }: { threadId: string }) {
   if (data?.schema === undefined && data?.prompt === undefined) return <div />;
   return (
     <p className={`${styles.state} muted`}>
-      {data.schema !== undefined && <span className="truncate">{t('chat.schema', { name: visibleText(data.schema) })}</span>}
-      {data.prompt !== undefined && <span className="truncate">{t('chat.prompt', { name: visibleText(data.prompt) })}</span>}
+      {data.schema !== undefined && (
+        <span className="truncate">{t('chat.schema', { name: visibleText(data.schema) })}</span>
+      )}
+      {data.prompt !== undefined && (
+        <span className="truncate">{t('chat.prompt', { name: visibleText(data.prompt) })}</span>
+      )}
     </p>
   );
 }

@@ -27,8 +27,7 @@ export function MentionList({ id, items, active, onChoose }: Props) {
           aria-selected={index === active}
           // Keep the focus in the text.
           onPointerDown={(event) => event.preventDefault()}
-          onClick={() => onChoose(one)}
-        >
+          onClick={() => onChoose(one)}>
           <span className={styles.kind}>{t(`chat.mentionTypes.${one.type}`)}</span>
           <span className="truncate">{one.name}</span>
           {one.note !== undefined && <span className="muted">{one.note}</span>}

@@ -19,21 +19,42 @@ export const suggestionsQuery = (documentId: string, word: string) =>
         dataOf(api.GET('/api/schemas', { params: { query }, signal })),
         dataOf(api.GET('/api/prompts', { params: { query }, signal })),
         dataOf(api.GET('/api/tags', { params: { query }, signal })),
-        dataOf(api.GET('/api/documents', { params: { query: { limit: FEW, status: 'ready' as const, ...(word !== '' && { filename: word }) } }, signal })),
+        dataOf(
+          api.GET('/api/documents', {
+            params: { query: { limit: FEW, status: 'ready' as const, ...(word !== '' && { filename: word }) } },
+            signal,
+          }),
+        ),
         dataOf(api.GET('/api/extractions', { params: { query: { limit: FEW, document_id: documentId } }, signal })),
       ]);
-      const named = extractions.items.map((one) => ({ id: one.id, name: t('chat.extractionAt', { time: formatTime(one.created_at) }) }));
-      const of = (type: Mention['type'], items: readonly { id: string; name: string; number?: number; proposed?: boolean }[]) =>
+      const named = extractions.items.map((one) => ({
+        id: one.id,
+        name: t('chat.extractionAt', { time: formatTime(one.created_at) }),
+      }));
+      const of = (
+        type: Mention['type'],
+        items: readonly { id: string; name: string; number?: number; proposed?: boolean }[],
+      ) =>
         items.map(({ id, name, number, proposed }) => {
-          const note = [number !== undefined && `v${number}`, proposed === true && t('chat.notAccepted')].filter(Boolean).join(', ');
+          const note = [number !== undefined && `v${number}`, proposed === true && t('chat.notAccepted')]
+            .filter(Boolean)
+            .join(', ');
           return { type, id, name, ...(note !== '' && { note }) };
         });
       return [
         ...of('schema', schemas.items),
         ...of('prompt', prompts.items),
         ...of('tag', tags.items),
-        ...of('extraction', named.filter((one) => one.name.toLowerCase().includes(word.toLowerCase()))),
-        ...of('document', documents.items.filter((one) => one.id !== documentId).map((one) => ({ id: one.id, name: visibleText(one.filename) }))),
+        ...of(
+          'extraction',
+          named.filter((one) => one.name.toLowerCase().includes(word.toLowerCase())),
+        ),
+        ...of(
+          'document',
+          documents.items
+            .filter((one) => one.id !== documentId)
+            .map((one) => ({ id: one.id, name: visibleText(one.filename) })),
+        ),
       ];
     },
     staleTime: 10_000,
@@ -60,13 +81,24 @@ export const workingStateQuery = (threadId: string) =>
       const { working_state: ids } = (await dataOf(api.GET('/api/threads/{thread_id}', { params, signal }))) as Thread;
       const [schema, prompt] = await Promise.all([
         typeof ids.schema_revid === 'string'
-          ? dataOf(api.GET('/api/schema_versions/{schema_revid}', { params: { path: { schema_revid: ids.schema_revid } }, signal }))
+          ? dataOf(
+              api.GET('/api/schema_versions/{schema_revid}', {
+                params: { path: { schema_revid: ids.schema_revid } },
+                signal,
+              }),
+            )
           : undefined,
         typeof ids.prompt_revid === 'string'
-          ? dataOf(api.GET('/api/prompt_versions/{prompt_revid}', { params: { path: { prompt_revid: ids.prompt_revid } }, signal }))
+          ? dataOf(
+              api.GET('/api/prompt_versions/{prompt_revid}', {
+                params: { path: { prompt_revid: ids.prompt_revid } },
+                signal,
+              }),
+            )
           : undefined,
       ]);
-      const label = (version: { name: string; number: number; deleted: boolean }) => t(version.deleted ? 'chat.deletedVersion' : 'chat.version', version);
+      const label = (version: { name: string; number: number; deleted: boolean }) =>
+        t(version.deleted ? 'chat.deletedVersion' : 'chat.version', version);
       return { ...(schema && { schema: label(schema) }), ...(prompt && { prompt: label(prompt) }) };
     },
   });

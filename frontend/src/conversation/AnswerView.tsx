@@ -20,7 +20,12 @@ export function AnswerView({ answer, onShow }: Props) {
     const source = sources.find((one) => one.number === number);
     if (source === undefined) return `[${number}]`;
     return (
-      <button type="button" className={styles.cite} aria-label={t('chat.sourceOf', { number, source: sourceLabel(source) })} title={sourceLabel(source)} onClick={() => onShow?.(locationOf(source))}>
+      <button
+        type="button"
+        className={styles.cite}
+        aria-label={t('chat.sourceOf', { number, source: sourceLabel(source) })}
+        title={sourceLabel(source)}
+        onClick={() => onShow?.(locationOf(source))}>
         {number}
       </button>
     );
@@ -64,7 +69,8 @@ export function AnswerView({ answer, onShow }: Props) {
       )}
       {effort != null && (
         <p className="muted">
-          {t('chat.searches', { count: effort.searches })} · {t('chat.documentsRead', { count: effort.reads })} · {formatDuration(effort.seconds * 1000)}
+          {t('chat.searches', { count: effort.searches })} · {t('chat.documentsRead', { count: effort.reads })} ·{' '}
+          {formatDuration(effort.seconds * 1000)}
         </p>
       )}
     </div>

@@ -31,7 +31,8 @@ export function Conversation({ threadId, onShow }: Props) {
     const element = scroller.current;
     if (element === null) return undefined;
     const observer = new ResizeObserver(() => {
-      if (element.scrollHeight - element.scrollTop - element.clientHeight < 160) element.scrollTop = element.scrollHeight;
+      if (element.scrollHeight - element.scrollTop - element.clientHeight < 160)
+        element.scrollTop = element.scrollHeight;
     });
     for (const child of element.children) observer.observe(child);
     return () => observer.disconnect();

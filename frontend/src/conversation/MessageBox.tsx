@@ -26,7 +26,21 @@ interface Props {
   textarea?: ComponentProps<'textarea'> & { ref?: Ref<HTMLTextAreaElement> };
 }
 
-export function MessageBox({ label, placeholder, send, value, isPending, blocked, error, onChange, onSend, onKey, above, children, textarea }: Props) {
+export function MessageBox({
+  label,
+  placeholder,
+  send,
+  value,
+  isPending,
+  blocked,
+  error,
+  onChange,
+  onSend,
+  onKey,
+  above,
+  children,
+  textarea,
+}: Props) {
   const trySend = () => {
     if (value.trim() !== '' && !isPending && blocked === undefined) onSend();
   };
@@ -36,8 +50,7 @@ export function MessageBox({ label, placeholder, send, value, isPending, blocked
       onSubmit={(event) => {
         event.preventDefault();
         trySend();
-      }}
-    >
+      }}>
       {error != null && <ErrorNotice error={error} />}
       {blocked !== undefined && <p role="status">{blocked}</p>}
       {above}

@@ -38,7 +38,9 @@ export function TurnView({ turn, onShow, onEnded }: Props) {
       <p className={styles.message}>{turn.message}</p>
       {!hasEnded && <Live runId={turn.run_id} onShow={onShow} onEnded={onEnded} />}
       {hasEnded && turn.earlier_texts.map((text, index) => <Markdown key={index} text={text} />)}
-      {hasEnded && turn.error !== null && <Notice kind="bad">{codeText('runErrors', turn.error_code, turn.error)}</Notice>}
+      {hasEnded && turn.error !== null && (
+        <Notice kind="bad">{codeText('runErrors', turn.error_code, turn.error)}</Notice>
+      )}
       {hasEnded && turn.result !== null && <AnswerView answer={turn.result} onShow={onShow} />}
       {hasEnded && turn.result === null && turn.answer !== null && <Markdown text={turn.answer} />}
       {hasEnded && <Steps runId={turn.run_id} />}
@@ -55,11 +57,9 @@ function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'
   useEffect(() => {
     if (opened !== null && running) onShow?.(locationOf(opened.location));
     // Only when the agent opens a location, not on other changes.
-    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [opened?.times]);
   useEffect(() => {
     if (phase === 'complete' || phase === 'failed') onEnded();
-    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [phase]);
   return (
     <div className={styles.live}>
@@ -81,7 +81,8 @@ function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'
       {state.approval !== null && (
         <ApprovalCard runId={state.approval.runId} call={state.approval.call} onDecided={resume} />
       )}
-      {state.draft !== null && (state.draft.kind === 'text' ? <Markdown text={state.draft.text} /> : <RunDraft draft={state.draft} />)}
+      {state.draft !== null &&
+        (state.draft.kind === 'text' ? <Markdown text={state.draft.text} /> : <RunDraft draft={state.draft} />)}
     </div>
   );
 }
@@ -101,7 +102,17 @@ function useRefreshOnRun({ phase, extractionId, version, steps }: RunState): voi
   // A call's effects are stored once the next one waits.
   useEffect(() => {
     if (!['approval', 'complete', 'failed'].includes(phase)) return;
-    for (const one of ['document', 'documents', 'extractions', 'prompts', 'runs', 'schemas', 'suggestions', 'tags', 'thread state']) {
+    for (const one of [
+      'document',
+      'documents',
+      'extractions',
+      'prompts',
+      'runs',
+      'schemas',
+      'suggestions',
+      'tags',
+      'thread state',
+    ]) {
       void queries.invalidateQueries({ queryKey: [one] });
     }
     if (extractionId !== null) void queries.invalidateQueries({ queryKey: ['extraction', extractionId] });

@@ -37,13 +37,29 @@ export function coverageTexts(answer: TypedAnswer): string[] {
   ];
 }
 
-function coverageOf({ fields, document_type: type = null, documents, with_field: have, to_review: toReview, without_fields: without, other_types: others, copies }: Coverage): string[] {
+function coverageOf({
+  fields,
+  document_type: type = null,
+  documents,
+  with_field: have,
+  to_review: toReview,
+  without_fields: without,
+  other_types: others,
+  copies,
+}: Coverage): string[] {
   const ofType = type === null ? {} : { type: visibleText(type) };
   const counted = fields.map((one) =>
-    t(type === null ? 'answer.field' : 'answer.fieldOfType', { ...ofType, field: pathLabel(one.path), have: one.have, documents: one.documents }),
+    t(type === null ? 'answer.field' : 'answer.fieldOfType', {
+      ...ofType,
+      field: pathLabel(one.path),
+      have: one.have,
+      documents: one.documents,
+    }),
   );
   return [
-    counted.length > 0 ? t('answer.fields', { fields: counted.join('; ') }) : t(type === null ? 'answer.documents' : 'answer.documentsOfType', { ...ofType, have, documents }),
+    counted.length > 0
+      ? t('answer.fields', { fields: counted.join('; ') })
+      : t(type === null ? 'answer.documents' : 'answer.documentsOfType', { ...ofType, have, documents }),
     ...(toReview > 0 ? [t('answer.toReview', { count: toReview })] : []),
     ...(without > 0 ? [t('answer.withoutFields', { count: without })] : []),
     ...(others > 0 ? [t('answer.otherTypes', { count: others })] : []),

@@ -21,7 +21,9 @@ export const threadQuery = (threadId: string) =>
     initialPageParam: null as string | null,
     queryFn: async ({ pageParam, signal }) => {
       const query = { limit: 20, ...(pageParam !== null && { before: pageParam }) };
-      return (await dataOf(api.GET('/api/threads/{thread_id}', { params: { path: { thread_id: threadId }, query }, signal }))) as Thread;
+      return (await dataOf(
+        api.GET('/api/threads/{thread_id}', { params: { path: { thread_id: threadId }, query }, signal }),
+      )) as Thread;
     },
     getNextPageParam: (last) => last.next,
   });

@@ -12,7 +12,9 @@ export interface SourceLocation {
   at: number;
 }
 
-export function locationOf(source: Pick<Source, 'document_id' | 'page' | 'boxes'> & { number?: number | null }): SourceLocation {
+export function locationOf(
+  source: Pick<Source, 'document_id' | 'page' | 'boxes'> & { number?: number | null },
+): SourceLocation {
   return {
     documentId: source.document_id,
     page: source.page,

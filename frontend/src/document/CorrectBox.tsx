@@ -34,8 +34,7 @@ export function CorrectBox({ extractionId, disabled, onStarted }: Props) {
       onSubmit={(event) => {
         event.preventDefault();
         if (message.trim() !== '' && !correct.isPending && !disabled) correct.mutate();
-      }}
-    >
+      }}>
       <input
         aria-label={t('document.correction')}
         placeholder={t('document.correctionHint')}

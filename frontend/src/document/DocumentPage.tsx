@@ -66,14 +66,21 @@ function OneDocument({ documentId }: { documentId: string }) {
   const document = useQuery(documentQuery(documentId));
   const run = useShownRun(documentId);
   const current = document.data?.shown_extraction_id;
-  const { all, usual, extraction, errors, ruleFixes, error } = useShownExtraction(documentId, search.extraction, run.state, current, document.isFetching);
+  const { all, usual, extraction, errors, ruleFixes, error } = useShownExtraction(
+    documentId,
+    search.extraction,
+    run.state,
+    current,
+    document.isFetching,
+  );
   const isLoading = rowsAreLoading(extraction, error, search.extraction ?? current);
   const canWrite = useCanWrite();
   const { before, after } = useNeighbours(documentId);
   const schemaOf = useQuery({ ...schemaOfQuery(extraction?.id ?? ''), enabled: extraction !== undefined });
   const schema = useMemo(() => schemaFields(schemaOf.data ?? {}), [schemaOf.data]);
   const [chosen, setChosen] = useState<string | null>(search.field ?? null);
-  const chooseExtraction = (id: string) => updateSearch(({ extraction: _, ...params }) => (id === usual ? params : { ...params, extraction: id }));
+  const chooseExtraction = (id: string) =>
+    updateSearch(({ extraction: _, ...params }) => (id === usual ? params : { ...params, extraction: id }));
   const [historyShown, showHistory] = useState(false);
   const [place, setPlace] = useState<ScrollTarget>({ page: search.page ?? 1, at: search.page === undefined ? 0 : 1 });
 
@@ -81,7 +88,15 @@ function OneDocument({ documentId }: { documentId: string }) {
   const waiting = useProposedFields(documentId, extraction?.id);
   const previews = waiting.size > 0 ? waiting : run.state.previews;
   const rows = useMemo(
-    () => fieldRows({ extraction: extraction ?? NOTHING, previews, ruleFixes, schema, ...(errors && { errors }), ...(extraction && { order: loadFieldOrder(extraction.id) }) }),
+    () =>
+      fieldRows({
+        extraction: extraction ?? NOTHING,
+        previews,
+        ruleFixes,
+        schema,
+        ...(errors && { errors }),
+        ...(extraction && { order: loadFieldOrder(extraction.id) }),
+      }),
     [extraction, errors, previews, ruleFixes, schema],
   );
   useEffect(() => {
@@ -118,22 +133,25 @@ function OneDocument({ documentId }: { documentId: string }) {
   );
 
   const showBeside = useCallback(
-    (beside: Pick<DocumentView, 'chat' | 'unmapped'>) => updateSearch(({ chat: _, unmapped: __, ...params }) => ({ ...params, ...beside })),
+    (beside: Pick<DocumentView, 'chat' | 'unmapped'>) =>
+      updateSearch(({ chat: _, unmapped: __, ...params }) => ({ ...params, ...beside })),
     [updateSearch],
   );
   // A late response must not replace what the person opened since.
-  const replaceChat = (chat: string) => updateSearch((params) => (params.chat === search.chat ? { ...params, chat } : params));
+  const replaceChat = (chat: string) =>
+    updateSearch((params) => (params.chat === search.chat ? { ...params, chat } : params));
 
   // Scroll to the field in the address once it is loaded.
   const isThere = rows.some((row) => row.path === search.field);
   useEffect(() => {
-    if (isThere && search.field !== undefined) setPlace((before) => (before.at === 0 ? scrollTargetOf(rows, search.field!, before) : before));
-    // eslint-disable-next-line react-hooks/exhaustive-deps
+    if (isThere && search.field !== undefined)
+      setPlace((before) => (before.at === 0 ? scrollTargetOf(rows, search.field!, before) : before));
   }, [isThere]);
 
   useEffect(() => {
     const before = window.document.title;
-    if (document.data !== undefined) window.document.title = t('common.pageTitle', { title: visibleText(document.data.filename) });
+    if (document.data !== undefined)
+      window.document.title = t('common.pageTitle', { title: visibleText(document.data.filename) });
     return () => {
       window.document.title = before;
     };
@@ -145,13 +163,29 @@ function OneDocument({ documentId }: { documentId: string }) {
   const serious = warnings.filter((one) => one.severity === 'warning').length;
   const isReady = status === 'ready';
   const fieldPanel = (
-    <FieldPanel extraction={extraction} schema={schema} canWrite={canWrite} rows={rows} chosen={chosen} changed={changed} ruleFixes={ruleFixes} onChoose={choose} onPlace={showPlace} />
+    <FieldPanel
+      extraction={extraction}
+      schema={schema}
+      canWrite={canWrite}
+      rows={rows}
+      chosen={chosen}
+      changed={changed}
+      ruleFixes={ruleFixes}
+      onChoose={choose}
+      onPlace={showPlace}
+    />
   );
   return (
     <div className={styles.page}>
       {canWrite && <DropTarget />}
       {historyShown && extraction !== undefined && (
-        <HistoryDialog extraction={extraction} schema={schema} suggestedBy={document.data.auto_create?.run_id} canWrite={canWrite} onClose={() => showHistory(false)} />
+        <HistoryDialog
+          extraction={extraction}
+          schema={schema}
+          suggestedBy={document.data.auto_create?.run_id}
+          canWrite={canWrite}
+          onClose={() => showHistory(false)}
+        />
       )}
       <div>
         <div className={styles.bar}>
@@ -180,17 +214,31 @@ function OneDocument({ documentId }: { documentId: string }) {
               onChoose={chooseExtraction}
             />
           )}
-          {canWrite && extraction?.id === document.data.shown_extraction_id && ['needs_review', 'extracted'].includes(document.data.stage) && (
-            <MarkReviewed extraction={extraction!} schema={schema} />
+          {canWrite &&
+            extraction?.id === document.data.shown_extraction_id &&
+            ['needs_review', 'extracted'].includes(document.data.stage) && (
+              <MarkReviewed extraction={extraction!} schema={schema} />
+            )}
+          {canWrite && (
+            <ExtractMenu
+              documentId={documentId}
+              tagIds={document.data.tags.map((tag) => tag.id)}
+              disabled={!isReady || run.running}
+              isFirst={extraction === undefined}
+              onStarted={(id) => void run.start(id)}
+            />
           )}
-          {canWrite && <ExtractMenu documentId={documentId} tagIds={document.data.tags.map((tag) => tag.id)} disabled={!isReady || run.running} isFirst={extraction === undefined} onStarted={(id) => void run.start(id)} />}
           {extraction !== undefined && <Button onClick={() => showHistory(true)}>{t('document.history')}</Button>}
           {extraction !== undefined && <ExportMenu extractionId={extraction.id} name={filename} />}
         </div>
         <ProposalBanner document={document.data} canWrite={canWrite} />
         {warnings.length > 0 && (
           <details className={styles.notices}>
-            <summary>{serious > 0 ? t('document.warnings', { count: serious }) : t('document.notes', { count: warnings.length })}</summary>
+            <summary>
+              {serious > 0
+                ? t('document.warnings', { count: serious })
+                : t('document.notes', { count: warnings.length })}
+            </summary>
             {warnings.map((warning, index) => (
               <Notice key={index} kind={warning.severity === 'info' ? 'plain' : 'unsure'}>
                 {warningText(warning)} {warning.excerpt !== '' && <q>{visibleText(warning.excerpt)}</q>}
@@ -203,12 +251,23 @@ function OneDocument({ documentId }: { documentId: string }) {
         <NotReady document={document.data} />
       ) : (
         <div className={styles.split}>
-          <PageViewer documentId={documentId} pages={pages ?? 0} marks={marks} chosen={unmapped.focused?.id ?? chosen} place={place} onChoose={choose} />
+          <PageViewer
+            documentId={documentId}
+            pages={pages ?? 0}
+            marks={marks}
+            chosen={unmapped.focused?.id ?? chosen}
+            place={place}
+            onChoose={choose}
+          />
           <DocumentSidebar
             chat={search.chat}
             documentId={documentId}
             fields={rows.length}
-            unmapped={extraction === undefined ? null : { ...unmapped, panel: () => <UnmappedPanel extraction={extraction} unmapped={unmapped} /> }}
+            unmapped={
+              extraction === undefined
+                ? null
+                : { ...unmapped, panel: () => <UnmappedPanel extraction={extraction} unmapped={unmapped} /> }
+            }
             onShow={showBeside}
             onReplaceChat={replaceChat}
             canWrite={canWrite}
@@ -219,15 +278,29 @@ function OneDocument({ documentId }: { documentId: string }) {
                 </summary>
                 {rows.length > 0 ? <div>{fieldPanel}</div> : <p className="muted">{t('document.noFields')}</p>}
               </details>
-            }
-          >
+            }>
             <div>
-              {run.runId !== null && <RunPanel runId={run.runId} state={run.state} canWrite={canWrite} onResume={run.resume} />}
-              {errors !== undefined && errors.length > 0 && <BrokenRules errors={errors} schema={schema} onChoose={choose} />}
-              {canWrite && extraction !== undefined && <CorrectBox extractionId={extraction.id} disabled={run.running} onStarted={(id) => void run.start(id)} />}
+              {run.runId !== null && (
+                <RunPanel runId={run.runId} state={run.state} canWrite={canWrite} onResume={run.resume} />
+              )}
+              {errors !== undefined && errors.length > 0 && (
+                <BrokenRules errors={errors} schema={schema} onChoose={choose} />
+              )}
+              {canWrite && extraction !== undefined && (
+                <CorrectBox
+                  extractionId={extraction.id}
+                  disabled={run.running}
+                  onStarted={(id) => void run.start(id)}
+                />
+              )}
               {error !== null && <ErrorNotice error={error} />}
               {extraction !== undefined && !run.running && (
-                <OtherResult all={all ?? []} shown={extraction.id} current={document.data.shown_extraction_id} onChoose={chooseExtraction} />
+                <OtherResult
+                  all={all ?? []}
+                  shown={extraction.id}
+                  current={document.data.shown_extraction_id}
+                  onChoose={chooseExtraction}
+                />
               )}
               {extraction !== undefined && toCheck > 0 && !run.running && (
                 <p className={styles.toCheck}>

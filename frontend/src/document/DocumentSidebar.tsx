@@ -30,9 +30,20 @@ interface Props {
   children: ReactNode;
 }
 
-export function DocumentSidebar({ documentId, chat, fields, unmapped, onShow, onReplaceChat, fieldsBeside, canWrite, children }: Props) {
+export function DocumentSidebar({
+  documentId,
+  chat,
+  fields,
+  unmapped,
+  onShow,
+  onReplaceChat,
+  fieldsBeside,
+  canWrite,
+  children,
+}: Props) {
   const shown = chat !== undefined ? 'chat' : unmapped?.isShown === true ? 'unmapped' : 'fields';
-  const show = (tab: string) => onShow(tab === 'chat' ? { chat: chat ?? 'last' } : tab === 'unmapped' ? { unmapped: true } : {});
+  const show = (tab: string) =>
+    onShow(tab === 'chat' ? { chat: chat ?? 'last' } : tab === 'unmapped' ? { unmapped: true } : {});
   useShortcut(CHAT, () => show(shown === 'chat' ? 'fields' : 'chat'));
   useShortcut(UNMAPPED, () => show(shown === 'unmapped' ? 'fields' : 'unmapped'), unmapped !== null);
   return (

@@ -26,8 +26,7 @@ export function ExportMenu({ extractionId, name }: { extractionId: string; name:
         <Button disabled={save.isPending}>
           {t('document.export.button')} <Icon name="down" size={12} />
         </Button>
-      }
-    >
+      }>
       {FORMATS.map((format) => (
         <MenuItem key={format} onChoose={() => save.mutate(format)}>
           {t(`document.export.${format}`)}

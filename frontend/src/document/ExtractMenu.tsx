@@ -28,12 +28,20 @@ interface StartOptions {
 export function ExtractMenu({ documentId, tagIds, disabled, isFirst, onStarted }: Props) {
   const schemas = useQuery(schemasQuery);
   // Prompts for documents with one of this document's tags come first, those for other documents last.
-  const distance = (tags: readonly string[]) => (tags.some((tag) => tagIds.includes(tag)) ? 0 : tags.length === 0 ? 1 : 2);
-  const prompts = (useQuery(promptsQuery).data ?? []).filter((one) => !one.proposed).sort((a, b) => distance(a.tag_ids) - distance(b.tag_ids));
+  const distance = (tags: readonly string[]) =>
+    tags.some((tag) => tagIds.includes(tag)) ? 0 : tags.length === 0 ? 1 : 2;
+  const prompts = (useQuery(promptsQuery).data ?? [])
+    .filter((one) => !one.proposed)
+    .sort((a, b) => distance(a.tag_ids) - distance(b.tag_ids));
   const start = useMutation({
     mutationFn: ({ promptId, schemaId, ask }: StartOptions) =>
       startExtraction(
-        { document_id: documentId, ...(promptId !== undefined && { prompt_id: promptId }), ...(schemaId !== undefined && { schema_id: schemaId }), ...(ask === true && { approval: 'ask' as const }) },
+        {
+          document_id: documentId,
+          ...(promptId !== undefined && { prompt_id: promptId }),
+          ...(schemaId !== undefined && { schema_id: schemaId }),
+          ...(ask === true && { approval: 'ask' as const }),
+        },
         crypto.randomUUID(),
       ),
     onSuccess: onStarted,
@@ -64,7 +72,11 @@ export function ExtractMenu({ documentId, tagIds, disabled, isFirst, onStarted }
       {(schemas.data?.length ?? 0) > 0 && <MenuLabel>{t('document.extract.withSchema')}</MenuLabel>}
       {schemas.data?.map((schema) => (
         <MenuItem key={schema.id} onChoose={() => start.mutate({ schemaId: schema.id })}>
-          <span className="truncate">{schema.proposed ? t('document.extract.notAccepted', { name: visibleText(schema.name) }) : visibleText(schema.name)}</span>
+          <span className="truncate">
+            {schema.proposed
+              ? t('document.extract.notAccepted', { name: visibleText(schema.name) })
+              : visibleText(schema.name)}
+          </span>
         </MenuItem>
       ))}
     </Menu>

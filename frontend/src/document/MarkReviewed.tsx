@@ -31,7 +31,10 @@ export function useMarkReviewed(onDone?: (before: Extraction) => void) {
 }
 
 /** Mark an extraction as not reviewed again. `status`: the one that it had before it was marked. */
-export async function withdrawReview({ id, version }: Reviewable, status: Extraction['status']): Promise<ChangedExtraction> {
+export async function withdrawReview(
+  { id, version }: Reviewable,
+  status: Extraction['status'],
+): Promise<ChangedExtraction> {
   const params = { path: { extraction_id: id }, query: { status }, header: { 'if-match': `"${version}"` } };
   return (await dataOf(api.DELETE('/api/extractions/{extraction_id}/complete', { params }))) as ChangedExtraction;
 }
@@ -52,14 +55,18 @@ export function MarkReviewed({ extraction, schema }: { extraction: Extraction; s
       <Button
         disabled={mark.isPending || isProposed}
         title={isProposed ? t('document.decideFirst') : undefined}
-        onClick={() => (count > 0 ? setAsking(true) : mark.mutate(extraction))}
-      >
+        onClick={() => (count > 0 ? setAsking(true) : mark.mutate(extraction))}>
         {t('document.markReviewed')}
       </Button>
       {isAsking && (
         <ReviewAnyway
           question={t('document.markOpen', { count })}
-          open={openFields(Object.entries(extraction.statuses).map(([path, status]) => ({ ...status, label: commonLabel(path, schema) })))}
+          open={openFields(
+            Object.entries(extraction.statuses).map(([path, status]) => ({
+              ...status,
+              label: commonLabel(path, schema),
+            })),
+          )}
           onConfirm={() => mark.mutate(extraction)}
           onClose={() => setAsking(false)}
         />

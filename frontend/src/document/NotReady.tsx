@@ -21,7 +21,11 @@ export function NotReady({ document }: { document: DocumentDetails }) {
   }
   return (
     <EmptyState title={t('document.unreadable')}>
-      <Notice kind="bad">{document.error_code === 'password' ? t('document.passwordNeeded') : readingErrorText(document.error_code, document.error ?? '')}</Notice>
+      <Notice kind="bad">
+        {document.error_code === 'password'
+          ? t('document.passwordNeeded')
+          : readingErrorText(document.error_code, document.error ?? '')}
+      </Notice>
       {document.error_code === 'password' && <PasswordForm documentId={document.id} />}
     </EmptyState>
   );
@@ -31,7 +35,11 @@ function PasswordForm({ documentId }: { documentId: string }) {
   const queries = useQueryClient();
   const [password, setPassword] = useState('');
   const read = useMutation({
-    mutationFn: () => api.POST('/api/documents/{document_id}/read', { params: { path: { document_id: documentId } }, body: { password } }),
+    mutationFn: () =>
+      api.POST('/api/documents/{document_id}/read', {
+        params: { path: { document_id: documentId } },
+        body: { password },
+      }),
     onSuccess: () => queries.invalidateQueries({ queryKey: ['document', documentId] }),
   });
   return (
@@ -39,8 +47,7 @@ function PasswordForm({ documentId }: { documentId: string }) {
       onSubmit={(event) => {
         event.preventDefault();
         read.mutate();
-      }}
-    >
+      }}>
       {read.isError && <ErrorNotice error={read.error} />}
       <div className={styles.password}>
         <input

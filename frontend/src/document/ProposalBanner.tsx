@@ -41,7 +41,11 @@ function Running({ documentId, runId }: { documentId: string; runId: string }) {
   useQuery({
     queryKey: ['proposal ended', runId],
     queryFn: async () => {
-      await Promise.all([['document', documentId], ['documents'], ['extractions'], ['schemas'], ['prompts'], ['suggestions']].map((queryKey) => queries.invalidateQueries({ queryKey })));
+      await Promise.all(
+        [['document', documentId], ['documents'], ['extractions'], ['schemas'], ['prompts'], ['suggestions']].map(
+          (queryKey) => queries.invalidateQueries({ queryKey }),
+        ),
+      );
       return true;
     },
     enabled: hasEnded,
@@ -60,7 +64,15 @@ function Running({ documentId, runId }: { documentId: string; runId: string }) {
   );
 }
 
-function Proposed({ document, proposal, canWrite }: { document: DocumentDetails; proposal: AutoCreation; canWrite: boolean }) {
+function Proposed({
+  document,
+  proposal,
+  canWrite,
+}: {
+  document: DocumentDetails;
+  proposal: AutoCreation;
+  canWrite: boolean;
+}) {
   const documentId = document.id;
   const [tag, setTag] = useState('');
   const tags = useQuery(tagsQuery);
@@ -70,11 +82,27 @@ function Proposed({ document, proposal, canWrite }: { document: DocumentDetails;
     mutationFn: async (accepted: boolean) => {
       const params = { path: { document_id: documentId } };
       if (!accepted) return dataOf(api.POST('/api/documents/{document_id}/auto_create/reject', { params }));
-      return dataOf(api.POST('/api/documents/{document_id}/auto_create/accept', { params, body: { tags: tag === '' ? [] : [tag] } }));
+      return dataOf(
+        api.POST('/api/documents/{document_id}/auto_create/accept', {
+          params,
+          body: { tags: tag === '' ? [] : [tag] },
+        }),
+      );
     },
     onSuccess: async (_, accepted) => {
       toast(t(accepted ? 'document.suggestion.accepted' : 'document.suggestion.rejected'));
-      await Promise.all([['document'], ['documents'], ['extractions'], ['extraction'], ['schemas'], ['prompts'], ['tags'], ['suggestions']].map((queryKey) => queries.invalidateQueries({ queryKey })));
+      await Promise.all(
+        [
+          ['document'],
+          ['documents'],
+          ['extractions'],
+          ['extraction'],
+          ['schemas'],
+          ['prompts'],
+          ['tags'],
+          ['suggestions'],
+        ].map((queryKey) => queries.invalidateQueries({ queryKey })),
+      );
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
@@ -85,15 +113,16 @@ function Proposed({ document, proposal, canWrite }: { document: DocumentDetails;
         <summary>
           {schema.data === undefined
             ? t('document.suggestion.title')
-            : t(proposal.matched === null ? 'document.suggestion.suggestedSchema' : 'document.suggestion.matchedSchema', {
-                name: visibleText(schema.data.name),
-                count: fields.length,
-              })}
+            : t(
+                proposal.matched === null ? 'document.suggestion.suggestedSchema' : 'document.suggestion.matchedSchema',
+                { name: visibleText(schema.data.name), count: fields.length },
+              )}
         </summary>
         <ul className={styles.fields}>
           {fields.map((one) => (
             <li key={one.path}>
-              <code>{visibleText(one.path)}</code> <span className="muted">{typeLabel(one.type)}</span> {visibleText(one.description)}
+              <code>{visibleText(one.path)}</code> <span className="muted">{typeLabel(one.type)}</span>{' '}
+              {visibleText(one.description)}
             </li>
           ))}
         </ul>
@@ -101,7 +130,10 @@ function Proposed({ document, proposal, canWrite }: { document: DocumentDetails;
       <Replay runId={proposal.run_id} />
       {canWrite && (
         <>
-          <select aria-label={t('document.suggestion.tag')} value={tag} onChange={(event) => setTag(event.target.value)}>
+          <select
+            aria-label={t('document.suggestion.tag')}
+            value={tag}
+            onChange={(event) => setTag(event.target.value)}>
             <option value="">{t('document.suggestion.noTag')}</option>
             {tags.data?.items.map((one) => (
               <option key={one.id} value={one.id}>
@@ -131,7 +163,11 @@ function Failed({ documentId, proposal, canWrite }: { documentId: string; propos
   });
   return (
     <>
-      <p>{t('document.suggestion.failed', { reason: codeText('runErrors', proposal.error_code, error === null ? '' : visibleText(error)) })}</p>
+      <p>
+        {t('document.suggestion.failed', {
+          reason: codeText('runErrors', proposal.error_code, error === null ? '' : visibleText(error)),
+        })}
+      </p>
       <Replay runId={proposal.run_id} />
       {canWrite && (
         <Button disabled={again.isPending} onClick={() => again.mutate()}>

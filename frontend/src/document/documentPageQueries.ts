@@ -27,7 +27,12 @@ export const problemsQuery = (extractionId: string, version: number) =>
   queryOptions({
     queryKey: ['problems', extractionId, version],
     queryFn: ({ signal }) =>
-      dataOf(api.GET('/api/extractions/{extraction_id}/problems', { params: { path: { extraction_id: extractionId } }, signal })),
+      dataOf(
+        api.GET('/api/extractions/{extraction_id}/problems', {
+          params: { path: { extraction_id: extractionId } },
+          signal,
+        }),
+      ),
     staleTime: Infinity,
   });
 
@@ -36,7 +41,14 @@ export const ruleFixesQuery = (extractionId: string, version: number) =>
   queryOptions({
     queryKey: ['rule_fixes', extractionId, version],
     queryFn: async ({ signal }) =>
-      (await dataOf(api.GET('/api/extractions/{extraction_id}/rule_fixes', { params: { path: { extraction_id: extractionId } }, signal }))).items as RuleFix[],
+      (
+        await dataOf(
+          api.GET('/api/extractions/{extraction_id}/rule_fixes', {
+            params: { path: { extraction_id: extractionId } },
+            signal,
+          }),
+        )
+      ).items as RuleFix[],
     staleTime: Infinity,
   });
 
@@ -45,7 +57,14 @@ export const placesQuery = (extractionId: string, version: number, path: string)
   queryOptions({
     queryKey: ['locations', extractionId, version, path],
     queryFn: async ({ signal }) =>
-      (await dataOf(api.GET('/api/extractions/{extraction_id}/locations', { params: { path: { extraction_id: extractionId }, query: { path } }, signal }))).items as FieldLocation[],
+      (
+        await dataOf(
+          api.GET('/api/extractions/{extraction_id}/locations', {
+            params: { path: { extraction_id: extractionId }, query: { path } },
+            signal,
+          }),
+        )
+      ).items as FieldLocation[],
     staleTime: Infinity,
   });
 
@@ -54,7 +73,12 @@ export const pageQuery = (documentId: string, number: number) =>
   queryOptions({
     queryKey: ['page', documentId, number],
     queryFn: ({ signal }) =>
-      dataOf(api.GET('/api/documents/{document_id}/pages/{number}', { params: { path: { document_id: documentId, number } }, signal })),
+      dataOf(
+        api.GET('/api/documents/{document_id}/pages/{number}', {
+          params: { path: { document_id: documentId, number } },
+          signal,
+        }),
+      ),
     staleTime: Infinity,
     gcTime: 120_000,
   });
@@ -62,7 +86,8 @@ export const pageQuery = (documentId: string, number: number) =>
 export const pageImageQuery = (documentId: string, number: number) =>
   queryOptions({
     queryKey: ['page image', documentId, number],
-    queryFn: ({ signal }) => fetchFile(`/api/documents/${encodeURIComponent(documentId)}/pages/${number}.png`, { signal }),
+    queryFn: ({ signal }) =>
+      fetchFile(`/api/documents/${encodeURIComponent(documentId)}/pages/${number}.png`, { signal }),
     staleTime: Infinity,
     gcTime: 60_000,
   });
@@ -71,7 +96,8 @@ export const pageImageQuery = (documentId: string, number: number) =>
 export const smallImageQuery = (documentId: string, number: number, width: number) =>
   queryOptions({
     queryKey: ['page image', documentId, number, width],
-    queryFn: ({ signal }) => fetchFile(`/api/documents/${encodeURIComponent(documentId)}/pages/${number}.png?width=${width}`, { signal }),
+    queryFn: ({ signal }) =>
+      fetchFile(`/api/documents/${encodeURIComponent(documentId)}/pages/${number}.png?width=${width}`, { signal }),
     staleTime: Infinity,
     gcTime: 300_000,
   });
@@ -80,7 +106,14 @@ export const schemaOfQuery = (extractionId: string) =>
   queryOptions({
     queryKey: ['schema of', extractionId],
     queryFn: async ({ signal }) =>
-      (await dataOf(api.GET('/api/extractions/{extraction_id}/schema', { params: { path: { extraction_id: extractionId } }, signal }))).schema,
+      (
+        await dataOf(
+          api.GET('/api/extractions/{extraction_id}/schema', {
+            params: { path: { extraction_id: extractionId } },
+            signal,
+          }),
+        )
+      ).schema,
     staleTime: 60_000,
   });
 

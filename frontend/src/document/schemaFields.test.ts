@@ -3,7 +3,12 @@ import { schemaFields } from './schemaFields';
 
 test('fields are listed in schema order, nested fields after their parent', () => {
   const item = { type: 'object', properties: { price: { type: ['number', 'null'], multipleOf: 0.01 } } };
-  const schema = { properties: { due: { type: 'string', title: 'Due', format: 'date', description: 'When.' }, items: { type: 'array', items: item } } };
+  const schema = {
+    properties: {
+      due: { type: 'string', title: 'Due', format: 'date', description: 'When.' },
+      items: { type: 'array', items: item },
+    },
+  };
   expect(schemaFields(schema)).toEqual([
     { path: 'due', type: 'date', title: 'Due', description: 'When.', decimals: 0 },
     { path: 'items', type: 'array', title: '', description: '', decimals: 0 },

@@ -20,8 +20,19 @@ export function schemaFields(schema: Schema, path = '', depth = 0): SchemaField[
   return properties.flatMap(([name, one]) => {
     if (!isSchema(one)) return [];
     const at = path === '' ? name : `${path}.${name}`;
-    const inner = isSchema(one.items) ? schemaFields(one.items, `${at}[*]`, depth + 1) : schemaFields(one, at, depth + 1);
-    return [{ path: at, type: typeOf(one), title: textOf(one.title), description: textOf(one.description), decimals: decimalsOf(one.multipleOf) }, ...inner];
+    const inner = isSchema(one.items)
+      ? schemaFields(one.items, `${at}[*]`, depth + 1)
+      : schemaFields(one, at, depth + 1);
+    return [
+      {
+        path: at,
+        type: typeOf(one),
+        title: textOf(one.title),
+        description: textOf(one.description),
+        decimals: decimalsOf(one.multipleOf),
+      },
+      ...inner,
+    ];
   });
 }
 
@@ -35,7 +46,11 @@ function decimalsOf(multipleOf: unknown): number {
 }
 
 function typeOf({ type, format }: Schema): string {
-  const named = Array.isArray(type) ? type.filter((one) => one !== 'null').join(' or ') : typeof type === 'string' ? type : '';
+  const named = Array.isArray(type)
+    ? type.filter((one) => one !== 'null').join(' or ')
+    : typeof type === 'string'
+      ? type
+      : '';
   return typeof format === 'string' ? format : named;
 }
 

@@ -12,10 +12,19 @@ const NO_RULE_FIXES: readonly RuleFix[] = [];
 
 /** Return the extraction in the address (`wanted`), else that of an active run, else the document's current one, else the
  * newest. `current` undefined: not loaded yet. `isReloading`: the document is being loaded again, as after a run. */
-export function useShownExtraction(documentId: string, wanted: string | undefined, run: RunState, current: string | null | undefined, isReloading: boolean) {
+export function useShownExtraction(
+  documentId: string,
+  wanted: string | undefined,
+  run: RunState,
+  current: string | null | undefined,
+  isReloading: boolean,
+) {
   const all = useQuery(extractionsQuery(documentId));
   const newest = all.data?.[0]?.id;
-  const hasJustEnded = run.phase === 'complete' && isReloading && (newest === run.extractionId || !all.data?.some((one) => one.id === run.extractionId));
+  const hasJustEnded =
+    run.phase === 'complete' &&
+    isReloading &&
+    (newest === run.extractionId || !all.data?.some((one) => one.id === run.extractionId));
   const ofRun = isRunning(run) || run.approval !== null || hasJustEnded ? run.extractionId : null;
   const usual = ofRun ?? current ?? (current === null ? newest : null) ?? null;
   const id = wanted ?? usual;
@@ -26,18 +35,20 @@ export function useShownExtraction(documentId: string, wanted: string | undefine
 
   // The run has reported a newer version: load it, unless that is under way.
   const { isFetching, refetch } = extraction;
-  const isBehind = stored !== undefined && run.extractionId === id && run.version !== null && stored.version < run.version;
+  const isBehind =
+    stored !== undefined && run.extractionId === id && run.version !== null && stored.version < run.version;
   useEffect(() => {
     if (isBehind && !isFetching) void refetch();
   }, [isBehind, isFetching, refetch]);
 
-  const problems = useQuery({
-    ...problemsQuery(id ?? '', stored?.version ?? 0),
-    enabled: stored?.valid === false,
-  });
-  const errors = stored?.valid === false && problems.data?.version === stored.version ? problems.data.errors : undefined;
+  const problems = useQuery({ ...problemsQuery(id ?? '', stored?.version ?? 0), enabled: stored?.valid === false });
+  const errors =
+    stored?.valid === false && problems.data?.version === stored.version ? problems.data.errors : undefined;
   const breaksRule = errors?.some((one) => one.about.length > 0) === true;
-  const { data: ruleFixes = NO_RULE_FIXES } = useQuery({ ...ruleFixesQuery(id ?? '', stored?.version ?? 0), enabled: breaksRule });
+  const { data: ruleFixes = NO_RULE_FIXES } = useQuery({
+    ...ruleFixesQuery(id ?? '', stored?.version ?? 0),
+    enabled: breaksRule,
+  });
   const error = isOfOther ? new ApiError(404, undefined, t('document.extractionNotFound')) : extraction.error;
   return { all: all.data, usual, extraction: stored, error, errors, ruleFixes };
 }

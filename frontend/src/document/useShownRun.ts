@@ -16,7 +16,8 @@ export function useShownRun(documentId: string) {
   const { phase, extractionId } = state;
   useEffect(() => {
     if (runId === null || phase === 'starting') return;
-    for (const one of ['extractions', 'documents', 'document', 'runs']) void queries.invalidateQueries({ queryKey: [one] });
+    for (const one of ['extractions', 'documents', 'document', 'runs'])
+      void queries.invalidateQueries({ queryKey: [one] });
     if (!['complete', 'failed'].includes(phase) || extractionId === null) return;
     void queries.invalidateQueries({ queryKey: ['extraction', extractionId] });
   }, [queries, runId, phase, extractionId]);

@@ -23,12 +23,19 @@ export const DocumentRow = memo(function DocumentRow({ document, canDelete, onDe
     document.page_count !== null && t('common.pages', { count: document.page_count }),
     document.byte_size !== null && formatBytes(document.byte_size),
   ].filter((one) => one !== false);
-  const why = document.error === null || document.error_code === 'password' ? null : readingErrorText(document.error_code, document.error);
+  const why =
+    document.error === null || document.error_code === 'password'
+      ? null
+      : readingErrorText(document.error_code, document.error);
   return (
     <>
       <div className={styles.name} role="cell">
         <Icon name="page" />
-        <Link to="/documents/$documentId" params={{ documentId: document.id }} className={`${styles.link} truncate`} title={visibleText(document.filename)}>
+        <Link
+          to="/documents/$documentId"
+          params={{ documentId: document.id }}
+          className={`${styles.link} truncate`}
+          title={visibleText(document.filename)}>
           {visibleText(document.filename)}
         </Link>
         {document.tags.map((tag) => (
@@ -59,8 +66,7 @@ export const DocumentRow = memo(function DocumentRow({ document, canDelete, onDe
               <Button kind="quiet" label={t('documents.actionsFor', { name: visibleText(document.filename) })}>
                 <Icon name="more" />
               </Button>
-            }
-          >
+            }>
             <MenuItem onChoose={() => onDelete(document)}>
               <Icon name="bin" /> {t('common.delete')}
             </MenuItem>

@@ -60,7 +60,8 @@ export function DocumentsPage() {
   });
 
   const onDelete = useCallback(
-    ({ id, filename }: Document) => deleteDocument(id, filename, () => void queries.invalidateQueries({ queryKey: ['documents'] })),
+    ({ id, filename }: Document) =>
+      deleteDocument(id, filename, () => void queries.invalidateQueries({ queryKey: ['documents'] })),
     [queries],
   );
 
@@ -71,7 +72,6 @@ export function DocumentsPage() {
     const element = scroller.current;
     if (key !== opened) element?.scrollTo({ top: 0 });
     Object.assign(listPosition, { filter, offset: element?.scrollTop ?? 0 });
-    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [key]);
   const virtual = useVirtualizer({
     initialOffset: offset,
@@ -100,14 +100,19 @@ export function DocumentsPage() {
         <label className={styles.search}>
           <Icon name="search" />
           <span className="sr-only">{t('documents.searchByName')}</span>
-          <input ref={search} type="search" placeholder={t('documents.searchByName')} value={name} onChange={(event) => setName(event.target.value)} />
+          <input
+            ref={search}
+            type="search"
+            placeholder={t('documents.searchByName')}
+            value={name}
+            onChange={(event) => setName(event.target.value)}
+          />
         </label>
         <select
           className={styles.select}
           aria-label={t('documents.status')}
           value={filter.status ?? ''}
-          onChange={(event) => narrow({ status: (event.target.value || undefined) as DocumentFilter['status'] })}
-        >
+          onChange={(event) => narrow({ status: (event.target.value || undefined) as DocumentFilter['status'] })}>
           <option value="">{t('documents.allStatuses')}</option>
           {(Object.keys(STAGES) as Document['stage'][]).map((stage) => (
             <option key={stage} value={stage}>
@@ -116,7 +121,11 @@ export function DocumentsPage() {
           ))}
         </select>
         {(tags.data?.items.length ?? 0) > 0 && (
-          <select className={styles.select} aria-label={t('documents.tag')} value={filter.tag ?? ''} onChange={(event) => narrow({ tag: event.target.value || undefined })}>
+          <select
+            className={styles.select}
+            aria-label={t('documents.tag')}
+            value={filter.tag ?? ''}
+            onChange={(event) => narrow({ tag: event.target.value || undefined })}>
             <option value="">{t('common.allTags')}</option>
             {tags.data?.items.map((tag) => (
               <option key={tag.id} value={tag.id}>
@@ -156,8 +165,7 @@ export function DocumentsPage() {
               onClick={() => {
                 setName('');
                 updateSearch(() => ({}));
-              }}
-            >
+              }}>
               {t('documents.clearFilters')}
             </Button>
           </EmptyState>
@@ -170,10 +178,19 @@ export function DocumentsPage() {
           </EmptyState>
         )
       ) : (
-        <div className={styles.table} ref={scroller} role="table" aria-label={t('areas.documents')} aria-rowcount={documents.length + 1} tabIndex={0}>
+        <div
+          className={styles.table}
+          ref={scroller}
+          role="table"
+          aria-label={t('areas.documents')}
+          aria-rowcount={documents.length + 1}
+          tabIndex={0}>
           <div className={styles.head} role="row">
             {COLUMNS.map((column) => (
-              <div key={column} role="columnheader" className={column === 'added' ? styles.second : column === 'size' ? styles.third : ''}>
+              <div
+                key={column}
+                role="columnheader"
+                className={column === 'added' ? styles.second : column === 'size' ? styles.third : ''}>
                 {t(`documents.columns.${column}`)}
               </div>
             ))}
@@ -185,12 +202,13 @@ export function DocumentsPage() {
             {rows.map((row) => {
               const document = documents[row.index]!;
               return (
-                <div key={row.key} className={styles.row} role="row" aria-rowindex={row.index + 2} style={{ transform: `translateY(${row.start}px)` }}>
-                  <DocumentRow
-                    document={document}
-                    canDelete={canWrite}
-                    onDelete={onDelete}
-                  />
+                <div
+                  key={row.key}
+                  className={styles.row}
+                  role="row"
+                  aria-rowindex={row.index + 2}
+                  style={{ transform: `translateY(${row.start}px)` }}>
+                  <DocumentRow document={document} canDelete={canWrite} onDelete={onDelete} />
                 </div>
               );
             })}

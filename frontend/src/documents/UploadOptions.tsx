@@ -26,8 +26,7 @@ export function UploadOptions() {
           onChange={(event) => {
             uploadOptions.promptId = event.target.value;
             setPromptId(event.target.value);
-          }}
-        >
+          }}>
           <option value="">{t('documents.noPrompt')}</option>
           {prompts.map((one) => (
             <option key={one.id} value={one.id}>

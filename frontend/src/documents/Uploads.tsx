@@ -19,21 +19,38 @@ export function Uploads() {
   if (uploads.length === 0) return null;
   return (
     <section className={styles.list} aria-label={t('documents.uploads.title')} tabIndex={0}>
-      {uploads.length > 1 && <p className="muted">{t('documents.uploads.progress', { done: uploads.filter((one) => one.status === 'done').length, count: uploads.length })}</p>}
+      {uploads.length > 1 && (
+        <p className="muted">
+          {t('documents.uploads.progress', {
+            done: uploads.filter((one) => one.status === 'done').length,
+            count: uploads.length,
+          })}
+        </p>
+      )}
       {uploads.map(({ id, name, sent, status, error }) => (
         <div key={id} className={styles.one}>
           <span className="truncate">{visibleText(name)}</span>
           {status === 'failed' ? (
             <Button onClick={() => tryAgain(id)}>{t('common.tryAgain')}</Button>
           ) : (
-            <progress aria-label={t('documents.uploads.uploading', { name: visibleText(name) })} max={1} value={status === 'waiting' ? 0 : sent} />
+            <progress
+              aria-label={t('documents.uploads.uploading', { name: visibleText(name) })}
+              max={1}
+              value={status === 'waiting' ? 0 : sent}
+            />
           )}
           {status === 'failed' ? (
             <Button kind="quiet" label={t('common.dismiss')} onClick={() => dismiss([id])}>
               <Icon name="cross" />
             </Button>
           ) : (
-            <span className="muted">{status === 'waiting' ? t('documents.uploads.queued') : status === 'done' ? t('common.done') : formatPercent(sent)}</span>
+            <span className="muted">
+              {status === 'waiting'
+                ? t('documents.uploads.queued')
+                : status === 'done'
+                  ? t('common.done')
+                  : formatPercent(sent)}
+            </span>
           )}
           {status === 'failed' && <p className={styles.error}>{error}</p>}
         </div>

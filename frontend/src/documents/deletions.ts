@@ -56,7 +56,11 @@ export function deleteDocument(id: string, name: string, onDeleted: () => void):
 }
 
 async function send(id: string, headers: Record<string, string>): Promise<void> {
-  const response = await fetch(`/api/documents/${encodeURIComponent(id)}`, { method: 'DELETE', headers, keepalive: true });
+  const response = await fetch(`/api/documents/${encodeURIComponent(id)}`, {
+    method: 'DELETE',
+    headers,
+    keepalive: true,
+  });
   if (!response.ok) throw await apiErrorOf(response, headers.Authorization ?? null);
   notifyOtherTabs();
 }

@@ -46,7 +46,8 @@ export const documentQuery = (documentId: string) =>
 export const countQuery = (stage: Document['stage']) =>
   queryOptions({
     queryKey: ['documents', 'count', stage],
-    queryFn: async ({ signal }) => (await dataOf(api.GET('/api/documents/count', { params: { query: { stage } }, signal }))).count,
+    queryFn: async ({ signal }) =>
+      (await dataOf(api.GET('/api/documents/count', { params: { query: { stage } }, signal }))).count,
     refetchInterval: 15_000,
   });
 

@@ -31,7 +31,12 @@ test('a file whose suggestion failed is not uploaded twice', async () => {
   const proposal = vi.mocked(startProposal).mockRejectedValueOnce(new Error('No such model.'));
   const { result } = renderHook(useUploads);
   upload([new File(['Total: 1'], 'a.txt')]);
-  await waitFor(() => expect(result.current[0]).toMatchObject({ status: 'failed', error: t('documents.uploads.notStarted', { reason: t('shell.unreachable') }) }));
+  await waitFor(() =>
+    expect(result.current[0]).toMatchObject({
+      status: 'failed',
+      error: t('documents.uploads.notStarted', { reason: t('shell.unreachable') }),
+    }),
+  );
   expect(onChange).toHaveBeenCalledWith({ id: 'd1' });
   tryAgain(result.current[0]!.id);
   await waitFor(() => expect(result.current[0]).toMatchObject({ status: 'done', document: { id: 'd1' } }));

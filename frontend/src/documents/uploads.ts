@@ -72,7 +72,11 @@ export function onUploaded(listener: (document: Document) => void): () => void {
 
 /** Options of the next uploads. `autoCreate` null: as the organisation's setting. With `promptId` each upload is extracted
  * with this prompt, and no schema is suggested. */
-export const uploadOptions: { autoCreate: boolean | null; model: string; promptId: string } = { autoCreate: null, model: '', promptId: '' };
+export const uploadOptions: { autoCreate: boolean | null; model: string; promptId: string } = {
+  autoCreate: null,
+  model: '',
+  promptId: '',
+};
 
 /** `stackId`: add the documents to this stack. Its agent reads them, so no schema is suggested. */
 export function upload(chosen: Iterable<File>, stackId?: string): void {
@@ -114,26 +118,36 @@ async function send({ id, by }: Upload) {
     await session.refresh();
     const headers = by === identityKey(session.get()) ? credentials() : found.headers; // a fresh token, where there is one
     const { stackId } = found;
-    const { model, promptId, ...options } = stackId === undefined ? uploadOptions : { autoCreate: false, model: '', promptId: '' };
+    const { model, promptId, ...options } =
+      stackId === undefined ? uploadOptions : { autoCreate: false, model: '', promptId: '' };
     const autoCreate = promptId === '' ? options.autoCreate : false;
     // With a chosen model, the suggestion is a separate run. It waits until the document is read.
     const separate = autoCreate === true && (model !== '' || found.document !== undefined);
     if (found.document === undefined) {
-      found.document = await put(found.file, headers, { auto_create: separate ? false : autoCreate, stack_id: stackId }, (sent) => change(id, { sent }));
+      found.document = await put(
+        found.file,
+        headers,
+        { auto_create: separate ? false : autoCreate, stack_id: stackId },
+        (sent) => change(id, { sent }),
+      );
     }
     change(id, { sent: 1, document: found.document });
     if (separate || promptId !== '') {
       // A retry starts the same run.
       const choice = promptId === '' ? model : promptId;
       if (found.asked?.choice !== choice) found.asked = { choice, key: crypto.randomUUID() };
-      if (promptId !== '') await startExtraction({ document_id: found.document.id, prompt_id: promptId }, found.asked.key);
+      if (promptId !== '')
+        await startExtraction({ document_id: found.document.id, prompt_id: promptId }, found.asked.key);
       else await startProposal(found.document.id, found.asked.key, model === '' ? undefined : model);
     }
     files.delete(id);
     change(id, { status: 'done', sent: 1 });
   } catch (error) {
     const reason = errorMessage(error);
-    change(id, { status: 'failed', error: found.document === undefined ? reason : t('documents.uploads.notStarted', { reason }) });
+    change(id, {
+      status: 'failed',
+      error: found.document === undefined ? reason : t('documents.uploads.notStarted', { reason }),
+    });
   }
   if (found.document === undefined) return;
   for (const listener of doneListeners) listener(found.document);
@@ -141,7 +155,12 @@ async function send({ id, by }: Upload) {
 }
 
 /** XMLHttpRequest, since fetch reports no upload progress. */
-function put(file: File, headers: Record<string, string>, options: { auto_create: boolean | null; stack_id: string | undefined }, progress: (sent: number) => void): Promise<Document> {
+function put(
+  file: File,
+  headers: Record<string, string>,
+  options: { auto_create: boolean | null; stack_id: string | undefined },
+  progress: (sent: number) => void,
+): Promise<Document> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     const given = Object.entries(options).filter(([, value]) => value != null);

@@ -24,8 +24,14 @@ const historyQuery = (extractionId: string, version: number) =>
     queryKey: ['history', extractionId, version],
     initialPageParam: null as number | null,
     queryFn: async ({ pageParam, signal }) => {
-      const params = { path: { extraction_id: extractionId }, query: { limit: 100, ...(pageParam !== null && { before: pageParam }) } };
-      return (await dataOf(api.GET('/api/extractions/{extraction_id}/history', { params, signal }))) as { items: Change[]; next: number | null };
+      const params = {
+        path: { extraction_id: extractionId },
+        query: { limit: 100, ...(pageParam !== null && { before: pageParam }) },
+      };
+      return (await dataOf(api.GET('/api/extractions/{extraction_id}/history', { params, signal }))) as {
+        items: Change[];
+        next: number | null;
+      };
     },
     getNextPageParam: (last) => last.next,
   });
@@ -45,7 +51,11 @@ export function HistoryDialog({ extraction, schema, suggestedBy, canWrite, onClo
   const queries = useQueryClient();
   const personName = usePersonName();
   const valueText = (path: string, value: unknown) =>
-    displayValue(value, schema.find((one) => one.path === schemaPath(path)), (extraction.evidence[path] as Evidence | undefined)?.quote);
+    displayValue(
+      value,
+      schema.find((one) => one.path === schemaPath(path)),
+      (extraction.evidence[path] as Evidence | undefined)?.quote,
+    );
   const authorOf = ({ actor, userId, dictatedBy }: Version) => {
     if (dictatedBy !== null) return t('history.dictatedBy', { person: personName(dictatedBy) });
     if (userId === null) return t('history.agent');
@@ -54,7 +64,9 @@ export function HistoryDialog({ extraction, schema, suggestedBy, canWrite, onClo
   const restore = useMutation({
     mutationFn: async (version: number) => {
       const params = { path: { extraction_id: extraction.id }, header: { 'if-match': `"${extraction.version}"` } };
-      return (await dataOf(api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version } }))) as ChangedExtraction;
+      return (await dataOf(
+        api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version } }),
+      )) as ChangedExtraction;
     },
     onSuccess: (changed, version) => {
       storeChanged(queries, changed);
@@ -81,7 +93,10 @@ export function HistoryDialog({ extraction, schema, suggestedBy, canWrite, onClo
               {one.version === extraction.version ? (
                 <span className="muted">{t('history.current')}</span>
               ) : !canWrite ? null : (
-                <Button disabled={restore.isPending} aria-label={t('history.restoreVersion', { version: one.version })} onClick={() => restore.mutate(one.version)}>
+                <Button
+                  disabled={restore.isPending}
+                  aria-label={t('history.restoreVersion', { version: one.version })}
+                  onClick={() => restore.mutate(one.version)}>
                   {t('history.restore')}
                 </Button>
               )}
@@ -91,7 +106,8 @@ export function HistoryDialog({ extraction, schema, suggestedBy, canWrite, onClo
                 <li key={change.path} className={styles.change}>
                   <span title={visibleText(change.path)}>{pathLabel(change.path, schema)}</span>
                   <span>
-                    <s className="muted">{change.added ? '' : valueText(change.path, change.old)}</s> → {change.removed ? t('history.removed') : valueText(change.path, change.new)}
+                    <s className="muted">{change.added ? '' : valueText(change.path, change.old)}</s> →{' '}
+                    {change.removed ? t('history.removed') : valueText(change.path, change.new)}
                   </span>
                 </li>
               ))}

@@ -8,7 +8,11 @@ const change = (version: number, path: string): Change =>
 test('a version is dictated if all its changes are', () => {
   const of = (path: string, dictated_by: string | null): Change => ({ ...change(1, path), dictated_by });
   const author = (...changes: Change[]) => versionsOf(changes)[0]!.dictatedBy;
-  expect([author(of('a', 'jo'), of('b', 'jo')), author(of('a', 'jo'), of('b', null)), author(of('a', null), of('b', 'jo'))]).toEqual(['jo', null, null]);
+  expect([
+    author(of('a', 'jo'), of('b', 'jo')),
+    author(of('a', 'jo'), of('b', null)),
+    author(of('a', null), of('b', 'jo')),
+  ]).toEqual(['jo', null, null]);
 });
 
 test('changes are grouped by version', () => {

@@ -13,7 +13,12 @@ const MIN_BOX_WIDTH = 0.1; // of the page's width, so that a short word is not e
 export const cropQuery = (documentId: string, page: number, box: Box, width = WIDTH) => {
   // The service adds a margin, and returns the box that it shows.
   const path = `/api/documents/${encodeURIComponent(documentId)}/pages/${page}.png?width=${width}&box=${wide(box).join(',')}`;
-  return queryOptions({ queryKey: ['crop', path], queryFn: ({ signal }) => fetchCrop(path, signal), staleTime: Infinity, gcTime: 60_000 });
+  return queryOptions({
+    queryKey: ['crop', path],
+    queryFn: ({ signal }) => fetchCrop(path, signal),
+    staleTime: Infinity,
+    gcTime: 60_000,
+  });
 };
 
 interface Props {
@@ -61,5 +66,10 @@ function wide([x0, y0, x1, y1]: Box): Box {
 
 /** Return a box in coordinates relative to another box. */
 function within([x0, y0, x1, y1]: Box, [left, top, right, bottom]: Box): Box {
-  return [(x0 - left) / (right - left), (y0 - top) / (bottom - top), (x1 - left) / (right - left), (y1 - top) / (bottom - top)];
+  return [
+    (x0 - left) / (right - left),
+    (y0 - top) / (bottom - top),
+    (x1 - left) / (right - left),
+    (y1 - top) / (bottom - top),
+  ];
 }

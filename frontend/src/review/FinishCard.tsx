@@ -36,8 +36,7 @@ export function FinishCard({ filename, isEmpty, problems, isPending, onFinish, o
           onClick={onFinish}
           onKeyDown={(event) => {
             if (event.key === 'Escape') onSkip();
-          }}
-        >
+          }}>
           {t('document.markReviewed')} <kbd>Enter</kbd>
         </Button>{' '}
         <Button kind="quiet" onClick={onSkip}>

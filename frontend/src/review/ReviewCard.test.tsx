@@ -17,12 +17,27 @@ function shown() {
   const nothing = () => undefined;
   const card = (value: unknown) => (
     <ReviewCard
-      {...{ documentId: 'd', schema: [], ruleFixes: [], proposal: undefined, onConfirm, onWrite, onUndo: undefined, onProposal: nothing, onSkip: nothing }}
+      {...{
+        documentId: 'd',
+        schema: [],
+        ruleFixes: [],
+        proposal: undefined,
+        onConfirm,
+        onWrite,
+        onUndo: undefined,
+        onProposal: nothing,
+        onSkip: nothing,
+      }}
       field={field(value)}
     />
   );
   const { rerender } = render(card(12));
-  return { input: screen.getByRole<HTMLInputElement>('textbox'), onConfirm, onWrite, becomes: (value: unknown) => rerender(card(value)) };
+  return {
+    input: screen.getByRole<HTMLInputElement>('textbox'),
+    onConfirm,
+    onWrite,
+    becomes: (value: unknown) => rerender(card(value)),
+  };
 }
 
 test('a value changed by someone else is shown, and Enter confirms it', () => {

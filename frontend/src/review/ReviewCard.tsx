@@ -33,7 +33,18 @@ interface Props {
   onSkip: () => void;
 }
 
-export function ReviewCard({ documentId, field, schema, proposal, ruleFixes, onConfirm, onWrite, onUndo, onProposal, onSkip }: Props) {
+export function ReviewCard({
+  documentId,
+  field,
+  schema,
+  proposal,
+  ruleFixes,
+  onConfirm,
+  onWrite,
+  onUndo,
+  onProposal,
+  onSkip,
+}: Props) {
   // An object or a list has no editor: its fields are rows of their own.
   const leaf = field.kind === 'leaf' ? field : undefined;
   const value = leaf?.value;
@@ -82,8 +93,17 @@ export function ReviewCard({ documentId, field, schema, proposal, ruleFixes, onC
           {violationText(error, schema)}
         </p>
       ))}
-      {isMoved && <p className={styles.bad}>{t('review.someoneChanged', { value: displayValue(value) || t('fields.nothing') })}</p>}
-      <SuggestedFixes ruleFixes={ruleFixes} path={field.path} schema={schema} onUse={(path, fix) => onWrite(fix, path)} />
+      {isMoved && (
+        <p className={styles.bad}>
+          {t('review.someoneChanged', { value: displayValue(value) || t('fields.nothing') })}
+        </p>
+      )}
+      <SuggestedFixes
+        ruleFixes={ruleFixes}
+        path={field.path}
+        schema={schema}
+        onUse={(path, fix) => onWrite(fix, path)}
+      />
       {leaf !== undefined && <p className="muted">{describeEvidence(leaf)}</p>}
       {page != null && box !== undefined && <Crop documentId={documentId} page={page} box={box} />}
       {leaf !== undefined && (
@@ -112,7 +132,9 @@ export function ReviewCard({ documentId, field, schema, proposal, ruleFixes, onC
         <Button kind="main" autoFocus={leaf === undefined} disabled={isMissing && !isChanged} onClick={confirm}>
           {t(isChanged || isMissing ? 'common.save' : confirmLabel)} <kbd>Enter</kbd>
         </Button>
-        {leaf !== undefined && proposal === undefined && canBeBlank(field, value) && <Button onClick={() => onWrite(null)}>{t('fields.notInDocument')}</Button>}
+        {leaf !== undefined && proposal === undefined && canBeBlank(field, value) && (
+          <Button onClick={() => onWrite(null)}>{t('fields.notInDocument')}</Button>
+        )}
         {proposal !== undefined && (
           <Button onClick={() => onProposal(true)}>
             {t('review.acceptProposal')} <kbd>Alt Enter</kbd>

@@ -34,7 +34,8 @@ export function ReviewPage() {
   const document = useQuery({ ...documentQuery(summary?.document_id ?? ''), enabled: summary !== undefined });
   const marks = useMemo(() => marksByPage(rows), [rows]);
   useShortcut(UNDO, review.undo, review.canUndo);
-  if (review.queue.isError) return <ErrorNotice error={review.queue.error} onRetry={() => void review.queue.refetch()} />;
+  if (review.queue.isError)
+    return <ErrorNotice error={review.queue.error} onRetry={() => void review.queue.refetch()} />;
   if (review.error !== null) return <ErrorNotice error={review.error} />;
   const speed = perMinute(review.times);
   const progress = (
@@ -58,8 +59,7 @@ export function ReviewPage() {
         problems={review.errors.map((one) => violationText(one, review.schema))}
         isPending={review.isFinishing || !canWrite}
         onFinish={review.finish}
-        onSkip={review.leave}
-      >
+        onSkip={review.leave}>
         {progress}
         {undo}
       </FinishCard>
@@ -98,31 +98,40 @@ export function ReviewPage() {
       />
       <div className={styles.side}>
         <div className={styles.of}>
-          <Link to="/documents/$documentId" params={{ documentId: extraction.document_id }} search={{ extraction: extraction.id, field: field.path }} className="truncate">
+          <Link
+            to="/documents/$documentId"
+            params={{ documentId: extraction.document_id }}
+            search={{ extraction: extraction.id, field: field.path }}
+            className="truncate">
             {visibleText(document.data.filename)}
           </Link>
           {undo}
         </div>
         <div className={styles.of}>
           {progress}
-          <Link to="/review/by-field" search={{ path: field.path, ...(extraction.document_type !== null && { document_type: extraction.document_type }) }}>
+          <Link
+            to="/review/by-field"
+            search={{
+              path: field.path,
+              ...(extraction.document_type !== null && { document_type: extraction.document_type }),
+            }}>
             {t('review.acrossDocuments')}
           </Link>
         </div>
         <fieldset className={styles.plain} disabled={!canWrite}>
-        <ReviewCard
-          key={`${extraction.id} ${field.path}`}
-          documentId={extraction.document_id}
-          field={field}
-          schema={review.schema}
-          ruleFixes={review.ruleFixes}
-          proposal={field.reason === 'proposal' ? proposalOf(extraction.proposals, field.path) : undefined}
-          onConfirm={() => review.confirm(field.path)}
-          onUndo={review.canUndo ? review.undo : undefined}
-          onWrite={(value, path = field.path) => review.write(path, value)}
-          onProposal={(accepted) => review.decideProposal(field.path, accepted)}
-          onSkip={() => review.skip(field.path)}
-        />
+          <ReviewCard
+            key={`${extraction.id} ${field.path}`}
+            documentId={extraction.document_id}
+            field={field}
+            schema={review.schema}
+            ruleFixes={review.ruleFixes}
+            proposal={field.reason === 'proposal' ? proposalOf(extraction.proposals, field.path) : undefined}
+            onConfirm={() => review.confirm(field.path)}
+            onUndo={review.canUndo ? review.undo : undefined}
+            onWrite={(value, path = field.path) => review.write(path, value)}
+            onProposal={(accepted) => review.decideProposal(field.path, accepted)}
+            onSkip={() => review.skip(field.path)}
+          />
         </fieldset>
       </div>
     </div>

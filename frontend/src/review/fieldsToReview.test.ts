@@ -12,14 +12,40 @@ const paths = (rows: FieldRow[], decided: [string, 'pending' | 'saved' | 'skippe
   fieldsToReview(rows, new Map(decided) as Decided).map((row) => row.path);
 
 test('what a person has to look at is reviewed, what is missing first; also a list that breaks a rule itself', () => {
-  const list: FieldRow = { kind: 'group', path: 'items', label: 'Items', depth: 0, size: 1, isList: true, errors: [], status: 'needs_review', reason: 'breaks_rule' };
-  const rows = [leaf('a', 'found'), leaf('b', 'unclear', 'ambiguous_date'), leaf('c', 'needs_review', 'not_found'), list, leaf('d', 'accepted', 'breaks_rule')];
-  expect(paths([...rows, leaf('e', 'needs_review', 'missing'), { ...list, path: 'ok', status: undefined }])).toEqual(['e', 'items', 'c', 'b']);
+  const list: FieldRow = {
+    kind: 'group',
+    path: 'items',
+    label: 'Items',
+    depth: 0,
+    size: 1,
+    isList: true,
+    errors: [],
+    status: 'needs_review',
+    reason: 'breaks_rule',
+  };
+  const rows = [
+    leaf('a', 'found'),
+    leaf('b', 'unclear', 'ambiguous_date'),
+    leaf('c', 'needs_review', 'not_found'),
+    list,
+    leaf('d', 'accepted', 'breaks_rule'),
+  ];
+  expect(paths([...rows, leaf('e', 'needs_review', 'missing'), { ...list, path: 'ok', status: undefined }])).toEqual([
+    'e',
+    'items',
+    'c',
+    'b',
+  ]);
 });
 
 test('a decided field is asked about again, last, once the service has answered that it still needs a person', () => {
   const rows = ['a', 'b', 'c'].map((path) => leaf(path, 'needs_review', 'breaks_schema'));
-  expect(paths(rows, [['a', 'pending'], ['b', 'skipped']])).toEqual(['c']);
+  expect(
+    paths(rows, [
+      ['a', 'pending'],
+      ['b', 'skipped'],
+    ]),
+  ).toEqual(['c']);
   expect(paths(rows, [['a', 'saved']])).toEqual(['b', 'c', 'a']);
 });
 

@@ -14,11 +14,22 @@ interface QueuePage {
   before: string | null;
 }
 
-async function fetchPage({ of, before }: QueuePage, signal: AbortSignal): Promise<{ items: ToReview[]; next: string | null }> {
+async function fetchPage(
+  { of, before }: QueuePage,
+  signal: AbortSignal,
+): Promise<{ items: ToReview[]; next: string | null }> {
   const page = { limit: 50, ...(before !== null && { before }) };
-  if (of === 'extractions') return dataOf(api.GET('/api/extractions', { params: { query: { to_check: true, ...page } }, signal }));
-  const { items, next } = await dataOf(api.GET('/api/documents', { params: { query: { stage: 'needs_review', ...page } }, signal }));
-  return { items: items.flatMap((one) => (one.shown_extraction_id === null ? [] : [{ id: one.shown_extraction_id, document_id: one.id }])), next };
+  if (of === 'extractions')
+    return dataOf(api.GET('/api/extractions', { params: { query: { to_check: true, ...page } }, signal }));
+  const { items, next } = await dataOf(
+    api.GET('/api/documents', { params: { query: { stage: 'needs_review', ...page } }, signal }),
+  );
+  return {
+    items: items.flatMap((one) =>
+      one.shown_extraction_id === null ? [] : [{ id: one.shown_extraction_id, document_id: one.id }],
+    ),
+    next,
+  };
 }
 
 export const queueQuery = infiniteQueryOptions({
@@ -26,7 +37,12 @@ export const queueQuery = infiniteQueryOptions({
   initialPageParam: { of: 'documents', before: null } as QueuePage,
   queryFn: async ({ pageParam, signal }) => {
     const { items, next } = await fetchPage(pageParam, signal);
-    const following: QueuePage | null = next !== null ? { of: pageParam.of, before: next } : pageParam.of === 'documents' ? { of: 'extractions', before: null } : null;
+    const following: QueuePage | null =
+      next !== null
+        ? { of: pageParam.of, before: next }
+        : pageParam.of === 'documents'
+          ? { of: 'extractions', before: null }
+          : null;
     return { items: items.map(({ id, document_id }) => ({ id, document_id })), next: following };
   },
   getNextPageParam: (last) => last.next,

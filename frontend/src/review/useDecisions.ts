@@ -65,7 +65,7 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
   /** In sequence: each change needs the version that the previous one returned. */
   const [chain] = useState<{ last: Promise<unknown>; open: number }>(() => ({ last: Promise.resolve(), open: 0 }));
   const enqueue = useCallback(
-    <T,>(act: () => Promise<T>): Promise<T> => {
+    <T>(act: () => Promise<T>): Promise<T> => {
       chain.open += 1;
       const done = chain.last.then(act, act).finally(() => {
         chain.open -= 1;
@@ -124,32 +124,50 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
 
   const write = useCallback(
     (id: string, path: string, value: unknown, how?: How) =>
-      decide(id, path, async (current) => {
-        const header = { 'if-match': `"${current.version}"` };
-        const changed = (await dataOf(
-          api.PATCH('/api/extractions/{extraction_id}/fields', { params: { path: { extraction_id: id }, header }, body: { path, value } }),
-        )) as ChangedExtraction;
-        const proposals = changed.proposals.filter((one) => one.path === path);
-        if (proposals.length === 0) return changed;
-        // The written value wins over a suggestion. If rejecting that fails, it is asked about again.
-        return answerProposals(id, proposals, false).catch(() => changed);
-      }, how),
+      decide(
+        id,
+        path,
+        async (current) => {
+          const header = { 'if-match': `"${current.version}"` };
+          const changed = (await dataOf(
+            api.PATCH('/api/extractions/{extraction_id}/fields', {
+              params: { path: { extraction_id: id }, header },
+              body: { path, value },
+            }),
+          )) as ChangedExtraction;
+          const proposals = changed.proposals.filter((one) => one.path === path);
+          if (proposals.length === 0) return changed;
+          // The written value wins over a suggestion. If rejecting that fails, it is asked about again.
+          return answerProposals(id, proposals, false).catch(() => changed);
+        },
+        how,
+      ),
     [decide],
   );
 
   /** Lock the stored value without sending it: a JavaScript number would keep only about 15 digits. */
   const confirm = useCallback(
     (id: string, path: string, how?: How) =>
-      decide(id, path, (current) => {
-        const params = { path: { extraction_id: id }, query: { path }, header: { 'if-match': `"${current.version}"` } };
-        return dataOf(api.POST('/api/extractions/{extraction_id}/locks', { params }));
-      }, how),
+      decide(
+        id,
+        path,
+        (current) => {
+          const params = {
+            path: { extraction_id: id },
+            query: { path },
+            header: { 'if-match': `"${current.version}"` },
+          };
+          return dataOf(api.POST('/api/extractions/{extraction_id}/locks', { params }));
+        },
+        how,
+      ),
     [decide],
   );
 
   /** Decide the proposals that the person saw for a path: another one that came since stays open. Rejecting is final. */
   const decideProposals = useCallback(
-    (id: string, path: string, proposals: Seen['proposals'], accepted: boolean) => decide(id, path, () => answerProposals(id, proposals, accepted), { isFinal: !accepted }),
+    (id: string, path: string, proposals: Seen['proposals'], accepted: boolean) =>
+      decide(id, path, () => answerProposals(id, proposals, accepted), { isFinal: !accepted }),
     [decide],
   );
 
@@ -168,7 +186,9 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
         if (before !== after) {
           const header = { 'if-match': `"${after}"` };
           const params = { path, header };
-          const back = (await dataOf(api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version: before } }))) as ChangedExtraction;
+          const back = (await dataOf(
+            api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version: before } }),
+          )) as ChangedExtraction;
           put(back);
           version = back.version;
           isLocked = back.locks[last.path] !== undefined; // false if the restored version has no value here
@@ -202,6 +222,9 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
 function answerProposals(id: string, proposals: Seen['proposals'], accepted: boolean) {
   const decisions = proposals.map((one) => ({ id: one.id, accepted }));
   return dataOf(
-    api.POST('/api/extractions/{extraction_id}/proposals', { params: { path: { extraction_id: id } }, body: { decisions } }),
+    api.POST('/api/extractions/{extraction_id}/proposals', {
+      params: { path: { extraction_id: id } },
+      body: { decisions },
+    }),
   );
 }

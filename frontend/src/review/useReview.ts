@@ -3,7 +3,14 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useEffect, useMemo, useState } from 'react';
 import type { Evidence, Extraction, RuleFix } from '../api/types';
-import { extractionQuery, pageImageQuery, pageQuery, problemsQuery, ruleFixesQuery, schemaOfQuery } from '../document/documentPageQueries';
+import {
+  extractionQuery,
+  pageImageQuery,
+  pageQuery,
+  problemsQuery,
+  ruleFixesQuery,
+  schemaOfQuery,
+} from '../document/documentPageQueries';
 import { fieldRows, type FieldRow } from '../document/fields/fieldTree';
 import { proposalOf } from '../document/fields/proposals';
 import { useMarkReviewed } from '../document/MarkReviewed';
@@ -38,7 +45,6 @@ export function useReview(first: string | undefined) {
     return (first === undefined ? items : namedOne === undefined ? [] : [namedOne, ...items])
       .filter((one) => !over.has(one.id))
       .sort((a, b) => Number(returned.has(a.id)) - Number(returned.has(b.id)));
-    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [queue.data, first, namedOne?.id, over, returned]);
   const summary = waiting[0];
   const id = summary?.id ?? '';
@@ -51,7 +57,10 @@ export function useReview(first: string | undefined) {
   const { data: ruleFixes = NO_RULE_FIXES } = fixes;
   const schemaOf = useQuery({ ...schemaOfQuery(id), enabled: id !== '' });
   const schema = useMemo(() => schemaFields(schemaOf.data ?? {}), [schemaOf.data]);
-  const rows = useMemo(() => (stored === undefined ? [] : fieldRows({ extraction: stored, ruleFixes, schema, ...(errors && { errors }) })), [stored, errors, ruleFixes, schema]);
+  const rows = useMemo(
+    () => (stored === undefined ? [] : fieldRows({ extraction: stored, ruleFixes, schema, ...(errors && { errors }) })),
+    [stored, errors, ruleFixes, schema],
+  );
   const ofThis = decided.get(id) ?? NOTHING_DECIDED;
   const left = useMemo(() => fieldsToReview(rows, ofThis), [rows, ofThis]);
   const field = left[0];
@@ -65,12 +74,12 @@ export function useReview(first: string | undefined) {
   const isPending = states.includes('pending');
   const isSkipped = skipped.has(id);
   const isFinished = stored !== undefined && left.length === 0 && !(isPending && stored.status !== 'completed');
-  const asksToFinish = isFinished && !isPending && !isSkipped && (stored.status !== 'completed' || stored.review_count > 0);
+  const asksToFinish =
+    isFinished && !isPending && !isSkipped && (stored.status !== 'completed' || stored.review_count > 0);
   useEffect(() => {
     if (!isFinished || asksToFinish) return;
     leave(id);
     if (states.length > 0 && !isSkipped) void settled().then(() => reviewed(id));
-    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [isFinished, asksToFinish, leave, id]);
   const reviewed = (extractionId: string) => {
     const now = queries.getQueryData(extractionQuery(extractionId).queryKey);
@@ -96,8 +105,11 @@ export function useReview(first: string | undefined) {
   const next = waiting[1];
   useEffect(() => {
     if (next === undefined) return;
-    void queries.ensureQueryData(extractionQuery(next.id)).then((one) => prepare(queries, one)).catch(() => undefined);
-  }, [queries, next?.id]); // eslint-disable-line react-hooks/exhaustive-deps
+    void queries
+      .ensureQueryData(extractionQuery(next.id))
+      .then((one) => prepare(queries, one))
+      .catch(() => undefined);
+  }, [queries, next?.id]);
   // Prefetch the next excerpts.
   useEffect(() => {
     if (stored === undefined) return;
@@ -113,7 +125,10 @@ export function useReview(first: string | undefined) {
     });
     if (state === undefined) setOver((before) => without(before, extractionId));
   }, []);
-  const mark = useCallback((extractionId: string, path: string, is: boolean) => set(extractionId, path, is ? 'pending' : undefined), [set]);
+  const mark = useCallback(
+    (extractionId: string, path: string, is: boolean) => set(extractionId, path, is ? 'pending' : undefined),
+    [set],
+  );
   const seen = useCallback((extractionId: string) => queries.ensureQueryData(extractionQuery(extractionId)), [queries]);
   const { write, confirm, decideProposals, settled, ...decisions } = useDecisions({ seen, mark });
   /** Once it is saved, the status that the service returned counts. */
@@ -177,7 +192,8 @@ function prepare(queries: Queries, extraction: Extraction): void {
 function prefetchCrop(queries: Queries, documentId: string, field: FieldRow): void {
   const evidence = evidenceOf(field);
   const box = evidence?.boxes?.[0];
-  if (evidence?.page != null && box !== undefined) void queries.prefetchQuery(cropQuery(documentId, evidence.page, box));
+  if (evidence?.page != null && box !== undefined)
+    void queries.prefetchQuery(cropQuery(documentId, evidence.page, box));
 }
 
 export function evidenceOf(field: FieldRow | undefined): Evidence | undefined {

@@ -12,7 +12,8 @@ export function RunCost({ runId, state }: { runId: string; state: RunState }) {
   const { data } = useQuery({
     // The phase is part of the key, so that the cost is loaded again when the run waits or ends.
     queryKey: ['run cost', runId, state.phase],
-    queryFn: async ({ signal }) => (await dataOf(api.GET('/api/runs/{run_id}', { params: { path: { run_id: runId } }, signal }))).cost_usd,
+    queryFn: async ({ signal }) =>
+      (await dataOf(api.GET('/api/runs/{run_id}', { params: { path: { run_id: runId } }, signal }))).cost_usd,
     enabled: state.phase !== 'complete',
     refetchInterval: isRunning(state) && EVERY_MS,
     placeholderData: keepPreviousData,

@@ -29,7 +29,8 @@ export function RunPanel({ runId, state, canWrite, onResume }: Props) {
   useEffect(() => {
     // Keep the newest step visible, unless the person has scrolled up.
     const element = steps.current;
-    if (element !== null && element.scrollHeight - element.scrollTop - element.clientHeight < 120) element.scrollTop = element.scrollHeight;
+    if (element !== null && element.scrollHeight - element.scrollTop - element.clientHeight < 120)
+      element.scrollTop = element.scrollHeight;
   }, [state.steps, state.draft, open]);
 
   return (
@@ -49,7 +50,9 @@ export function RunPanel({ runId, state, canWrite, onResume }: Props) {
           </Button>
         )}
       </div>
-      {state.approval !== null && <ApprovalCard runId={state.approval.runId} call={state.approval.call} onDecided={onResume} />}
+      {state.approval !== null && (
+        <ApprovalCard runId={state.approval.runId} call={state.approval.call} onDecided={onResume} />
+      )}
       {open && (
         <div className={styles.steps} ref={steps} tabIndex={0} role="log" aria-label={t('runs.steps')}>
           {state.steps.map((step) => (

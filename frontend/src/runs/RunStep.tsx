@@ -32,8 +32,16 @@ export const RunStep = memo(function RunStep({ step }: { step: Step }) {
         <details className={styles.step}>
           <summary>
             {step.status === 'running' && <span className={styles.pulse} />}
-            {step.status === 'complete' && <span className={styles.good}><Icon name="check" size={13} /></span>}
-            {step.status === 'error' && <span className={styles.bad}><Icon name="cross" size={13} /></span>}
+            {step.status === 'complete' && (
+              <span className={styles.good}>
+                <Icon name="check" size={13} />
+              </span>
+            )}
+            {step.status === 'error' && (
+              <span className={styles.bad}>
+                <Icon name="cross" size={13} />
+              </span>
+            )}
             <span className={`${styles.summary} truncate`}>{toolText(step)}</span>
             {step.durationMs !== undefined && <span>{formatDuration(step.durationMs)}</span>}
           </summary>
@@ -43,7 +51,9 @@ export const RunStep = memo(function RunStep({ step }: { step: Step }) {
           {step.status === 'error' && <p>{codeText('errors', step.code, '')}</p>}
           {step.input !== undefined && <pre>{JSON.stringify(step.input, null, 2)}</pre>}
           {(step.error ?? step.output) !== undefined && <pre>{step.error ?? step.output}</pre>}
-          {step.children?.map((child) => <ChildRun key={child.runId} state={child} />)}
+          {step.children?.map((child) => (
+            <ChildRun key={child.runId} state={child} />
+          ))}
         </details>
       );
   }

@@ -3,24 +3,50 @@ import type { RunEvent } from '../api/types';
 import { INITIAL_STATE, isRunning, runReducer, type RunState } from './runReducer';
 
 const RUN = '00000000-0000-0000-0000-000000000001';
-const USAGE = { turns: 1, input_tokens: 1, output_tokens: 1, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 };
+const USAGE = {
+  turns: 1,
+  input_tokens: 1,
+  output_tokens: 1,
+  cache_creation_input_tokens: 0,
+  cache_read_input_tokens: 0,
+};
 
 function after(state: RunState, ...numbered: [number | undefined, object][]): RunState {
   return at(0, state, ...numbered);
 }
 
 function at(moment: number, state: RunState, ...numbered: [number | undefined, object][]): RunState {
-  const events = numbered.map(([id, event]) => (id === undefined ? { event: event as RunEvent } : { id, event: event as RunEvent }));
+  const events = numbered.map(([id, event]) =>
+    id === undefined ? { event: event as RunEvent } : { id, event: event as RunEvent },
+  );
   return runReducer(state, { type: 'events', events: events, at: moment });
 }
 const startedRun = after(INITIAL_STATE, [1, { type: 'run', run_id: RUN, extraction_id: 'e' }]);
-const running = { type: 'tool', tool: 'extract_fields', call_id: 'c', status: 'running', message: 'Saving', input: { a: 1 } };
-const ended = { type: 'tool_result', tool_result: 'extract_fields', call_id: 'c', status: 'complete', message: 'Saved', duration_ms: 5 };
+const running = {
+  type: 'tool',
+  tool: 'extract_fields',
+  call_id: 'c',
+  status: 'running',
+  message: 'Saving',
+  input: { a: 1 },
+};
+const ended = {
+  type: 'tool_result',
+  tool_result: 'extract_fields',
+  call_id: 'c',
+  status: 'complete',
+  message: 'Saved',
+  duration_ms: 5,
+};
 const preview = (path: string, callId = 'c') => ({ type: 'preview', call_id: callId, path, value: 1 });
 
 describe('drafts', () => {
   test('are extended by deltas and replaced by the complete text', () => {
-    const half = after(startedRun, [undefined, { type: 'text_delta', text_delta: 'I re' }], [undefined, { type: 'text_delta', text_delta: 'ad' }]);
+    const half = after(
+      startedRun,
+      [undefined, { type: 'text_delta', text_delta: 'I re' }],
+      [undefined, { type: 'text_delta', text_delta: 'ad' }],
+    );
     expect(half.draft).toEqual({ kind: 'text', text: 'I read', since: 0 });
     const whole = after(half, [2, { type: 'text', text: 'I read it.' }]);
     expect(whole.draft).toBeNull();
@@ -33,15 +59,26 @@ describe('drafts', () => {
   });
 
   test('start over with another kind', () => {
-    const state = after(startedRun, [undefined, { type: 'thinking_delta', thinking_delta: 'Hm' }], [undefined, { type: 'text_delta', text_delta: 'So' }]);
+    const state = after(
+      startedRun,
+      [undefined, { type: 'thinking_delta', thinking_delta: 'Hm' }],
+      [undefined, { type: 'text_delta', text_delta: 'So' }],
+    );
     expect(state.draft).toEqual({ kind: 'text', text: 'So', since: 0 });
   });
 
   test('are timed from their first delta', () => {
-    const more = at(700, at(500, startedRun, [undefined, { type: 'thinking_delta', thinking_delta: 'Hm' }]), [undefined, { type: 'thinking_delta', thinking_delta: '!' }]);
+    const more = at(700, at(500, startedRun, [undefined, { type: 'thinking_delta', thinking_delta: 'Hm' }]), [
+      undefined,
+      { type: 'thinking_delta', thinking_delta: '!' },
+    ]);
     expect(more.draft).toEqual({ kind: 'thinking', text: 'Hm!', since: 500 });
-    expect(at(1500, more, [2, { type: 'thinking', thinking: 'Hm!' }]).steps).toEqual([{ kind: 'thinking', key: '2', text: 'Hm!', durationMs: 1000 }]);
-    expect(at(1500, startedRun, [2, { type: 'thinking', thinking: 'Hm!' }]).steps).toEqual([{ kind: 'thinking', key: '2', text: 'Hm!', durationMs: undefined }]);
+    expect(at(1500, more, [2, { type: 'thinking', thinking: 'Hm!' }]).steps).toEqual([
+      { kind: 'thinking', key: '2', text: 'Hm!', durationMs: 1000 },
+    ]);
+    expect(at(1500, startedRun, [2, { type: 'thinking', thinking: 'Hm!' }]).steps).toEqual([
+      { kind: 'thinking', key: '2', text: 'Hm!', durationMs: undefined },
+    ]);
   });
 });
 
@@ -57,10 +94,18 @@ test('an approved call that starts other runs is not shown as one to approve, th
 });
 
 describe('previews', () => {
-  const shown = after(startedRun, [undefined, preview('total')], [undefined, preview('items[0].price')], [undefined, preview('tax', 'd')]);
+  const shown = after(
+    startedRun,
+    [undefined, preview('total')],
+    [undefined, preview('items[0].price')],
+    [undefined, preview('tax', 'd')],
+  );
 
   test('are shown until the path is stored', () => {
-    const state = after(shown, [2, { type: 'changed', version: 1, changed: [{ path: 'total', value: 1, confidence: 1, evidence: null }] }]);
+    const state = after(shown, [
+      2,
+      { type: 'changed', version: 1, changed: [{ path: 'total', value: 1, confidence: 1, evidence: null }] },
+    ]);
     expect([...state.previews.keys()]).toEqual(['items[0].price', 'tax']);
     expect(state.changed.get('total')).toBe(1);
     expect(state.version).toBe(1);
@@ -75,12 +120,23 @@ describe('previews', () => {
   });
 
   test('are withdrawn, for one call or for all', () => {
-    expect([...after(shown, [undefined, { type: 'preview_withdrawn', call_id: 'd' }]).previews.keys()]).toEqual(['total', 'items[0].price']);
+    expect([...after(shown, [undefined, { type: 'preview_withdrawn', call_id: 'd' }]).previews.keys()]).toEqual([
+      'total',
+      'items[0].price',
+    ]);
     expect(after(shown, [undefined, { type: 'preview_withdrawn' }]).previews.size).toBe(0);
   });
 
   test.each(['complete', 'error', 'approval'])('end with the event %s', (type) => {
-    const event = { type, run_id: RUN, error: '', code: 'cancelled', cost: null, usage: USAGE, approval: { call_id: 'c' } };
+    const event = {
+      type,
+      run_id: RUN,
+      error: '',
+      code: 'cancelled',
+      cost: null,
+      usage: USAGE,
+      approval: { call_id: 'c' },
+    };
     expect(after(shown, [2, event]).previews.size).toBe(0);
   });
 });
@@ -89,12 +145,29 @@ describe('calls', () => {
   test('keep their input when they end', () => {
     const state = after(startedRun, [2, running], [3, { ...ended, output: 'Saved.' }]);
     expect(state.steps).toEqual([
-      { kind: 'tool', key: '2', callId: 'c', tool: 'extract_fields', message: 'Saved', status: 'complete', input: { a: 1 }, output: 'Saved.', error: undefined, code: undefined, durationMs: 5, details: undefined, files: [] },
+      {
+        kind: 'tool',
+        key: '2',
+        callId: 'c',
+        tool: 'extract_fields',
+        message: 'Saved',
+        status: 'complete',
+        input: { a: 1 },
+        output: 'Saved.',
+        error: undefined,
+        code: undefined,
+        durationMs: 5,
+        details: undefined,
+        files: [],
+      },
     ]);
   });
 
   test('wait for approval until they end', () => {
-    const waits = after(startedRun, [2, { type: 'approval', run_id: RUN, approval: { call_id: 'c', tool: 't', input: {}, message: 'm', changes: [] } }]);
+    const waits = after(startedRun, [
+      2,
+      { type: 'approval', run_id: RUN, approval: { call_id: 'c', tool: 't', input: {}, message: 'm', changes: [] } },
+    ]);
     expect([waits.phase, waits.approval?.runId, isRunning(waits)]).toEqual(['approval', RUN, false]);
     const decided = after(waits, [3, ended]);
     expect([decided.phase, decided.approval]).toEqual(['working', null]);
@@ -109,7 +182,11 @@ describe('a child run', () => {
   const started = after(talk, [3, child({ type: 'run', run_id: OTHER, extraction_id: 'e' })]);
 
   test('is shown at the call that started it', () => {
-    const state = after(started, [4, child({ ...running, call_id: 'd' })], [undefined, child({ type: 'text_delta', text_delta: 'So' })]);
+    const state = after(
+      started,
+      [4, child({ ...running, call_id: 'd' })],
+      [undefined, child({ type: 'text_delta', text_delta: 'So' })],
+    );
     const [part] = parts(state);
     expect([part?.runId, part?.steps.length, part?.draft?.text]).toEqual([OTHER, 1, 'So']);
     expect([state.steps.length, state.draft]).toEqual([1, null]);
@@ -119,22 +196,37 @@ describe('a child run', () => {
   test('shows its changes, unless this run changes another extraction', () => {
     const state = after(started, [undefined, child(preview('total'))]);
     expect([state.extractionId, [...state.previews.keys()]]).toEqual(['e', ['total']]);
-    const stored = after(state, [4, child({ type: 'changed', version: 3, changed: [{ path: 'total', value: 1, confidence: 1, evidence: null }] })]);
+    const stored = after(state, [
+      4,
+      child({ type: 'changed', version: 3, changed: [{ path: 'total', value: 1, confidence: 1, evidence: null }] }),
+    ]);
     expect([stored.previews.size, stored.changed.get('total'), stored.version]).toEqual([0, 3, 3]);
     const elsewhere = after({ ...started, extractionId: 'another' }, [undefined, child(preview('total'))]);
     expect([elsewhere.extractionId, elsewhere.previews.size]).toEqual(['another', 0]);
   });
 
   test('asks for approval in this run', () => {
-    const waits = after(started, [4, child({ type: 'approval', run_id: OTHER, approval: { call_id: 'd', tool: 't', input: {}, message: 'm', changes: [] } })]);
+    const waits = after(started, [
+      4,
+      child({
+        type: 'approval',
+        run_id: OTHER,
+        approval: { call_id: 'd', tool: 't', input: {}, message: 'm', changes: [] },
+      }),
+    ]);
     expect([waits.phase, waits.approval?.runId, waits.approval?.call.call_id]).toEqual(['approval', OTHER, 'd']);
     const decided = after(waits, [5, child({ ...ended, call_id: 'd' })]);
     expect([decided.phase, decided.approval]).toEqual(['working', null]);
   });
 
   test('applies no event twice, and does not end this run', () => {
-    const ended = after(started, [4, child({ type: 'complete', complete: true, cost: 0.01, usage: USAGE, extraction_id: 'e' })]);
-    expect(after(ended, [3, child({ type: 'run', run_id: OTHER })], [4, child({ type: 'text', text: 'A' })])).toBe(ended);
+    const ended = after(started, [
+      4,
+      child({ type: 'complete', complete: true, cost: 0.01, usage: USAGE, extraction_id: 'e' }),
+    ]);
+    expect(after(ended, [3, child({ type: 'run', run_id: OTHER })], [4, child({ type: 'text', text: 'A' })])).toBe(
+      ended,
+    );
     expect([parts(ended)[0]?.phase, ended.phase, ended.costUsd]).toEqual(['complete', 'working', null]);
   });
 });

@@ -87,7 +87,11 @@ export const INITIAL_STATE: RunState = {
 };
 
 /** `at`: when the events arrived, in milliseconds. */
-export type RunAction = { type: 'begin' } | { type: 'lost' } | { type: 'decided'; callId: string } | { type: 'events'; events: readonly NumberedEvent<RunEvent>[]; at: number };
+export type RunAction =
+  | { type: 'begin' }
+  | { type: 'lost' }
+  | { type: 'decided'; callId: string }
+  | { type: 'events'; events: readonly NumberedEvent<RunEvent>[]; at: number };
 
 export function runReducer(state: RunState, action: RunAction): RunState {
   switch (action.type) {
@@ -112,7 +116,12 @@ function applyEvent(before: RunState, { id, event }: NumberedEvent<RunEvent>, at
   const key = String(id ?? `${state.lastId}.`);
   switch (event.type) {
     case 'run':
-      return { ...state, phase: 'working', runId: event.run_id, extractionId: event.extraction_id ?? state.extractionId };
+      return {
+        ...state,
+        phase: 'working',
+        runId: event.run_id,
+        extractionId: event.extraction_id ?? state.extractionId,
+      };
     case 'reading':
       return { ...state, phase: 'reading', pages: { read: event.pages_read, of: event.page_count } };
     case 'waiting':
@@ -120,7 +129,13 @@ function applyEvent(before: RunState, { id, event }: NumberedEvent<RunEvent>, at
     case 'text':
       return { ...working(state), steps: [...state.steps, { kind: 'text', key, text: event.text }] };
     case 'thinking':
-      return { ...working(state), steps: [...state.steps, { kind: 'thinking', key, text: event.thinking, durationMs: thinkingDuration(before, at) }] };
+      return {
+        ...working(state),
+        steps: [
+          ...state.steps,
+          { kind: 'thinking', key, text: event.thinking, durationMs: thinkingDuration(before, at) },
+        ],
+      };
     case 'text_delta':
       return { ...working(state), draft: extendDraft(state, 'text', event.text_delta, at) };
     case 'thinking_delta':
@@ -148,16 +163,28 @@ function applyEvent(before: RunState, { id, event }: NumberedEvent<RunEvent>, at
     case 'preview_withdrawn':
       return { ...state, previews: event.call_id === undefined ? new Map() : without(state.previews, event.call_id) };
     case 'approval':
-      return { ...state, phase: 'approval', previews: new Map(), approval: { runId: event.run_id, call: event.approval } };
+      return {
+        ...state,
+        phase: 'approval',
+        previews: new Map(),
+        approval: { runId: event.run_id, call: event.approval },
+      };
     case 'citation':
       return { ...state, citations: [...state.citations, event.citation] };
     case 'open':
       return { ...state, opened: { location: event.open, times: (state.opened?.times ?? 0) + 1 } };
     case 'retry':
-      return { ...working(state), steps: [...state.steps, { kind: 'retry', key, text: event.retry, code: event.code, params: event.params }] };
+      return {
+        ...working(state),
+        steps: [...state.steps, { kind: 'retry', key, text: event.retry, code: event.code, params: event.params }],
+      };
     case 'progress':
       // The call that started the child runs was approved.
-      return { ...working(state), approval: null, progress: { done: event.done, failed: event.failed, left: event.left } };
+      return {
+        ...working(state),
+        approval: null,
+        progress: { done: event.done, failed: event.failed, left: event.left },
+      };
     case 'child':
       return withChild(state, id, event, at);
     case 'complete':
@@ -170,7 +197,13 @@ function applyEvent(before: RunState, { id, event }: NumberedEvent<RunEvent>, at
         extractionId: event.extraction_id ?? state.extractionId,
       };
     case 'error':
-      return { ...state, phase: 'failed', approval: null, previews: new Map(), error: { code: event.code, message: event.error } };
+      return {
+        ...state,
+        phase: 'failed',
+        approval: null,
+        previews: new Map(),
+        error: { code: event.code, message: event.error },
+      };
     default:
       return state; // unknown events of newer versions are ignored
   }
@@ -190,13 +223,22 @@ function thinkingDuration({ draft }: RunState, at: number): number | undefined {
 }
 
 /** Apply an event of a child run to the call that started it. */
-function withChild(before: RunState, id: number | undefined, event: Extract<RunEvent, { type: 'child' }>, at: number): RunState {
+function withChild(
+  before: RunState,
+  id: number | undefined,
+  event: Extract<RunEvent, { type: 'child' }>,
+  at: number,
+): RunState {
   const call = before.steps.find((step) => step.kind === 'tool' && step.callId === event.parent_call_id);
   if (call?.kind !== 'tool') return before;
   const children = call.children ?? [];
   const earlier = children.find((one) => one.runId === event.run_id);
   const inner = event.event as unknown as RunEvent;
-  const child = applyEvent(earlier ?? { ...INITIAL_STATE, runId: event.run_id }, id === undefined ? { event: inner } : { id, event: inner }, at);
+  const child = applyEvent(
+    earlier ?? { ...INITIAL_STATE, runId: event.run_id },
+    id === undefined ? { event: inner } : { id, event: inner },
+    at,
+  );
   const now = earlier === undefined ? [...children, child] : children.map((one) => (one === earlier ? child : one));
   const steps = before.steps.map((step) => (step === call ? { ...call, children: now } : step));
   // If a child run needs approval, this run waits, and shows the child's approval.
@@ -205,17 +247,28 @@ function withChild(before: RunState, id: number | undefined, event: Extract<RunE
   // Show the child's changes if this run changes no other extraction.
   if (child.extractionId === null || (before.extractionId ?? child.extractionId) !== child.extractionId) return state;
   const { extractionId, previews, version } = child;
-  return { ...state, extractionId, previews, version: version ?? state.version, changed: new Map([...state.changed, ...child.changed]) };
+  return {
+    ...state,
+    extractionId,
+    previews,
+    version: version ?? state.version,
+    changed: new Map([...state.changed, ...child.changed]),
+  };
 }
 
 function without(previews: RunState['previews'], callId: string): RunState['previews'] {
   return new Map([...previews].filter(([, preview]) => preview.callId !== callId));
 }
 
-function withCall(steps: readonly Step[], key: string, event: Extract<RunEvent, { type: 'tool' | 'tool_result' }>): readonly Step[] {
+function withCall(
+  steps: readonly Step[],
+  key: string,
+  event: Extract<RunEvent, { type: 'tool' | 'tool_result' }>,
+): readonly Step[] {
   const before = steps.find((step) => step.kind === 'tool' && step.callId === event.call_id);
   const { call_id: callId, message, status } = event;
-  const known: Pick<ToolStep, 'kind' | 'key' | 'callId' | 'files'> = before?.kind === 'tool' ? before : { kind: 'tool', key, callId };
+  const known: Pick<ToolStep, 'kind' | 'key' | 'callId' | 'files'> =
+    before?.kind === 'tool' ? before : { kind: 'tool', key, callId };
   const step: Step =
     event.type === 'tool'
       ? { ...known, tool: event.tool, message, status, input: event.input, files: filesOf(steps, event.input) }
@@ -229,14 +282,18 @@ function withCall(steps: readonly Step[], key: string, event: Extract<RunEvent, 
           code: event.code,
           durationMs: event.duration_ms,
           details: event.details,
-          files: isSearch(event.tool_result) ? known.files : namesOf(event.details) ?? known.files,
+          files: isSearch(event.tool_result) ? known.files : (namesOf(event.details) ?? known.files),
         };
   return before === undefined ? [...steps, step] : steps.map((one) => (one === before ? step : one));
 }
 
 /** Return the names of the documents whose ids are arguments of a call, as far as earlier calls have named them. */
 function filesOf(steps: readonly Step[], input: Record<string, unknown>): string[] {
-  const ids = [input.document_id, input.doc_id, ...[input.document_ids, input.doc_ids].flatMap((one) => (Array.isArray(one) ? one : []))];
+  const ids = [
+    input.document_id,
+    input.doc_id,
+    ...[input.document_ids, input.doc_ids].flatMap((one) => (Array.isArray(one) ? one : [])),
+  ];
   const named = steps.flatMap((step) => (step.kind === 'tool' ? documentsOf(step.details) : []));
   return ids.flatMap((id) => named.find((one) => one.document_id === id)?.filename ?? []);
 }
@@ -246,7 +303,9 @@ function namesOf(details: Record<string, unknown> | undefined): string[] | undef
   return names.length === 0 ? undefined : [...new Set(names)];
 }
 
-function documentsOf(details: Record<string, unknown> | undefined): readonly { document_id?: string; filename?: string }[] {
+function documentsOf(
+  details: Record<string, unknown> | undefined,
+): readonly { document_id?: string; filename?: string }[] {
   return Array.isArray(details?.documents) ? details.documents : [];
 }
 

@@ -68,9 +68,17 @@ function subjectOf({ tool, input = {}, files = [], details = {} }: ShownCall): s
     case 'extract_fields':
       return listed(Object.keys((input.fields ?? {}) as object).map((path) => pathLabel(path)));
     case 'update_document':
-      return [...files, quoted(input.name), ...tags('+', input.add_tags), ...tags('−', input.remove_tags)].filter((one) => one !== '').join(', ');
+      return [...files, quoted(input.name), ...tags('+', input.add_tags), ...tags('−', input.remove_tags)]
+        .filter((one) => one !== '')
+        .join(', ');
     case 'read_document':
-      return [listed(files), typeof input.page === 'number' ? t('common.page', { page: input.page }) : '', quoted(input.focus_query)].filter((one) => one !== '').join(', ');
+      return [
+        listed(files),
+        typeof input.page === 'number' ? t('common.page', { page: input.page }) : '',
+        quoted(input.focus_query),
+      ]
+        .filter((one) => one !== '')
+        .join(', ');
     case 'read_multiple_documents':
     case 'get_document_summary':
     case 'delete_document':
@@ -107,12 +115,17 @@ function countFound({ tool, details = {} }: ShownCall): string | null {
 interface FieldQuery {
   aggregates?: readonly { op: string; path?: string | null }[];
   group_by?: { path?: string | null; kind?: string } | null;
-  where?: { document_type?: string | null; fields?: readonly { path: string; op: string; value?: unknown }[]; filename?: string | null };
+  where?: {
+    document_type?: string | null;
+    fields?: readonly { path: string; op: string; value?: unknown }[];
+    filename?: string | null;
+  };
 }
 
 /** Return a query over fields in words: "sum of Total, by Vendor, where Total > 100". */
 function queryText({ aggregates = [], group_by: group, where = {} }: FieldQuery): string {
-  const figures = aggregates.length === 0 ? [t('runs.figures.count')] : aggregates.map(({ op, path }) => figure(op, path));
+  const figures =
+    aggregates.length === 0 ? [t('runs.figures.count')] : aggregates.map(({ op, path }) => figure(op, path));
   const by = group?.path != null ? [t('runs.figures.by', { field: pathLabel(group.path) })] : [];
   const conditions = [
     ...(where.fields ?? []).map(({ path, op, value }) => `${pathLabel(path)} ${op} ${value ?? ''}`.trim()),
@@ -125,7 +138,9 @@ function queryText({ aggregates = [], group_by: group, where = {} }: FieldQuery)
 function figure(op: string, path: string | null | undefined): string {
   const known = op === 'sum' || op === 'min' || op === 'max' || op === 'avg';
   if (path == null) return t('runs.figures.count');
-  return known ? t(`runs.figures.${op}`, { field: pathLabel(path) }) : t('runs.figures.countOf', { field: pathLabel(path) });
+  return known
+    ? t(`runs.figures.${op}`, { field: pathLabel(path) })
+    : t('runs.figures.countOf', { field: pathLabel(path) });
 }
 
 function isIntent(intent: unknown): intent is keyof typeof en.runs.intents {

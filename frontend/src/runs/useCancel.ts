@@ -11,7 +11,8 @@ export function useCancel(runId: string, onCancelled: () => void) {
     mutationFn: () => cancelRun(runId),
     onSuccess: () => {
       onCancelled();
-      for (const one of ['runs', 'documents', 'document', 'extractions']) void queries.invalidateQueries({ queryKey: [one] });
+      for (const one of ['runs', 'documents', 'document', 'extractions'])
+        void queries.invalidateQueries({ queryKey: [one] });
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });

@@ -20,7 +20,11 @@ export function useRun(runId: string | null): { state: RunState; resume: () => v
 
   const asked = state.approval;
   const { data: asking } = useQuery({ ...waitingRunQuery(asked?.runId ?? ''), enabled: asked !== null });
-  const isDecided = asked !== null && asking !== undefined && asking.id === asked.runId && asking.waits_for?.call_id !== asked.call.call_id;
+  const isDecided =
+    asked !== null &&
+    asking !== undefined &&
+    asking.id === asked.runId &&
+    asking.waits_for?.call_id !== asked.call.call_id;
   const decided = isDecided ? asked.call.call_id : null;
   useEffect(() => {
     if (decided === null) return;
@@ -55,7 +59,12 @@ export function useRun(runId: string | null): { state: RunState; resume: () => v
     };
     follow().catch((error: unknown) => {
       if (controller.signal.aborted) return;
-      const event = { type: 'error', error: errorMessage(error), code: 'not_followed', run_id: runId } as unknown as RunEvent;
+      const event = {
+        type: 'error',
+        error: errorMessage(error),
+        code: 'not_followed',
+        run_id: runId,
+      } as unknown as RunEvent;
       gathered.push({ event });
       flush();
     });

@@ -46,9 +46,16 @@ export function SearchPage() {
             event.preventDefault();
             setPlace(null);
             void navigate({ to: '/search', search: text.trim() === '' ? {} : { q: text.trim() } });
-          }}
-        >
-          <input type="search" aria-label={t('search.label')} placeholder={t('search.label')} maxLength={1000} value={text} autoFocus onChange={(event) => setText(event.target.value)} />
+          }}>
+          <input
+            type="search"
+            aria-label={t('search.label')}
+            placeholder={t('search.label')}
+            maxLength={1000}
+            value={text}
+            autoFocus
+            onChange={(event) => setText(event.target.value)}
+          />
           <Button kind="main" type="submit">
             <Icon name="search" /> {t('search.submit')}
           </Button>
@@ -56,17 +63,25 @@ export function SearchPage() {
         {found.isError && <ErrorNotice error={found.error} onRetry={() => void found.refetch()} />}
         {notIndexed > 0 && <Notice>{t('search.indexing', { count: notIndexed })}</Notice>}
         {q === undefined && <EmptyState title={t('search.start')}>{t('search.startHint')}</EmptyState>}
-        {found.isSuccess && hits.length === 0 && <EmptyState title={t('search.none')}>{t('search.noneHint')}</EmptyState>}
+        {found.isSuccess && hits.length === 0 && (
+          <EmptyState title={t('search.none')}>{t('search.noneHint')}</EmptyState>
+        )}
         <ol className={styles.hits} aria-label={t('search.results')}>
           {hits.map((hit) => (
             <li key={`${hit.document_id} ${hit.page} ${hit.chunk[0]}`}>
-              <button type="button" onClick={() => setPlace((before) => ({ ...locationOfHit(hit), at: (before?.at ?? 0) + 1 }))}>
+              <button
+                type="button"
+                onClick={() => setPlace((before) => ({ ...locationOfHit(hit), at: (before?.at ?? 0) + 1 }))}>
                 <b className="truncate">
                   {visibleText(hit.filename)} <span className="muted">{t('common.pageFirst', { page: hit.page })}</span>
                 </b>
                 <span>
                   {markedParts(hit.snippet, hit.marks).map(({ text, isMarked }, index) =>
-                    isMarked ? <mark key={index}>{visibleText(text)}</mark> : <span key={index}>{visibleText(text)}</span>,
+                    isMarked ? (
+                      <mark key={index}>{visibleText(text)}</mark>
+                    ) : (
+                      <span key={index}>{visibleText(text)}</span>
+                    ),
                   )}
                 </span>
               </button>

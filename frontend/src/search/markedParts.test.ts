@@ -2,7 +2,12 @@ import { expect, test } from 'vitest';
 import { markedParts } from './markedParts';
 
 const shown = (snippet: string, ...marks: [number, number][]) =>
-  markedParts(snippet, marks.map(([start, end]) => ({ start, end }))).map(({ text, isMarked }) => (isMarked ? `<${text}>` : text)).join('');
+  markedParts(
+    snippet,
+    marks.map(([start, end]) => ({ start, end })),
+  )
+    .map(({ text, isMarked }) => (isMarked ? `<${text}>` : text))
+    .join('');
 
 test('matches are marked and no text is lost', () => {
   expect(shown('the roof leaks', [4, 8])).toBe('the <roof> leaks');

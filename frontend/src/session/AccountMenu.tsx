@@ -48,15 +48,19 @@ export function AccountMenu({ onShowShortcuts }: { onShowShortcuts: () => void }
   return (
     <Menu
       trigger={
-        <Button kind="quiet" aria-label={t('account.menu', { name: current === undefined ? '' : organisationName(current) })}>
+        <Button
+          kind="quiet"
+          aria-label={t('account.menu', { name: current === undefined ? '' : organisationName(current) })}>
           <span className="truncate">{current === undefined ? '…' : organisationName(current)}</span>
           <Icon name="down" size={12} />
         </Button>
-      }
-    >
+      }>
       <MenuLabel>{me.data?.email ?? t('account.organisation')}</MenuLabel>
       {organisations.map((one) => (
-        <MenuItem key={one.id} chosen={one.id === current?.id} onChoose={() => switchTo(one.is_personal ? null : one.id)}>
+        <MenuItem
+          key={one.id}
+          chosen={one.id === current?.id}
+          onChoose={() => switchTo(one.is_personal ? null : one.id)}>
           <span className="truncate">{organisationName(one)}</span>
         </MenuItem>
       ))}

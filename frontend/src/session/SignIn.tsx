@@ -35,9 +35,7 @@ function SignInForm({ config }: { config: Config }) {
   const { supabase } = config;
   if (supabase === null) return <TokenForm />;
   if (supabase.publishable_key === null) {
-    return (
-      <Notice kind="unsure">{t('signIn.notSetUp')}</Notice>
-    );
+    return <Notice kind="unsure">{t('signIn.notSetUp')}</Notice>;
   }
   return <SupabaseForm url={supabase.url} publishableKey={supabase.publishable_key} />;
 }
@@ -67,7 +65,13 @@ function TokenForm() {
       <p className="muted">{t('signIn.tokenHint')}</p>
       <label>
         {t('signIn.token')}
-        <input value={token} onChange={(event) => setToken(event.target.value)} autoComplete="off" spellCheck={false} required />
+        <input
+          value={token}
+          onChange={(event) => setToken(event.target.value)}
+          autoComplete="off"
+          spellCheck={false}
+          required
+        />
       </label>
       <Button kind="main" type="submit">
         {t('signIn.submit')}
@@ -110,11 +114,16 @@ function SupabaseForm({ url, publishableKey }: { url: string; publishableKey: st
       onSubmit={(event) => {
         event.preventDefault();
         void enter(password === '');
-      }}
-    >
+      }}>
       <label>
         {t('signIn.email')}
-        <input type="email" autoComplete="username" value={email} onChange={(event) => setEmail(event.target.value)} required />
+        <input
+          type="email"
+          autoComplete="username"
+          value={email}
+          onChange={(event) => setEmail(event.target.value)}
+          required
+        />
       </label>
       <label>
         {t('signIn.password')}

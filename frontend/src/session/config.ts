@@ -9,8 +9,4 @@ export const configQuery = queryOptions({
   staleTime: Infinity,
 });
 
-export const meQuery = queryOptions({
-  queryKey: ['me'],
-  queryFn: () => dataOf(api.GET('/api/me')),
-  staleTime: 60_000,
-});
+export const meQuery = queryOptions({ queryKey: ['me'], queryFn: () => dataOf(api.GET('/api/me')), staleTime: 60_000 });

@@ -11,7 +11,11 @@ import { useOrganisation } from './role';
 export function usePersonName(): (userId: string) => string {
   const me = useQuery(meQuery);
   const organisation = useOrganisation();
-  const members = useQuery({ ...membersQuery(organisation?.id ?? ''), enabled: organisation !== undefined, staleTime: 60_000 });
+  const members = useQuery({
+    ...membersQuery(organisation?.id ?? ''),
+    enabled: organisation !== undefined,
+    staleTime: 60_000,
+  });
   return (userId) => {
     if (userId === me.data?.user_id) return t('people.you');
     const email = members.data?.items.find((one) => one.user_id === userId)?.email;

@@ -25,7 +25,8 @@ export function InvitationPage() {
       setTimeout(() => toast(t('settings.invitations.joined', { name: visibleText(joined.name) })), 200); // after the remount for the new organisation
     },
   });
-  if (token === null) return <EmptyState title={t('settings.invitations.invalid')}>{t('settings.invitations.invalidHint')}</EmptyState>;
+  if (token === null)
+    return <EmptyState title={t('settings.invitations.invalid')}>{t('settings.invitations.invalidHint')}</EmptyState>;
   return (
     <EmptyState title={t('settings.invitations.join')}>
       <p>{t('settings.invitations.joinHint')}</p>

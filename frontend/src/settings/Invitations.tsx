@@ -41,8 +41,7 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
         onSubmit={(event) => {
           event.preventDefault();
           invite.mutate(undefined);
-        }}
-      >
+        }}>
         <label className={styles.grows}>
           <span>{t('settings.invitations.email')}</span>
           <input type="email" value={email} maxLength={320} onChange={(event) => setEmail(event.target.value)} />
@@ -61,7 +60,14 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
           {t('settings.invitations.create')}
         </Button>
       </form>
-      {link !== null && <OneTimeSecret hint={t('settings.invitations.created')} label={t('settings.invitations.link')} secret={link} onDone={() => setLink(null)} />}
+      {link !== null && (
+        <OneTimeSecret
+          hint={t('settings.invitations.created')}
+          label={t('settings.invitations.link')}
+          secret={link}
+          onDone={() => setLink(null)}
+        />
+      )}
       {invitations.isError && <ErrorNotice error={invitations.error} onRetry={() => void invitations.refetch()} />}
       {(invitations.data?.items.length ?? 0) > 0 && (
         <table className={styles.table}>
@@ -78,11 +84,19 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
           <tbody>
             {invitations.data?.items.map((one) => (
               <tr key={one.id}>
-                <td className="truncate">{one.email === null ? t('settings.invitations.anyone') : visibleText(one.email)}</td>
+                <td className="truncate">
+                  {one.email === null ? t('settings.invitations.anyone') : visibleText(one.email)}
+                </td>
                 <td>{t(`settings.roles.${one.role}`)}</td>
                 <td title={formatTime(one.expires_at)}>{statusText(one)}</td>
                 <td className={styles.actions}>
-                  {isPending(one) && <Confirm label={t('settings.invitations.revoke')} question={t('settings.invitations.revokeQuestion')} onConfirm={() => revoke.mutate(one.id)} />}
+                  {isPending(one) && (
+                    <Confirm
+                      label={t('settings.invitations.revoke')}
+                      question={t('settings.invitations.revokeQuestion')}
+                      onConfirm={() => revoke.mutate(one.id)}
+                    />
+                  )}
                 </td>
               </tr>
             ))}
@@ -101,5 +115,7 @@ function isPending(one: Invitation): boolean {
 function statusText(one: Invitation): string {
   if (one.accepted_at !== null) return t('settings.invitations.accepted', { age: formatAge(one.accepted_at) });
   if (one.revoked_at !== null) return t('settings.invitations.revoked', { age: formatAge(one.revoked_at) });
-  return isPending(one) ? t('settings.invitations.pending', { age: formatAge(one.created_at) }) : t('settings.invitations.expired');
+  return isPending(one)
+    ? t('settings.invitations.pending', { age: formatAge(one.created_at) })
+    : t('settings.invitations.expired');
 }

@@ -31,20 +31,33 @@ const SCOPES: readonly Permission[] = [
   'keys:read',
   'keys:write',
 ];
-const DEFAULT_SCOPES: readonly Permission[] = ['documents:read', 'documents:write', 'extractions:read', 'runs:read', 'runs:write'];
+const DEFAULT_SCOPES: readonly Permission[] = [
+  'documents:read',
+  'documents:write',
+  'extractions:read',
+  'runs:read',
+  'runs:write',
+];
 const DAY_MS = 86_400_000;
 
 export function Keys({ organisation }: { organisation: Organisation }) {
   const keys = useQuery(keysQuery(organisation.id));
   const [made, setMade] = useState<string | null>(null);
   const touches = ['organisation', organisation.id, 'keys'];
-  const revoke = useSettingsMutation(touches, (keyId: string) => api.DELETE('/api/keys/{key_id}', { params: { path: { key_id: keyId } } }));
+  const revoke = useSettingsMutation(touches, (keyId: string) =>
+    api.DELETE('/api/keys/{key_id}', { params: { path: { key_id: keyId } } }),
+  );
   return (
     <>
       {made === null ? (
         organisation.role !== 'viewer' && <NewKey touches={touches} onMade={setMade} />
       ) : (
-        <OneTimeSecret hint={t('settings.keys.created')} label={t('settings.keys.key')} secret={made} onDone={() => setMade(null)} />
+        <OneTimeSecret
+          hint={t('settings.keys.created')}
+          label={t('settings.keys.key')}
+          secret={made}
+          onDone={() => setMade(null)}
+        />
       )}
       {keys.isError && <ErrorNotice error={keys.error} onRetry={() => void keys.refetch()} />}
       {(keys.data?.items.length ?? 0) > 0 && (
@@ -69,7 +82,11 @@ export function Keys({ organisation }: { organisation: Organisation }) {
                 <td>{statusText(one)}</td>
                 <td className={styles.actions}>
                   {one.revoked_at === null && (
-                    <Confirm label={t('settings.keys.revoke')} question={t('settings.keys.revokeQuestion', { name: visibleText(one.name) })} onConfirm={() => revoke.mutate(one.id)} />
+                    <Confirm
+                      label={t('settings.keys.revoke')}
+                      question={t('settings.keys.revokeQuestion', { name: visibleText(one.name) })}
+                      onConfirm={() => revoke.mutate(one.id)}
+                    />
                   )}
                 </td>
               </tr>
@@ -97,12 +114,16 @@ function NewKey({ touches, onMade }: { touches: readonly unknown[]; onMade: (key
       onSubmit={(event) => {
         event.preventDefault();
         create.mutate(undefined);
-      }}
-    >
+      }}>
       <div className={styles.line}>
         <label className={styles.grows}>
           <span>{t('settings.keys.name')}</span>
-          <input value={name} maxLength={200} placeholder={t('settings.keys.namePlaceholder')} onChange={(event) => setName(event.target.value)} />
+          <input
+            value={name}
+            maxLength={200}
+            placeholder={t('settings.keys.namePlaceholder')}
+            onChange={(event) => setName(event.target.value)}
+          />
         </label>
         <label>
           <span>{t('settings.keys.expiresIn')}</span>

@@ -22,13 +22,20 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
   const touches = ['organisation', organisation.id, 'members'];
   const at = (userId: string) => ({ organisation_id: organisation.id, user_id: userId });
   const change = useSettingsMutation(touches, ({ userId, role }: { userId: string; role: MembershipRole }) =>
-    dataOf(api.PATCH('/api/organisations/{organisation_id}/members/{user_id}', { params: { path: at(userId) }, body: { role } })),
+    dataOf(
+      api.PATCH('/api/organisations/{organisation_id}/members/{user_id}', {
+        params: { path: at(userId) },
+        body: { role },
+      }),
+    ),
   );
   const remove = useSettingsMutation(touches, (userId: string) =>
     api.DELETE('/api/organisations/{organisation_id}/members/{user_id}', { params: { path: at(userId) } }),
   );
   const leave = useSettingsMutation(['me'], async () => {
-    await api.POST('/api/organisations/{organisation_id}/leave', { params: { path: { organisation_id: organisation.id } } });
+    await api.POST('/api/organisations/{organisation_id}/leave', {
+      params: { path: { organisation_id: organisation.id } },
+    });
     session.selectOrganisation(null);
   });
   if (members.isError) return <ErrorNotice error={members.error} onRetry={() => void members.refetch()} />;
@@ -48,7 +55,8 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
         <tbody>
           {members.data?.items.map((one) => {
             const isMe = one.user_id === me.data?.user_id;
-            const name = one.email === null ? t('people.user', { id: one.user_id.slice(0, 8) }) : visibleText(one.email);
+            const name =
+              one.email === null ? t('people.user', { id: one.user_id.slice(0, 8) }) : visibleText(one.email);
             return (
               <tr key={one.user_id}>
                 <td className="truncate" title={visibleText(one.email ?? one.user_id)}>
@@ -57,10 +65,13 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
                 <td>
                   <select
                     aria-label={t('settings.members.roleOf', { name })}
-                    value={change.isPending && change.variables.userId === one.user_id ? change.variables.role : one.role}
+                    value={
+                      change.isPending && change.variables.userId === one.user_id ? change.variables.role : one.role
+                    }
                     disabled={!isOwner || change.isPending}
-                    onChange={(event) => change.mutate({ userId: one.user_id, role: event.target.value as MembershipRole })}
-                  >
+                    onChange={(event) =>
+                      change.mutate({ userId: one.user_id, role: event.target.value as MembershipRole })
+                    }>
                     {ROLES.map((role) => (
                       <option key={role} value={role}>
                         {t(`settings.roles.${role}Hint`)}
@@ -71,10 +82,18 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
                 <td className={styles.second}>{formatAge(one.created_at)}</td>
                 <td className={styles.actions}>
                   {isMe && !organisation.is_personal && (
-                    <Confirm label={t('settings.members.leave')} question={t('settings.members.leaveQuestion')} onConfirm={() => leave.mutate(undefined)} />
+                    <Confirm
+                      label={t('settings.members.leave')}
+                      question={t('settings.members.leaveQuestion')}
+                      onConfirm={() => leave.mutate(undefined)}
+                    />
                   )}
                   {isOwner && !isMe && (
-                    <Confirm label={t('settings.members.remove')} question={t('settings.members.removeQuestion', { name })} onConfirm={() => remove.mutate(one.user_id)} />
+                    <Confirm
+                      label={t('settings.members.remove')}
+                      question={t('settings.members.removeQuestion', { name })}
+                      onConfirm={() => remove.mutate(one.user_id)}
+                    />
                   )}
                 </td>
               </tr>

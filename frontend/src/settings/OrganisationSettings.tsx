@@ -30,8 +30,7 @@ export function OrganisationSettings({ organisation, isOwner }: { organisation: 
         onSubmit={(event) => {
           event.preventDefault();
           change.mutate({ name });
-        }}
-      >
+        }}>
         <label className={styles.grows}>
           <span>{t('settings.organisation.name')}</span>
           <input value={name} maxLength={200} disabled={!isOwner} onChange={(event) => setName(event.target.value)} />
@@ -49,8 +48,7 @@ export function OrganisationSettings({ organisation, isOwner }: { organisation: 
         <select
           value={shown.approvers ?? 'members'}
           disabled={!isOwner || change.isPending}
-          onChange={(event) => change.mutate({ approvers: event.target.value as Organisation['approvers'] })}
-        >
+          onChange={(event) => change.mutate({ approvers: event.target.value as Organisation['approvers'] })}>
           <option value="members">{t('settings.organisation.approver.members')}</option>
           <option value="owners">{t('settings.organisation.approver.owners')}</option>
         </select>
@@ -103,7 +101,9 @@ function ToolsToApprove({ approved, disabled, onChange }: ToolsProps) {
               <input
                 type="checkbox"
                 checked={!approved.includes(tool)}
-                onChange={(event) => onChange(all.filter((one) => (one === tool ? !event.target.checked : approved.includes(one))))}
+                onChange={(event) =>
+                  onChange(all.filter((one) => (one === tool ? !event.target.checked : approved.includes(one))))
+                }
               />
               {toolName(tool)}
             </label>
@@ -127,11 +127,15 @@ function NewOrganisation() {
       onSubmit={(event) => {
         event.preventDefault();
         create.mutate({ name });
-      }}
-    >
+      }}>
       <label className={styles.grows}>
         <span>{t('settings.organisation.create')}</span>
-        <input value={name} maxLength={200} placeholder={t('settings.organisation.newName')} onChange={(event) => setName(event.target.value)} />
+        <input
+          value={name}
+          maxLength={200}
+          placeholder={t('settings.organisation.newName')}
+          onChange={(event) => setName(event.target.value)}
+        />
       </label>
       <Button type="submit" disabled={create.isPending || name.trim() === ''}>
         {t('settings.organisation.createSubmit')}

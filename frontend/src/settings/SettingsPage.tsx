@@ -44,7 +44,13 @@ export function SettingsPage() {
   );
 }
 
-function Section({ id, children }: { id: 'organisation' | 'members' | 'invitations' | 'keys' | 'usage'; children: ReactNode }) {
+function Section({
+  id,
+  children,
+}: {
+  id: 'organisation' | 'members' | 'invitations' | 'keys' | 'usage';
+  children: ReactNode;
+}) {
   return (
     <section className={styles.section} aria-labelledby={`${id}-title`}>
       <h2 id={`${id}-title`}>{t(`settings.sections.${id}`)}</h2>

@@ -25,14 +25,26 @@ export function UsageTable({ organisation }: { organisation: Organisation }) {
           credit !== null &&
             (credit.max_usd === null
               ? t('settings.usage.spent', { amount: formatDollars(credit.spent_usd) })
-              : t('settings.usage.spentOf', { amount: formatDollars(credit.spent_usd), limit: formatDollars(credit.max_usd) })),
-          credit !== null && credit.max_concurrent_runs !== null && t('settings.usage.concurrentRuns', { count: credit.max_concurrent_runs }),
+              : t('settings.usage.spentOf', {
+                  amount: formatDollars(credit.spent_usd),
+                  limit: formatDollars(credit.max_usd),
+                })),
+          credit !== null &&
+            credit.max_concurrent_runs !== null &&
+            t('settings.usage.concurrentRuns', { count: credit.max_concurrent_runs }),
         ]
           .filter(Boolean)
           .join(' · ')}
       </p>
       {credit?.max_usd != null && credit.max_usd > 0 && (
-        <meter className={styles.meter} min={0} max={credit.max_usd} high={credit.max_usd * 0.8} value={credit.spent_usd} aria-label={t('settings.usage.spentMeter')} />
+        <meter
+          className={styles.meter}
+          min={0}
+          max={credit.max_usd}
+          high={credit.max_usd * 0.8}
+          value={credit.spent_usd}
+          aria-label={t('settings.usage.spentMeter')}
+        />
       )}
       {rows.length === 0 ? (
         <p className="muted">{t('settings.usage.none')}</p>
@@ -56,7 +68,9 @@ export function UsageTable({ organisation }: { organisation: Organisation }) {
                 <td className={styles.number}>{formatNumber(one.messages)}</td>
                 <td className={`${styles.number} ${styles.second}`}>{formatNumber(one.tokensIn)}</td>
                 <td className={`${styles.number} ${styles.second}`}>{formatNumber(one.tokensOut)}</td>
-                <td className={styles.number}>{one.costUsd === null ? t('settings.usage.unknown') : formatDollars(one.costUsd)}</td>
+                <td className={styles.number}>
+                  {one.costUsd === null ? t('settings.usage.unknown') : formatDollars(one.costUsd)}
+                </td>
               </tr>
             ))}
           </tbody>

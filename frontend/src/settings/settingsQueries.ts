@@ -11,13 +11,15 @@ const of = (organisationId: string) => ({ path: { organisation_id: organisationI
 export const membersQuery = (organisationId: string) =>
   queryOptions({
     queryKey: ['organisation', organisationId, 'members'],
-    queryFn: ({ signal }) => dataOf(api.GET('/api/organisations/{organisation_id}/members', { params: of(organisationId), signal })),
+    queryFn: ({ signal }) =>
+      dataOf(api.GET('/api/organisations/{organisation_id}/members', { params: of(organisationId), signal })),
   });
 
 export const invitationsQuery = (organisationId: string) =>
   queryOptions({
     queryKey: ['organisation', organisationId, 'invitations'],
-    queryFn: ({ signal }) => dataOf(api.GET('/api/organisations/{organisation_id}/invitations', { params: of(organisationId), signal })),
+    queryFn: ({ signal }) =>
+      dataOf(api.GET('/api/organisations/{organisation_id}/invitations', { params: of(organisationId), signal })),
   });
 
 export const keysQuery = (organisationId: string) =>

@@ -18,7 +18,14 @@ export function summed(items: readonly Used[]): UsageTotal[] {
   const rows = new Map<string, UsageTotal>();
   for (const one of items) {
     const key = JSON.stringify([one.agent, one.model]);
-    const row = rows.get(key) ?? { agent: one.agent, model: one.model, messages: 0, tokensIn: 0, tokensOut: 0, costUsd: 0 };
+    const row = rows.get(key) ?? {
+      agent: one.agent,
+      model: one.model,
+      messages: 0,
+      tokensIn: 0,
+      tokensOut: 0,
+      costUsd: 0,
+    };
     row.messages += one.messages;
     row.tokensIn += one.input_tokens + one.cache_creation_input_tokens + one.cache_read_input_tokens;
     row.tokensOut += one.output_tokens;

@@ -5,7 +5,10 @@ import { errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
 
 /** `touches`: the prefix of the query keys to invalidate. */
-export function useSettingsMutation<Input, Output>(touches: readonly unknown[], change: (input: Input) => Promise<Output>) {
+export function useSettingsMutation<Input, Output>(
+  touches: readonly unknown[],
+  change: (input: Input) => Promise<Output>,
+) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: change,

@@ -6,7 +6,15 @@ import { Icon, type IconName } from './Icon';
 
 export type Tone = 'plain' | 'good' | 'unsure' | 'bad';
 
-export function Badge({ tone = 'plain', icon, children }: { tone?: Tone; icon?: IconName | undefined; children: ReactNode }) {
+export function Badge({
+  tone = 'plain',
+  icon,
+  children,
+}: {
+  tone?: Tone;
+  icon?: IconName | undefined;
+  children: ReactNode;
+}) {
   return (
     <span className={`${styles.badge} ${tone === 'plain' ? '' : styles[tone]}`}>
       {icon !== undefined && <Icon name={icon} size={12} />}

@@ -28,8 +28,7 @@ export function Confirm({ label, question, onConfirm }: Props) {
             onClick={() => {
               setOpen(false);
               onConfirm();
-            }}
-          >
+            }}>
             {label}
           </Button>
         </div>

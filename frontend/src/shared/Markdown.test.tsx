@@ -8,7 +8,9 @@ const html = (text: string, citation?: (number: number) => string) => {
 };
 
 test('text, lists and tables are rendered', () => {
-  expect(html('**Yes**, `a`\n\n- one\n- two')).toBe('<p><strong>Yes</strong>, <code>a</code></p><ul><li>one</li><li>two</li></ul>');
+  expect(html('**Yes**, `a`\n\n- one\n- two')).toBe(
+    '<p><strong>Yes</strong>, <code>a</code></p><ul><li>one</li><li>two</li></ul>',
+  );
   expect(html('| a | b |\n|---|---|\n| 1 | 2 |')).toContain('<td>2</td>');
 });
 

@@ -49,11 +49,19 @@ function block(token: Token, cite: Cite): ReactNode {
         <div className={styles.wide}>
           <table>
             <thead>
-              <tr>{header.map((cell, index) => <th key={index}>{inline(cell.tokens, cite)}</th>)}</tr>
+              <tr>
+                {header.map((cell, index) => (
+                  <th key={index}>{inline(cell.tokens, cite)}</th>
+                ))}
+              </tr>
             </thead>
             <tbody>
               {rows.map((row, index) => (
-                <tr key={index}>{row.map((cell, column) => <td key={column}>{inline(cell.tokens, cite)}</td>)}</tr>
+                <tr key={index}>
+                  {row.map((cell, column) => (
+                    <td key={column}>{inline(cell.tokens, cite)}</td>
+                  ))}
+                </tr>
               ))}
             </tbody>
           </table>

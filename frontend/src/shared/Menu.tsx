@@ -36,7 +36,11 @@ interface ItemProps {
 export function MenuItem({ onChoose, disabled = false, chosen, children }: ItemProps) {
   const icon = chosen !== undefined && <span className={styles.icon}>{chosen && <Icon name="check" />}</span>;
   return (
-    <Base.Item className={styles.item} onClick={onChoose} disabled={disabled} aria-current={chosen === true ? 'true' : undefined}>
+    <Base.Item
+      className={styles.item}
+      onClick={onChoose}
+      disabled={disabled}
+      aria-current={chosen === true ? 'true' : undefined}>
       {icon}
       {children}
     </Base.Item>

@@ -10,7 +10,9 @@ import menuStyles from './Menu.module.css';
 import styles from './ModelInput.module.css';
 import { persisted, usePersisted } from './persisted';
 
-const recent = persisted<readonly string[]>('fieldmark.models', (stored) => (Array.isArray(stored) ? stored.filter((one): one is string => typeof one === 'string') : []));
+const recent = persisted<readonly string[]>('fieldmark.models', (stored) =>
+  Array.isArray(stored) ? stored.filter((one): one is string => typeof one === 'string') : [],
+);
 
 const modelsQuery = queryOptions({
   queryKey: ['models'],
@@ -25,7 +27,9 @@ export function ModelInput({ value, onChange }: { value: string; onChange: (mode
   const names = [...new Set([...prices.keys(), ...used])];
   const priceOf = (name: string) => {
     const { input_usd: input = null, output_usd: output = null } = prices.get(name) ?? {};
-    return input === null || output === null ? t('common.priceUnknown') : t('common.tokenPrice', { input: formatPrice(input), output: formatPrice(output) });
+    return input === null || output === null
+      ? t('common.priceUnknown')
+      : t('common.tokenPrice', { input: formatPrice(input), output: formatPrice(output) });
   };
   return (
     <Autocomplete.Root items={names} value={value} onValueChange={(name) => onChange(name.trim())} openOnInputClick>

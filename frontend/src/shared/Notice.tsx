@@ -9,7 +9,9 @@ import { Icon } from './Icon';
 
 export function Notice({ kind = 'plain', children }: { kind?: 'plain' | 'unsure' | 'bad'; children: ReactNode }) {
   return (
-    <div className={`${styles.notice} ${kind === 'plain' ? '' : styles[kind]}`} role={kind === 'bad' ? 'alert' : undefined}>
+    <div
+      className={`${styles.notice} ${kind === 'plain' ? '' : styles[kind]}`}
+      role={kind === 'bad' ? 'alert' : undefined}>
       {kind !== 'plain' && <Icon name="warning" />}
       <div className={styles.body}>{children}</div>
     </div>

@@ -31,8 +31,7 @@ export function ReviewAnyway({ question, open, isNothing = false, onConfirm, onC
           onClick={() => {
             onClose();
             onConfirm();
-          }}
-        >
+          }}>
           {t('document.markAnyway')}
         </Button>
       </div>

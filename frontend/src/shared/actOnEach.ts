@@ -10,7 +10,12 @@ export interface Outcome<T> {
 }
 
 /** Call `act` for each item. `onProgress` gets the number that ended. Once `isStopped` returns true, no other is started. */
-export async function actOnEach<T>(items: readonly T[], act: (item: T) => Promise<unknown>, onProgress: (ended: number) => void, isStopped = () => false): Promise<Outcome<T>> {
+export async function actOnEach<T>(
+  items: readonly T[],
+  act: (item: T) => Promise<unknown>,
+  onProgress: (ended: number) => void,
+  isStopped = () => false,
+): Promise<Outcome<T>> {
   const left = [...items];
   const done: T[] = [];
   const failed: { item: T; error: unknown }[] = [];

@@ -17,7 +17,9 @@ test('why a file could not be read: as the service wrote it in English, else by 
 });
 
 test('each reason why files of an archive were left out has a text', () => {
-  const codes = [...ERROR_CODES.matchAll(/`(enclosed_\w+)`/g)].map(([, code]) => code!).filter((code) => code !== 'enclosed_apart');
+  const codes = [...ERROR_CODES.matchAll(/`(enclosed_\w+)`/g)]
+    .map(([, code]) => code!)
+    .filter((code) => code !== 'enclosed_apart');
   expect(codes.length).toBeGreaterThan(4);
   expect(codes.filter((code) => !Object.hasOwn(en.readingErrors, code))).toEqual([]);
 });

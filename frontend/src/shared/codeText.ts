@@ -9,11 +9,17 @@ const TEXTS = {
   readingErrors: (code: string) => t(`readingErrors.${code as keyof typeof en.readingErrors}`),
   runErrors: (code: string) => t(`runErrors.${code as keyof typeof en.runErrors}`),
   signInErrors: (code: string) => t(`signInErrors.${code as keyof typeof en.signInErrors}`),
-  retries: (code: string, params: Record<string, unknown>) => t(`retries.${code as keyof typeof en.retries}`, params as Record<'requested' | 'fallback', string>),
+  retries: (code: string, params: Record<string, unknown>) =>
+    t(`retries.${code as keyof typeof en.retries}`, params as Record<'requested' | 'fallback', string>),
 };
 
 /** Return the text of a code in the person's language, else the service's `message`. */
-export function codeText(group: keyof typeof TEXTS, code: string | null | undefined, message: string, params: Record<string, unknown> = {}): string {
+export function codeText(
+  group: keyof typeof TEXTS,
+  code: string | null | undefined,
+  message: string,
+  params: Record<string, unknown> = {},
+): string {
   return code != null && Object.hasOwn(en[group], code) ? TEXTS[group](code, params) : message;
 }
 

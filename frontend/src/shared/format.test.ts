@@ -52,7 +52,9 @@ test.each([
   ['2023-03-20', undefined, null, '20 Mar 2023'],
   ['2023-03-20', of('string'), null, '2023-03-20'],
   ['2023-13-40', undefined, null, '2023-13-40'],
-])('%j of %j, printed as %j, is shown as %s', (value, field, quote, text) => expect(displayValue(value, field, quote)).toBe(text));
+])('%j of %j, printed as %j, is shown as %s', (value, field, quote, text) =>
+  expect(displayValue(value, field, quote)).toBe(text),
+);
 
 test('an editor has the stored value', () => {
   expect([null, true, 1.5, 'x', '2023-03-20'].map(editedText)).toEqual(['', 'true', '1.5', 'x', '2023-03-20']);

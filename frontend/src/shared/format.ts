@@ -36,8 +36,14 @@ export function formatNumber(value: number, options: Intl.NumberFormatOptions = 
 }
 
 export function formatBytes(count: number): string {
-  const [value, unit] = count < 1000 ? [count, 'byte'] : count < 1_000_000 ? [count / 1000, 'kilobyte'] : [count / 1_000_000, 'megabyte'];
-  return formatNumber(value, { style: 'unit', unit, unitDisplay: unit === 'byte' ? 'narrow' : 'short', maximumFractionDigits: unit === 'megabyte' ? 1 : 0 });
+  const [value, unit] =
+    count < 1000 ? [count, 'byte'] : count < 1_000_000 ? [count / 1000, 'kilobyte'] : [count / 1_000_000, 'megabyte'];
+  return formatNumber(value, {
+    style: 'unit',
+    unit,
+    unitDisplay: unit === 'byte' ? 'narrow' : 'short',
+    maximumFractionDigits: unit === 'megabyte' ? 1 : 0,
+  });
 }
 
 /** `part`: 0..1. */
@@ -51,22 +57,40 @@ export function formatDollars(amount: number): string {
 }
 
 function inDollars(amount: number, digits: number): string {
-  return formatNumber(amount, { style: 'currency', currency: 'USD', currencyDisplay: 'narrowSymbol', minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return formatNumber(amount, {
+    style: 'currency',
+    currency: 'USD',
+    currencyDisplay: 'narrowSymbol',
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+  });
 }
 
 /** Format a price, with all its digits. */
 export function formatPrice(amount: number): string {
-  return formatNumber(amount, { style: 'currency', currency: 'USD', currencyDisplay: 'narrowSymbol', maximumFractionDigits: 9 });
+  return formatNumber(amount, {
+    style: 'currency',
+    currency: 'USD',
+    currencyDisplay: 'narrowSymbol',
+    maximumFractionDigits: 9,
+  });
 }
 
 /** Format an estimate of a cost: "about $1.20", "less than $0.01". */
 export function formatEstimate(amount: number): string {
-  return amount < 0.01 ? t('common.lessThan', { amount: inDollars(0.01, 2) }) : t('common.about', { amount: inDollars(amount, 2) });
+  return amount < 0.01
+    ? t('common.lessThan', { amount: inDollars(0.01, 2) })
+    : t('common.about', { amount: inDollars(amount, 2) });
 }
 
 export function formatDuration(milliseconds: number): string {
   const [value, unit] = milliseconds < 1000 ? [milliseconds, 'millisecond'] : [milliseconds / 1000, 'second'];
-  return formatNumber(value, { style: 'unit', unit, unitDisplay: 'narrow', maximumFractionDigits: unit === 'second' ? 1 : 0 });
+  return formatNumber(value, {
+    style: 'unit',
+    unit,
+    unitDisplay: 'narrow',
+    maximumFractionDigits: unit === 'second' ? 1 : 0,
+  });
 }
 
 /** Escape invisible characters and those that change the direction of text, so that no name can be mistaken for another. */

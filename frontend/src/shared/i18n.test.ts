@@ -9,7 +9,16 @@ import en from '../locales/en.json';
 vi.setConfig({ testTimeout: 60_000 });
 
 const FILES = import.meta.glob<string>('../**/*.{ts,tsx}', { query: '?raw', import: 'default', eager: true });
-const VISIBLE_ATTRIBUTES = new Set(['alt', 'aria-label', 'aria-description', 'hint', 'label', 'placeholder', 'question', 'title']);
+const VISIBLE_ATTRIBUTES = new Set([
+  'alt',
+  'aria-label',
+  'aria-description',
+  'hint',
+  'label',
+  'placeholder',
+  'question',
+  'title',
+]);
 /** Names of keys, and the product. */
 const LITERALS = new Set(['Enter', 'Esc', 'Alt Enter', '↑', '↓', 'Fieldmark', '×', '…', '→']);
 
@@ -37,12 +46,18 @@ function walk(node: ts.Node, visit: (node: ts.Node) => void): void {
 /** The texts that a JSX expression can render, without those passed to functions. */
 function literalsOf(node: ts.Node): string[] {
   if (ts.isStringLiteral(node) || ts.isNoSubstitutionTemplateLiteral(node)) return [node.text];
-  if (ts.isTemplateExpression(node)) return [node.head.text, ...node.templateSpans.flatMap((span) => [span.literal.text, ...literalsOf(span.expression)])];
+  if (ts.isTemplateExpression(node))
+    return [
+      node.head.text,
+      ...node.templateSpans.flatMap((span) => [span.literal.text, ...literalsOf(span.expression)]),
+    ];
   if (ts.isConditionalExpression(node)) return [...literalsOf(node.whenTrue), ...literalsOf(node.whenFalse)];
   if (ts.isParenthesizedExpression(node) || ts.isNonNullExpression(node)) return literalsOf(node.expression);
   if (ts.isBinaryExpression(node)) {
     const isResult = ['&&', '||', '??', '+'].includes(node.operatorToken.getText());
-    return isResult ? [...(node.operatorToken.getText() === '&&' ? [] : literalsOf(node.left)), ...literalsOf(node.right)] : [];
+    return isResult
+      ? [...(node.operatorToken.getText() === '&&' ? [] : literalsOf(node.left)), ...literalsOf(node.right)]
+      : [];
   }
   return [];
 }
@@ -53,22 +68,35 @@ function hasWords(text: string): boolean {
 
 const english = texts(en);
 const german = texts(de);
-const placeholders = (text: string | undefined) => [...(text ?? '').matchAll(/\{\{[^}]*\}\}/g)].map(([one]) => one).sort();
+const placeholders = (text: string | undefined) =>
+  [...(text ?? '').matchAll(/\{\{[^}]*\}\}/g)].map(([one]) => one).sort();
 
 test('both catalogues have the same keys, in the same order, with the same placeholders', () => {
   expect([...german.keys()]).toEqual([...english.keys()]);
-  const different = [...english].filter(([key, text]) => `${placeholders(text)}` !== `${placeholders(german.get(key))}`).map(([key]) => key);
+  const different = [...english]
+    .filter(([key, text]) => `${placeholders(text)}` !== `${placeholders(german.get(key))}`)
+    .map(([key]) => key);
   expect(different).toEqual([]);
   expect([...english, ...german].filter(([, text]) => text.trim() === '')).toEqual([]);
 });
 
 test('every code of the service has a text', () => {
   const missing: string[] = [];
-  for (const [title, group] of Object.entries({ Problems: 'errors', Documents: 'readingErrors', Warnings: 'warnings', Runs: 'runErrors', Violations: 'violations' })) {
+  for (const [title, group] of Object.entries({
+    Problems: 'errors',
+    Documents: 'readingErrors',
+    Warnings: 'warnings',
+    Runs: 'runErrors',
+    Violations: 'violations',
+  })) {
     const table = ERROR_CODES.split(`\n## ${title}\n`)[1]!.split('\n## ')[0]!;
-    const codes = [...table.matchAll(/^\| (.+?) \|/gm)].flatMap(([, cell]) => [...cell!.matchAll(/`([a-z_]+)`/g)].map(([, code]) => code!));
+    const codes = [...table.matchAll(/^\| (.+?) \|/gm)].flatMap(([, cell]) =>
+      [...cell!.matchAll(/`([a-z_]+)`/g)].map(([, code]) => code!),
+    );
     expect(codes.length).toBeGreaterThan(4);
-    missing.push(...codes.map((code) => `${group}.${code}`).filter((key) => !english.has(key) && !english.has(`${key}_one`)));
+    missing.push(
+      ...codes.map((code) => `${group}.${code}`).filter((key) => !english.has(key) && !english.has(`${key}_one`)),
+    );
   }
   expect(missing).toEqual([]);
 });
@@ -98,7 +126,11 @@ test('no component has text outside of the catalogues', () => {
         : ts.isJsxExpression(node) && node.expression !== undefined && !ts.isJsxAttribute(node.parent)
           ? literalsOf(node.expression)
           : ts.isJsxAttribute(node) && VISIBLE_ATTRIBUTES.has(node.name.getText()) && node.initializer !== undefined
-            ? literalsOf(ts.isJsxExpression(node.initializer) ? (node.initializer.expression ?? node.initializer) : node.initializer)
+            ? literalsOf(
+                ts.isJsxExpression(node.initializer)
+                  ? (node.initializer.expression ?? node.initializer)
+                  : node.initializer,
+              )
             : ts.isCallExpression(node) && node.expression.getText() === 'toast'
               ? node.arguments.slice(0, 1).flatMap(literalsOf)
               : [];

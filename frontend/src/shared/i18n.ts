@@ -18,12 +18,19 @@ export type Language = keyof typeof LANGUAGES;
 /** British dates are unambiguous in English: 20 Mar 2023. */
 const LOCALES: Record<Language, string> = { en: 'en-GB', de: 'de-DE' };
 
-void i18next.init({ lng: 'en', resources: { en: { translation: en } }, initAsync: false, interpolation: { escapeValue: false } });
+void i18next.init({
+  lng: 'en',
+  resources: { en: { translation: en } },
+  initAsync: false,
+  interpolation: { escapeValue: false },
+});
 
 export const t = i18next.t;
 
 /** The language chosen in the account menu; null: the browser's. */
-export const languageChoice = persisted<Language | null>('fieldmark.language', (stored) => (isLanguage(stored) ? stored : null));
+export const languageChoice = persisted<Language | null>('fieldmark.language', (stored) =>
+  isLanguage(stored) ? stored : null,
+);
 
 export function language(): Language {
   return i18next.language as Language;

@@ -11,7 +11,8 @@ export function notifyOtherTabs(): void {
 export function onOtherTabChange(onChange: () => void): void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   channel?.addEventListener('message', () => {
-    timer ??= setTimeout(() => {
+    if (timer !== undefined) return;
+    timer = setTimeout(() => {
       timer = undefined;
       onChange();
     }, DEBOUNCE_MS);

@@ -4,7 +4,9 @@ import { persisted } from './persisted';
 
 export type Theme = 'system' | 'light' | 'dark';
 
-export const theme = persisted<Theme>('fieldmark.theme', (stored) => (stored === 'light' || stored === 'dark' ? stored : 'system'));
+export const theme = persisted<Theme>('fieldmark.theme', (stored) =>
+  stored === 'light' || stored === 'dark' ? stored : 'system',
+);
 
 const apply = () => {
   if (theme.get() === 'system') delete document.documentElement.dataset.theme;

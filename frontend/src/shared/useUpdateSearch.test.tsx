@@ -1,5 +1,13 @@
 import { act, cleanup, render, screen } from '@testing-library/react';
-import { Outlet, RouterProvider, createMemoryHistory, createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
+import {
+  Outlet,
+  RouterProvider,
+  createMemoryHistory,
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+} from '@tanstack/react-router';
 import { afterEach, expect, test } from 'vitest';
 import { useUpdateSearch } from './useUpdateSearch';
 
@@ -8,7 +16,7 @@ afterEach(cleanup);
 /** The document that is shown, its function, and a next area whose code is loaded once `load` is called. */
 async function shown() {
   let change: ReturnType<typeof useUpdateSearch<{ field?: string }>> | undefined;
-  let load = () => undefined as void;
+  let load: () => void = () => undefined;
   const loaded = new Promise<void>((resolve) => (load = resolve));
   function Document() {
     const { id } = documentRoute.useParams();

@@ -5,7 +5,10 @@ import { useCallback } from 'react';
 
 /** Return a function that updates the search parameters of the current address. It does nothing once the person has
  * navigated away: a late timer or response must not bring them back, nor change the address they went to. */
-export function useUpdateSearch<Search extends object>(): (change: (params: Search) => Search, how?: { replace?: boolean }) => void {
+export function useUpdateSearch<Search extends object>(): (
+  change: (params: Search) => Search,
+  how?: { replace?: boolean },
+) => void {
   const router = useRouter();
   const own = useMatch({ strict: false, select: (match) => match.pathname });
   return useCallback(

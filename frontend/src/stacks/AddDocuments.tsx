@@ -19,7 +19,13 @@ export function AddDocuments({ stackId }: { stackId: string }) {
   const chooser = useRef<HTMLInputElement>(null);
   const [chosen, setChosen] = useState<ReadonlySet<string> | null>(null);
   const add = useMutation({
-    mutationFn: (ids: readonly string[]) => dataOf(api.POST('/api/stacks/{stack_id}/documents', { params: { path: { stack_id: stackId } }, body: { document_ids: [...ids] } })),
+    mutationFn: (ids: readonly string[]) =>
+      dataOf(
+        api.POST('/api/stacks/{stack_id}/documents', {
+          params: { path: { stack_id: stackId } },
+          body: { document_ids: [...ids] },
+        }),
+      ),
     onSuccess: ({ added }) => {
       setChosen(null);
       toast(t('stacks.added', { count: added }));
@@ -33,8 +39,7 @@ export function AddDocuments({ stackId }: { stackId: string }) {
           <Button>
             <Icon name="plus" /> {t('stacks.addDocuments')}
           </Button>
-        }
-      >
+        }>
         <MenuItem onChoose={() => chooser.current?.click()}>
           <Icon name="upload" /> {t('stacks.uploadFiles')}
         </MenuItem>

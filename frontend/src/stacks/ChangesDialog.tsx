@@ -33,7 +33,9 @@ export function ChangesDialog({ stack, canWrite, onClose }: { stack: Stack; canW
       ) : (
         <>
           <p className="muted">
-            {t(replaced.data.next === null ? 'stacks.changeCount' : 'stacks.firstChanges', { count: replaced.data.items.length })}
+            {t(replaced.data.next === null ? 'stacks.changeCount' : 'stacks.firstChanges', {
+              count: replaced.data.items.length,
+            })}
             {alike > 0 && ` ${t('stacks.alike', { count: alike })}`}
           </p>
           {shown.length > 0 && (
@@ -49,7 +51,12 @@ export function ChangesDialog({ stack, canWrite, onClose }: { stack: Stack; canW
               </thead>
               <tbody>
                 {shown.map((one) => (
-                  <ChangeRow key={`${one.extraction_id} ${one.path}`} one={one} columns={stack.columns} canWrite={canWrite} />
+                  <ChangeRow
+                    key={`${one.extraction_id} ${one.path}`}
+                    one={one}
+                    columns={stack.columns}
+                    canWrite={canWrite}
+                  />
                 ))}
               </tbody>
             </table>
@@ -67,8 +74,12 @@ function ChangeRow({ one, columns, canWrite }: { one: ReplacedValue; columns: St
   const decide = useMutation({
     mutationFn: (isRestored: boolean): Promise<unknown> =>
       isRestored
-        ? dataOf(api.PATCH('/api/extractions/{extraction_id}/fields', { params, body: { path: one.path, value: one.old } }))
-        : dataOf(api.POST('/api/extractions/{extraction_id}/locks', { params: { ...params, query: { path: one.path } } })),
+        ? dataOf(
+            api.PATCH('/api/extractions/{extraction_id}/fields', { params, body: { path: one.path, value: one.old } }),
+          )
+        : dataOf(
+            api.POST('/api/extractions/{extraction_id}/locks', { params: { ...params, query: { path: one.path } } }),
+          ),
     // Until the change is shown, the buttons stay disabled.
     onSuccess: () => Promise.all([['stacks'], ['records']].map((queryKey) => queries.invalidateQueries({ queryKey }))),
     onError: (error) => toast(errorMessage(error), { urgent: true }),
@@ -93,16 +104,28 @@ function ChangeRow({ one, columns, canWrite }: { one: ReplacedValue; columns: St
         <New>{valueText(one.new)}</New>
       </td>
       <td className={styles.decide}>
-        {state !== 'current' && <span>{state === 'changed' ? t('stacks.changedSince', { value: valueText(one.now) }) : t(`stacks.changeStates.${state}`)}</span>}
+        {state !== 'current' && (
+          <span>
+            {state === 'changed'
+              ? t('stacks.changedSince', { value: valueText(one.now) })
+              : t(`stacks.changeStates.${state}`)}
+          </span>
+        )}
         {canWrite && one.is_current && (
           <>
             {state === 'current' && one.new !== null && (
-              <Button aria-label={t('stacks.keepNewOf', { field, name })} disabled={decide.isPending} onClick={() => decide.mutate(false)}>
+              <Button
+                aria-label={t('stacks.keepNewOf', { field, name })}
+                disabled={decide.isPending}
+                onClick={() => decide.mutate(false)}>
                 {t('stacks.keepNew')}
               </Button>
             )}
             {why === null && (
-              <Button aria-label={t('stacks.restoreOldOf', { field, name })} disabled={decide.isPending} onClick={() => decide.mutate(true)}>
+              <Button
+                aria-label={t('stacks.restoreOldOf', { field, name })}
+                disabled={decide.isPending}
+                onClick={() => decide.mutate(true)}>
                 {t('stacks.restoreOld')}
               </Button>
             )}

@@ -19,7 +19,9 @@ export function ColumnsDialog({ stack, onClose }: { stack: Stack; onClose: () =>
   const [preview, setPreview] = useState<ColumnsChanged | null>(null);
   const send = async (isPreview: boolean) => {
     const body = { columns: namedColumns(columns), preview: isPreview };
-    return (await dataOf(api.PUT('/api/stacks/{stack_id}/columns', { params: { path: { stack_id: stack.id } }, body }))) as ColumnsChanged;
+    return (await dataOf(
+      api.PUT('/api/stacks/{stack_id}/columns', { params: { path: { stack_id: stack.id } }, body }),
+    )) as ColumnsChanged;
   };
   /** Preview first. Without rows that follow older columns there is nothing to show: apply at once. */
   const set = useMutation({
@@ -59,13 +61,19 @@ export function ColumnsDialog({ stack, onClose }: { stack: Stack; onClose: () =>
               ? t('stacks.nothingReadAgain')
               : changes.estimated_cost_usd === null
                 ? t('stacks.readAgain', { count: changes.read_again })
-                : t('stacks.readAgainCost', { count: changes.read_again, cost: formatEstimate(changes.estimated_cost_usd) })}
+                : t('stacks.readAgainCost', {
+                    count: changes.read_again,
+                    cost: formatEstimate(changes.estimated_cost_usd),
+                  })}
           </p>
         </Notice>
       )}
       <div className={confirmStyles.buttons} ref={end}>
         <Button onClick={onClose}>{t('common.cancel')}</Button>
-        <Button kind="main" disabled={set.isPending || namedColumns(columns).length === 0 || columnConflict(columns) !== null} onClick={() => set.mutate()}>
+        <Button
+          kind="main"
+          disabled={set.isPending || namedColumns(columns).length === 0 || columnConflict(columns) !== null}
+          onClick={() => set.mutate()}>
           {preview === null ? t('stacks.saveColumns') : t('stacks.applyColumns')}
         </Button>
       </div>

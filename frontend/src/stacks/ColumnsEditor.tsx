@@ -12,7 +12,10 @@ import styles from './Stacks.module.css';
 const TYPES = ['text', 'number', 'date', 'boolean', 'currency'] as const;
 const MAX_COLUMNS = 200; // of the API
 /** Of numbers, as the API names them (domain/measures.py), with how some are written. */
-const UNITS = 'g mg kg t l ml cl dl hl cm3 m3 m mm cm km m2 cm2 s min h W kW Wh kWh lb oz gal ft in yd mi d pc % ‰ °C °F'.split(' ');
+const UNITS =
+  'g mg kg t l ml cl dl hl cm3 m3 m mm cm km m2 cm2 s min h W kW Wh kWh lb oz gal ft in yd mi d pc % ‰ °C °F'.split(
+    ' ',
+  );
 const WRITTEN: Readonly<Record<string, string>> = { cm3: 'cm³', m3: 'm³', m2: 'm²', cm2: 'cm²' };
 
 export const EMPTY_COLUMN: StackColumn = { name: '', type: 'text', description: null };
@@ -23,14 +26,19 @@ interface Props {
 }
 
 export function ColumnsEditor({ columns, onChange }: Props) {
-  const change = (index: number, to: Partial<StackColumn>) => onChange(columns.map((one, at) => (at === index ? { ...one, ...to } : one)));
+  const change = (index: number, to: Partial<StackColumn>) =>
+    onChange(columns.map((one, at) => (at === index ? { ...one, ...to } : one)));
   const conflict = columnConflict(columns);
   const message = useId();
   return (
     <div className={styles.columns}>
       <p className="muted">{t('stacks.columnsHint')}</p>
       {columns.map((column, index) => (
-        <div key={index} className={styles.column} role="group" aria-label={t('stacks.columnNumber', { number: index + 1 })}>
+        <div
+          key={index}
+          className={styles.column}
+          role="group"
+          aria-label={t('stacks.columnNumber', { number: index + 1 })}>
           <input
             aria-label={t('stacks.columnName')}
             aria-invalid={conflict?.includes(index) === true}
@@ -40,7 +48,10 @@ export function ColumnsEditor({ columns, onChange }: Props) {
             value={column.name}
             onChange={({ target }) => change(index, { name: target.value })}
           />
-          <select aria-label={t('stacks.columnType')} value={column.type} onChange={({ target }) => change(index, { type: target.value as StackColumn['type'], unit: null })}>
+          <select
+            aria-label={t('stacks.columnType')}
+            value={column.type}
+            onChange={({ target }) => change(index, { type: target.value as StackColumn['type'], unit: null })}>
             {TYPES.map((type) => (
               <option key={type} value={type}>
                 {t(`stacks.types.${type}`)}
@@ -48,7 +59,11 @@ export function ColumnsEditor({ columns, onChange }: Props) {
             ))}
           </select>
           {column.type === 'number' && (
-            <select className={styles.unit} aria-label={t('stacks.columnUnit')} value={UNITS.find((unit) => unit.toLowerCase() === column.unit?.toLowerCase()) ?? ''} onChange={({ target }) => change(index, { unit: target.value === '' ? null : target.value })}>
+            <select
+              className={styles.unit}
+              aria-label={t('stacks.columnUnit')}
+              value={UNITS.find((unit) => unit.toLowerCase() === column.unit?.toLowerCase()) ?? ''}
+              onChange={({ target }) => change(index, { unit: target.value === '' ? null : target.value })}>
               <option value="">{t('stacks.noUnit')}</option>
               {UNITS.map((unit) => (
                 <option key={unit} value={unit}>
@@ -61,8 +76,9 @@ export function ColumnsEditor({ columns, onChange }: Props) {
             className={styles.unit}
             aria-label={t('stacks.columnRequired')}
             value={String(column.required ?? '')}
-            onChange={({ target }) => change(index, { required: target.value === '' ? null : target.value === 'true' })}
-          >
+            onChange={({ target }) =>
+              change(index, { required: target.value === '' ? null : target.value === 'true' })
+            }>
             <option value="">{t('stacks.requiredByDefault')}</option>
             <option value="true">{t('stacks.isRequired')}</option>
             <option value="false">{t('stacks.isOptional')}</option>
@@ -75,14 +91,20 @@ export function ColumnsEditor({ columns, onChange }: Props) {
             value={column.description ?? ''}
             onChange={({ target }) => change(index, { description: target.value === '' ? null : target.value })}
           />
-          <Button kind="quiet" label={t('stacks.removeColumn', { name: column.name })} onClick={() => onChange(columns.filter((_, at) => at !== index))}>
+          <Button
+            kind="quiet"
+            label={t('stacks.removeColumn', { name: column.name })}
+            onClick={() => onChange(columns.filter((_, at) => at !== index))}>
             <Icon name="cross" />
           </Button>
         </div>
       ))}
       {conflict !== null && (
         <p id={message} className={styles.conflict} role="alert">
-          {t('stacks.sameColumns', { one: visibleText(columns[conflict[0]]!.name), other: visibleText(columns[conflict[1]]!.name) })}
+          {t('stacks.sameColumns', {
+            one: visibleText(columns[conflict[0]]!.name),
+            other: visibleText(columns[conflict[1]]!.name),
+          })}
         </p>
       )}
       <Button disabled={columns.length >= MAX_COLUMNS} onClick={() => onChange([...columns, EMPTY_COLUMN])}>

@@ -18,12 +18,21 @@ interface Props {
 export function DocumentPicker({ chosen, onChoose }: Props) {
   const [name, setName] = useState('');
   const wanted = useDeferredValue(name);
-  const listed = useInfiniteQuery({ ...documentsQuery(wanted === '' ? {} : { name: wanted }), placeholderData: (before) => before });
+  const listed = useInfiniteQuery({
+    ...documentsQuery(wanted === '' ? {} : { name: wanted }),
+    placeholderData: (before) => before,
+  });
   const documents = listed.data?.pages.flatMap((page) => page.items) ?? [];
   const isAll = documents.length > 0 && documents.every(({ id }) => chosen.has(id));
   return (
     <div className={styles.picker}>
-      <input type="search" aria-label={t('documents.searchByName')} placeholder={t('documents.searchByName')} value={name} onChange={({ target }) => setName(target.value)} />
+      <input
+        type="search"
+        aria-label={t('documents.searchByName')}
+        placeholder={t('documents.searchByName')}
+        value={name}
+        onChange={({ target }) => setName(target.value)}
+      />
       {listed.isError && <ErrorNotice error={listed.error} onRetry={() => void listed.refetch()} />}
       {listed.isPending ? (
         <Loading lines={3} />
@@ -48,7 +57,13 @@ export function DocumentPicker({ chosen, onChoose }: Props) {
                 <input
                   type="checkbox"
                   checked={chosen.has(document.id)}
-                  onChange={({ target }) => onChoose(target.checked ? new Set([...chosen, document.id]) : new Set([...chosen].filter((id) => id !== document.id)))}
+                  onChange={({ target }) =>
+                    onChoose(
+                      target.checked
+                        ? new Set([...chosen, document.id])
+                        : new Set([...chosen].filter((id) => id !== document.id)),
+                    )
+                  }
                 />
                 <span className="truncate">{visibleText(document.filename)}</span>
                 <span className="muted">{formatAge(document.created_at)}</span>

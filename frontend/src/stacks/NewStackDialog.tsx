@@ -29,7 +29,11 @@ export function NewStackDialog({ onClose }: { onClose: () => void }) {
   const create = useMutation({
     mutationFn: () => {
       const named = namedColumns(columns);
-      const body = { name: name.trim(), document_ids: [...chosen], ...(!isSuggested && named.length > 0 && { columns: named }) };
+      const body = {
+        name: name.trim(),
+        document_ids: [...chosen],
+        ...(!isSuggested && named.length > 0 && { columns: named }),
+      };
       return dataOf(api.POST('/api/stacks', { body }));
     },
     onSuccess: ({ id }) => {
@@ -46,19 +50,27 @@ export function NewStackDialog({ onClose }: { onClose: () => void }) {
         onSubmit={(event) => {
           event.preventDefault();
           if (canCreate) create.mutate();
-        }}
-      >
+        }}>
         <label>
           <span>{t('stacks.name')}</span>
-          <input value={name} maxLength={200} autoFocus required placeholder={t('stacks.nameHint')} onChange={({ target }) => setName(target.value)} />
+          <input
+            value={name}
+            maxLength={200}
+            autoFocus
+            required
+            placeholder={t('stacks.nameHint')}
+            onChange={({ target }) => setName(target.value)}
+          />
         </label>
         <fieldset>
           <legend>{t('tables.columns')}</legend>
           <label>
-            <input type="radio" name="columns" checked={isSuggested} onChange={() => setSuggested(true)} /> {t('stacks.suggestColumns')}
+            <input type="radio" name="columns" checked={isSuggested} onChange={() => setSuggested(true)} />{' '}
+            {t('stacks.suggestColumns')}
           </label>
           <label>
-            <input type="radio" name="columns" checked={!isSuggested} onChange={() => setSuggested(false)} /> {t('stacks.defineColumns')}
+            <input type="radio" name="columns" checked={!isSuggested} onChange={() => setSuggested(false)} />{' '}
+            {t('stacks.defineColumns')}
           </label>
           {!isSuggested && <ColumnsEditor columns={columns} onChange={setColumns} />}
         </fieldset>
@@ -71,9 +83,18 @@ export function NewStackDialog({ onClose }: { onClose: () => void }) {
             <Button aria-expanded={isPicking} onClick={() => setPicking(!isPicking)}>
               <Icon name="page" /> {t('stacks.chooseDocuments')}
             </Button>
-            {files.length + chosen.size > 0 && <span className="muted">{t('common.documents', { count: files.length + chosen.size })}</span>}
+            {files.length + chosen.size > 0 && (
+              <span className="muted">{t('common.documents', { count: files.length + chosen.size })}</span>
+            )}
           </div>
-          <input ref={chooser} type="file" multiple hidden aria-label={t('documents.files')} onChange={({ target }) => setFiles([...(target.files ?? [])])} />
+          <input
+            ref={chooser}
+            type="file"
+            multiple
+            hidden
+            aria-label={t('documents.files')}
+            onChange={({ target }) => setFiles([...(target.files ?? [])])}
+          />
           {isPicking && <DocumentPicker chosen={chosen} onChoose={setChosen} />}
         </fieldset>
         {create.isError && <ErrorNotice error={create.error} />}

@@ -16,8 +16,19 @@ export function ProgressBar({ progress }: { progress: Progress }) {
     ['busy', running + awaiting],
   ] as const;
   return (
-    <div className={styles.progress} role="progressbar" aria-label={t('stacks.progress')} aria-valuemin={0} aria-valuemax={Math.max(1, rows)} aria-valuenow={readCount(progress)} aria-valuetext={progressText(progress)}>
-      {rows > 0 && parts.map(([tone, count]) => count > 0 && <span key={tone} className={styles[tone]} style={{ width: `${(100 * count) / rows}%` }} />)}
+    <div
+      className={styles.progress}
+      role="progressbar"
+      aria-label={t('stacks.progress')}
+      aria-valuemin={0}
+      aria-valuemax={Math.max(1, rows)}
+      aria-valuenow={readCount(progress)}
+      aria-valuetext={progressText(progress)}>
+      {rows > 0 &&
+        parts.map(
+          ([tone, count]) =>
+            count > 0 && <span key={tone} className={styles[tone]} style={{ width: `${(100 * count) / rows}%` }} />,
+        )}
     </div>
   );
 }

@@ -43,14 +43,12 @@ export function StackMenu({ stack }: { stack: Stack }) {
           <Button kind="quiet" label={t('stacks.actions')}>
             <Icon name="more" />
           </Button>
-        }
-      >
+        }>
         <MenuItem
           onChoose={() => {
             setName(stack.name);
             setAsked('rename');
-          }}
-        >
+          }}>
           <Icon name="pencil" /> {t('stacks.rename')}
         </MenuItem>
         <MenuItem onChoose={() => setAsked('delete')}>
@@ -63,9 +61,14 @@ export function StackMenu({ stack }: { stack: Stack }) {
           onSubmit={(event) => {
             event.preventDefault();
             if (name.trim() !== '' && !rename.isPending) rename.mutate();
-          }}
-        >
-          <input aria-label={t('stacks.name')} value={name} maxLength={200} autoFocus onChange={({ target }) => setName(target.value)} />
+          }}>
+          <input
+            aria-label={t('stacks.name')}
+            value={name}
+            maxLength={200}
+            autoFocus
+            onChange={({ target }) => setName(target.value)}
+          />
           {rename.isError && <ErrorNotice error={rename.error} />}
           <div className={confirmStyles.buttons}>
             <Button onClick={() => setAsked(null)}>{t('common.cancel')}</Button>
@@ -75,7 +78,10 @@ export function StackMenu({ stack }: { stack: Stack }) {
           </div>
         </form>
       </Dialog>
-      <Dialog title={t('stacks.deleteQuestion', { name: visibleText(stack.name) })} open={asked === 'delete'} onClose={() => setAsked(null)}>
+      <Dialog
+        title={t('stacks.deleteQuestion', { name: visibleText(stack.name) })}
+        open={asked === 'delete'}
+        onClose={() => setAsked(null)}>
         {remove.isError && <ErrorNotice error={remove.error} />}
         <div className={confirmStyles.buttons}>
           <Button onClick={() => setAsked(null)}>{t('common.cancel')}</Button>

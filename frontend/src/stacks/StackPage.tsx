@@ -66,7 +66,6 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
   const runId = stack.run?.run_id ?? null;
   const { state, resume } = useRun(runId);
   const key = JSON.stringify(view);
-  // eslint-disable-next-line react-hooks/exhaustive-deps
   const request = useMemo((): TableRequest => ({ of: { stack: id }, ...view }), [id, key]);
 
   useEffect(() => {
@@ -74,7 +73,8 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
   }, [stack.name]);
   useEffect(() => onUploaded(() => reload()));
   const reload = () => {
-    for (const queryKey of [['stacks'], ['records', 'rows'], ['records', 'totals'], ['runs']]) void queries.invalidateQueries({ queryKey });
+    for (const queryKey of [['stacks'], ['records', 'rows'], ['records', 'totals'], ['runs']])
+      void queries.invalidateQueries({ queryKey });
   };
   // Show rows as they are read: by the run, or first by the service.
   const counts = JSON.stringify(progress);
@@ -85,7 +85,6 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
       timer.current = undefined;
       reload();
     }, RELOAD_MS);
-    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [read, phase, state.steps.length, counts]);
   useEffect(() => () => clearTimeout(timer.current), []);
 
@@ -96,7 +95,9 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
     mutationFn: (message: string) => {
       if (message === '') return startFill(id, idempotency.current);
       // Before anything is read, a message is about how to read.
-      return isUnread ? startFill(id, idempotency.current, message) : startStackCorrection(id, message, idempotency.current);
+      return isUnread
+        ? startFill(id, idempotency.current, message)
+        : startStackCorrection(id, message, idempotency.current);
     },
     onSuccess: async (started) => {
       idempotency.current = crypto.randomUUID();
@@ -106,7 +107,8 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
   const isUnread = progress.done + progress.incomplete + progress.stale === 0;
-  const running = runId !== null && (isRunning(state) || state.phase === 'approval') && (isBusy(stack) || state.phase !== 'starting');
+  const running =
+    runId !== null && (isRunning(state) || state.phase === 'approval') && (isBusy(stack) || state.phase !== 'starting');
   const toRead = progress.waiting + progress.stale;
   // Files that could not be read fail again.
   const [failed, incomplete] = [progress.failed - progress.unreadable, progress.incomplete];
@@ -138,8 +140,13 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
           )}
           <TableExport request={request} name={visibleText(stack.name)} />
           {canWrite && (
-            <Button kind="main" className={styles.first} disabled={running || start.isPending || toRead + failed + incomplete === 0} onClick={() => start.mutate('')}>
-              <Icon name="spark" /> {toRead === 0 && failed > 0 && incomplete === 0 ? t('stacks.retry', { count: failed }) : t('stacks.fill')}
+            <Button
+              kind="main"
+              className={styles.first}
+              disabled={running || start.isPending || toRead + failed + incomplete === 0}
+              onClick={() => start.mutate('')}>
+              <Icon name="spark" />{' '}
+              {toRead === 0 && failed > 0 && incomplete === 0 ? t('stacks.retry', { count: failed }) : t('stacks.fill')}
             </Button>
           )}
         </div>
@@ -148,7 +155,13 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
         <div className={styles.facts}>
           <ProgressBar progress={progress} />
           <span>{progressText(progress)}</span>
-          <StateFilters progress={progress} chosen={view.state} onChoose={(to) => updateSearch(({ state: _, ...others }) => (to === undefined ? others : { ...others, state: to }))} />
+          <StateFilters
+            progress={progress}
+            chosen={view.state}
+            onChoose={(to) =>
+              updateSearch(({ state: _, ...others }) => (to === undefined ? others : { ...others, state: to }))
+            }
+          />
           {cost > 0 && <span title={t('runs.cost')}>{formatDollars(cost)}</span>}
           {canWrite && progress.documents > 0 && (
             <Link to="/ask" search={{ stack: id }} className={styles.ask}>
@@ -156,11 +169,17 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
             </Link>
           )}
         </div>
-        {canWrite && stack.columns.length === 0 && !running && <p className="muted">{t(stack.schema_deleted ? 'stacks.schemaDeleted' : 'stacks.noColumnsHint')}</p>}
+        {canWrite && stack.columns.length === 0 && !running && (
+          <p className="muted">{t(stack.schema_deleted ? 'stacks.schemaDeleted' : 'stacks.noColumnsHint')}</p>
+        )}
         <Uploads />
         <WaitingRows stack={stack} />
-        {started !== null && started === runId && phase === 'complete' && <RunAnswer runId={started} onClose={() => setStarted(null)} />}
-        {runId !== null && (running || state.phase === 'failed') && <RunPanel runId={runId} state={state} canWrite={canWrite} onResume={resume} />}
+        {started !== null && started === runId && phase === 'complete' && (
+          <RunAnswer runId={started} onClose={() => setStarted(null)} />
+        )}
+        {runId !== null && (running || state.phase === 'failed') && (
+          <RunPanel runId={runId} state={state} canWrite={canWrite} onResume={resume} />
+        )}
       </div>
       <RecordsTable
         request={request}
@@ -173,7 +192,13 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
           </EmptyState>
         }
       />
-      {canWrite && progress.documents > 0 && <StackMessage isUnread={isUnread} isBlocked={running || start.isPending} onSend={(message) => start.mutateAsync(message)} />}
+      {canWrite && progress.documents > 0 && (
+        <StackMessage
+          isUnread={isUnread}
+          isBlocked={running || start.isPending}
+          onSend={(message) => start.mutateAsync(message)}
+        />
+      )}
       {showsChanges && <ChangesDialog stack={stack} canWrite={canWrite} onClose={() => setShowsChanges(false)} />}
       {isEditing && <ColumnsDialog stack={stack} onClose={() => setEditing(false)} />}
     </div>
@@ -194,31 +219,68 @@ function RunAnswer({ runId, onClose }: { runId: string; onClose: () => void }) {
   );
 }
 
-const FILTERED = ['awaiting_approval', 'failed', 'stale', 'incomplete', 'waiting', 'running', 'duplicate', 'container'] as const;
+const FILTERED = [
+  'awaiting_approval',
+  'failed',
+  'stale',
+  'incomplete',
+  'waiting',
+  'running',
+  'duplicate',
+  'container',
+] as const;
 
 /** The states of rows other than done, as filters. */
-function StateFilters({ progress, chosen, onChoose }: { progress: Stack['progress']; chosen: RecordRow['status'] | undefined; onChoose: (state: RecordRow['status'] | undefined) => void }) {
+function StateFilters({
+  progress,
+  chosen,
+  onChoose,
+}: {
+  progress: Stack['progress'];
+  chosen: RecordRow['status'] | undefined;
+  onChoose: (state: RecordRow['status'] | undefined) => void;
+}) {
   return FILTERED.map((state) => {
-    const count = state === 'duplicate' ? progress.duplicates : state === 'container' ? progress.containers : progress[state];
+    const count =
+      state === 'duplicate' ? progress.duplicates : state === 'container' ? progress.containers : progress[state];
     if (count === 0 && chosen !== state) return null;
     return (
-      <button key={state} type="button" className={styles.filter} data-tone={state} aria-pressed={chosen === state} onClick={() => onChoose(chosen === state ? undefined : state)}>
-        {state === 'duplicate' || state === 'container' ? t(`stacks.${state}s`, { count }) : `${formatNumber(count)} ${t(`tables.rowStatuses.${state}`)}`}
+      <button
+        key={state}
+        type="button"
+        className={styles.filter}
+        data-tone={state}
+        aria-pressed={chosen === state}
+        onClick={() => onChoose(chosen === state ? undefined : state)}>
+        {state === 'duplicate' || state === 'container'
+          ? t(`stacks.${state}s`, { count })
+          : `${formatNumber(count)} ${t(`tables.rowStatuses.${state}`)}`}
       </button>
     );
   });
 }
 
-function StackMessage({ isUnread, isBlocked, onSend }: { isUnread: boolean; isBlocked: boolean; onSend: (message: string) => Promise<unknown> }) {
+function StackMessage({
+  isUnread,
+  isBlocked,
+  onSend,
+}: {
+  isUnread: boolean;
+  isBlocked: boolean;
+  onSend: (message: string) => Promise<unknown>;
+}) {
   const [message, setMessage] = useState('');
   return (
     <form
       className={styles.message}
       onSubmit={(event) => {
         event.preventDefault();
-        if (message.trim() !== '' && !isBlocked) void onSend(message.trim()).then(() => setMessage(''), () => undefined);
-      }}
-    >
+        if (message.trim() !== '' && !isBlocked)
+          void onSend(message.trim()).then(
+            () => setMessage(''),
+            () => undefined,
+          );
+      }}>
       <Icon name="spark" />
       <input
         aria-label={t(isUnread ? 'stacks.instructions' : 'stacks.correction')}

@@ -67,9 +67,19 @@ function StackCard({ stack }: { stack: Stack }) {
         </Link>
         <span className="muted">{formatAge(stack.created_at)}</span>
       </div>
-      <p className="muted truncate">{columns.length === 0 ? t('stacks.noColumns') : columns.map(({ name }) => visibleText(name)).join(' · ')}</p>
+      <p className="muted truncate">
+        {columns.length === 0 ? t('stacks.noColumns') : columns.map(({ name }) => visibleText(name)).join(' · ')}
+      </p>
       <ProgressBar progress={progress} />
-      <p className="muted">{[progressText(progress), progress.awaiting_approval > 0 && t('stacks.rowsWait', { count: progress.awaiting_approval }), progress.cost_usd !== null && progress.cost_usd > 0 && formatDollars(progress.cost_usd)].filter(Boolean).join(' · ')}</p>
+      <p className="muted">
+        {[
+          progressText(progress),
+          progress.awaiting_approval > 0 && t('stacks.rowsWait', { count: progress.awaiting_approval }),
+          progress.cost_usd !== null && progress.cost_usd > 0 && formatDollars(progress.cost_usd),
+        ]
+          .filter(Boolean)
+          .join(' · ')}
+      </p>
     </li>
   );
 }

@@ -61,7 +61,12 @@ function WaitingRowsDialog({ stack, runs, onClose }: { stack: Stack; runs: reado
   const approve = useMutation({
     mutationFn: async (chosenRuns: readonly Run[]) => {
       isStopped.current = false;
-      const outcome = await actOnEach(chosenRuns, (run) => decideCall(run.id, run.waits_for!.call_id, { approved: true }), setDone, () => isStopped.current);
+      const outcome = await actOnEach(
+        chosenRuns,
+        (run) => decideCall(run.id, run.waits_for!.call_id, { approved: true }),
+        setDone,
+        () => isStopped.current,
+      );
       // Named now: a run that no longer waits leaves the list.
       return { ...outcome, failed: outcome.failed.map(({ item, error }) => `${nameOf(item)}: ${errorMessage(error)}`) };
     },
@@ -76,28 +81,58 @@ function WaitingRowsDialog({ stack, runs, onClose }: { stack: Stack; runs: reado
     if (approve.isPending) isStopped.current = true;
     else onClose();
   };
-  const toggle = (run: Run) => setLeft((before) => (before.has(callKey(run)) ? new Set([...before].filter((one) => one !== callKey(run))) : new Set([...before, callKey(run)])));
+  const toggle = (run: Run) =>
+    setLeft((before) =>
+      before.has(callKey(run))
+        ? new Set([...before].filter((one) => one !== callKey(run)))
+        : new Set([...before, callKey(run)]),
+    );
   return (
     <Dialog title={t('stacks.rowsToApprove', { count: runs.length })} open onClose={close} isWide>
       {approve.data !== undefined && <Summary {...approve.data} />}
-      {decidable.length > 0 ? <p className="muted">{t('stacks.rowsToApproveHint')}</p> : refusal !== null && <Notice kind="unsure">{t(`approvals.refusals.${refusal}`)}</Notice>}
-      <div className={styles.waitingRows} tabIndex={0} role="group" aria-label={t('stacks.rowsToApprove', { count: runs.length })}>
+      {decidable.length > 0 ? (
+        <p className="muted">{t('stacks.rowsToApproveHint')}</p>
+      ) : (
+        refusal !== null && <Notice kind="unsure">{t(`approvals.refusals.${refusal}`)}</Notice>
+      )}
+      <div
+        className={styles.waitingRows}
+        tabIndex={0}
+        role="group"
+        aria-label={t('stacks.rowsToApprove', { count: runs.length })}>
         <ul>
           {runs.map((run) => (
-            <WaitingRow key={callKey(run)} run={run} columns={columns} name={nameOf(run)} isChosen={chosen.includes(run)} onToggle={() => toggle(run)} />
+            <WaitingRow
+              key={callKey(run)}
+              run={run}
+              columns={columns}
+              name={nameOf(run)}
+              isChosen={chosen.includes(run)}
+              onToggle={() => toggle(run)}
+            />
           ))}
         </ul>
       </div>
       <div className={confirmStyles.buttons}>
         {decidable.length > 1 && (
-          <Button kind="quiet" disabled={approve.isPending} onClick={() => setLeft(chosen.length > 0 ? new Set(decidable.map(callKey)) : new Set())}>
+          <Button
+            kind="quiet"
+            disabled={approve.isPending}
+            onClick={() => setLeft(chosen.length > 0 ? new Set(decidable.map(callKey)) : new Set())}>
             {t(chosen.length > 0 ? 'stacks.chooseNone' : 'stacks.chooseAllRows')}
           </Button>
         )}
-        <Button onClick={close}>{t(approve.isPending ? 'stacks.stopApproving' : decidable.length > 0 ? 'common.cancel' : 'common.close')}</Button>
+        <Button onClick={close}>
+          {t(approve.isPending ? 'stacks.stopApproving' : decidable.length > 0 ? 'common.cancel' : 'common.close')}
+        </Button>
         {decidable.length > 0 && (
-          <Button kind="main" disabled={chosen.length === 0 || approve.isPending} onClick={() => approve.mutate(chosen)}>
-            {approve.isPending ? t('stacks.approving', { done, count: approve.variables.length }) : t('stacks.approveRows', { count: chosen.length })}
+          <Button
+            kind="main"
+            disabled={chosen.length === 0 || approve.isPending}
+            onClick={() => approve.mutate(chosen)}>
+            {approve.isPending
+              ? t('stacks.approving', { done, count: approve.variables.length })
+              : t('stacks.approveRows', { count: chosen.length })}
           </Button>
         )}
       </div>
@@ -106,7 +141,15 @@ function WaitingRowsDialog({ stack, runs, onClose }: { stack: Stack; runs: reado
 }
 
 /** How many rows were approved, and why the others were not. */
-export function Summary({ done, failed, left }: { done: readonly Run[]; failed: readonly string[]; left: readonly Run[] }) {
+export function Summary({
+  done,
+  failed,
+  left,
+}: {
+  done: readonly Run[];
+  failed: readonly string[];
+  left: readonly Run[];
+}) {
   return (
     <Notice kind="unsure">
       <p>{t('stacks.approvedOf', { done: done.length, count: done.length + failed.length + left.length })}</p>
@@ -125,14 +168,32 @@ export function Summary({ done, failed, left }: { done: readonly Run[]; failed: 
   );
 }
 
-function WaitingRow({ run, columns, name, isChosen, onToggle }: { run: Run; columns: readonly string[]; name: string; isChosen: boolean; onToggle: () => void }) {
+function WaitingRow({
+  run,
+  columns,
+  name,
+  isChosen,
+  onToggle,
+}: {
+  run: Run;
+  columns: readonly string[];
+  name: string;
+  isChosen: boolean;
+  onToggle: () => void;
+}) {
   const { tool } = run.waits_for!;
-  const order = (path: string) => (columns.indexOf(schemaPath(path)) + 1 || columns.length + 1);
+  const order = (path: string) => columns.indexOf(schemaPath(path)) + 1 || columns.length + 1;
   const changes = run.waits_for!.changes.toSorted((a, b) => order(a.path) - order(b.path));
   const search = run.extraction_id === null ? {} : { extraction: run.extraction_id };
   return (
     <li>
-      <input type="checkbox" aria-label={t('tables.selectRow', { name })} disabled={run.decision_refusal !== null} checked={isChosen} onChange={onToggle} />
+      <input
+        type="checkbox"
+        aria-label={t('tables.selectRow', { name })}
+        disabled={run.decision_refusal !== null}
+        checked={isChosen}
+        onChange={onToggle}
+      />
       <div>
         <Link to="/documents/$documentId" params={{ documentId: run.document_id ?? '' }} search={search}>
           {name}
@@ -142,7 +203,8 @@ function WaitingRow({ run, columns, name, isChosen, onToggle }: { run: Run; colu
             <div key={change.path}>
               <dt>{changeLabel(tool, change.path)}</dt>
               <dd>
-                {change.added !== true && <s className="muted">{valueText(tool, change.path, change.old)}</s>} {change.removed === true ? t('approvals.removed') : valueText(tool, change.path, change.new)}
+                {change.added !== true && <s className="muted">{valueText(tool, change.path, change.old)}</s>}{' '}
+                {change.removed === true ? t('approvals.removed') : valueText(tool, change.path, change.new)}
               </dd>
             </div>
           ))}
@@ -154,7 +216,9 @@ function WaitingRow({ run, columns, name, isChosen, onToggle }: { run: Run; colu
 
 /** Amounts that are not whole have two decimal places. */
 function valueText(tool: string, path: string, value: unknown): string {
-  return typeof value === 'number' && !Number.isInteger(value) ? displayValue(value, { type: 'number', decimals: 2 }) : changeValue(tool, path, value);
+  return typeof value === 'number' && !Number.isInteger(value)
+    ? displayValue(value, { type: 'number', decimals: 2 })
+    : changeValue(tool, path, value);
 }
 
 /** A run asks for one call after the other. */

@@ -2,9 +2,14 @@ import { expect, test } from 'vitest';
 import type { StackColumn } from '../api/types';
 import { changeState, isVisible, misfit } from './replacedValue';
 
-const columns = Object.entries({ vendor: 'text', total: 'number', day: 'date', paid: 'boolean', currency: 'currency', 'items[].price': 'number' } as const).map(
-  ([name, type]): Pick<StackColumn, 'name' | 'type'> => ({ name, type }),
-);
+const columns = Object.entries({
+  vendor: 'text',
+  total: 'number',
+  day: 'date',
+  paid: 'boolean',
+  currency: 'currency',
+  'items[].price': 'number',
+} as const).map(([name, type]): Pick<StackColumn, 'name' | 'type'> => ({ name, type }));
 
 test.each([
   ['vendor', 'Acme', null],

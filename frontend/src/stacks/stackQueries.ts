@@ -12,7 +12,12 @@ export const stacksQuery = infiniteQueryOptions({
   queryKey: ['stacks', 'list'],
   initialPageParam: null as string | null,
   queryFn: ({ pageParam, signal }) =>
-    dataOf(api.GET('/api/stacks', { params: { query: { limit: PAGE, ...(pageParam !== null && { before: pageParam }) } }, signal })),
+    dataOf(
+      api.GET('/api/stacks', {
+        params: { query: { limit: PAGE, ...(pageParam !== null && { before: pageParam }) } },
+        signal,
+      }),
+    ),
   getNextPageParam: (last) => last.next,
   refetchInterval: 10_000,
 });
@@ -20,16 +25,24 @@ export const stacksQuery = infiniteQueryOptions({
 export const stackQuery = (stackId: string) =>
   queryOptions({
     queryKey: ['stacks', 'one', stackId],
-    queryFn: async ({ signal }) => (await dataOf(api.GET('/api/stacks/{stack_id}', { params: { path: { stack_id: stackId } }, signal }))) as Stack,
+    queryFn: async ({ signal }) =>
+      (await dataOf(api.GET('/api/stacks/{stack_id}', { params: { path: { stack_id: stackId } }, signal }))) as Stack,
     // Files that are being read, and rows that are read again, change without a run of the stack.
-    refetchInterval: ({ state: { data } }) => (data !== undefined && (isBusy(data) || data.progress.waiting + data.progress.running > 0) ? 3000 : 15_000),
+    refetchInterval: ({ state: { data } }) =>
+      data !== undefined && (isBusy(data) || data.progress.waiting + data.progress.running > 0) ? 3000 : 15_000,
   });
 
 /** The values that the newest run with changes on a stack replaced. */
 export const replacedQuery = (stackId: string) =>
   queryOptions({
     queryKey: ['stacks', 'changes', stackId],
-    queryFn: ({ signal }) => dataOf(api.GET('/api/stacks/{stack_id}/changes', { params: { path: { stack_id: stackId }, query: { limit: MAX_CHANGES } }, signal })),
+    queryFn: ({ signal }) =>
+      dataOf(
+        api.GET('/api/stacks/{stack_id}/changes', {
+          params: { path: { stack_id: stackId }, query: { limit: MAX_CHANGES } },
+          signal,
+        }),
+      ),
   });
 
 /** Whether the agent is filling the table, or waits for a decision. */

@@ -40,7 +40,8 @@ export function CellInput({ column, cell, text, onFinish }: Props) {
   function press(event: KeyboardEvent) {
     event.stopPropagation();
     if (event.nativeEvent.isComposing) return;
-    if (event.key === 'Enter') finish(event.ctrlKey || event.metaKey ? 'next' : { row: event.shiftKey ? -1 : 1, column: 0 });
+    if (event.key === 'Enter')
+      finish(event.ctrlKey || event.metaKey ? 'next' : { row: event.shiftKey ? -1 : 1, column: 0 });
     else if (event.key === 'Tab') finish({ row: 0, column: event.shiftKey ? -1 : 1 });
     else if (event.key === 'Escape') finish({ row: 0, column: 0 }, false);
     else return;
@@ -75,7 +76,13 @@ export function CellInput({ column, cell, text, onFinish }: Props) {
   }
   return (
     <>
-      <input {...common} defaultValue={text ?? before} spellCheck={false} autoComplete="off" onChange={() => setProblem(null)} />
+      <input
+        {...common}
+        defaultValue={text ?? before}
+        spellCheck={false}
+        autoComplete="off"
+        onChange={() => setProblem(null)}
+      />
       {problem !== null && (
         <span className={styles.problem} role="alert">
           {problem}

@@ -47,7 +47,21 @@ interface Props extends FrameProps {
   onOpen: () => void;
 }
 
-export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite, onClose, onEdit, onConfirm, onAccept, onBlank, onOpen }: Props) {
+export function CellPopover({
+  anchor,
+  grid,
+  row,
+  column,
+  cell,
+  outlier,
+  canWrite,
+  onClose,
+  onEdit,
+  onConfirm,
+  onAccept,
+  onBlank,
+  onOpen,
+}: Props) {
   const isProposed = cell?.reason === 'proposal';
   // A proposal does not change the version: one that is not shown yet may have come since.
   const extraction = useQuery({ ...extractionQuery(row.extraction_id), ...(isProposed && { staleTime: 0 }) });
@@ -81,7 +95,9 @@ export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite
         <p className={styles.value}>{text === '' ? t('fields.statuses.not_written') : text}</p>
       )}
       {box !== undefined && text.length > SHORT && <p className={styles.long}>{text}</p>}
-      {cell?.quote != null && cell.quote !== String(cell.value) && <p className="muted">{t('tables.printed', { quote: cell.quote })}</p>}
+      {cell?.quote != null && cell.quote !== String(cell.value) && (
+        <p className="muted">{t('tables.printed', { quote: cell.quote })}</p>
+      )}
       {proposed !== undefined && (
         <div className={styles.long}>
           <ProposedValue proposal={proposed} path={cell!.path} schema={[]} />
@@ -94,7 +110,11 @@ export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite
       )}
       <div className={styles.buttons}>
         {canWrite && (text !== '' || isProposed) && (
-          <Button kind="main" disabled={isProposed && isLoading} onClick={onConfirm} title={t(isProposed ? 'tables.keepHint' : 'tables.confirmHint')}>
+          <Button
+            kind="main"
+            disabled={isProposed && isLoading}
+            onClick={onConfirm}
+            title={t(isProposed ? 'tables.keepHint' : 'tables.confirmHint')}>
             <Icon name="check" /> {t(isProposed ? 'review.keepCurrent' : breaks ? 'fields.keep' : 'common.confirm')}
           </Button>
         )}
@@ -118,7 +138,12 @@ export function CellPopover({ anchor, grid, row, column, cell, outlier, canWrite
 }
 
 /** Why a row failed or is incomplete, and what can be done. `onReadAgain`: undefined if no run can read it again. */
-export function RowPopover({ text, onReadAgain, onOpen, ...frame }: FrameProps & { text: string; onReadAgain: (() => void) | undefined; onOpen: () => void }) {
+export function RowPopover({
+  text,
+  onReadAgain,
+  onOpen,
+  ...frame
+}: FrameProps & { text: string; onReadAgain: (() => void) | undefined; onOpen: () => void }) {
   return (
     <Frame {...frame} label={t('tables.rowActions')}>
       <p className={styles.failure}>{text}</p>
@@ -143,10 +168,15 @@ function Frame({ anchor, grid, label, onClose, children }: FrameProps & { label:
       onOpenChange={(_, { event }) => {
         // A press on another cell opens its own source.
         if (!grid.current?.contains(event.target as Node | null)) onClose();
-      }}
-    >
+      }}>
       <Popover.Portal>
-        <Popover.Positioner className={styles.place} anchor={anchor} side="bottom" align="start" sideOffset={6} collisionPadding={8}>
+        <Popover.Positioner
+          className={styles.place}
+          anchor={anchor}
+          side="bottom"
+          align="start"
+          sideOffset={6}
+          collisionPadding={8}>
           <Popover.Popup className={styles.popup} initialFocus={false} finalFocus={false} aria-label={label}>
             {children}
           </Popover.Popup>

@@ -19,5 +19,8 @@ test('the sum of a column is shown; of several currencies, their number, and on 
   render(<ColumnTotals texts={foot.get('total')!} />);
   fireEvent.click(screen.getByRole('button', { name: t('tables.sums', { count: 2 }) }));
   const shown = await screen.findAllByRole('listitem');
-  expect(shown.map(({ textContent }) => textContent)).toEqual([t('tables.sumWithoutCurrency', { sum: '7.5' }), '€5.00']);
+  expect(shown.map(({ textContent }) => textContent)).toEqual([
+    t('tables.sumWithoutCurrency', { sum: '7.5' }),
+    '€5.00',
+  ]);
 });

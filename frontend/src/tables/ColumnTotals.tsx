@@ -31,9 +31,13 @@ export function ColumnTotals({ texts }: { texts: readonly string[] }) {
 }
 
 /** Return the totals of each column, that of the most frequent currency first, and the columns with several currencies. */
-export function totalsByColumn(totals: readonly { column: string; currency: string | null; sum: string; count: number }[]) {
+export function totalsByColumn(
+  totals: readonly { column: string; currency: string | null; sum: string; count: number }[],
+) {
   const foot = new Map<string, string[]>();
-  const mixed = new Set(totals.map(({ column }) => column).filter((column, index, all) => all.indexOf(column) !== index));
+  const mixed = new Set(
+    totals.map(({ column }) => column).filter((column, index, all) => all.indexOf(column) !== index),
+  );
   for (const { column, sum, currency } of totals.toSorted((a, b) => b.count - a.count)) {
     const text = formatAmount(Number(sum), currency);
     const isBare = currency === null && mixed.has(column);

@@ -37,7 +37,9 @@ export function ColumnsMenu({ table, columns, list, hidden }: Props) {
                   <input
                     type="checkbox"
                     checked={!hidden.includes(column.path)}
-                    onChange={({ target }) => hide(target.checked ? hidden.filter((path) => path !== column.path) : [...hidden, column.path])}
+                    onChange={({ target }) =>
+                      hide(target.checked ? hidden.filter((path) => path !== column.path) : [...hidden, column.path])
+                    }
                   />
                   <span className="truncate">{columnLabel(column, list)}</span>
                 </label>

@@ -46,7 +46,12 @@ export function Filters({ columns, list, filter, onFilter }: Props) {
       <Popover.Portal>
         <Popover.Positioner className={styles.place} align="start" sideOffset={4}>
           <Popover.Popup className={styles.popup} aria-label={t('tables.filter')}>
-            <ConditionForm columns={columns} list={list} condition={filter[index]} onDone={(condition) => place(condition, index)} />
+            <ConditionForm
+              columns={columns}
+              list={list}
+              condition={filter[index]}
+              onDone={(condition) => place(condition, index)}
+            />
           </Popover.Popup>
         </Popover.Positioner>
       </Popover.Portal>
@@ -67,8 +72,7 @@ export function Filters({ columns, list, filter, onFilter }: Props) {
             type="button"
             className={styles.remove}
             aria-label={t('tables.removeFilter', { condition: conditionLabel(condition, columns, list) })}
-            onClick={() => onFilter(filter.filter((_, at) => at !== index))}
-          >
+            onClick={() => onFilter(filter.filter((_, at) => at !== index))}>
             <Icon name="cross" size={11} />
           </button>
         </span>
@@ -108,8 +112,7 @@ function ConditionForm({ columns, list, condition, onDone }: FormProps) {
       onSubmit={(event) => {
         event.preventDefault();
         submit();
-      }}
-    >
+      }}>
       <select aria-label={t('tables.column')} value={path} onChange={({ target }) => setPath(target.value)}>
         {columns.map((one) => (
           <option key={one.path} value={one.path}>
@@ -126,7 +129,10 @@ function ConditionForm({ columns, list, condition, onDone }: FormProps) {
       </select>
       {takesValue(op) &&
         (type === 'boolean' ? (
-          <select aria-label={t('common.value')} value={text || t('common.yes')} onChange={({ target }) => setText(target.value)}>
+          <select
+            aria-label={t('common.value')}
+            value={text || t('common.yes')}
+            onChange={({ target }) => setText(target.value)}>
             {[t('common.yes'), t('common.no')].map((one) => (
               <option key={one}>{one}</option>
             ))}
@@ -159,10 +165,16 @@ function ConditionForm({ columns, list, condition, onDone }: FormProps) {
 
 function operatorLabel(op: Operator, type: TableColumn['type']): string {
   const key = OPERATOR_KEYS[op];
-  return type === 'date' && (key === 'less' || key === 'atMost' || key === 'more' || key === 'atLeast') ? t(`tables.dateOperators.${key}`) : t(`tables.operators.${key}`);
+  return type === 'date' && (key === 'less' || key === 'atMost' || key === 'more' || key === 'atLeast')
+    ? t(`tables.dateOperators.${key}`)
+    : t(`tables.operators.${key}`);
 }
 
-function conditionLabel({ path, op, value }: Condition, columns: readonly TableColumn[], list: string | undefined): string {
+function conditionLabel(
+  { path, op, value }: Condition,
+  columns: readonly TableColumn[],
+  list: string | undefined,
+): string {
   const column = columns.find((one) => one.path === path);
   const type = column?.type ?? 'text';
   const label = column === undefined ? visibleText(path) : columnLabel(column, list);
@@ -170,7 +182,8 @@ function conditionLabel({ path, op, value }: Condition, columns: readonly TableC
 }
 
 function shownValue(value: string, type: TableColumn['type']): string {
-  if (type === 'number' && Number.isFinite(Number(value))) return formatNumber(Number(value), { maximumFractionDigits: 15 });
+  if (type === 'number' && Number.isFinite(Number(value)))
+    return formatNumber(Number(value), { maximumFractionDigits: 15 });
   if (type === 'date' && !Number.isNaN(Date.parse(value))) return formatDay(value);
   return type === 'boolean' ? t(value === 'true' ? 'common.yes' : 'common.no') : visibleText(valueText(value));
 }

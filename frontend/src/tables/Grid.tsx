@@ -4,7 +4,18 @@
  * scrolled. The header is row -1. Column 0 selects rows, column 1 is the document, the last column is the status. */
 
 import { useVirtualizer, defaultRangeExtractor, type Range } from '@tanstack/react-virtual';
-import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState, type CSSProperties, type KeyboardEvent, type PointerEvent, type ReactNode, type Ref } from 'react';
+import {
+  useEffect,
+  useImperativeHandle,
+  useLayoutEffect,
+  useRef,
+  useState,
+  type CSSProperties,
+  type KeyboardEvent,
+  type PointerEvent,
+  type ReactNode,
+  type Ref,
+} from 'react';
 import type { ReadRow, RecordCell, RecordRow } from '../api/types';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
@@ -100,7 +111,38 @@ interface Props {
 
 const PRINTABLE = /^[^\p{C}]$/u;
 
-export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, columns, total, isPrevious, rowAt, marksAt, indexOf, sort, selection, canWrite, mixed, foot, onRange, onSort, onOpen, onEdit, onConfirm, onDecide, onConfirmRange, onNext, onClear, onCopy, onPaste, onUndo, onReadAgain }: Props) {
+export function Grid({
+  ref,
+  table,
+  view,
+  label,
+  documentWidth,
+  isStatusFixed,
+  columns,
+  total,
+  isPrevious,
+  rowAt,
+  marksAt,
+  indexOf,
+  sort,
+  selection,
+  canWrite,
+  mixed,
+  foot,
+  onRange,
+  onSort,
+  onOpen,
+  onEdit,
+  onConfirm,
+  onDecide,
+  onConfirmRange,
+  onNext,
+  onClear,
+  onCopy,
+  onPaste,
+  onUndo,
+  onReadAgain,
+}: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const position = gridPosition(table, view);
   const [cursor, setCursor] = useState<KeyedCursor>(position.cursor);
@@ -130,14 +172,14 @@ export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, co
   useEffect(() => {
     // Back from a document that was opened here.
     if (position.hasFocus && document.activeElement === document.body) focus();
-    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, []);
   const followed = useRef({ row: cursor.row, key: cursor.key });
   useLayoutEffect(() => {
     const before = followed.current;
     followed.current = { row: cursor.row, key: cursor.key };
     const moved = cursor.row - before.row;
-    if (before.key !== undefined && before.key === cursor.key && moved !== 0 && position.top > 0) scroller.current?.scrollBy({ top: moved * ROW });
+    if (before.key !== undefined && before.key === cursor.key && moved !== 0 && position.top > 0)
+      scroller.current?.scrollBy({ top: moved * ROW });
   }, [cursor.row, cursor.key, position]);
 
   const rows = useVirtualizer({
@@ -193,7 +235,8 @@ export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, co
     const at = to.column - FIRST;
     // Of a column that is wider than the room between the fixed ones, its start is shown.
     const room = (scroller.current?.clientWidth ?? 0) - left - (isStatusFixed ? STATUS_WIDTH : 0);
-    if (at >= 0 && at < columns.length) across.scrollToIndex(at, { align: columns[at]!.width > room ? 'start' : 'auto' });
+    if (at >= 0 && at < columns.length)
+      across.scrollToIndex(at, { align: columns[at]!.width > room ? 'start' : 'auto' });
     else document.getElementById(cellId(-1, to.column))?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
   }
   useImperativeHandle(ref, () => ({
@@ -209,7 +252,10 @@ export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, co
   const column = columns[active.column - FIRST];
   const cell = column === undefined ? undefined : row?.cells[column.path];
   // Its row may have moved, or its column may be gone.
-  const editing = opened !== null && row !== undefined && rowKey(row) === rowKey(opened.row) && column?.path === opened.column.path ? opened : null;
+  const editing =
+    opened !== null && row !== undefined && rowKey(row) === rowKey(opened.row) && column?.path === opened.column.path
+      ? opened
+      : null;
   const isGone = opened !== null && editing === null;
   useEffect(() => {
     if (!isGone) return;
@@ -376,7 +422,9 @@ export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, co
         aria-activedescendant={cellId(active.row, active.column)}
         tabIndex={0}
         style={{ '--document-width': `${documentWidth}px` } as CSSProperties}
-        onScroll={({ currentTarget }) => Object.assign(position, { top: currentTarget.scrollTop, left: currentTarget.scrollLeft })}
+        onScroll={({ currentTarget }) =>
+          Object.assign(position, { top: currentTarget.scrollTop, left: currentTarget.scrollLeft })
+        }
         onFocus={() => {
           position.hasFocus = true;
         }}
@@ -396,22 +444,30 @@ export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, co
         onPointerMove={(event) => isDragging.current && pointAt(event, false)}
         onPointerUp={() => {
           isDragging.current = false;
-        }}
-      >
+        }}>
         <div className={styles.head} role="row" aria-rowindex={1} style={{ width }}>
-          <div className={`${styles.check} ${active.row < 0 && active.column === 0 ? styles.active : ''}`} role="columnheader" aria-colindex={1} id={cellId(-1, 0)}>
+          <div
+            className={`${styles.check} ${active.row < 0 && active.column === 0 ? styles.active : ''}`}
+            role="columnheader"
+            aria-colindex={1}
+            id={cellId(-1, 0)}>
             <input
               type="checkbox"
               tabIndex={-1}
               aria-label={t('tables.selectAll')}
               checked={selectedCount > 0 && selectedCount >= Math.min(total, selection.limit)}
               ref={(element) => {
-                if (element !== null) element.indeterminate = selectedCount > 0 && selectedCount < Math.min(total, selection.limit);
+                if (element !== null)
+                  element.indeterminate = selectedCount > 0 && selectedCount < Math.min(total, selection.limit);
               }}
               onChange={selection.toggleAll}
             />
           </div>
-          <div className={`${styles.document} ${active.row < 0 && active.column === DOCUMENT ? styles.active : ''}`} role="columnheader" aria-colindex={2} id={cellId(-1, DOCUMENT)}>
+          <div
+            className={`${styles.document} ${active.row < 0 && active.column === DOCUMENT ? styles.active : ''}`}
+            role="columnheader"
+            aria-colindex={2}
+            id={cellId(-1, DOCUMENT)}>
             {t('tables.document')}
           </div>
           {shownColumns.map(({ index, start, size }) => {
@@ -425,9 +481,13 @@ export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, co
                 aria-colindex={index + FIRST + 1}
                 aria-sort={isSorted ? (sort.isDescending ? 'descending' : 'ascending') : 'none'}
                 className={`${styles.header} ${one.type === 'number' ? styles.number : ''} ${active.row < 0 && active.column === index + FIRST ? styles.active : ''}`}
-                style={{ left: start, width: size }}
-              >
-                <button type="button" tabIndex={-1} className={styles.sort} title={t('tables.sortBy', { column: one.label })} onClick={() => onSort(one.path)}>
+                style={{ left: start, width: size }}>
+                <button
+                  type="button"
+                  tabIndex={-1}
+                  className={styles.sort}
+                  title={t('tables.sortBy', { column: one.label })}
+                  onClick={() => onSort(one.path)}>
                   <span className="truncate">{one.label}</span>
                   {isSorted && <Icon name={sort.isDescending ? 'down' : 'up'} size={11} />}
                 </button>
@@ -435,14 +495,27 @@ export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, co
               </div>
             );
           })}
-          <div className={`${styles.status} ${active.row < 0 && active.column === lastColumn ? styles.active : ''}`} role="columnheader" aria-sort={sort.path === null ? 'ascending' : 'none'} aria-colindex={lastColumn + 1} id={cellId(-1, lastColumn)}>
-            <button type="button" tabIndex={-1} className={styles.sort} title={t('tables.sortByStatus')} onClick={() => onSort(null)}>
+          <div
+            className={`${styles.status} ${active.row < 0 && active.column === lastColumn ? styles.active : ''}`}
+            role="columnheader"
+            aria-sort={sort.path === null ? 'ascending' : 'none'}
+            aria-colindex={lastColumn + 1}
+            id={cellId(-1, lastColumn)}>
+            <button
+              type="button"
+              tabIndex={-1}
+              className={styles.sort}
+              title={t('tables.sortByStatus')}
+              onClick={() => onSort(null)}>
               {t('tables.status')}
               {sort.path === null && <Icon name="up" size={11} />}
             </button>
           </div>
         </div>
-        <div className={`${styles.body} ${isPrevious ? styles.previous : ''}`} role="rowgroup" style={{ height: rows.getTotalSize(), width }}>
+        <div
+          className={`${styles.body} ${isPrevious ? styles.previous : ''}`}
+          role="rowgroup"
+          style={{ height: rows.getTotalSize(), width }}>
           {shownRows.map(({ index, start }) => {
             const record = rowAt(index);
             const isActive = index === active.row;
@@ -476,7 +549,12 @@ export function Grid({ ref, table, view, label, documentWidth, isStatusFixed, co
               {t('tables.totals')}
             </div>
             {shownColumns.map(({ index, start, size }) => (
-              <div key={index} className={`${styles.header} ${styles.number}`} role="gridcell" aria-colindex={index + FIRST + 1} style={{ left: start, width: size }}>
+              <div
+                key={index}
+                className={`${styles.header} ${styles.number}`}
+                role="gridcell"
+                aria-colindex={index + FIRST + 1}
+                style={{ left: start, width: size }}>
                 {foot.get(columns[index]!.path)}
               </div>
             ))}
@@ -548,7 +626,8 @@ function ResizeHandle({ width, onResize }: { width: number; onResize: (pixels: n
         from.current = { x: event.clientX, width };
       }}
       onPointerMove={(event) => {
-        if (from.current !== null) onResize(clamp(from.current.width + event.clientX - from.current.x, MIN_WIDTH, MAX_WIDTH));
+        if (from.current !== null)
+          onResize(clamp(from.current.width + event.clientX - from.current.x, MIN_WIDTH, MAX_WIDTH));
       }}
       onPointerUp={() => {
         from.current = null;
@@ -569,7 +648,9 @@ function rangeOf(anchor: Cursor | null, active: Cursor): CellRange {
 
 function withActive(range: Range, active: number): number[] {
   const shown = defaultRangeExtractor(range);
-  return active < 0 || active >= range.count || shown.includes(active) ? shown : [...shown, active].sort((a, b) => a - b);
+  return active < 0 || active >= range.count || shown.includes(active)
+    ? shown
+    : [...shown, active].sort((a, b) => a - b);
 }
 
 function clamp(value: number, low: number, high: number): number {

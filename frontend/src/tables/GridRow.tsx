@@ -48,26 +48,65 @@ export const GridRow = memo(Row, isSame);
 
 /** Functions are new in each rendering of the grid, and do the same for an unchanged row. */
 function isSame(before: Props, now: Props): boolean {
-  const keys = ['index', 'top', 'record', 'columns', 'shown', 'isSelected', 'activeColumn', 'rangeLeft', 'rangeRight', 'editing', 'mixed', 'marks'] as const;
+  const keys = [
+    'index',
+    'top',
+    'record',
+    'columns',
+    'shown',
+    'isSelected',
+    'activeColumn',
+    'rangeLeft',
+    'rangeRight',
+    'editing',
+    'mixed',
+    'marks',
+  ] as const;
   return before.activeColumn < 0 && keys.every((key) => before[key] === now[key]);
 }
 
-function Row({ index, top, record, columns, shown, isSelected, activeColumn, rangeLeft, rangeRight, editing, mixed, marks, onFinish, onSelect, onPeek, onOpen }: Props) {
+function Row({
+  index,
+  top,
+  record,
+  columns,
+  shown,
+  isSelected,
+  activeColumn,
+  rangeLeft,
+  rangeRight,
+  editing,
+  mixed,
+  marks,
+  onFinish,
+  onSelect,
+  onPeek,
+  onOpen,
+}: Props) {
   const lastColumn = columns.length + FIRST;
   const names = (column: number, ...more: (string | false | undefined)[]) =>
-    [...more, activeColumn === column && styles.active, column >= rangeLeft && column <= rangeRight && styles.inRange].filter(Boolean).join(' ');
-  const common = (column: number) => ({ id: cellId(index, column), role: 'gridcell', 'aria-colindex': column + 1, 'data-cell': `${index} ${column}` });
+    [...more, activeColumn === column && styles.active, column >= rangeLeft && column <= rangeRight && styles.inRange]
+      .filter(Boolean)
+      .join(' ');
+  const common = (column: number) => ({
+    id: cellId(index, column),
+    role: 'gridcell',
+    'aria-colindex': column + 1,
+    'data-cell': `${index} ${column}`,
+  });
   const problem = record === undefined ? undefined : rowProblem(record);
   // Across the row, in place of its values.
-  const why = record !== undefined && Object.values(record.cells).every(({ value }) => value === null) ? failureText(record) : undefined;
+  const why =
+    record !== undefined && Object.values(record.cells).every(({ value }) => value === null)
+      ? failureText(record)
+      : undefined;
   return (
     <div
       className={`${styles.row} ${isSelected ? styles.selected : ''}`}
       role="row"
       aria-rowindex={index + 2}
       aria-selected={isSelected}
-      style={{ transform: `translateY(${top}px)` }}
-    >
+      style={{ transform: `translateY(${top}px)` }}>
       <div className={names(0, styles.check)} {...common(0)}>
         {record !== undefined && (
           <input
@@ -84,7 +123,10 @@ function Row({ index, top, record, columns, shown, isSelected, activeColumn, ran
           <span className={styles.placeholder} />
         ) : (
           <>
-            <Thumbnail documentId={record.document_id} isReadable={record.status !== 'failed' || record.extraction_id !== null} />
+            <Thumbnail
+              documentId={record.document_id}
+              isReadable={record.status !== 'failed' || record.extraction_id !== null}
+            />
             {/* (Not a Link: hundreds of rows are drawn while scrolling.) */}
             <a
               href={`/documents/${record.document_id}`}
@@ -95,13 +137,16 @@ function Row({ index, top, record, columns, shown, isSelected, activeColumn, ran
                 if (event.ctrlKey || event.metaKey || event.shiftKey) return;
                 event.preventDefault();
                 onOpen(record, undefined, undefined);
-              }}
-            >
+              }}>
               {visibleText(record.filename)}
             </a>
             {why !== undefined && <span className={styles.why}>{why}</span>}
             {record.duplicate_of !== null && (
-              <Link to="/documents/$documentId" params={{ documentId: record.duplicate_of }} tabIndex={-1} className={`${styles.why} ${styles.copy}`}>
+              <Link
+                to="/documents/$documentId"
+                params={{ documentId: record.duplicate_of }}
+                tabIndex={-1}
+                className={`${styles.why} ${styles.copy}`}>
                 {t('tables.sameFileAs', { name: visibleText(record.duplicate_of_filename ?? '') })}
               </Link>
             )}
@@ -118,17 +163,28 @@ function Row({ index, top, record, columns, shown, isSelected, activeColumn, ran
             key={column.path}
             {...common(at + FIRST)}
             aria-selected={at + FIRST >= rangeLeft && at + FIRST <= rangeRight}
-            className={names(at + FIRST, styles.cell, column.type === 'number' && styles.number, isEditing && styles.editing, isEditing && column.type === 'text' && styles.text, styles[cellStatus(cell).status])}
+            className={names(
+              at + FIRST,
+              styles.cell,
+              column.type === 'number' && styles.number,
+              isEditing && styles.editing,
+              isEditing && column.type === 'text' && styles.text,
+              styles[cellStatus(cell).status],
+            )}
             style={{ left: start, width: size }}
             onClick={(event) => event.detail === 1 && !event.shiftKey && !isEditing && onPeek()}
-            onDoubleClick={() => record !== undefined && !isEditing && onOpen(record, cell, column)}
-          >
+            onDoubleClick={() => record !== undefined && !isEditing && onOpen(record, cell, column)}>
             {isEditing ? (
               <CellInput column={column} cell={cell} text={editing.text} onFinish={onFinish} />
             ) : record === undefined ? (
               <span className={styles.placeholder} />
             ) : !hasValues(record) || why !== undefined ? null : (
-              <CellContent cell={cell} column={column} withCurrency={mixed.has(column.path)} outlier={cell === undefined ? undefined : marks?.outliers.get(cell.path)} />
+              <CellContent
+                cell={cell}
+                column={column}
+                withCurrency={mixed.has(column.path)}
+                outlier={cell === undefined ? undefined : marks?.outliers.get(cell.path)}
+              />
             )}
           </div>
         );
@@ -137,8 +193,7 @@ function Row({ index, top, record, columns, shown, isSelected, activeColumn, ran
         className={names(lastColumn, styles.status)}
         {...common(lastColumn)}
         aria-haspopup={problem === undefined ? undefined : 'dialog'}
-        onClick={(event) => problem !== undefined && !event.shiftKey && onPeek()}
-      >
+        onClick={(event) => problem !== undefined && !event.shiftKey && onPeek()}>
         {record !== undefined && <RowBadge row={record} duplicates={marks?.duplicate} />}
       </div>
     </div>
@@ -151,7 +206,17 @@ function hasValues(row: RecordRow): boolean {
   return isRead(row) && (!isOpen || Object.values(row.cells).some(({ value }) => value !== null));
 }
 
-function CellContent({ cell, column, withCurrency, outlier }: { cell: RecordCell | undefined; column: GridColumn; withCurrency: boolean; outlier: string | undefined }) {
+function CellContent({
+  cell,
+  column,
+  withCurrency,
+  outlier,
+}: {
+  cell: RecordCell | undefined;
+  column: GridColumn;
+  withCurrency: boolean;
+  outlier: string | undefined;
+}) {
   const status = cellStatus(cell);
   const icon = status.status === 'found' ? undefined : statusSign(status).icon;
   const label = cellStatusText(cell);
@@ -200,7 +265,9 @@ export function rowProblem(row: RecordRow): string | undefined {
 
 /** Return why a row failed. */
 function failureText(row: RecordRow): string | undefined {
-  return row.error === null ? undefined : codeText('runErrors', row.error_code, readingErrorText(row.error_code, row.error));
+  return row.error === null
+    ? undefined
+    : codeText('runErrors', row.error_code, readingErrorText(row.error_code, row.error));
 }
 
 function RowBadge({ row, duplicates }: { row: RecordRow; duplicates: string | undefined }) {
@@ -208,7 +275,9 @@ function RowBadge({ row, duplicates }: { row: RecordRow; duplicates: string | un
   const { tone, icon } = ROW_STATUSES[status];
   const why = rowProblem(row);
   return (
-    <span className={styles.badges} title={why ?? (duplicates === undefined ? undefined : t('tables.duplicateOf', { name: duplicates }))}>
+    <span
+      className={styles.badges}
+      title={why ?? (duplicates === undefined ? undefined : t('tables.duplicateOf', { name: duplicates }))}>
       {duplicates !== undefined && (
         <span className={styles.sign}>
           <Icon name="copy" size={13} />

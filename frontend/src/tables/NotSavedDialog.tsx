@@ -33,13 +33,17 @@ export function NotSavedDialog({ conflicts, refused, onKeepMine, onKeepTheirs, o
       onClose={() => {
         keep(onKeepTheirs);
         onClose();
-      }}
-    >
+      }}>
       {count > 0 && <p>{t('tables.conflictsHint')}</p>}
       {count > 0 && (
         <ul className={styles.refused}>
           {conflicts.map((one) => (
-            <Conflict key={`${one.row.extraction_id} ${one.path}`} conflict={one} onKeepMine={() => onKeepMine(one)} onKeepTheirs={() => onKeepTheirs(one)} />
+            <Conflict
+              key={`${one.row.extraction_id} ${one.path}`}
+              conflict={one}
+              onKeepMine={() => onKeepMine(one)}
+              onKeepTheirs={() => onKeepTheirs(one)}
+            />
           ))}
         </ul>
       )}
@@ -61,11 +65,20 @@ export function NotSavedDialog({ conflicts, refused, onKeepMine, onKeepTheirs, o
   );
 }
 
-function Conflict({ conflict, onKeepMine, onKeepTheirs }: { conflict: CellConflict; onKeepMine: () => void; onKeepTheirs: () => void }) {
+function Conflict({
+  conflict,
+  onKeepMine,
+  onKeepTheirs,
+}: {
+  conflict: CellConflict;
+  onKeepMine: () => void;
+  onKeepTheirs: () => void;
+}) {
   const personName = usePersonName();
   const { row, column, value, now, change } = conflict;
   const person = change?.dictated_by ?? (change?.actor === 'agent' ? null : change?.user_id);
-  const author = change === undefined ? null : person == null ? t('history.agent') : t('people.by', { person: personName(person) });
+  const author =
+    change === undefined ? null : person == null ? t('history.agent') : t('people.by', { person: personName(person) });
   return (
     <li className={styles.conflict}>
       <p>
@@ -75,7 +88,9 @@ function Conflict({ conflict, onKeepMine, onKeepTheirs }: { conflict: CellConfli
         <dt>{t('tables.mine')}</dt>
         <dd>{valueText(value, column)}</dd>
         <dd>
-          <Button aria-label={t('tables.keepMineOf', { field: column.label, value: valueText(value, column) })} onClick={onKeepMine}>
+          <Button
+            aria-label={t('tables.keepMineOf', { field: column.label, value: valueText(value, column) })}
+            onClick={onKeepMine}>
             {t('tables.keepMine')}
           </Button>
         </dd>
@@ -85,7 +100,9 @@ function Conflict({ conflict, onKeepMine, onKeepTheirs }: { conflict: CellConfli
         </dt>
         <dd>{valueText(now, column)}</dd>
         <dd>
-          <Button aria-label={t('tables.keepTheirsOf', { field: column.label, value: valueText(now, column) })} onClick={onKeepTheirs}>
+          <Button
+            aria-label={t('tables.keepTheirsOf', { field: column.label, value: valueText(now, column) })}
+            onClick={onKeepTheirs}>
             {t('tables.keepTheirs')}
           </Button>
         </dd>

@@ -31,11 +31,15 @@ export function RecordsTablePage() {
 function Records({ schemaId, view }: { schemaId: string | undefined; view: TableView }) {
   const tables = useQuery(tablesQuery);
   const updateSearch = useUpdateSearch<TableView>();
-  const shown = tables.data?.find(({ schema_id: id }) => id === schemaId) ?? (schemaId === undefined ? tables.data?.[0] : undefined);
+  const shown =
+    tables.data?.find(({ schema_id: id }) => id === schemaId) ??
+    (schemaId === undefined ? tables.data?.[0] : undefined);
   const id = schemaId ?? shown?.schema_id;
   const key = JSON.stringify(view);
-  // eslint-disable-next-line react-hooks/exhaustive-deps
-  const request = useMemo((): TableRequest | null => (id === undefined ? null : { of: { schema: id }, ...view }), [id, key]);
+  const request = useMemo(
+    (): TableRequest | null => (id === undefined ? null : { of: { schema: id }, ...view }),
+    [id, key],
+  );
   if (tables.isError) return <ErrorNotice error={tables.error} onRetry={() => void tables.refetch()} />;
   if (tables.data === undefined) return <Loading />;
   if (request === null || id === undefined) {
@@ -53,7 +57,12 @@ function Records({ schemaId, view }: { schemaId: string | undefined; view: Table
         <TableTabs tables={tables.data} current={id} />
         <TableExport request={request} name={visibleText(shown?.name ?? t('areas.records'))} />
       </div>
-      <RecordsTable key={tableKey(request)} request={request} label={shown === undefined ? t('areas.records') : visibleText(shown.name)} onView={updateSearch} />
+      <RecordsTable
+        key={tableKey(request)}
+        request={request}
+        label={shown === undefined ? t('areas.records') : visibleText(shown.name)}
+        onView={updateSearch}
+      />
     </div>
   );
 }

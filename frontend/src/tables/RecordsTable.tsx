@@ -18,7 +18,16 @@ import { ColumnsMenu } from './ColumnsMenu';
 import { ColumnTotals, totalsByColumn } from './ColumnTotals';
 import { Filters } from './Filters';
 import { CHECK_WIDTH, Grid, STATUS_WIDTH, type CellRange, type Cursor, type GridHandle } from './Grid';
-import { cellPath, columnLabel, FIRST, gridColumns, layoutOf, layouts, type ColumnMeasure, type GridColumn } from './gridColumns';
+import {
+  cellPath,
+  columnLabel,
+  FIRST,
+  gridColumns,
+  layoutOf,
+  layouts,
+  type ColumnMeasure,
+  type GridColumn,
+} from './gridColumns';
 import { readAgain } from './readAgain';
 import { SelectionBar } from './SelectionBar';
 import { firstRowsQuery, openRowsQuery, PAGE, tableKey, totalsQuery, type TableRequest } from './tableQueries';
@@ -74,16 +83,28 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
   const { foot, mixed } = useMemo(() => totalsByColumn(sums ?? []), [sums]);
   // As in the first rows: columns don't change their width while one works, but do while the first rows are being read.
   const [measured, setMeasured] = useState<{ rows: number; columns: ReadonlyMap<string, ColumnMeasure> }>();
-  const readRows = rows.first?.items.filter(({ cells }) => Object.values(cells).some(({ value }) => value !== null)).length ?? 0;
+  const readRows =
+    rows.first?.items.filter(({ cells }) => Object.values(cells).some(({ value }) => value !== null)).length ?? 0;
   if (rows.first !== undefined && sums !== undefined && (measured === undefined || readRows > 2 * measured.rows)) {
     setMeasured({ rows: readRows, columns: measureColumns(rows.first, foot, mixed) });
   }
   const columns = useMemo(() => {
     // The fields of line items come before those of their documents.
-    const visible = (all ?? []).filter(({ path }) => !layout.hidden.includes(path)).toSorted((a, b) => Number(b.path.includes('[]')) - Number(a.path.includes('[]')));
-    return gridColumns(visible, layout, measured?.columns ?? new Map(), width - CHECK_WIDTH - documentWidth - STATUS_WIDTH - SCROLLBAR, request.list);
+    const visible = (all ?? [])
+      .filter(({ path }) => !layout.hidden.includes(path))
+      .toSorted((a, b) => Number(b.path.includes('[]')) - Number(a.path.includes('[]')));
+    return gridColumns(
+      visible,
+      layout,
+      measured?.columns ?? new Map(),
+      width - CHECK_WIDTH - documentWidth - STATUS_WIDTH - SCROLLBAR,
+      request.list,
+    );
   }, [all, layout, measured, width, documentWidth, request.list]);
-  const totalCells = useMemo(() => new Map([...foot].map(([path, texts]) => [path, <ColumnTotals key={path} texts={texts} />])), [foot]);
+  const totalCells = useMemo(
+    () => new Map([...foot].map(([path, texts]) => [path, <ColumnTotals key={path} texts={texts} />])),
+    [foot],
+  );
   const clipboard = useClipboard({ columns, rows, selection, edits, canWrite, focus });
 
   if (rows.first === undefined) {
@@ -92,7 +113,9 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
     ) : (
       <div className={styles.content}>
         <ErrorNotice error={rows.error} onRetry={rows.retry} />
-        <Button onClick={() => onView(({ list }) => (list === undefined ? {} : { list }))}>{t('documents.clearFilters')}</Button>
+        <Button onClick={() => onView(({ list }) => (list === undefined ? {} : { list }))}>
+          {t('documents.clearFilters')}
+        </Button>
       </div>
     );
   }
@@ -111,12 +134,18 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
     return findIn(0, Math.min(rows.total, at.row + 1), (row, column) => row < at.row || column < at.column);
   }
 
-  async function findIn(first: number, rowsEnd: number, isWanted: (row: number, column: number) => boolean): Promise<Cursor | null> {
+  async function findIn(
+    first: number,
+    rowsEnd: number,
+    isWanted: (row: number, column: number) => boolean,
+  ): Promise<Cursor | null> {
     const end = Math.min(rowsEnd, first + MAX_PAGES_SEARCHED * PAGE);
     for (let start = first; start < end; start = (Math.floor(start / PAGE) + 1) * PAGE) {
       const ofPage = await rows.load(start, Math.min(end, (Math.floor(start / PAGE) + 1) * PAGE) - 1);
       for (const [index, row] of ofPage.entries()) {
-        const found = columns.findIndex(({ path }, column) => isWanted(start + index, column + FIRST) && needsLook(row.cells[path]));
+        const found = columns.findIndex(
+          ({ path }, column) => isWanted(start + index, column + FIRST) && needsLook(row.cells[path]),
+        );
         if (found >= 0) return { row: start + index, column: found + FIRST };
       }
     }
@@ -134,11 +163,21 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
   async function warnIfOpen(row: ReadRow, column: GridColumn, isSaved: Promise<boolean>) {
     if (!(await isSaved)) return;
     const reason = edits.stillToReview({ row, column });
-    if (reason !== undefined) toast(t('tables.stillToReview', { name: visibleText(row.filename), field: column.label, reason }), { seconds: 12, urgent: true });
+    if (reason !== undefined)
+      toast(t('tables.stillToReview', { name: visibleText(row.filename), field: column.label, reason }), {
+        seconds: 12,
+        urgent: true,
+      });
   }
 
   function open(row: RecordRow, column: GridColumn | undefined) {
-    const search = row.extraction_id === null ? {} : { extraction: row.extraction_id, ...(column !== undefined && { field: row.cells[column.path]?.path ?? cellPath(column.path, row.path) }) };
+    const search =
+      row.extraction_id === null
+        ? {}
+        : {
+            extraction: row.extraction_id,
+            ...(column !== undefined && { field: row.cells[column.path]?.path ?? cellPath(column.path, row.path) }),
+          };
     void navigate({ to: '/documents/$documentId', params: { documentId: row.document_id }, search });
   }
 
@@ -155,21 +194,35 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
 
   async function clear(range: CellRange) {
     const cleared = columns.slice(Math.max(0, range.left - FIRST), Math.max(0, range.right - FIRST + 1));
-    await clipboard.write(range.top, range.left, Array.from({ length: range.bottom - range.top + 1 }, () => cleared.map(() => '')));
+    await clipboard.write(
+      range.top,
+      range.left,
+      Array.from({ length: range.bottom - range.top + 1 }, () => cleared.map(() => '')),
+    );
   }
 
   const isFiltered = request.filter !== undefined || request.cells !== undefined || request.state !== undefined;
   return (
     <div className={styles.table}>
       <div className={styles.tools}>
-        <Filters columns={rows.first.columns} list={request.list} filter={request.filter ?? []} onFilter={(filter) => onView(({ filter: _, ...others }) => (filter.length > 0 ? { ...others, filter } : others))} />
+        <Filters
+          columns={rows.first.columns}
+          list={request.list}
+          filter={request.filter ?? []}
+          onFilter={(filter) =>
+            onView(({ filter: _, ...others }) => (filter.length > 0 ? { ...others, filter } : others))
+          }
+        />
         <select
           className={styles.select}
           aria-label={t('tables.cells')}
           data-active={request.cells !== undefined}
           value={request.cells ?? ''}
-          onChange={({ target }) => onView(({ cells: _, ...others }) => (target.value === '' ? others : { ...others, cells: target.value as CellFilter }))}
-        >
+          onChange={({ target }) =>
+            onView(({ cells: _, ...others }) =>
+              target.value === '' ? others : { ...others, cells: target.value as CellFilter },
+            )
+          }>
           <option value="">{t('tables.allCells')}</option>
           {FILTERS.map((status) => (
             <option key={status} value={status}>
@@ -180,26 +233,34 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
         {rows.first.lists.length > 0 && !('stack' in request.of) && (
           <div className={styles.segments} role="group" aria-label={t('tables.rows')}>
             {[undefined, ...rows.first.lists].map((list) => (
-              <button key={list ?? ''} type="button" aria-pressed={list === request.list} onClick={() => onView(() => (list === undefined ? {} : { list }))}>
+              <button
+                key={list ?? ''}
+                type="button"
+                aria-pressed={list === request.list}
+                onClick={() => onView(() => (list === undefined ? {} : { list }))}>
                 {list === undefined ? t('tables.documents') : columnLabel({ path: list, title: null, type: 'text' })}
               </button>
             ))}
           </div>
         )}
         <span className={styles.summary} role="status">
-          {clipboard.progress ?? t(request.list === undefined ? 'tables.records' : 'tables.items', { count: rows.total })}
+          {clipboard.progress ??
+            t(request.list === undefined ? 'tables.records' : 'tables.items', { count: rows.total })}
         </span>
         {needYou > 0 && request.cells === undefined && (
           <Button kind="quiet" onClick={() => onView((view) => ({ ...view, cells: 'to_review' }))}>
             {t('tables.needYou', { count: needYou })}
           </Button>
         )}
-        {edits.canUndo && <Button
+        {edits.canUndo && (
+          <Button
             onClick={() => {
               edits.undo();
               focus(); // it may have been the last one: the button goes
-            }}
-          >{t('common.undo')}</Button>}
+            }}>
+            {t('common.undo')}
+          </Button>
+        )}
         <ColumnsMenu table={table} columns={rows.first.columns} list={request.list} hidden={layout.hidden} />
       </div>
       {rows.error !== null && <ErrorNotice error={rows.error} onRetry={rows.retry} />}
@@ -207,7 +268,13 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
         empty
       ) : rows.total === 0 ? (
         <EmptyState title={t(isFiltered ? 'documents.noMatches' : 'tables.empty')}>
-          {isFiltered ? <Button onClick={() => onView(({ filter: _, cells: __, state: ___, ...others }) => others)}>{t('documents.clearFilters')}</Button> : <p>{t('tables.emptyHint')}</p>}
+          {isFiltered ? (
+            <Button onClick={() => onView(({ filter: _, cells: __, state: ___, ...others }) => others)}>
+              {t('documents.clearFilters')}
+            </Button>
+          ) : (
+            <p>{t('tables.emptyHint')}</p>
+          )}
         </EmptyState>
       ) : (
         <Grid
@@ -232,7 +299,9 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
           onSort={(path) => onView((view) => nextSort(view, path))}
           onOpen={(row, _, column) => open(row, column)}
           onEdit={edit}
-          onConfirm={(row, column) => row.cells[column.path]?.value != null && void warnIfOpen(row, column, edits.confirm({ row, column }))}
+          onConfirm={(row, column) =>
+            row.cells[column.path]?.value != null && void warnIfOpen(row, column, edits.confirm({ row, column }))
+          }
           onDecide={(row, column, accepted) => {
             const isSaved = edits.decide({ row, column }, accepted);
             if (isSaved !== undefined) void warnIfOpen(row, column, isSaved);
@@ -253,13 +322,21 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
   );
 }
 
-function measureColumns(page: RecordsPage, foot: ReadonlyMap<string, readonly string[]>, mixed: ReadonlySet<string>): Map<string, ColumnMeasure> {
+function measureColumns(
+  page: RecordsPage,
+  foot: ReadonlyMap<string, readonly string[]>,
+  mixed: ReadonlySet<string>,
+): Map<string, ColumnMeasure> {
   const places = columnDecimals(page);
   const measures = page.columns.map(({ path, type }) => {
     const decimals = places.get(path) ?? 0;
     const texts = page.items.map(({ cells }) => displayCell(cells[path], { type, decimals }));
     const more = mixed.has(path) ? 5 : 0; // a currency before each value
-    const length = Math.max(0, ...texts.map((text) => text.length + more), mixed.has(path) ? 0 : (foot.get(path)?.[0]?.length ?? 0));
+    const length = Math.max(
+      0,
+      ...texts.map((text) => text.length + more),
+      mixed.has(path) ? 0 : (foot.get(path)?.[0]?.length ?? 0),
+    );
     return [path, { length, decimals }] as const;
   });
   return new Map(measures);

@@ -46,7 +46,8 @@ export function SelectionBar({ selection, columns, request, name, onDone }: Prop
   const [done, setDone] = useState(0);
 
   const reload = () => {
-    for (const queryKey of [['records'], ['stacks'], ['documents'], ['extractions'], ['extraction']]) void queries.invalidateQueries({ queryKey });
+    for (const queryKey of [['records'], ['stacks'], ['documents'], ['extractions'], ['extraction']])
+      void queries.invalidateQueries({ queryKey });
   };
   /** Act on each row. Return why some failed. */
   const each = async (rows: readonly RecordRow[], act: (row: RecordRow) => Promise<unknown>) => {
@@ -54,21 +55,40 @@ export function SelectionBar({ selection, columns, request, name, onDone }: Prop
     return failed.map(({ item, error }) => `${visibleText(item.filename)}: ${errorMessage(error)}`);
   };
   const run = useMutation({
-    mutationFn: ({ rows, act }: { rows: readonly RecordRow[]; act: (row: RecordRow) => Promise<unknown>; undo?: () => Promise<unknown>; isReading?: true }) => each(rows, act),
+    mutationFn: ({
+      rows,
+      act,
+    }: {
+      rows: readonly RecordRow[];
+      act: (row: RecordRow) => Promise<unknown>;
+      undo?: () => Promise<unknown>;
+      isReading?: true;
+    }) => each(rows, act),
     onSuccess: (failed, { rows, undo, isReading }) => {
       setFailures(failed);
       const act = () => {
         onDone();
         void undo?.().then(reload, (error: unknown) => toast(errorMessage(error), { urgent: true }));
       };
-      if (failed.length < rows.length) toast(t(isReading ? 'tables.rowsReadAgain' : 'tables.changedRows', { count: rows.length - failed.length }), { seconds: 12, ...(undo && { action: { label: t('common.undo'), act } }) });
+      if (failed.length < rows.length)
+        toast(t(isReading ? 'tables.rowsReadAgain' : 'tables.changedRows', { count: rows.length - failed.length }), {
+          seconds: 12,
+          ...(undo && { action: { label: t('common.undo'), act } }),
+        });
       reload();
       selection.clear();
       if (failed.length === 0) onDone();
     },
   });
   /** Each extraction and document once, also if several of its items are selected. */
-  const once = (key: 'extraction_id' | 'document_id') => [...new Map(selection.rows.map((row) => [row[key], row])).values()];
+  const once = (key: 'extraction_id' | 'document_id') => [
+    ...new Map(selection.rows.map((row) => [row[key], row])).values(),
+  ];
+
+  const clear = () => {
+    selection.clear();
+    onDone();
+  };
 
   // A proposal must be decided first.
   const isProposed = (row: RecordRow) => Object.values(row.cells).some(({ reason }) => reason === 'proposal');
@@ -79,7 +99,14 @@ export function SelectionBar({ selection, columns, request, name, onDone }: Prop
   const markRows = () => {
     const before = new Map<RecordRow, Extraction['status']>();
     const act = async (row: RecordRow) => isRead(row) && before.set(row, await markReviewed(row));
-    const undo = async () => setFailures(await each([...before.keys()], async (row) => isRead(row) && withdrawReview({ id: row.extraction_id, version: row.version }, before.get(row)!)));
+    const undo = async () =>
+      setFailures(
+        await each(
+          [...before.keys()],
+          async (row) =>
+            isRead(row) && withdrawReview({ id: row.extraction_id, version: row.version }, before.get(row)!),
+        ),
+      );
     run.mutate({ rows: unreviewed.filter((row) => !isProposed(row)), act, undo });
   };
   const readable = once('extraction_id').filter(canReadAgain);
@@ -95,7 +122,12 @@ export function SelectionBar({ selection, columns, request, name, onDone }: Prop
       const rows = selection.rows.map(({ document_id, path }) => ({ document_id, path }));
       // In the order of the table, whatever its filter: an edited row may no longer match.
       const { of, list, sort, descending } = request;
-      const view = { of, ...(list !== undefined && { list }), ...(sort !== undefined && { sort }), ...(descending && { descending }) };
+      const view = {
+        of,
+        ...(list !== undefined && { list }),
+        ...(sort !== undefined && { sort }),
+        ...(descending && { descending }),
+      };
       saveFile(await fetchFile(exportAddress(view, format), { body: { rows } }), `${name}.${format}`);
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),
@@ -105,10 +137,16 @@ export function SelectionBar({ selection, columns, request, name, onDone }: Prop
     <>
       {selection.size > 0 && (
         <div className={styles.selection} role="toolbar" aria-label={t('tables.selectedRows')}>
-          <span role="status">{run.isPending ? t('tables.saving', { done, count: run.variables.rows.length }) : t('tables.selected', { count: selection.size })}</span>
+          <span role="status">
+            {run.isPending
+              ? t('tables.saving', { done, count: run.variables.rows.length })
+              : t('tables.selected', { count: selection.size })}
+          </span>
           {canWrite && (
             <>
-              <Button disabled={run.isPending || unreviewed.length === 0} onClick={() => (open > 0 ? setAsking(true) : markRows())}>
+              <Button
+                disabled={run.isPending || unreviewed.length === 0}
+                onClick={() => (open > 0 ? setAsking(true) : markRows())}>
                 <Icon name="check" /> {t('tables.markReviewed')}
               </Button>
               {(tags.data?.items.length ?? 0) > 0 && (
@@ -118,10 +156,13 @@ export function SelectionBar({ selection, columns, request, name, onDone }: Prop
                     <Button disabled={run.isPending}>
                       <Icon name="tag" /> {t('documents.tag')}
                     </Button>
-                  }
-                >
+                  }>
                   {tags.data?.items.map((tag) => (
-                    <MenuItem key={tag.id} onChoose={() => run.mutate({ rows: once('document_id'), act: (row) => addTag(row.document_id, tag.id) })}>
+                    <MenuItem
+                      key={tag.id}
+                      onChoose={() =>
+                        run.mutate({ rows: once('document_id'), act: (row) => addTag(row.document_id, tag.id) })
+                      }>
                       <span className={styles.dot} style={{ background: tag.color }} /> {visibleText(tag.name)}
                     </MenuItem>
                   ))}
@@ -133,8 +174,13 @@ export function SelectionBar({ selection, columns, request, name, onDone }: Prop
             <>
               <Button
                 disabled={run.isPending || readable.length === 0}
-                onClick={() => run.mutate({ rows: readable, act: async (row) => canReadAgain(row) && readAgain(row, readable.length > 1), isReading: true })}
-              >
+                onClick={() =>
+                  run.mutate({
+                    rows: readable,
+                    act: async (row) => canReadAgain(row) && readAgain(row, readable.length > 1),
+                    isReading: true,
+                  })
+                }>
                 <Icon name="spark" /> {t('tables.readAgain')}
               </Button>
               <Button disabled={run.isPending} onClick={() => removeRows(stackId)}>
@@ -143,7 +189,7 @@ export function SelectionBar({ selection, columns, request, name, onDone }: Prop
             </>
           )}
           <ExportMenu isBusy={save.isPending} align="start" onChoose={save.mutate} />
-          <Button kind="quiet" label={t('tables.clearSelection')} onClick={() => (selection.clear(), onDone())}>
+          <Button kind="quiet" label={t('tables.clearSelection')} onClick={clear}>
             <Icon name="cross" />
           </Button>
         </div>
@@ -151,13 +197,19 @@ export function SelectionBar({ selection, columns, request, name, onDone }: Prop
       {isAsking && (
         <ReviewAnyway
           question={t('tables.markOpen', { count: open })}
-          open={[...openCells(unreviewed, selection.rows, columns, request.list), ...(proposed > 0 ? [t('tables.proposedRows', { count: proposed })] : [])]}
+          open={[
+            ...openCells(unreviewed, selection.rows, columns, request.list),
+            ...(proposed > 0 ? [t('tables.proposedRows', { count: proposed })] : []),
+          ]}
           isNothing={proposed === unreviewed.length}
           onConfirm={markRows}
           onClose={() => setAsking(false)}
         />
       )}
-      <Dialog title={t('tables.failedRows', { count: failures.length })} open={failures.length > 0} onClose={() => setFailures([])}>
+      <Dialog
+        title={t('tables.failedRows', { count: failures.length })}
+        open={failures.length > 0}
+        onClose={() => setFailures([])}>
         <ul className={styles.refused}>
           {failures.map((one) => (
             <li key={one}>{one}</li>
@@ -169,15 +221,24 @@ export function SelectionBar({ selection, columns, request, name, onDone }: Prop
 }
 
 /** Return lines about the fields of rows that a person has to look at: those of each column, and how many are in none. */
-function openCells(rows: readonly RecordRow[], selected: readonly RecordRow[], columns: readonly TableColumn[], list: string | undefined): string[] {
+function openCells(
+  rows: readonly RecordRow[],
+  selected: readonly RecordRow[],
+  columns: readonly TableColumn[],
+  list: string | undefined,
+): string[] {
   const ids = new Set(rows.map((row) => row.extraction_id));
   const all = selected.filter((row) => ids.has(row.extraction_id));
   // The fields of a document are those of each of its items, too.
   const cells = new Map(
-    all.flatMap((row) => columns.flatMap((column) => {
-      const cell = row.cells[column.path];
-      return cell === undefined ? [] : [[`${row.extraction_id} ${cell.path}`, { ...cell, label: columnLabel(column, list) }] as const];
-    })),
+    all.flatMap((row) =>
+      columns.flatMap((column) => {
+        const cell = row.cells[column.path];
+        return cell === undefined
+          ? []
+          : [[`${row.extraction_id} ${cell.path}`, { ...cell, label: columnLabel(column, list) }] as const];
+      }),
+    ),
   );
   const shown = [...cells.values()].filter(needsPerson);
   const others = rows.reduce((sum, row) => sum + row.review_count, 0) - shown.length;
@@ -187,17 +248,25 @@ function openCells(rows: readonly RecordRow[], selected: readonly RecordRow[], c
 /** At the version that the row shows: values changed since then have not been seen. Return the status before. */
 async function markReviewed({ extraction_id: id, version, status }: ReadRow): Promise<Extraction['status']> {
   const path = { extraction_id: id };
-  const before = status === 'done' ? 'completed' : ((await dataOf(api.GET('/api/extractions/{extraction_id}', { params: { path } }))) as Extraction).status;
-  await api.POST('/api/extractions/{extraction_id}/complete', { params: { path, header: { 'if-match': `"${version}"` } } });
+  const before =
+    status === 'done'
+      ? 'completed'
+      : ((await dataOf(api.GET('/api/extractions/{extraction_id}', { params: { path } }))) as Extraction).status;
+  await api.POST('/api/extractions/{extraction_id}/complete', {
+    params: { path, header: { 'if-match': `"${version}"` } },
+  });
   return before;
 }
 
 async function addTag(id: string, tagId: string) {
   const params = { path: { document_id: id } };
   const { tags } = await dataOf(api.GET('/api/documents/{document_id}', { params }));
-  if (!tags.some((tag) => tag.id === tagId)) await api.PATCH('/api/documents/{document_id}', { params, body: { tags: [...tags.map((tag) => tag.id), tagId] } });
+  if (!tags.some((tag) => tag.id === tagId))
+    await api.PATCH('/api/documents/{document_id}', { params, body: { tags: [...tags.map((tag) => tag.id), tagId] } });
 }
 
 async function removeFromStack(stackId: string, documentId: string) {
-  await api.DELETE('/api/stacks/{stack_id}/documents/{document_id}', { params: { path: { stack_id: stackId, document_id: documentId } } });
+  await api.DELETE('/api/stacks/{stack_id}/documents/{document_id}', {
+    params: { path: { stack_id: stackId, document_id: documentId } },
+  });
 }

@@ -15,14 +15,23 @@ const FORMATS = ['xlsx', 'csv', 'json', 'parquet'] as const;
 
 export function TableExport({ request, name }: { request: TableRequest; name: string }) {
   const save = useMutation({
-    mutationFn: async (format: string) => saveFile(await fetchFile(exportAddress(request, format)), `${name}.${format}`),
+    mutationFn: async (format: string) =>
+      saveFile(await fetchFile(exportAddress(request, format)), `${name}.${format}`),
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
   return <ExportMenu isBusy={save.isPending} onChoose={save.mutate} />;
 }
 
 /** A button with the formats of an export. */
-export function ExportMenu({ isBusy, align, onChoose }: { isBusy: boolean; align?: 'start' | 'end'; onChoose: (format: string) => void }) {
+export function ExportMenu({
+  isBusy,
+  align,
+  onChoose,
+}: {
+  isBusy: boolean;
+  align?: 'start' | 'end';
+  onChoose: (format: string) => void;
+}) {
   return (
     <Menu
       {...(align && { align })}
@@ -30,8 +39,7 @@ export function ExportMenu({ isBusy, align, onChoose }: { isBusy: boolean; align
         <Button disabled={isBusy}>
           <Icon name="download" /> {t('document.export.button')} <Icon name="down" size={12} />
         </Button>
-      }
-    >
+      }>
       {FORMATS.map((format) => (
         <MenuItem key={format} onChoose={() => onChoose(format)}>
           {t(`document.export.${format}`)}

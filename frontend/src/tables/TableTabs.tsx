@@ -24,8 +24,13 @@ export function TableTabs({ tables, current }: Props) {
   return (
     <nav className={styles.tabs} aria-label={t('records.tables')}>
       {tabs.map(({ schema_id: schemaId, name, records }) => (
-        <Link key={schemaId} to="/records/$schemaId" params={{ schemaId }} aria-current={schemaId === current ? 'page' : undefined}>
-          <span className="truncate">{visibleText(name)}</span> <span className={styles.number}>{formatNumber(records)}</span>
+        <Link
+          key={schemaId}
+          to="/records/$schemaId"
+          params={{ schemaId }}
+          aria-current={schemaId === current ? 'page' : undefined}>
+          <span className="truncate">{visibleText(name)}</span>{' '}
+          <span className={styles.number}>{formatNumber(records)}</span>
         </Link>
       ))}
       {others.length > 0 && (
@@ -35,11 +40,11 @@ export function TableTabs({ tables, current }: Props) {
             <Button kind="quiet">
               {t('records.more', { count: others.length })} <Icon name="down" size={12} />
             </Button>
-          }
-        >
+          }>
           {others.map(({ schema_id: schemaId, name, records }) => (
             <MenuItem key={schemaId} onChoose={() => void navigate({ to: '/records/$schemaId', params: { schemaId } })}>
-              <span className="truncate">{visibleText(name)}</span> <span className={styles.number}>{formatNumber(records)}</span>
+              <span className="truncate">{visibleText(name)}</span>{' '}
+              <span className={styles.number}>{formatNumber(records)}</span>
             </MenuItem>
           ))}
         </Menu>

@@ -10,7 +10,14 @@ export type CellStatus = RecordCell['status'];
 /** Of cells that a person should look at, the most urgent first. */
 export const TO_REVIEW = [...NEEDS_PERSON, 'stale'] as const satisfies readonly CellStatus[];
 /** All, the most urgent first. */
-export const CELL_STATUSES = [...TO_REVIEW, 'not_written', 'blank', 'accepted', 'confirmed', 'found'] as const satisfies readonly CellStatus[];
+export const CELL_STATUSES = [
+  ...TO_REVIEW,
+  'not_written',
+  'blank',
+  'accepted',
+  'confirmed',
+  'found',
+] as const satisfies readonly CellStatus[];
 /** `to_review`: any of those that a person should look at. */
 export type CellFilter = CellStatus | 'to_review';
 
@@ -38,7 +45,9 @@ export function isRead(row: RecordRow): row is ReadRow {
 export type ReadableAgain = RecordRow & { extraction_id: string };
 
 export function canReadAgain(row: RecordRow): row is ReadableAgain {
-  return row.extraction_id !== null && (row.status === 'done' || row.status === 'incomplete' || row.status === 'failed');
+  return (
+    row.extraction_id !== null && (row.status === 'done' || row.status === 'incomplete' || row.status === 'failed')
+  );
 }
 
 export type RowStatus = RecordRow['status'] | 'reviewed' | 'to_check';
@@ -58,7 +67,10 @@ export const ROW_STATUSES: Record<RowStatus, { tone: Tone; icon?: IconName }> = 
 };
 
 /** Return a row's status, and the number of fields of its document that a person has to look at. */
-export function rowStatus({ status, review_count: count, is_reviewed: isReviewed }: RecordRow): { status: RowStatus; count: number } {
+export function rowStatus({ status, review_count: count, is_reviewed: isReviewed }: RecordRow): {
+  status: RowStatus;
+  count: number;
+} {
   if (status !== 'done') return { status, count };
   return { status: count > 0 ? 'to_check' : isReviewed ? 'reviewed' : 'done', count };
 }

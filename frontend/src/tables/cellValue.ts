@@ -8,7 +8,10 @@ import { locale, t } from '../shared/i18n';
 export type ColumnType = TableColumn['type'];
 
 /** `decimals`: the least decimal places of a number. */
-export function displayCell(cell: RecordCell | undefined, { type, decimals = 0 }: { type: ColumnType; decimals?: number }): string {
+export function displayCell(
+  cell: RecordCell | undefined,
+  { type, decimals = 0 }: { type: ColumnType; decimals?: number },
+): string {
   if (cell === undefined || cell.value === null) return '';
   return displayValue(cell.value, { type: type === 'text' ? 'string' : type, decimals }, cell.quote);
 }
@@ -51,7 +54,8 @@ export function copiedText(value: RecordCell['value'] | undefined): string {
 /** Whether a value has the type of its column. No value fits each column. */
 export function fitsColumn(value: unknown, type: ColumnType): boolean {
   if (value === null || value === undefined) return true;
-  if (type === 'date') return typeof value === 'string' && /^\d{4}-\d{2}-\d{2}$/.test(value) && parseDay(value) === value;
+  if (type === 'date')
+    return typeof value === 'string' && /^\d{4}-\d{2}-\d{2}$/.test(value) && parseDay(value) === value;
   return typeof value === (type === 'text' ? 'string' : type);
 }
 
@@ -73,7 +77,10 @@ function parseNumber(text: string): number | null {
   const grouping = decimal === ',' ? /[.\u00a0\u202f ']/g : /[,\u00a0\u202f ']/g;
   const sign = /^[-−]/.test(text) ? '-' : '';
   const digits = text.replace(/^[-−+]/, '').trim();
-  const own = decimal === ',' ? /^\d{1,3}(?:[.\u00a0\u202f ']\d{3})*(?:,\d+)?$|^\d+(?:,\d+)?$/ : /^\d{1,3}(?:[,\u00a0\u202f ']\d{3})*(?:\.\d+)?$|^\d+(?:\.\d+)?$/;
+  const own =
+    decimal === ','
+      ? /^\d{1,3}(?:[.\u00a0\u202f ']\d{3})*(?:,\d+)?$|^\d+(?:,\d+)?$/
+      : /^\d{1,3}(?:[,\u00a0\u202f ']\d{3})*(?:\.\d+)?$|^\d+(?:\.\d+)?$/;
   const plain = own.test(digits) ? digits.replace(grouping, '').replace(decimal, '.') : digits;
   if (!/^\d+(?:\.\d+)?$/.test(plain) || plain.replace('.', '').replace(/^0+/, '').length > 15) return null;
   return Number(sign + plain);

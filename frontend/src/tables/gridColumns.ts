@@ -29,7 +29,12 @@ interface Layout {
 const DEFAULT_LAYOUT: Layout = { hidden: [], widths: {} };
 const MAX_TABLES = 100;
 /** The least and the most pixels. */
-const WIDTHS: Record<TableColumn['type'], readonly [number, number]> = { number: [96, 200], date: [124, 180], boolean: [80, 180], text: [104, 260] };
+const WIDTHS: Record<TableColumn['type'], readonly [number, number]> = {
+  number: [96, 200],
+  date: [124, 180],
+  boolean: [80, 180],
+  text: [104, 260],
+};
 const NARROW = 144; // pixels: a text column that makes room for others
 const CHARACTER = 7.2; // pixels, of a wide one
 /** The positions of the document column and of the first value column; 0 is the checkbox. */
@@ -41,12 +46,21 @@ export const MAX_WIDTH = 640;
 
 /** The layouts by table. The last ones that were changed are kept. */
 export const layouts = persisted<Readonly<Record<string, Layout>>>('fieldmark.tables', (stored) =>
-  Object.fromEntries(Object.entries((stored ?? {}) as Record<string, Partial<Layout> | null>).map(([key, one]) => [key, readLayout(one)])),
+  Object.fromEntries(
+    Object.entries((stored ?? {}) as Record<string, Partial<Layout> | null>).map(([key, one]) => [
+      key,
+      readLayout(one),
+    ]),
+  ),
 );
 
 function readLayout(stored: Partial<Layout> | null): Layout {
-  const hidden = Array.isArray(stored?.hidden) ? stored.hidden.filter((path): path is string => typeof path === 'string') : [];
-  const widths = Object.entries(stored?.widths ?? {}).filter(([, width]) => typeof width === 'number' && width >= MIN_WIDTH && width <= MAX_WIDTH);
+  const hidden = Array.isArray(stored?.hidden)
+    ? stored.hidden.filter((path): path is string => typeof path === 'string')
+    : [];
+  const widths = Object.entries(stored?.widths ?? {}).filter(
+    ([, width]) => typeof width === 'number' && width >= MIN_WIDTH && width <= MAX_WIDTH,
+  );
   return { hidden, widths: Object.fromEntries(widths) };
 }
 
@@ -56,7 +70,9 @@ export function layoutOf(all: Readonly<Record<string, Layout>>, table: string): 
 
 export function changeLayout(table: string, change: Partial<Layout>): void {
   const { [table]: before = DEFAULT_LAYOUT, ...others } = layouts.get();
-  layouts.set(Object.fromEntries([...Object.entries(others), [table, { ...before, ...change }] as const].slice(-MAX_TABLES)));
+  layouts.set(
+    Object.fromEntries([...Object.entries(others), [table, { ...before, ...change }] as const].slice(-MAX_TABLES)),
+  );
 }
 
 export function resizeColumn(table: string, path: string, width: number): void {
@@ -74,18 +90,31 @@ function nameLabel({ path, title }: TableColumn, list?: string): string {
   if (title !== null && title !== '') return visibleText(title);
   const rest = list !== undefined && path.startsWith(`${list}[].`) ? path.slice(list.length + 3) : path;
   const steps = pathSteps(rest.replaceAll('[]', ''));
-  return steps === null || steps.length === 0 ? visibleText(rest) : steps.map((step) => keyLabel(String(step))).join(' › ');
+  return steps === null || steps.length === 0
+    ? visibleText(rest)
+    : steps.map((step) => keyLabel(String(step))).join(' › ');
 }
 
 /** Return the columns with labels and widths. Text columns share the space that is left of `available` pixels; if some is
  * missing, they become narrower, but only if all columns then fit. */
-export function gridColumns(columns: readonly TableColumn[], layout: Layout, measures: ReadonlyMap<string, ColumnMeasure>, available: number, list?: string): GridColumn[] {
+export function gridColumns(
+  columns: readonly TableColumn[],
+  layout: Layout,
+  measures: ReadonlyMap<string, ColumnMeasure>,
+  available: number,
+  list?: string,
+): GridColumn[] {
   const shown = columns.map((column): GridColumn => {
     const label = columnLabel(column, list);
     const [least, most] = WIDTHS[column.type];
     const { length = 0, decimals = 0 } = measures.get(column.path) ?? {};
     const content = Math.max(length * CHARACTER + 52, label.length * CHARACTER + 44);
-    return { ...column, label, decimals, width: layout.widths[column.path] ?? Math.round(Math.min(Math.max(content, least), most)) };
+    return {
+      ...column,
+      label,
+      decimals,
+      width: layout.widths[column.path] ?? Math.round(Math.min(Math.max(content, least), most)),
+    };
   });
   const isFlexible = ({ path, type }: GridColumn) => type === 'text' && layout.widths[path] === undefined;
   const flexible = shown.filter(isFlexible).length;
@@ -94,7 +123,11 @@ export function gridColumns(columns: readonly TableColumn[], layout: Layout, mea
   if (left <= 0) {
     // The widest first.
     for (let most = WIDTHS.text[1]; most >= NARROW; most -= 4) {
-      const cut = shown.map((column) => (isFlexible(column) ? { ...column, width: Math.min(column.width, Math.max(most, column.label.length * CHARACTER + 44)) } : column));
+      const cut = shown.map((column) =>
+        isFlexible(column)
+          ? { ...column, width: Math.min(column.width, Math.max(most, column.label.length * CHARACTER + 44)) }
+          : column,
+      );
       if (cut.reduce((sum, { width }) => sum + width, 0) <= available) return cut;
     }
     return shown;

@@ -16,9 +16,13 @@ export function rowMarks(marks: readonly RecordMark[]): Map<string, RowMarks> {
   const found = new Map<string, RowMarks>();
   for (const mark of marks) {
     const before = found.get(mark.extraction_id) ?? { outliers: new Map() };
-    if (mark.code === 'duplicate') found.set(mark.extraction_id, { ...before, duplicate: visibleText(mark.of.filename) });
+    if (mark.code === 'duplicate')
+      found.set(mark.extraction_id, { ...before, duplicate: visibleText(mark.of.filename) });
     else {
-      found.set(mark.extraction_id, { ...before, outliers: new Map([...before.outliers, [mark.path, outlierText(mark)]]) });
+      found.set(mark.extraction_id, {
+        ...before,
+        outliers: new Map([...before.outliers, [mark.path, outlierText(mark)]]),
+      });
     }
   }
   return found;

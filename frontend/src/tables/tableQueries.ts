@@ -40,12 +40,20 @@ function queryOf({ list, filter, cells, state, sort, descending, byStatus }: Tab
   };
 }
 
-async function fetchRows({ of, ...request }: TableRequest, more: { limit: number; offset?: number; totals?: boolean; marks?: boolean }, signal: AbortSignal): Promise<RecordsPage> {
+async function fetchRows(
+  { of, ...request }: TableRequest,
+  more: { limit: number; offset?: number; totals?: boolean; marks?: boolean },
+  signal: AbortSignal,
+): Promise<RecordsPage> {
   const query = { ...queryOf(request), ...more };
   const page =
     'stack' in of
-      ? await dataOf(api.GET('/api/stacks/{stack_id}/rows', { params: { path: { stack_id: of.stack }, query }, signal }))
-      : await dataOf(api.GET('/api/schemas/{schema_id}/records', { params: { path: { schema_id: of.schema }, query }, signal }));
+      ? await dataOf(
+          api.GET('/api/stacks/{stack_id}/rows', { params: { path: { stack_id: of.stack }, query }, signal }),
+        )
+      : await dataOf(
+          api.GET('/api/schemas/{schema_id}/records', { params: { path: { schema_id: of.schema }, query }, signal }),
+        );
   return page as RecordsPage;
 }
 
@@ -61,7 +69,8 @@ export const rowsQuery = (request: TableRequest, page: number) =>
 export const marksQuery = (request: TableRequest, page: number) =>
   queryOptions({
     queryKey: ['records', 'marks', request, page],
-    queryFn: async ({ signal }) => rowMarks((await fetchRows(request, { limit: PAGE, offset: page * PAGE, marks: true }, signal)).marks),
+    queryFn: async ({ signal }) =>
+      rowMarks((await fetchRows(request, { limit: PAGE, offset: page * PAGE, marks: true }, signal)).marks),
     staleTime: 60_000,
     retry: false,
   });
@@ -94,7 +103,11 @@ export const totalsQuery = ({ sort: _, descending: __, byStatus: ___, ...request
 /** Return the address of a table's export. */
 export function exportAddress(request: TableRequest, format: string): string {
   const params = new URLSearchParams({ format });
-  for (const [name, value] of Object.entries(queryOf(request))) for (const one of [value].flat()) params.append(name, String(one));
-  const table = 'stack' in request.of ? `stacks/${encodeURIComponent(request.of.stack)}/rows` : `schemas/${encodeURIComponent(request.of.schema)}/records`;
+  for (const [name, value] of Object.entries(queryOf(request)))
+    for (const one of [value].flat()) params.append(name, String(one));
+  const table =
+    'stack' in request.of
+      ? `stacks/${encodeURIComponent(request.of.stack)}/rows`
+      : `schemas/${encodeURIComponent(request.of.schema)}/records`;
   return `/api/${table}/export?${params}`;
 }

@@ -10,22 +10,70 @@ import { conditionText, nextSort, parseTableView } from './tableView';
 import { pageWith } from './useCellEdits';
 
 const cell = (more: Partial<RecordCell>): RecordCell => ({
-  path: 'total', status: 'found', reason: null, value: 5, kind: 'number', currency: 'EUR', state: 'found', confidence: 0.9, is_verified: true, page: 1, quote: '5.00', ...more,
+  path: 'total',
+  status: 'found',
+  reason: null,
+  value: 5,
+  kind: 'number',
+  currency: 'EUR',
+  state: 'found',
+  confidence: 0.9,
+  is_verified: true,
+  page: 1,
+  quote: '5.00',
+  ...more,
 });
 const row = (id: string, more: Partial<RecordRow> = {}) =>
-  ({ extraction_id: id, document_id: 'd', filename: 'a.pdf', created_at: '', version: 1, is_reviewed: false, review_count: 0, path: null, status: 'done', cells: {}, ...more }) as RecordRow;
+  ({
+    extraction_id: id,
+    document_id: 'd',
+    filename: 'a.pdf',
+    created_at: '',
+    version: 1,
+    is_reviewed: false,
+    review_count: 0,
+    path: null,
+    status: 'done',
+    cells: {},
+    ...more,
+  }) as RecordRow;
 
 test('a change updates all rows of its extraction and no others', () => {
   const columns = [
     { path: 'total', type: 'number', title: null },
     { path: 'items[].price', type: 'number', title: null },
   ] as const;
-  const items = [row('a', { path: 'items[0]', cells: { total: cell({}) } }), row('a', { path: 'items[1]' }), row('b', { path: 'items[0]' })];
-  const page = { columns: [...columns], has_more_columns: false, required: [], items, lists: ['items'], total: 3, totals: [], marks: [] } satisfies RecordsPage;
-  const statuses = { total: { status: 'needs_review', reason: 'not_found' }, 'items[1].price': { status: 'confirmed', reason: 'person' } };
+  const items = [
+    row('a', { path: 'items[0]', cells: { total: cell({}) } }),
+    row('a', { path: 'items[1]' }),
+    row('b', { path: 'items[0]' }),
+  ];
+  const page = {
+    columns: [...columns],
+    has_more_columns: false,
+    required: [],
+    items,
+    lists: ['items'],
+    total: 3,
+    totals: [],
+    marks: [],
+  } satisfies RecordsPage;
+  const statuses = {
+    total: { status: 'needs_review', reason: 'not_found' },
+    'items[1].price': { status: 'confirmed', reason: 'person' },
+  };
   const now = {
-    id: 'a', version: 2, status: 'in_progress', reviewed_by: null, review_count: 1, locks: { 'items[1].price': {} }, confidence_scores: {}, proposals: [], statuses,
-    extracted_fields: { total: 7, items: [{}, { price: 2 }] }, evidence: { total: { state: 'not_found', page: null, quote: null } },
+    id: 'a',
+    version: 2,
+    status: 'in_progress',
+    reviewed_by: null,
+    review_count: 1,
+    locks: { 'items[1].price': {} },
+    confidence_scores: {},
+    proposals: [],
+    statuses,
+    extracted_fields: { total: 7, items: [{}, { price: 2 }] },
+    evidence: { total: { state: 'not_found', page: null, quote: null } },
   } as unknown as Extraction;
   const changed = pageWith(page, now).items;
   expect(changed.map(({ version }) => version)).toEqual([2, 2, 1]);
@@ -35,14 +83,31 @@ test('a change updates all rows of its extraction and no others', () => {
   expect(changed.map(({ review_count }) => review_count)).toEqual([1, 1, 0]);
   const none = { status: 'not_written', reason: null };
   expect(changed.map(({ cells }) => cellStatus(cells.total))).toEqual([statuses.total, statuses.total, none]);
-  expect(changed.map(({ cells }) => cellStatus(cells['items[].price']))).toEqual([none, statuses['items[1].price'], none]);
+  expect(changed.map(({ cells }) => cellStatus(cells['items[].price']))).toEqual([
+    none,
+    statuses['items[1].price'],
+    none,
+  ]);
   expect(changed[0]!.cells.total!.currency).toBe('EUR');
 });
 
 test('a stale cell stays stale until a person sets or confirms its value', () => {
-  const page = { columns: [{ path: 'total', type: 'number', title: null }], items: [row('a', { cells: { total: cell({ status: 'stale' }) } })] } as unknown as RecordsPage;
-  const now = { id: 'a', version: 2, status: 'completed', extracted_fields: { total: 5 }, evidence: {}, confidence_scores: {}, locks: {}, statuses: { total: { status: 'found', reason: null } } };
-  const after = (more: object) => pageWith(page, { ...now, ...more } as unknown as Extraction).items[0]!.cells.total!.status;
+  const page = {
+    columns: [{ path: 'total', type: 'number', title: null }],
+    items: [row('a', { cells: { total: cell({ status: 'stale' }) } })],
+  } as unknown as RecordsPage;
+  const now = {
+    id: 'a',
+    version: 2,
+    status: 'completed',
+    extracted_fields: { total: 5 },
+    evidence: {},
+    confidence_scores: {},
+    locks: {},
+    statuses: { total: { status: 'found', reason: null } },
+  };
+  const after = (more: object) =>
+    pageWith(page, { ...now, ...more } as unknown as Extraction).items[0]!.cells.total!.status;
   expect(after({})).toBe('stale');
   expect(after({ locks: { total: {} }, statuses: { total: { status: 'confirmed', reason: null } } })).toBe('confirmed');
 });
@@ -82,22 +147,45 @@ test.each([
 test('columns without a title have their path in plain words, without the list of the rows', () => {
   const label = (path: string, list?: string) => columnLabel({ path, title: null, type: 'text' }, list);
   expect(columnLabel({ path: 'load', title: null, type: 'number', unit: 'kg' })).toBe('Load (kg)');
-  expect([label('vendor.name'), label('items[].unit_price', 'items'), label('items[].unit_price')]).toEqual(['Vendor › Name', 'Unit price', 'Items › Unit price']);
+  expect([label('vendor.name'), label('items[].unit_price', 'items'), label('items[].unit_price')]).toEqual([
+    'Vendor › Name',
+    'Unit price',
+    'Items › Unit price',
+  ]);
 });
 
 test('text columns fill the space; resized columns keep their width', () => {
-  const columns = [{ path: 'a', type: 'text', title: null }, { path: 'b', type: 'number', title: null }, { path: 'c', type: 'text', title: null }] as const;
+  const columns = [
+    { path: 'a', type: 'text', title: null },
+    { path: 'b', type: 'number', title: null },
+    { path: 'c', type: 'text', title: null },
+  ] as const;
   const widths = gridColumns(columns, { hidden: [], widths: { c: 70 } }, new Map(), 400).map(({ width }) => width);
   expect(widths).toEqual([234, 96, 70]);
   const long = new Map([['a', { length: 40, decimals: 0 }]]);
-  const [narrow, cut] = [400, 300].map((available) => gridColumns(columns, { hidden: [], widths: {} }, long, available).map(({ width }) => width));
+  const [narrow, cut] = [400, 300].map((available) =>
+    gridColumns(columns, { hidden: [], widths: {} }, long, available).map(({ width }) => width),
+  );
   expect(narrow).toEqual([200, 96, 104]);
   expect(cut).toEqual([260, 96, 104]); // they would not fit: the table is scrolled
 });
 
 test('a view is read from the address, without what is not valid', () => {
-  const filter = [{ path: 'total', op: '>', value: '5' }, { path: 'x', op: 'like', value: '1' }, { path: 'x', op: 'exists', value: '1' }, { path: 'y', op: 'missing' }, { op: '=' }];
-  const view = parseTableView({ filter, sort: 'total', descending: true, list: '', cells: 'confirmed', state: 'other' });
+  const filter = [
+    { path: 'total', op: '>', value: '5' },
+    { path: 'x', op: 'like', value: '1' },
+    { path: 'x', op: 'exists', value: '1' },
+    { path: 'y', op: 'missing' },
+    { op: '=' },
+  ];
+  const view = parseTableView({
+    filter,
+    sort: 'total',
+    descending: true,
+    list: '',
+    cells: 'confirmed',
+    state: 'other',
+  });
   expect(view).toEqual({ filter: [filter[0], filter[3]], cells: 'confirmed', sort: 'total', descending: true });
   expect(view.filter!.map(conditionText)).toEqual(['total > 5', 'y missing']);
   expect(parseTableView({ byStatus: true })).toEqual({ byStatus: true });

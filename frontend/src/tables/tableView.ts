@@ -29,12 +29,23 @@ export interface TableView {
 }
 
 /** Parse the search parameters of an address; drop invalid ones. */
-export function parseTableView({ list, filter, cells, state, sort, descending, byStatus }: Record<string, unknown>): TableView {
+export function parseTableView({
+  list,
+  filter,
+  cells,
+  state,
+  sort,
+  descending,
+  byStatus,
+}: Record<string, unknown>): TableView {
   const conditions = Array.isArray(filter) ? filter.filter(isCondition) : [];
   return {
     ...(typeof list === 'string' && list !== '' && { list }),
     ...(conditions.length > 0 && { filter: conditions }),
-    ...((cells === 'to_review' || (typeof cells === 'string' && (CELL_STATUSES as readonly string[]).includes(cells))) && { cells: cells as CellFilter }),
+    ...((cells === 'to_review' ||
+      (typeof cells === 'string' && (CELL_STATUSES as readonly string[]).includes(cells))) && {
+      cells: cells as CellFilter,
+    }),
     ...(typeof state === 'string' && Object.hasOwn(ROW_STATUSES, state) && { state: state as RecordRow['status'] }),
     ...(typeof sort === 'string' && sort !== '' && { sort, ...(descending === true && { descending }) }),
     ...(byStatus === true && sort === undefined && { byStatus }),

@@ -4,7 +4,13 @@ import { expect, test } from 'vitest';
 import { formatTsv, parseTsv } from './tsv';
 
 test.each([
-  ['a\tb\r\nc\td\r\n', [['a', 'b'], ['c', 'd']]],
+  [
+    'a\tb\r\nc\td\r\n',
+    [
+      ['a', 'b'],
+      ['c', 'd'],
+    ],
+  ],
   ['a', [['a']]],
   ['\t', [['', '']]],
   ['a\n\nb', [['a'], [''], ['b']]],
@@ -13,7 +19,10 @@ test.each([
 ])('%j is parsed', (text, rows) => expect(parseTsv(text)).toEqual(rows));
 
 test('what is copied is parsed as the same cells', () => {
-  const rows = [['a\tb', 'say "hi"', ''], ['two\nlines', '-12,5', '1']];
+  const rows = [
+    ['a\tb', 'say "hi"', ''],
+    ['two\nlines', '-12,5', '1'],
+  ];
   expect(parseTsv(formatTsv(rows))).toEqual(rows);
 });
 

@@ -44,7 +44,10 @@ export function useCellEdits() {
     },
     [queries],
   );
-  const seen = useCallback((id: string): Promise<Seen> => Promise.resolve({ proposals: [], ...rowsSeen.current.get(id)! }), []);
+  const seen = useCallback(
+    (id: string): Promise<Seen> => Promise.resolve({ proposals: [], ...rowsSeen.current.get(id)! }),
+    [],
+  );
   const mark = useCallback(
     (id: string, _: string, is: boolean) => {
       // Failed or undone: show what is stored.
@@ -54,11 +57,17 @@ export function useCellEdits() {
   );
   const { write, confirm, decideProposals, settled, undo, canUndo } = useDecisions({ seen, mark, changed });
 
-  const pathOf = ({ row, column }: Pick<CellEdit, 'row' | 'column'>) => row.cells[column.path]?.path ?? cellPath(column.path, row.path);
+  const pathOf = ({ row, column }: Pick<CellEdit, 'row' | 'column'>) =>
+    row.cells[column.path]?.path ?? cellPath(column.path, row.path);
   const look = (row: ReadRow) => {
     if ((rowsSeen.current.get(row.extraction_id)?.version ?? -1) >= row.version) return;
-    const locked = Object.values(row.cells).filter(({ status, reason }) => status === 'confirmed' || (status === 'blank' && reason === 'person'));
-    rowsSeen.current.set(row.extraction_id, { version: row.version, locks: Object.fromEntries(locked.map(({ path }) => [path, {}])) as Seen['locks'] });
+    const locked = Object.values(row.cells).filter(
+      ({ status, reason }) => status === 'confirmed' || (status === 'blank' && reason === 'person'),
+    );
+    rowsSeen.current.set(row.extraction_id, {
+      version: row.version,
+      locks: Object.fromEntries(locked.map(({ path }) => [path, {}])) as Seen['locks'],
+    });
   };
   const [conflicts, setConflicts] = useState<readonly CellConflict[]>([]);
   const dropConflict = (one: CellConflict) => setConflicts((before) => before.filter((other) => other !== one));
@@ -92,7 +101,10 @@ export function useCellEdits() {
     /** Save the person's value in place of the other one, which they have seen. */
     async keepMine(one: CellConflict): Promise<void> {
       dropConflict(one);
-      const seenRow = { ...one.row, cells: { ...one.row.cells, [one.column.path]: { ...one.row.cells[one.column.path]!, value: one.now } } };
+      const seenRow = {
+        ...one.row,
+        cells: { ...one.row.cells, [one.column.path]: { ...one.row.cells[one.column.path]!, value: one.now } },
+      };
       const onError = (error: unknown) => void refuse({ ...one, row: seenRow }, one.path, error, report);
       await write(one.row.extraction_id, one.path, one.value, { was: one.now, onError });
     },
@@ -100,13 +112,19 @@ export function useCellEdits() {
     write(edit: CellEdit, onError: (error: unknown) => void = report): Promise<boolean> {
       look(edit.row);
       const [path, was] = [pathOf(edit), edit.row.cells[edit.column.path]?.value ?? null];
-      return write(edit.row.extraction_id, path, edit.value, { was, onError: (error) => void refuse(edit, path, error, onError) });
+      return write(edit.row.extraction_id, path, edit.value, {
+        was,
+        onError: (error) => void refuse(edit, path, error, onError),
+      });
     },
     confirm({ row, column }: Pick<CellEdit, 'row' | 'column'>): Promise<boolean> {
       look(row);
       const edit = { row, column, value: row.cells[column.path]?.value ?? null };
       const path = pathOf(edit);
-      return confirm(row.extraction_id, path, { was: edit.value, onError: (error) => void refuse(edit, path, error, report) });
+      return confirm(row.extraction_id, path, {
+        was: edit.value,
+        onError: (error) => void refuse(edit, path, error, report),
+      });
     },
     /** Accept or reject what is proposed for a cell, as its source shows it; undefined: it shows no proposal. */
     decide({ row, column }: Pick<CellEdit, 'row' | 'column'>, accepted: boolean): Promise<boolean> | undefined {
@@ -122,7 +140,9 @@ export function useCellEdits() {
     /** Return why a decided cell still needs review; undefined if it does not. */
     stillToReview({ row, column }: Pick<CellEdit, 'row' | 'column'>): string | undefined {
       const pages = queries.getQueriesData<RecordsPage>({ queryKey: ['records', 'rows'] });
-      const cell = pages.flatMap(([, page]) => page?.items ?? []).find((one) => one.extraction_id === row.extraction_id && one.path === row.path)?.cells[column.path];
+      const cell = pages
+        .flatMap(([, page]) => page?.items ?? [])
+        .find((one) => one.extraction_id === row.extraction_id && one.path === row.path)?.cells[column.path];
       if (cell?.status !== 'needs_review') return undefined;
       return cellStatusText(cell);
     },
@@ -131,25 +151,45 @@ export function useCellEdits() {
 
 function storedValue(extraction: Extraction, path: string): RecordCell['value'] {
   const found = valueAt(extraction.extracted_fields, pathSteps(path) ?? []);
-  return found === undefined || found === null || typeof found === 'object' ? null : (found as string | number | boolean);
+  return found === undefined || found === null || typeof found === 'object'
+    ? null
+    : (found as string | number | boolean);
 }
 
 /** Return a page with an extraction's current values in its rows. */
 export function pageWith(page: RecordsPage, now: Extraction): RecordsPage {
   if (!page.items.some((row) => row.extraction_id === now.id)) return page;
-  return { ...page, items: page.items.map((row) => (row.extraction_id === now.id ? rowWith(row, page.columns, now) : row)) };
+  return {
+    ...page,
+    items: page.items.map((row) => (row.extraction_id === now.id ? rowWith(row, page.columns, now) : row)),
+  };
 }
 
 function rowWith(row: RecordRow, columns: readonly TableColumn[], now: Extraction): RecordRow {
   // The currency is that of the document, unless its lists have their own.
   const currency = Object.values(row.cells).find((cell) => cell.currency !== null)?.currency ?? null;
-  const cells = columns.map(({ path, type }) => [path, cellWith(row.cells[path], cellPath(path, row.path), type, now, currency)] as const);
+  const cells = columns.map(
+    ({ path, type }) => [path, cellWith(row.cells[path], cellPath(path, row.path), type, now, currency)] as const,
+  );
   const isDone = row.status === 'done' || row.status === 'incomplete';
   const status = !isDone ? row.status : now.status === 'completed' ? 'done' : 'incomplete';
-  return { ...row, status, version: now.version, is_reviewed: now.reviewed_by !== null, review_count: now.review_count, cells: Object.fromEntries(cells) };
+  return {
+    ...row,
+    status,
+    version: now.version,
+    is_reviewed: now.reviewed_by !== null,
+    review_count: now.review_count,
+    cells: Object.fromEntries(cells),
+  };
 }
 
-function cellWith(before: RecordCell | undefined, path: string, type: TableColumn['type'], now: Extraction, currency: string | null): RecordCell {
+function cellWith(
+  before: RecordCell | undefined,
+  path: string,
+  type: TableColumn['type'],
+  now: Extraction,
+  currency: string | null,
+): RecordCell {
   const value = storedValue(now, path);
   // That the column has changed since is known to the table only, and counts until a person sets or confirms the value.
   if (before?.status === 'stale' && before.value === value && now.locks[path] === undefined) return before;
@@ -160,7 +200,16 @@ function cellWith(before: RecordCell | undefined, path: string, type: TableColum
     status,
     reason,
     value,
-    kind: value === null ? null : typeof value === 'number' ? 'number' : typeof value === 'boolean' ? 'boolean' : type === 'date' ? 'day' : 'text',
+    kind:
+      value === null
+        ? null
+        : typeof value === 'number'
+          ? 'number'
+          : typeof value === 'boolean'
+            ? 'boolean'
+            : type === 'date'
+              ? 'day'
+              : 'text',
     currency: typeof value === 'number' ? (before?.currency ?? currency) : null,
     state: evidence?.state ?? null,
     confidence: now.confidence_scores[path] ?? null,

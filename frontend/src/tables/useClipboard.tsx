@@ -43,7 +43,9 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
     if (column < DOCUMENT) return '';
     if (column === DOCUMENT) return row.filename;
     const one = columns[column - FIRST];
-    return one === undefined ? t(`tables.rowStatuses.${rowStatus(row).status}`) : copiedText(row.cells[one.path]?.value);
+    return one === undefined
+      ? t(`tables.rowStatuses.${rowStatus(row).status}`)
+      : copiedText(row.cells[one.path]?.value);
   };
 
   /** Copy the range of cells; of one cell, the selected rows if there are any. */
@@ -53,22 +55,32 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
     if (isOne && selection.size > 0) {
       const header = [t('tables.document'), ...columns.map(({ label }) => label)];
       const all = Array.from({ length: columns.length + 1 }, (_, index) => index + DOCUMENT);
-      event.clipboardData?.setData('text/plain', formatTsv([header, ...selection.rows.map((row) => all.map((column) => textOf(row, column)))]));
+      event.clipboardData?.setData(
+        'text/plain',
+        formatTsv([header, ...selection.rows.map((row) => all.map((column) => textOf(row, column)))]),
+      );
       toast(t('tables.copiedRows', { count: selection.size }));
       return;
     }
     const indexes = Array.from({ length: range.bottom - range.top + 1 }, (_, index) => range.top + index);
-    const across = Array.from({ length: range.right - range.left + 1 }, (_, index) => range.left + index).filter((column) => column >= DOCUMENT);
+    const across = Array.from({ length: range.right - range.left + 1 }, (_, index) => range.left + index).filter(
+      (column) => column >= DOCUMENT,
+    );
     const loaded = indexes.map((index) => rows.rowAt(index));
     if (loaded.every((row) => row !== undefined)) {
-      event.clipboardData?.setData('text/plain', formatTsv(loaded.map((row) => across.map((column) => textOf(row, column)))));
+      event.clipboardData?.setData(
+        'text/plain',
+        formatTsv(loaded.map((row) => across.map((column) => textOf(row, column)))),
+      );
       if (!isOne) toast(t('tables.copiedCells', { count: indexes.length * across.length }));
       return;
     }
     // Rows that were scrolled past are loaded first.
     rows
       .load(range.top, range.bottom)
-      .then((all) => navigator.clipboard.writeText(formatTsv(all.map((row) => across.map((column) => textOf(row, column))))))
+      .then((all) =>
+        navigator.clipboard.writeText(formatTsv(all.map((row) => across.map((column) => textOf(row, column))))),
+      )
       .then(() => toast(t('tables.copiedCells', { count: indexes.length * across.length })))
       .catch(() => toast(t('settings.keys.copyFailed'), { urgent: true }));
   }
@@ -80,7 +92,7 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
     const targets = await rows.load(top, Math.min(rows.total, top + texts.length) - 1);
     const changes: CellEdit[] = [];
     const problems: string[] = [];
-    texts.forEach((ofRow, down) =>
+    texts.forEach((ofRow, down) => {
       ofRow.forEach((text, right) => {
         const row = targets[down];
         const column = columns[left - FIRST + right];
@@ -90,10 +102,14 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
         }
         if (text === copiedText(row.cells[column.path]?.value)) return;
         const parsed = parseCell(text, column.type);
-        if ('problem' in parsed) problems.push(place(row, column, `“${visibleText(text.slice(0, 100))}”: ${t(`tables.problems.${parsed.problem}`)}`));
-        else if (parsed.value !== (row.cells[column.path]?.value ?? null)) changes.push({ row, column, value: parsed.value });
-      }),
-    );
+        if ('problem' in parsed)
+          problems.push(
+            place(row, column, `“${visibleText(text.slice(0, 100))}”: ${t(`tables.problems.${parsed.problem}`)}`),
+          );
+        else if (parsed.value !== (row.cells[column.path]?.value ?? null))
+          changes.push({ row, column, value: parsed.value });
+      });
+    });
     if (changes.length > ASK_FROM) setAsking({ edits: changes, refused: problems });
     else await save(changes, problems);
   }
@@ -101,11 +117,24 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
   function save(changes: readonly CellEdit[], problems: readonly string[]) {
     setAsking(null);
     setRefused(problems);
-    return change(changes, 'tables.changedCells', (edit) => edits.write(edit, (error) => setRefused((before) => [...before, place(edit.row, edit.column, errorMessage(error))])));
+    return change(changes, 'tables.changedCells', (edit) =>
+      edits.write(edit, (error) =>
+        setRefused((before) => [...before, place(edit.row, edit.column, errorMessage(error))]),
+      ),
+    );
+  }
+
+  function undo(count: number) {
+    edits.undoLast(count);
+    focus();
   }
 
   /** Change many cells, with one message and one undo. */
-  async function change(changes: readonly CellEdit[], message: 'tables.changedCells' | 'tables.confirmedCells', act: (edit: CellEdit) => Promise<boolean>) {
+  async function change(
+    changes: readonly CellEdit[],
+    message: 'tables.changedCells' | 'tables.confirmedCells',
+    act: (edit: CellEdit) => Promise<boolean>,
+  ) {
     let done = 0;
     const results = changes.map((edit) =>
       act(edit).finally(() => {
@@ -115,19 +144,37 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
     );
     const count = (await Promise.all(results)).filter(Boolean).length;
     setSaving(null);
-    if (changes.length > 1) toast(t(message, { count }), { seconds: 12, ...(count > 0 && { action: { label: t('common.undo'), act: () => (edits.undoLast(count), focus()) } }) });
+    if (changes.length > 1)
+      toast(t(message, { count }), {
+        seconds: 12,
+        ...(count > 0 && { action: { label: t('common.undo'), act: () => undo(count) } }),
+      });
   }
 
   /** Confirm the values of a range that are not confirmed yet. */
   async function confirm(range: CellRange) {
     const across = columns.slice(Math.max(0, range.left - FIRST), Math.max(0, range.right - FIRST + 1));
     const height = range.bottom - range.top + 1;
-    if (height * across.length > MAX_CELLS) return toast(t('tables.tooManyCells', { count: height * across.length, limit: MAX_CELLS }), { urgent: true });
+    if (height * across.length > MAX_CELLS)
+      return toast(t('tables.tooManyCells', { count: height * across.length, limit: MAX_CELLS }), { urgent: true });
     const targets = (await rows.load(range.top, range.bottom)).filter(isRead);
-    const open = targets.flatMap((row) => across.map((column) => ({ row, column, cell: row.cells[column.path] }))).filter(({ cell }) => cell?.value != null && cell.status !== 'confirmed');
-    await change(open.map(({ row, column, cell }) => ({ row, column, value: cell!.value })), 'tables.confirmedCells', edits.confirm);
+    const open = targets
+      .flatMap((row) => across.map((column) => ({ row, column, cell: row.cells[column.path] })))
+      .filter(({ cell }) => cell?.value != null && cell.status !== 'confirmed');
+    await change(
+      open.map(({ row, column, cell }) => ({ row, column, value: cell!.value })),
+      'tables.confirmedCells',
+      edits.confirm,
+    );
     const reasons = open.map((one) => edits.stillToReview(one)).filter((reason) => reason !== undefined);
-    if (reasons.length > 0) toast(t('tables.stillToReviewCells', { count: reasons.length, reasons: [...new Set(reasons)].slice(0, 3).join('; ') }), { seconds: 12, urgent: true });
+    if (reasons.length > 0)
+      toast(
+        t('tables.stillToReviewCells', {
+          count: reasons.length,
+          reasons: [...new Set(reasons)].slice(0, 3).join('; '),
+        }),
+        { seconds: 12, urgent: true },
+      );
   }
 
   function paste(range: CellRange, text: string) {
@@ -136,15 +183,24 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
     const isOne = texts.length === 1 && texts[0]!.length === 1;
     if (range.left < FIRST) return toast(t('tables.pasteFields'), { urgent: true });
     // One value fills the whole range.
-    const filled = isOne ? Array.from({ length: range.bottom - range.top + 1 }, () => Array.from({ length: range.right - range.left + 1 }, () => texts[0]![0]!)) : texts;
+    const filled = isOne
+      ? Array.from({ length: range.bottom - range.top + 1 }, () =>
+          Array.from({ length: range.right - range.left + 1 }, () => texts[0]![0]!),
+        )
+      : texts;
     void write(range.top, range.left, filled).catch((error: unknown) => toast(errorMessage(error), { urgent: true }));
   }
 
   const dialogs: ReactNode = (
     <>
-      <Dialog title={t('tables.changeCells', { count: asking?.edits.length ?? 0 })} open={asking !== null} onClose={() => setAsking(null)}>
+      <Dialog
+        title={t('tables.changeCells', { count: asking?.edits.length ?? 0 })}
+        open={asking !== null}
+        onClose={() => setAsking(null)}>
         <p>{t('tables.changeCellsHint')}</p>
-        {asking !== null && asking.refused.length > 0 && <p>{t('tables.cannotWrite', { count: asking.refused.length })}</p>}
+        {asking !== null && asking.refused.length > 0 && (
+          <p>{t('tables.cannotWrite', { count: asking.refused.length })}</p>
+        )}
         <div className={confirmStyles.buttons}>
           <Button onClick={() => setAsking(null)}>{t('common.cancel')}</Button>
           <Button kind="main" onClick={() => asking !== null && void save(asking.edits, asking.refused)}>
@@ -152,10 +208,23 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
           </Button>
         </div>
       </Dialog>
-      <NotSavedDialog conflicts={saving === null ? edits.conflicts : []} refused={saving === null ? refused : []} onKeepMine={edits.keepMine} onKeepTheirs={edits.keepTheirs} onClose={() => setRefused([])} />
+      <NotSavedDialog
+        conflicts={saving === null ? edits.conflicts : []}
+        refused={saving === null ? refused : []}
+        onKeepMine={edits.keepMine}
+        onKeepTheirs={edits.keepTheirs}
+        onClose={() => setRefused([])}
+      />
     </>
   );
-  return { copy, paste, write, confirm, dialogs, progress: saving === null ? null : t('tables.saving', { done: saving.done, count: saving.of }) };
+  return {
+    copy,
+    paste,
+    write,
+    confirm,
+    dialogs,
+    progress: saving === null ? null : t('tables.saving', { done: saving.done, count: saving.of }),
+  };
 }
 
 function place(row: RecordRow, column: GridColumn, reason: string): string {

@@ -22,7 +22,10 @@ export function rowKey(row: RecordRow): string {
 }
 
 /** `loadAll` returns the rows of the table, at most MAX_ROWS. `latest` returns a row as it is now: it may have been edited. */
-export function useSelection(loadAll: () => Promise<readonly RecordRow[]>, latest: (row: RecordRow) => RecordRow): Selection {
+export function useSelection(
+  loadAll: () => Promise<readonly RecordRow[]>,
+  latest: (row: RecordRow) => RecordRow,
+): Selection {
   const [selected, setSelected] = useState<ReadonlyMap<string, RecordRow>>(new Map());
   const last = useRef(0);
   const add = useCallback((rows: readonly RecordRow[]) => {

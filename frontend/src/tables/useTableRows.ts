@@ -28,12 +28,13 @@ export function useTableRows(request: TableRequest, from: number, to: number, is
   const queries = useQueryClient();
   const pages = useMemo(() => {
     const last = Math.floor(Math.max(to, 0) / PAGE);
-    const shown = Array.from({ length: last - Math.floor(from / PAGE) + 1 }, (_, index) => Math.floor(from / PAGE) + index);
+    const shown = Array.from(
+      { length: last - Math.floor(from / PAGE) + 1 },
+      (_, index) => Math.floor(from / PAGE) + index,
+    );
     return [...new Set([0, ...shown])]; // the first page has the columns and the total
   }, [from, to]);
-  const results = useQueries({
-    queries: pages.map((page) => rowsQuery(request, page)),
-  });
+  const results = useQueries({ queries: pages.map((page) => rowsQuery(request, page)) });
   const error = results.find((result) => result.error !== null)?.error ?? null;
   const byPage = new Map(pages.map((page, index) => [page, results[index]?.data]));
   // The first rows of the earlier filter or order, so that the grid stays, with its focus. (`placeholderData` of useQueries
@@ -46,7 +47,12 @@ export function useTableRows(request: TableRequest, from: number, to: number, is
   const latest = useRef(byPage);
   latest.current = byPage;
   const first = byPage.get(0);
-  const marks = useQueries({ queries: pages.map((page) => ({ ...marksQuery(request, page), enabled: byPage.get(page) !== undefined && !isPrevious && isSettled })) });
+  const marks = useQueries({
+    queries: pages.map((page) => ({
+      ...marksQuery(request, page),
+      enabled: byPage.get(page) !== undefined && !isPrevious && isSettled,
+    })),
+  });
   const latestMarks = useRef(new Map<number, ReadonlyMap<string, RowMarks> | undefined>());
   latestMarks.current = new Map(pages.map((page, index) => [page, marks[index]?.data]));
   const load = useCallback(

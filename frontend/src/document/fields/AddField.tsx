@@ -38,8 +38,13 @@ function Form({ extraction, schema, onAdd, onClose }: Props & { onClose: () => v
   const id = useId();
   useWordPicker((words, isMore) => setValue((before) => (isMore && before !== '' ? `${before} ${words}` : words)));
   const paths = useMemo(() => {
-    const named = [...schema.filter((one) => !/object|array/.test(one.type)), ...(known.data ?? [])].map((one) => pathIn(extraction.extracted_fields, one.path));
-    return [...new Set(named)].filter((one): one is string => one !== null && valueAt(extraction.extracted_fields, pathSteps(one) ?? ['']) === undefined);
+    const named = [...schema.filter((one) => !/object|array/.test(one.type)), ...(known.data ?? [])].map((one) =>
+      pathIn(extraction.extracted_fields, one.path),
+    );
+    return [...new Set(named)].filter(
+      (one): one is string =>
+        one !== null && valueAt(extraction.extracted_fields, pathSteps(one) ?? ['']) === undefined,
+    );
   }, [schema, known.data, extraction.extracted_fields]);
   const name = path.trim();
   const isInvalid = pathSteps(name) === null;
@@ -56,9 +61,16 @@ function Form({ extraction, schema, onAdd, onClose }: Props & { onClose: () => v
       }}
       onKeyDown={(event) => {
         if (event.key === 'Escape') onClose();
-      }}
-    >
-      <input aria-label={t('common.field')} placeholder={t('fields.addName')} list={id} maxLength={1000} autoFocus value={path} onChange={(event) => setPath(event.target.value)} />
+      }}>
+      <input
+        aria-label={t('common.field')}
+        placeholder={t('fields.addName')}
+        list={id}
+        maxLength={1000}
+        autoFocus
+        value={path}
+        onChange={(event) => setPath(event.target.value)}
+      />
       <datalist id={id}>
         {paths.map((one) => (
           <option key={one} value={one}>
@@ -66,7 +78,12 @@ function Form({ extraction, schema, onAdd, onClose }: Props & { onClose: () => v
           </option>
         ))}
       </datalist>
-      <input aria-label={t('common.value')} placeholder={t('fields.addValue')} value={value} onChange={(event) => setValue(event.target.value)} />
+      <input
+        aria-label={t('common.value')}
+        placeholder={t('fields.addValue')}
+        value={value}
+        onChange={(event) => setValue(event.target.value)}
+      />
       <Button kind="main" type="submit" disabled={name === '' || isInvalid || isTaken}>
         {t('fields.addSubmit')}
       </Button>

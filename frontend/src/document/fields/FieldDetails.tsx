@@ -41,7 +41,21 @@ interface Props {
   onPlace: (page: number, box: Box) => void;
 }
 
-export function FieldDetails({ row, canWrite, proposal, onEdit, onConfirm, onBlank, onDecide, onUnlock, ruleFixes, onUse, extraction, schema, onPlace }: Props) {
+export function FieldDetails({
+  row,
+  canWrite,
+  proposal,
+  onEdit,
+  onConfirm,
+  onBlank,
+  onDecide,
+  onUnlock,
+  ruleFixes,
+  onUse,
+  extraction,
+  schema,
+  onPlace,
+}: Props) {
   const personName = usePersonName();
   if (row?.status === undefined) {
     return <section className={`${styles.about} muted`}>{t('fields.selectHint')}</section>;
@@ -67,9 +81,13 @@ export function FieldDetails({ row, canWrite, proposal, onEdit, onConfirm, onBla
           </>
         )}
         {canWrite && needsPerson(status) && hasValue && proposal === undefined && (
-          <Button onClick={onConfirm}>{t(row.reason === 'breaks_schema' || row.reason === 'breaks_rule' ? 'fields.keep' : 'common.confirm')}</Button>
+          <Button onClick={onConfirm}>
+            {t(row.reason === 'breaks_schema' || row.reason === 'breaks_rule' ? 'fields.keep' : 'common.confirm')}
+          </Button>
         )}
-        {canWrite && leaf !== undefined && canBeBlank(status, leaf.value) && <Button onClick={onBlank}>{t('fields.notInDocument')}</Button>}
+        {canWrite && leaf !== undefined && canBeBlank(status, leaf.value) && (
+          <Button onClick={onBlank}>{t('fields.notInDocument')}</Button>
+        )}
         {canWrite && leaf !== undefined && isStored(leaf) && <Button onClick={onEdit}>{t('common.edit')}</Button>}
         {canWrite && leaf?.lock !== undefined && (
           <Button onClick={onUnlock} title={t('fields.unlockHint')}>
@@ -90,7 +108,12 @@ export function FieldDetails({ row, canWrite, proposal, onEdit, onConfirm, onBla
           {extraction !== undefined && (
             <>
               {' · '}
-              <Link to="/review/by-field" search={{ path: leaf.path, ...(extraction.document_type !== null && { document_type: extraction.document_type }) }}>
+              <Link
+                to="/review/by-field"
+                search={{
+                  path: leaf.path,
+                  ...(extraction.document_type !== null && { document_type: extraction.document_type }),
+                }}>
                 {t('fields.inAllDocuments')}
               </Link>
             </>
@@ -113,10 +136,19 @@ export function FieldDetails({ row, canWrite, proposal, onEdit, onConfirm, onBla
 const NEXT = { id: 'field.nextMatch', keys: 'p' } as const;
 
 /** Steps through all locations where the value is printed. */
-function Matches({ extraction, row, onPlace }: { extraction: Pick<Extraction, 'id' | 'version'>; row: Leaf; onPlace: Props['onPlace'] }) {
+function Matches({
+  extraction,
+  row,
+  onPlace,
+}: {
+  extraction: Pick<Extraction, 'id' | 'version'>;
+  row: Leaf;
+  onPlace: Props['onPlace'];
+}) {
   const { data } = useQuery(placesQuery(extraction.id, extraction.version, row.path));
   const [seen, setSeen] = useState<number | null>(null);
-  const first = data?.findIndex((one) => one.page === row.evidence?.page && same(one.boxes[0], row.evidence?.boxes?.[0])) ?? -1;
+  const first =
+    data?.findIndex((one) => one.page === row.evidence?.page && same(one.boxes[0], row.evidence?.boxes?.[0])) ?? -1;
   const at = seen ?? Math.max(0, first);
   const go = (by: 1 | -1) => {
     if (data === undefined || data.length === 0) return;

@@ -29,7 +29,17 @@ interface Props {
   onPlace: (page: number, box: Box) => void;
 }
 
-export function FieldPanel({ extraction, schema, canWrite, rows, chosen, changed, ruleFixes, onChoose, onPlace }: Props) {
+export function FieldPanel({
+  extraction,
+  schema,
+  canWrite,
+  rows,
+  chosen,
+  changed,
+  ruleFixes,
+  onChoose,
+  onPlace,
+}: Props) {
   const [editing, setEditing] = useState(false);
   const changes = useFieldChanges(extraction);
   const row = rows.find((one) => one.path === chosen);
@@ -63,7 +73,11 @@ export function FieldPanel({ extraction, schema, canWrite, rows, chosen, changed
       />
       {canWrite && extraction !== undefined && (
         <div className={styles.foot}>
-          <AddField extraction={extraction} schema={schema} onAdd={(path, value) => changes.mutate({ path, value, was: undefined })} />
+          <AddField
+            extraction={extraction}
+            schema={schema}
+            onAdd={(path, value) => changes.mutate({ path, value, was: undefined })}
+          />
         </div>
       )}
       <FieldDetails
@@ -75,7 +89,9 @@ export function FieldPanel({ extraction, schema, canWrite, rows, chosen, changed
         onBlank={() => row?.kind === 'leaf' && changes.mutate({ path: row.path, value: null, was: row.value })}
         onDecide={(accept) => proposal !== undefined && changes.mutate({ path: proposal.path, accept })}
         ruleFixes={ruleFixes}
-        onUse={(path, value) => changes.mutate({ path, value, was: valueAt(extraction?.extracted_fields, pathSteps(path) ?? []) })}
+        onUse={(path, value) =>
+          changes.mutate({ path, value, was: valueAt(extraction?.extracted_fields, pathSteps(path) ?? []) })
+        }
         extraction={extraction}
         schema={schema}
         onPlace={onPlace}

@@ -65,8 +65,7 @@ export function FieldTree({ rows, chosen, editing, changed, onChoose, onEdit, on
       aria-label={t('document.fields')}
       aria-activedescendant={at >= 0 ? `field-${at}` : undefined}
       tabIndex={0}
-      onKeyDown={move}
-    >
+      onKeyDown={move}>
       <div className={styles.rows} role="presentation" style={{ height: virtual.getTotalSize() }}>
         {virtual.getVirtualItems().map(({ index, key, start }) => {
           const row = rows[index]!;

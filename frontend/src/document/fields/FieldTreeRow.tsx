@@ -23,7 +23,18 @@ interface Props {
   onFinish: (path: string, value?: Edited) => void;
 }
 
-export const FieldTreeRow = memo(function FieldTreeRow({ id, row, top, chosen, editing, changed, onFlashed, onChoose, onEdit, onFinish }: Props) {
+export const FieldTreeRow = memo(function FieldTreeRow({
+  id,
+  row,
+  top,
+  chosen,
+  editing,
+  changed,
+  onFlashed,
+  onChoose,
+  onEdit,
+  onFinish,
+}: Props) {
   const names = [styles.row, row.kind === 'group' && styles.group, changed && styles.changed];
   if (row.kind === 'leaf' && !isStored(row)) names.push(styles.preview);
   const value = row.kind === 'leaf' ? displayValue(row.value, row.field, row.evidence?.quote) : '';
@@ -39,21 +50,31 @@ export const FieldTreeRow = memo(function FieldTreeRow({ id, row, top, chosen, e
       data-path={row.path}
       onAnimationEnd={onFlashed}
       onClick={() => onChoose(row.path)}
-      onDoubleClick={() => row.kind === 'leaf' && isStored(row) && onEdit()}
-    >
+      onDoubleClick={() => row.kind === 'leaf' && isStored(row) && onEdit()}>
       <span className={`${styles.label} truncate`} title={visibleText(row.path)}>
         {row.label}
       </span>
       {row.kind === 'group' ? (
         <span className="muted">{row.isList ? t('fields.items', { count: row.size }) : ''}</span>
       ) : editing ? (
-        <FieldEditor value={row.value} label={row.label} type={row.field?.type} onFinish={(value) => onFinish(row.path, value)} />
+        <FieldEditor
+          value={row.value}
+          label={row.label}
+          type={row.field?.type}
+          onFinish={(value) => onFinish(row.path, value)}
+        />
       ) : (
         <span className={`${styles.value} truncate`} title={value}>
           {value}
         </span>
       )}
-      {row.status !== undefined && <StatusSign status={row.status} reason={row.reason} confidence={row.kind === 'leaf' ? row.confidence : undefined} />}
+      {row.status !== undefined && (
+        <StatusSign
+          status={row.status}
+          reason={row.reason}
+          confidence={row.kind === 'leaf' ? row.confidence : undefined}
+        />
+      )}
     </div>
   );
 });
@@ -65,7 +86,11 @@ function StatusSign({ confidence, ...status }: Status & { confidence: number | u
   const isFound = status.status === 'found';
   return (
     <span className={`${styles.sure} ${tone === 'plain' ? '' : styles[tone]}`} title={statusText(status)}>
-      {isFound && confidence !== undefined ? formatPercent(confidence) : isFound || status.status === 'confirmed' ? '' : label}
+      {isFound && confidence !== undefined
+        ? formatPercent(confidence)
+        : isFound || status.status === 'confirmed'
+          ? ''
+          : label}
       {icon !== undefined && <Icon name={icon} size={13} />}
       <span className="sr-only">{label}</span>
     </span>

@@ -17,15 +17,26 @@ interface Props {
 }
 
 export function ProposedValue({ proposal, path, schema }: Props) {
-  const show = (of: string, value: unknown) => displayValue(value, schema.find((one) => one.path === schemaPath(of))) || t('fields.nothing');
-  if (proposal.path === path) return <p>{proposal.removed ? t('fields.proposedRemoval') : t('fields.proposed', { value: show(path, proposal.new) })}</p>;
+  const show = (of: string, value: unknown) =>
+    displayValue(
+      value,
+      schema.find((one) => one.path === schemaPath(of)),
+    ) || t('fields.nothing');
+  if (proposal.path === path)
+    return (
+      <p>
+        {proposal.removed ? t('fields.proposedRemoval') : t('fields.proposed', { value: show(path, proposal.new) })}
+      </p>
+    );
   const changes = proposedChanges(proposal);
   return (
     <div>
       <p>{t('fields.proposedWhole', { field: pathLabel(proposal.path, schema) })}</p>
       <ul className={styles.changes}>
         {changes.slice(0, MOST).map(({ path: at, was, now }) => (
-          <li key={at}>{t('fields.proposedChange', { field: pathLabel(at, schema), was: show(at, was), now: show(at, now) })}</li>
+          <li key={at}>
+            {t('fields.proposedChange', { field: pathLabel(at, schema), was: show(at, was), now: show(at, now) })}
+          </li>
         ))}
         {changes.length > MOST && <li>{t('fields.moreChanges', { count: changes.length - MOST })}</li>}
       </ul>

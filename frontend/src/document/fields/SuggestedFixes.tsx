@@ -21,15 +21,24 @@ interface Props {
 export function SuggestedFixes({ ruleFixes, path, schema, onUse }: Props) {
   const fixes = ruleFixes.filter((one) => isWithin(one.path, path));
   if (fixes.length === 0) return null;
-  const valueOf = (one: RuleFix) => displayValue(one.value, schema.find((field) => field.path === schemaPath(one.path)), one.location.quote);
+  const fixedValue = (one: RuleFix) =>
+    displayValue(
+      one.value,
+      schema.find((field) => field.path === schemaPath(one.path)),
+      one.location.quote,
+    );
   return (
     <ul className={styles.ruleFixes} aria-label={t('fields.fixes')}>
       {fixes.map((one) => (
         <li key={`${one.path} ${JSON.stringify(one.value)}`}>
           <Button onClick={() => onUse(one.path, one.value)}>
-            {one.path === path ? t('fields.use', { value: valueOf(one) }) : t('fields.useFor', { field: pathLabel(one.path, schema), value: valueOf(one) })}
+            {one.path === path
+              ? t('fields.use', { value: fixedValue(one) })
+              : t('fields.useFor', { field: pathLabel(one.path, schema), value: fixedValue(one) })}
           </Button>
-          <span className="muted">{t('fields.fixesRule', { page: one.location.page, quote: visibleText(one.location.quote) })}</span>
+          <span className="muted">
+            {t('fields.fixesRule', { page: one.location.page, quote: visibleText(one.location.quote) })}
+          </span>
         </li>
       ))}
     </ul>

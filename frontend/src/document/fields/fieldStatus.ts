@@ -57,7 +57,11 @@ export function statusLabel({ status, reason }: Status): string {
 }
 
 /** With the reason in words. Only `evidence` says whether the agent's doubt is the reason of a low confidence. */
-export function statusText({ status, reason }: Status, evidence?: Pick<Evidence, 'claim'>, confidence?: number | null): string {
+export function statusText(
+  { status, reason }: Status,
+  evidence?: Pick<Evidence, 'claim'>,
+  confidence?: number | null,
+): string {
   if (reason === null || (status === 'blank' && reason === 'person')) return statusLabel({ status, reason });
   if (status === 'accepted') return t('fields.accepted', { reason: t(`fields.why.${reason}`) });
   const claimed = evidence?.claim?.confidence;
@@ -66,7 +70,13 @@ export function statusText({ status, reason }: Status, evidence?: Pick<Evidence,
 }
 
 /** Describe where and how a value was found: "Page 1 · exact match · 100%". Once a person has decided, without a score. */
-export function describeEvidence({ evidence, confidence, status, value, lock }: Pick<Leaf, 'evidence' | 'confidence' | 'status' | 'value' | 'lock'>): string {
+export function describeEvidence({
+  evidence,
+  confidence,
+  status,
+  value,
+  lock,
+}: Pick<Leaf, 'evidence' | 'confidence' | 'status' | 'value' | 'lock'>): string {
   if (status === 'preview') return t('fields.evidence.writing');
   if (value === undefined) return t('fields.evidence.missing');
   if (status === 'waiting' && evidence === undefined) return t('fields.evidence.waiting');
@@ -93,7 +103,9 @@ export function openFields(fields: readonly (Status & { label: string })[]): str
     const line = `${one.label}: ${statusLabel(one)}`;
     counts.set(line, (counts.get(line) ?? 0) + 1);
   }
-  return [...counts].sort(([, a], [, b]) => b - a).map(([line, count]) => (count === 1 ? line : t('fields.openCount', { line, count })));
+  return [...counts]
+    .sort(([, a], [, b]) => b - a)
+    .map(([line, count]) => (count === 1 ? line : t('fields.openCount', { line, count })));
 }
 
 /** Return the label of a field in all items of its lists: "Items › Price". */

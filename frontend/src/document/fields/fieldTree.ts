@@ -59,12 +59,25 @@ interface Input {
   order?: Set<string>;
 }
 
-export function fieldRows({ extraction, errors = [], ruleFixes = [], previews = new Map(), schema = [], order = new Set() }: Input): FieldRow[] {
+export function fieldRows({
+  extraction,
+  errors = [],
+  ruleFixes = [],
+  previews = new Map(),
+  schema = [],
+  order = new Set(),
+}: Input): FieldRow[] {
   const evidence = extraction.evidence as Record<string, Evidence | undefined>;
   const errorsAt = byField(errors, ruleFixes);
   // Fields that should have a value and do not exist have a status, too. (That of the path '' is the whole document's.)
-  const missing = Object.keys(extraction.statuses).filter((path) => path !== '' && !previews.has(path) && valueAt(extraction.extracted_fields, pathSteps(path) ?? ['']) === undefined);
-  const fields = previews.size + missing.length === 0 ? extraction.extracted_fields : withOthers(extraction.extracted_fields, previews, missing);
+  const missing = Object.keys(extraction.statuses).filter(
+    (path) =>
+      path !== '' && !previews.has(path) && valueAt(extraction.extracted_fields, pathSteps(path) ?? ['']) === undefined,
+  );
+  const fields =
+    previews.size + missing.length === 0
+      ? extraction.extracted_fields
+      : withOthers(extraction.extracted_fields, previews, missing);
   const rows: FieldRow[] = [];
 
   function add(value: unknown, path: string, depth: number): void {
@@ -72,7 +85,17 @@ export function fieldRows({ extraction, errors = [], ruleFixes = [], previews = 
     const children = childrenOf(value);
     if (children !== null && children.length > 0) {
       const { status, reason = null } = extraction.statuses[path] ?? {};
-      rows.push({ kind: 'group', path, label, depth, size: children.length, isList: Array.isArray(value), errors: status === undefined ? [] : (errorsAt.get(path) ?? []), status, reason });
+      rows.push({
+        kind: 'group',
+        path,
+        label,
+        depth,
+        size: children.length,
+        isList: Array.isArray(value),
+        errors: status === undefined ? [] : (errorsAt.get(path) ?? []),
+        status,
+        reason,
+      });
       const placed = children.map(([step, child]) => ({ child, path: childName(path, step) }));
       for (const one of Array.isArray(value) ? placed : inOrder(placed)) {
         add(one.child, one.path, depth + 1);
@@ -83,14 +106,33 @@ export function fieldRows({ extraction, errors = [], ruleFixes = [], previews = 
     const found = preview === undefined ? evidence[path] : preview.waits?.evidence;
     const confidence = preview === undefined ? extraction.confidence_scores[path] : preview.waits?.confidence;
     const lock = extraction.locks[path];
-    const { status, reason } = preview === undefined ? (extraction.statuses[path] ?? NOT_WRITTEN) : { status: preview.waits === undefined ? ('preview' as const) : ('waiting' as const), reason: null };
-    rows.push({ kind: 'leaf', path, label, depth, value: preview?.value ?? value, evidence: found, confidence, lock, errors: errorsAt.get(path) ?? [], status, reason, field: schema.find((one) => one.path === schemaPath(path)) });
+    const { status, reason } =
+      preview === undefined
+        ? (extraction.statuses[path] ?? NOT_WRITTEN)
+        : { status: preview.waits === undefined ? ('preview' as const) : ('waiting' as const), reason: null };
+    rows.push({
+      kind: 'leaf',
+      path,
+      label,
+      depth,
+      value: preview?.value ?? value,
+      evidence: found,
+      confidence,
+      lock,
+      errors: errorsAt.get(path) ?? [],
+      status,
+      reason,
+      field: schema.find((one) => one.path === schemaPath(path)),
+    });
   }
 
   addNew(order, nodePaths(extraction.extracted_fields));
   const positions = new Map([...order].map((path, index) => [path, index]));
   const ranks = new Map(schema.map(({ path }, index) => [path, index]));
-  const position = (path: string): [number, number] => [ranks.get(schemaPath(path)) ?? Infinity, positions.get(path) ?? Infinity];
+  const position = (path: string): [number, number] => [
+    ranks.get(schemaPath(path)) ?? Infinity,
+    positions.get(path) ?? Infinity,
+  ];
   const inOrder = <T extends { path: string }>(items: T[]): T[] =>
     items
       .map((item) => ({ item, at: position(item.path) }))
@@ -107,7 +149,9 @@ export function fieldRows({ extraction, errors = [], ruleFixes = [], previews = 
 function byField(errors: readonly FieldError[], ruleFixes: readonly RuleFix[]): Map<string, FieldError[]> {
   const found = new Map<string, FieldError[]>();
   for (const error of errors) {
-    const within = ruleFixes.filter(({ path }) => error.about.some((one) => path.startsWith(`${one}[`) || path.startsWith(`${one}.`)));
+    const within = ruleFixes.filter(({ path }) =>
+      error.about.some((one) => path.startsWith(`${one}[`) || path.startsWith(`${one}.`)),
+    );
     const paths = new Set([error.path, ...error.about, ...within.map(({ path }) => path)]);
     for (const path of paths) found.set(path, [...(found.get(path) ?? []), error]);
   }
@@ -150,9 +194,16 @@ function childrenOf(value: unknown): [Step, unknown][] | null {
 }
 
 /** Return the fields with previews added, and undefined for missing fields. Paths that do not fit are left out. */
-function withOthers(fields: Record<string, unknown>, previews: ReadonlyMap<string, Preview>, missing: readonly string[]): Record<string, unknown> {
+function withOthers(
+  fields: Record<string, unknown>,
+  previews: ReadonlyMap<string, Preview>,
+  missing: readonly string[],
+): Record<string, unknown> {
   const copy = structuredClone(fields);
-  const others: [string, unknown][] = [...missing.map((path): [string, unknown] => [path, undefined]), ...[...previews].map(([path, { value }]): [string, unknown] => [path, value])];
+  const others: [string, unknown][] = [
+    ...missing.map((path): [string, unknown] => [path, undefined]),
+    ...[...previews].map(([path, { value }]): [string, unknown] => [path, value]),
+  ];
   for (const [path, value] of others) {
     const steps = pathSteps(path);
     if (steps !== null && steps.length > 0) put(copy, steps, value);
@@ -168,7 +219,8 @@ function put(root: Record<string, unknown>, steps: readonly Step[], value: unkno
     const holder = at as Record<Step, unknown>;
     if (step === '__proto__') return; // an ordinary key for the service, but it must not be set here
     if (index === steps.length - 1) holder[step] = value;
-    else if (typeof holder[step] !== 'object' || holder[step] === null) holder[step] = typeof steps[index + 1] === 'number' ? [] : {};
+    else if (typeof holder[step] !== 'object' || holder[step] === null)
+      holder[step] = typeof steps[index + 1] === 'number' ? [] : {};
     at = holder[step];
   });
 }
@@ -182,7 +234,10 @@ export interface Mark {
 }
 
 /** Return the boxes to draw, by page. `other` replaces the box of one field. */
-export function marksByPage(rows: readonly FieldRow[], other: { path: string; page: number; box: Box } | null = null): Map<number, Mark[]> {
+export function marksByPage(
+  rows: readonly FieldRow[],
+  other: { path: string; page: number; box: Box } | null = null,
+): Map<number, Mark[]> {
   const marks = new Map<number, Mark[]>();
   for (const row of rows) {
     if (row.kind !== 'leaf' || row.evidence?.page == null || row.path === other?.path) continue;
@@ -191,6 +246,7 @@ export function marksByPage(rows: readonly FieldRow[], other: { path: string; pa
     for (const box of row.evidence.boxes ?? []) marksOfPage.push({ path: row.path, box, status: row.status });
     marks.set(page, marksOfPage);
   }
-  if (other !== null) marks.set(other.page, [...(marks.get(other.page) ?? []), { path: other.path, box: other.box, status: 'found' }]);
+  if (other !== null)
+    marks.set(other.page, [...(marks.get(other.page) ?? []), { path: other.path, box: other.box, status: 'found' }]);
   return marks;
 }

@@ -9,7 +9,11 @@ const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/;
 
 /** Format a value in one line, by its type in the schema. `quote`, the value as printed, decides the decimal places of a
  * number: 262.9 printed as "262.90" is shown with two. */
-export function displayValue(value: unknown, field?: Pick<SchemaField, 'type' | 'decimals'>, quote?: string | null): string {
+export function displayValue(
+  value: unknown,
+  field?: Pick<SchemaField, 'type' | 'decimals'>,
+  quote?: string | null,
+): string {
   if (value === null || value === undefined) return '';
   if (typeof value === 'string') return displayText(value, field?.type ?? '');
   if (typeof value === 'boolean') return t(value ? 'common.yes' : 'common.no');
@@ -30,7 +34,11 @@ function displayNumber(value: number, decimals: number, quote: string): string {
   const minimumFractionDigits = Math.max(decimals, printed.decimals);
   // Without decimals a number may be a year or an identifier: group its digits only if the page does.
   const useGrouping = minimumFractionDigits > 0 || printed.isGrouped || !Number.isInteger(value);
-  return formatNumber(value, { minimumFractionDigits, maximumFractionDigits: Math.max(minimumFractionDigits, 15), useGrouping });
+  return formatNumber(value, {
+    minimumFractionDigits,
+    maximumFractionDigits: Math.max(minimumFractionDigits, 15),
+    useGrouping,
+  });
 }
 
 /** Return how many decimal places a number is shown with by itself. */

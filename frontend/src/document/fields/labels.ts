@@ -6,14 +6,33 @@ import { t } from '../../shared/i18n';
 import type { SchemaField } from '../schemaFields';
 import { pathName, pathSteps } from './paths';
 
-const ACRONYMS = new Set(['bic', 'ean', 'ein', 'gst', 'gtin', 'iban', 'id', 'po', 'sku', 'tin', 'uid', 'upc', 'url', 'vat']);
+const ACRONYMS = new Set([
+  'bic',
+  'ean',
+  'ein',
+  'gst',
+  'gtin',
+  'iban',
+  'id',
+  'po',
+  'sku',
+  'tin',
+  'uid',
+  'upc',
+  'url',
+  'vat',
+]);
 const KEY = /^[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)*$/;
 
 /** Return a key in plain words: "invoice_number" and "invoiceNumber" as "Invoice number". Other texts stay as they are. */
 export function keyLabel(key: string): string {
   if (!KEY.test(key)) return visibleText(key);
   const words = key.replace(/([a-z0-9])([A-Z])/g, '$1_$2').split(/[_-]/);
-  const label = words.map((word) => (ACRONYMS.has(word.toLowerCase()) ? word.toUpperCase() : /^[A-Z][a-z]/.test(word) ? word.toLowerCase() : word)).join(' ');
+  const label = words
+    .map((word) =>
+      ACRONYMS.has(word.toLowerCase()) ? word.toUpperCase() : /^[A-Z][a-z]/.test(word) ? word.toLowerCase() : word,
+    )
+    .join(' ');
   return label.charAt(0).toUpperCase() + label.slice(1);
 }
 
@@ -37,7 +56,9 @@ export function pathLabel(path: string, schema: readonly SchemaField[] = []): st
 export function typeLabel(type: string): string {
   return type
     .split(' or ')
-    .map((one) => (Object.hasOwn(en.fieldTypes, one) ? t(`fieldTypes.${one as keyof typeof en.fieldTypes}`) : visibleText(one)))
+    .map((one) =>
+      Object.hasOwn(en.fieldTypes, one) ? t(`fieldTypes.${one as keyof typeof en.fieldTypes}`) : visibleText(one),
+    )
     .join(' / ');
 }
 

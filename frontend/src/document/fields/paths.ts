@@ -2,7 +2,6 @@
 
 export type Step = string | number;
 
-// eslint-disable-next-line no-control-regex
 const PLAIN = /^[^\].["\\\x00-\x20\x7f]+(?: [^\].["\\\x00-\x20\x7f]+)*$/;
 
 export function pathName(steps: readonly Step[]): string {
@@ -44,7 +43,10 @@ export function pathSteps(name: string): Step[] | null {
 /** Return the value at these steps; undefined if there is none. */
 export function valueAt(value: unknown, steps: readonly Step[]): unknown {
   return steps.reduce<unknown>(
-    (at, step) => (typeof at === 'object' && at !== null && Object.hasOwn(at, step) ? (at as Record<Step, unknown>)[step] : undefined),
+    (at, step) =>
+      typeof at === 'object' && at !== null && Object.hasOwn(at, step)
+        ? (at as Record<Step, unknown>)[step]
+        : undefined,
     value,
   );
 }

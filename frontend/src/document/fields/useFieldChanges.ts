@@ -34,11 +34,17 @@ export function useFieldChanges(extraction: Extraction | undefined) {
     const header = { 'if-match': `"${current.version}"` };
     const path = { extraction_id: current.id };
     if ('unlock' in change) {
-      return dataOf(api.DELETE('/api/extractions/{extraction_id}/locks', { params: { path, header, query: { path: change.path } } }));
+      return dataOf(
+        api.DELETE('/api/extractions/{extraction_id}/locks', {
+          params: { path, header, query: { path: change.path } },
+        }),
+      );
     }
     // Without sending the value: a JavaScript number would keep only about 15 digits.
     if ('confirm' in change) {
-      return dataOf(api.POST('/api/extractions/{extraction_id}/locks', { params: { path, header, query: { path: change.path } } }));
+      return dataOf(
+        api.POST('/api/extractions/{extraction_id}/locks', { params: { path, header, query: { path: change.path } } }),
+      );
     }
     if ('accept' in change) {
       const proposals = current.proposals.filter((one) => one.path === change.path);
@@ -74,8 +80,17 @@ export function useFieldChanges(extraction: Extraction | undefined) {
       if (error instanceof ChangedMeanwhile && 'value' in change) {
         // The person's value is not lost: a button saves it.
         const act = () => mutation.mutate({ ...change, was: error.now });
-        const action = { label: t('fields.useInstead', { value: displayValue(change.value) || t('fields.nothing') }), act };
-        toast(t('fields.changedBySomeone', { field: pathLabel(change.path), value: displayValue(error.now) || t('fields.nothing') }), { action, seconds: 30 });
+        const action = {
+          label: t('fields.useInstead', { value: displayValue(change.value) || t('fields.nothing') }),
+          act,
+        };
+        toast(
+          t('fields.changedBySomeone', {
+            field: pathLabel(change.path),
+            value: displayValue(error.now) || t('fields.nothing'),
+          }),
+          { action, seconds: 30 },
+        );
         return;
       }
       const moved = error instanceof ApiError && error.status === 409;

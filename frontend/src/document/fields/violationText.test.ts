@@ -2,7 +2,13 @@ import { expect, test } from 'vitest';
 import type { FieldError } from '../../api/types';
 import { violationText } from './violationText';
 
-const violation = (code: string, params: Record<string, unknown> = {}, path = ''): FieldError => ({ code, path, params, message: 'As the service says it.', about: [] });
+const violation = (code: string, params: Record<string, unknown> = {}, path = ''): FieldError => ({
+  code,
+  path,
+  params,
+  message: 'As the service says it.',
+  about: [],
+});
 
 test.each([
   [violation('required', {}, 'vendor.tax_id'), 'Vendor › Tax ID is required.'],
@@ -12,7 +18,13 @@ test.each([
   [violation('minProperties', { expected: 1 }, 'total'), 'As the service says it.'],
   [violation('minProperties'), 'As the service says it.'],
   [
-    violation('sum', { parts: ['total', 'change'], total: 'cash', actual: '1052.00', expected: '1055.10', difference: '3.10' }),
+    violation('sum', {
+      parts: ['total', 'change'],
+      total: 'cash',
+      actual: '1052.00',
+      expected: '1055.10',
+      difference: '3.10',
+    }),
     'Total + Change is 1,052.00, but Cash is 1,055.10 (off by 3.10).',
   ],
   [
@@ -24,7 +36,10 @@ test.each([
     violation('date_order', { paths: ['issued', 'due'], values: ['2024-03-02', '2024-03-01'] }),
     'Issued (2 Mar 2024) must not be after Due (1 Mar 2024).',
   ],
-  [violation('required_if', { missing: 'vat_id', condition: 'country', value: 'DE' }), 'VAT ID is required, because Country is DE.'],
+  [
+    violation('required_if', { missing: 'vat_id', condition: 'country', value: 'DE' }),
+    'VAT ID is required, because Country is DE.',
+  ],
   [violation('more', { count: 1 }), 'And 1 more problem.'],
 ])('%o', (error, text) => {
   expect(violationText(error)).toBe(text);

@@ -46,7 +46,9 @@ export function AddUnmappedField({ extraction, item, isOpen, onOpen, onClose, dr
     [extraction, schema.data, known.data, item.kind],
   );
   const typed = path.trim().toLowerCase();
-  const suggestions = all.filter((one) => one.path.toLowerCase().includes(typed) && one.path !== path).slice(0, MAX_SUGGESTIONS);
+  const suggestions = all
+    .filter((one) => one.path.toLowerCase().includes(typed) && one.path !== path)
+    .slice(0, MAX_SUGGESTIONS);
   const suggestedValue = valueFor(item, all.find((one) => one.path === path.trim())?.valueType ?? null);
   const existing = typed === '' ? undefined : valueAt(extraction.extracted_fields, pathSteps(path.trim()) ?? ['']);
 
@@ -76,9 +78,7 @@ export function AddUnmappedField({ extraction, item, isOpen, onOpen, onClose, dr
     <section className={styles.claim} aria-label={t('unmapped.add')}>
       <div className={styles.claimHead}>
         <strong className="truncate">{visibleText(item.text)}</strong>
-        <span className="muted">
-          {t(`unmapped.found.${item.kind}`, { page: item.page })}
-        </span>
+        <span className="muted">{t(`unmapped.found.${item.kind}`, { page: item.page })}</span>
         {!isOpen && (
           <Button onClick={onOpen}>
             {t('unmapped.add')} <kbd>Enter</kbd>
@@ -110,7 +110,9 @@ export function AddUnmappedField({ extraction, item, isOpen, onOpen, onClose, dr
               />
             </label>
             <label>
-              <span className="muted">{typeof suggestedValue === 'number' && text === null ? t('unmapped.numberValue') : t('common.value')}</span>
+              <span className="muted">
+                {typeof suggestedValue === 'number' && text === null ? t('unmapped.numberValue') : t('common.value')}
+              </span>
               <input
                 value={text ?? editedText(suggestedValue)}
                 spellCheck={false}
@@ -137,15 +139,17 @@ export function AddUnmappedField({ extraction, item, isOpen, onOpen, onClose, dr
                   onClick={() => {
                     setPath(one.path);
                     setActive(-1);
-                  }}
-                >
+                  }}>
                   {visibleText(one.path)}
                 </li>
               ))}
             </ul>
           )}
           <div className={styles.kinds}>
-            <Button kind="main" disabled={path.trim() === '' && active < 0} onClick={() => add((suggestions[active]?.path ?? path).trim())}>
+            <Button
+              kind="main"
+              disabled={path.trim() === '' && active < 0}
+              onClick={() => add((suggestions[active]?.path ?? path).trim())}>
               {t('unmapped.addSubmit')} <kbd>Enter</kbd>
             </Button>
             <Button kind="quiet" onClick={onClose}>

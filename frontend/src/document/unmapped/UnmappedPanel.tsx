@@ -58,7 +58,6 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
   const hasItems = items.length > 0;
   useLayoutEffect(() => {
     if (!isAdding) tree.current?.focus({ preventScroll: true });
-    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [hasItems]);
   const isAddingNow = useRef(false);
   useLayoutEffect(() => {
@@ -97,10 +96,13 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
           <Button
             key={kind}
             aria-pressed={kinds.has(kind)}
-            onClick={() => setKinds(kinds.has(kind) ? new Set([...kinds].filter((one) => one !== kind)) : new Set([...kinds, kind]))}
-          >
+            onClick={() =>
+              setKinds(kinds.has(kind) ? new Set([...kinds].filter((one) => one !== kind)) : new Set([...kinds, kind]))
+            }>
             {t(`unmapped.kinds.${kind}`)}
-            {!hasNextPage && <span className="muted">{formatNumber(all.filter((one) => one.kind === kind).length)}</span>}
+            {!hasNextPage && (
+              <span className="muted">{formatNumber(all.filter((one) => one.kind === kind).length)}</span>
+            )}
           </Button>
         ))}
         {decisions.canUndo && <Button onClick={decisions.undo}>{t('common.undo')}</Button>}
@@ -117,16 +119,24 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
           aria-label={t('document.unmapped')}
           aria-activedescendant={at >= 0 ? `unmapped-${at}` : undefined}
           tabIndex={0}
-          onKeyDown={move}
-        >
+          onKeyDown={move}>
           <div className={styles.rows} role="presentation" style={{ height: virtual.getTotalSize() }}>
             {virtual.getVirtualItems().map(({ index, start }) => {
               const row = rows[index]!;
               const style = { transform: `translateY(${start}px)` };
               if (!('id' in row)) {
                 return (
-                  <div key={index} id={`unmapped-${index}`} role="treeitem" aria-level={1} aria-expanded aria-selected={false} className={styles.of} style={style}>
-                    {t('common.page', { page: row.page })} <span className="muted">{t('unmapped.values', { count: row.count })}</span>
+                  <div
+                    key={index}
+                    id={`unmapped-${index}`}
+                    role="treeitem"
+                    aria-level={1}
+                    aria-expanded
+                    aria-selected={false}
+                    className={styles.of}
+                    style={style}>
+                    {t('common.page', { page: row.page })}{' '}
+                    <span className="muted">{t('unmapped.values', { count: row.count })}</span>
                   </div>
                 );
               }
@@ -140,8 +150,7 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
                   className={styles.row}
                   style={style}
                   onClick={() => choose(row.id)}
-                  onDoubleClick={() => setAdding(true)}
-                >
+                  onDoubleClick={() => setAdding(true)}>
                   <span className="truncate">{visibleText(row.text)}</span>
                   <span className="muted">{t(`unmapped.kind.${row.kind}`)}</span>
                 </div>

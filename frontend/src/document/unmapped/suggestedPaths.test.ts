@@ -8,8 +8,18 @@ const item = (first: number, page = 1) =>
   withId({ page, kind: 'number', text: '4.711,00', value: 4711, boxes: [[0.1, 0.1, 0.2, 0.12]], first, last: first });
 
 test('empty fields are suggested, those of the right type first, the schema’s before others', () => {
-  const schema = [of('total', 'number'), of('note', 'string'), of('due', 'date'), of('vendor', 'object'), of('net', 'number')];
-  const known = [{ path: 'tax', kinds: ['number'] }, { path: 'net', kinds: ['number'] }, { path: 'city', kinds: ['text', 'number'] }];
+  const schema = [
+    of('total', 'number'),
+    of('note', 'string'),
+    of('due', 'date'),
+    of('vendor', 'object'),
+    of('net', 'number'),
+  ];
+  const known = [
+    { path: 'tax', kinds: ['number'] },
+    { path: 'net', kinds: ['number'] },
+    { path: 'city', kinds: ['text', 'number'] },
+  ];
   const paths = (kind: 'number' | 'date') => suggestedPaths(FIELDS, schema, known, kind).map((one) => one.path);
   expect(paths('number')).toEqual(['net', 'tax', 'note', 'city', 'due']);
   expect(paths('date')).toEqual(['due', 'city', 'note', 'net', 'tax']);

@@ -20,11 +20,17 @@ interface Known {
 const FITTING_TYPES: Record<Unmapped['kind'], readonly ValueType[]> = { number: ['number', 'text'], date: ['day'] };
 
 /** Return the fields whose type fits first, the schema's before others. */
-export function suggestedPaths(fields: unknown, schema: readonly SchemaField[], known: readonly Known[], kind: Unmapped['kind']): Suggestion[] {
+export function suggestedPaths(
+  fields: unknown,
+  schema: readonly SchemaField[],
+  known: readonly Known[],
+  kind: Unmapped['kind'],
+): Suggestion[] {
   const suggestions = new Map<string, Suggestion>();
   const add = (general: string, valueType: ValueType) => {
     const path = pathIn(fields, general);
-    if (path !== null && !suggestions.has(path) && isEmpty(valueAt(fields, pathSteps(path) ?? []))) suggestions.set(path, { path, valueType });
+    if (path !== null && !suggestions.has(path) && isEmpty(valueAt(fields, pathSteps(path) ?? [])))
+      suggestions.set(path, { path, valueType });
   };
   for (const one of schema) if (!/object|array/.test(one.type)) add(one.path, valueTypeOf(one.type));
   for (const one of known) add(one.path, one.kinds.length === 1 ? ((one.kinds[0] ?? null) as ValueType) : null);

@@ -13,7 +13,11 @@ const NONE: readonly Unmapped[] = [];
 export type ShownUnmapped = ReturnType<typeof useUnmapped>;
 
 /** Loads nothing before it is shown. `show` scrolls to a location. */
-export function useUnmapped(extraction: Extraction | undefined, isShown: boolean, show: (page: number, box: Box) => void) {
+export function useUnmapped(
+  extraction: Extraction | undefined,
+  isShown: boolean,
+  show: (page: number, box: Box) => void,
+) {
   const isOn = isShown && extraction !== undefined;
   const query = useInfiniteQuery({
     ...unmappedQuery(extraction?.id ?? '', extraction?.version ?? 0),
@@ -25,14 +29,21 @@ export function useUnmapped(extraction: Extraction | undefined, isShown: boolean
   const [taken, setTaken] = useState<ReadonlyMap<string, 'writing' | 'written'>>(new Map());
   const [last, setLast] = useState<Unmapped | null>(null);
 
-  const all = useMemo(() => (isOn ? (data?.pages ?? []).flatMap((page) => page.items.map(withId)) : NONE), [data, isOn]);
+  const all = useMemo(
+    () => (isOn ? (data?.pages ?? []).flatMap((page) => page.items.map(withId)) : NONE),
+    [data, isOn],
+  );
   const items = useMemo(() => all.filter((one) => kinds.has(one.kind) && !taken.has(one.id)), [all, kinds, taken]);
   // If the selected item was mapped meanwhile, select the next one.
-  const focused = last === null ? (items[0] ?? null) : (items.find((one) => one.id === last.id) ?? nearest(items, last) ?? null);
+  const focused =
+    last === null ? (items[0] ?? null) : (items.find((one) => one.id === last.id) ?? nearest(items, last) ?? null);
 
   // Loaded again: added items are no longer listed, unless the service could not match them to their location.
   useEffect(() => {
-    if (!isPlaceholderData) setTaken((before) => (before.size === 0 ? before : new Map([...before].filter(([, state]) => state === 'writing'))));
+    if (!isPlaceholderData)
+      setTaken((before) =>
+        before.size === 0 ? before : new Map([...before].filter(([, state]) => state === 'writing')),
+      );
   }, [data, isPlaceholderData]);
 
   const focus = useCallback(
@@ -77,7 +88,10 @@ export function useUnmapped(extraction: Extraction | undefined, isShown: boolean
     all,
     /** The number of items of all kinds, by page, as far as loaded. */
     counts,
-    count: isOn && counts !== undefined ? `${formatNumber(counts.reduce((sum, one) => sum + one.count, 0))}${query.hasNextPage ? '+' : ''}` : null,
+    count:
+      isOn && counts !== undefined
+        ? `${formatNumber(counts.reduce((sum, one) => sum + one.count, 0))}${query.hasNextPage ? '+' : ''}`
+        : null,
     kinds,
     setKinds,
     focused: isOn ? focused : null,

@@ -18,7 +18,12 @@ interface Props {
 
 export function PageRail({ documentId, pages, current, onOpen }: Props) {
   const rail = useRef<HTMLElement>(null);
-  const virtual = useVirtualizer({ count: pages, getScrollElement: () => rail.current, estimateSize: () => ROW, overscan: 1 });
+  const virtual = useVirtualizer({
+    count: pages,
+    getScrollElement: () => rail.current,
+    estimateSize: () => ROW,
+    overscan: 1,
+  });
   useEffect(() => virtual.scrollToIndex(current - 1, { align: 'auto' }), [current, virtual]);
   return (
     <nav ref={rail} className={styles.rail} aria-label={t('document.viewer.pages')}>
@@ -31,8 +36,7 @@ export function PageRail({ documentId, pages, current, onOpen }: Props) {
             style={{ transform: `translateY(${start}px)` }}
             aria-current={index + 1 === current}
             aria-label={t('common.page', { page: index + 1 })}
-            onClick={() => onOpen(index + 1)}
-          >
+            onClick={() => onOpen(index + 1)}>
             <Thumbnail documentId={documentId} number={index + 1} enabled={!virtual.isScrolling} />
             {index + 1}
           </button>

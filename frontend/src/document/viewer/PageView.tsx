@@ -39,7 +39,9 @@ export function PageView({ documentId, number, width, height, marks, chosen, fla
   const rectangle = useRectangle(
     pick &&
       (([x0, y0, x1, y1], event) => {
-        const inside = words?.filter((one) => between(x0, (one.x0 + one.x1) / 2, x1) && between(y0, (one.y0 + one.y1) / 2, y1));
+        const inside = words?.filter(
+          (one) => between(x0, (one.x0 + one.x1) / 2, x1) && between(y0, (one.y0 + one.y1) / 2, y1),
+        );
         if (inside !== undefined && inside.length > 0) pick(inside.map((one) => one.text).join(' '), event.shiftKey);
       }),
   );
@@ -55,7 +57,14 @@ export function PageView({ documentId, number, width, height, marks, chosen, fla
   }
 
   return (
-    <section className={styles.page} style={{ width, height }} aria-label={t('common.page', { page: number })} data-page={number} data-takes={pick !== null || undefined} onClick={click} {...rectangle.on}>
+    <section
+      className={styles.page}
+      style={{ width, height }}
+      aria-label={t('common.page', { page: number })}
+      data-page={number}
+      data-takes={pick !== null || undefined}
+      onClick={click}
+      {...rectangle.on}>
       {url !== null && <img src={url} alt="" width={width} height={height} draggable={false} decoding="async" />}
       {page.data?.engine === 'xml' && <p className={styles.machine}>{t('document.viewer.embedded')}</p>}
       {failed && <p className={styles.failed}>{t('document.viewer.imageFailed')}</p>}
@@ -67,7 +76,12 @@ export function PageView({ documentId, number, width, height, marks, chosen, fla
 }
 
 function Drawn({ box: [x0, y0, x1, y1] }: { box: Box }) {
-  return <div className={styles.drawn} style={{ left: `${x0 * 100}%`, top: `${y0 * 100}%`, width: `${(x1 - x0) * 100}%`, height: `${(y1 - y0) * 100}%` }} />;
+  return (
+    <div
+      className={styles.drawn}
+      style={{ left: `${x0 * 100}%`, top: `${y0 * 100}%`, width: `${(x1 - x0) * 100}%`, height: `${(y1 - y0) * 100}%` }}
+    />
+  );
 }
 
 function between(least: number, value: number, most: number): boolean {

@@ -88,7 +88,10 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }
       return;
     }
     const bottom = box === undefined ? top : slot.start + box[3] * slot.size;
-    const isSeen = box !== undefined && top > element.scrollTop + 40 && bottom < element.scrollTop + element.clientHeight - TOOLBAR_HEIGHT;
+    const isSeen =
+      box !== undefined &&
+      top > element.scrollTop + 40 &&
+      bottom < element.scrollTop + element.clientHeight - TOOLBAR_HEIGHT;
     if (!isSeen) element.scrollTo({ top: box === undefined ? top : (top + bottom) / 2 - element.clientHeight / 2 });
     if (box !== undefined && width > element.clientWidth) {
       element.scrollTo({ left: ((box[0] + box[2]) / 2) * width - element.clientWidth / 2 });
@@ -116,9 +119,7 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }
   const current = (items.findLast((item) => item.start <= middle)?.index ?? 0) + 1;
   return (
     <div className={styles.viewer}>
-      {pages > 1 && (
-        <PageRail documentId={documentId} pages={pages} current={current} onOpen={open} />
-      )}
+      {pages > 1 && <PageRail documentId={documentId} pages={pages} current={current} onOpen={open} />}
       <div
         ref={scroller}
         className={styles.scroller}
@@ -128,8 +129,7 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }
         onWheel={stopScrolling}
         onTouchMove={stopScrolling}
         onPointerDown={stopScrolling}
-        onKeyDown={stopScrolling}
-      >
+        onKeyDown={stopScrolling}>
         <div className={styles.pages} style={{ height: virtual.getTotalSize(), minWidth: width + 2 * GAP }}>
           {room > 0 &&
             items.map(({ index, start, size }) => (
@@ -150,11 +150,19 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }
         </div>
       </div>
       <div className={styles.zoom} role="toolbar" aria-label={t('document.viewer.zoom')}>
-        <Button kind="quiet" label={t('document.viewer.zoomOut')} onClick={() => zoomTo(-1)} disabled={zoom <= STEPS[0]!}>
+        <Button
+          kind="quiet"
+          label={t('document.viewer.zoomOut')}
+          onClick={() => zoomTo(-1)}
+          disabled={zoom <= STEPS[0]!}>
           <Icon name="minus" />
         </Button>
         <output aria-label={t('document.viewer.zoom')}>{formatPercent(zoom)}</output>
-        <Button kind="quiet" label={t('document.viewer.zoomIn')} onClick={() => zoomTo(1)} disabled={zoom >= STEPS.at(-1)!}>
+        <Button
+          kind="quiet"
+          label={t('document.viewer.zoomIn')}
+          onClick={() => zoomTo(1)}
+          disabled={zoom >= STEPS.at(-1)!}>
           <Icon name="plus" />
         </Button>
         <Button kind="quiet" label={t('document.viewer.fitWidth')} onClick={() => setZoom(1)} aria-pressed={zoom === 1}>

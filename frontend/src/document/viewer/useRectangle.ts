@@ -32,7 +32,8 @@ export function useRectangle(onDrawn: ((box: Box, event: PointerEvent) => void) 
         if (from.current === null) return;
         const { x, y, width, height } = at(event);
         const start = from.current;
-        if (box === null && Math.abs(x - start.x) * width < MIN_SIZE && Math.abs(y - start.y) * height < MIN_SIZE) return;
+        if (box === null && Math.abs(x - start.x) * width < MIN_SIZE && Math.abs(y - start.y) * height < MIN_SIZE)
+          return;
         setBox([Math.min(x, start.x), Math.min(y, start.y), Math.max(x, start.x), Math.max(y, start.y)]);
       },
       onPointerUp(event: PointerEvent<HTMLElement>) {

@@ -59,9 +59,11 @@ function FieldPicker({ path, document_type: type }: Column) {
         value={chosen}
         onChange={(event) => {
           const [nextType, next] = JSON.parse(event.target.value) as [string | null, string];
-          void navigate({ to: '/review/by-field', search: { path: next, ...(nextType !== null && { document_type: nextType }) } });
-        }}
-      >
+          void navigate({
+            to: '/review/by-field',
+            search: { path: next, ...(nextType !== null && { document_type: nextType }) },
+          });
+        }}>
         {chosen === '' && <option value="">{t('byField.choose')}</option>}
         {!isListed && <option value={chosen}>{pathLabel(path!)}</option>}
         {[...types].map(([ofType, fields]) => (
@@ -89,7 +91,8 @@ function FieldColumn({ column }: { column: Column }) {
     overscan: 3,
     getItemKey: (index) => rows[index]?.extraction_id ?? index,
     // Keep the row with the focus mounted while scrolling.
-    rangeExtractor: (range) => [...new Set([...defaultRangeExtractor(range), ...(active < range.count ? [active] : [])])].sort((a, b) => a - b),
+    rangeExtractor: (range) =>
+      [...new Set([...defaultRangeExtractor(range), ...(active < range.count ? [active] : [])])].sort((a, b) => a - b),
   });
   useEffect(() => virtual.scrollToIndex(active, { align: 'auto' }), [active, virtual]);
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = query;
@@ -106,7 +109,11 @@ function FieldColumn({ column }: { column: Column }) {
   if (rows.length === 0) {
     return (
       <EmptyState title={t('byField.none')}>
-        <p>{column.document_type === undefined ? t('byField.noneHint') : t('byField.noneOfType', { type: visibleText(column.document_type) })}</p>
+        <p>
+          {column.document_type === undefined
+            ? t('byField.noneHint')
+            : t('byField.noneOfType', { type: visibleText(column.document_type) })}
+        </p>
       </EmptyState>
     );
   }
@@ -125,32 +132,36 @@ function FieldColumn({ column }: { column: Column }) {
         </p>
         {values.canUndo && <Button onClick={values.undo}>{t('common.undo')}</Button>}
         <span className="muted">
-          <kbd>Enter</kbd> {t('byField.keyConfirm')} · <kbd>↑</kbd> <kbd>↓</kbd> {t('byField.keyMove')} · <kbd>Esc</kbd> {t('byField.keyRevert')}
+          <kbd>Enter</kbd> {t('byField.keyConfirm')} · <kbd>↑</kbd> <kbd>↓</kbd> {t('byField.keyMove')} · <kbd>Esc</kbd>{' '}
+          {t('byField.keyRevert')}
         </span>
       </div>
       <div ref={scroller} className={styles.scroller}>
         <fieldset className={styles.plain} disabled={!canWrite}>
-        <ul className={styles.rows} style={{ height: virtual.getTotalSize() }} aria-label={t('byField.values', { field: pathLabel(column.path!) })}>
-          {items.map(({ index, key, start }) => {
-            const row = rows[index]!;
-            return (
-              <ByFieldRow
-                key={key}
-                row={row}
-                path={column.path!}
-                index={index}
-                top={start}
-                isActive={index === active}
-                isRefused={values.refused.has(row.extraction_id)}
-                isScrolling={virtual.isScrolling}
-                onGo={go}
-                onConfirm={values.confirm}
-                onWrite={values.write}
-                onUndo={values.canUndo ? values.undo : undefined}
-              />
-            );
-          })}
-        </ul>
+          <ul
+            className={styles.rows}
+            style={{ height: virtual.getTotalSize() }}
+            aria-label={t('byField.values', { field: pathLabel(column.path!) })}>
+            {items.map(({ index, key, start }) => {
+              const row = rows[index]!;
+              return (
+                <ByFieldRow
+                  key={key}
+                  row={row}
+                  path={column.path!}
+                  index={index}
+                  top={start}
+                  isActive={index === active}
+                  isRefused={values.refused.has(row.extraction_id)}
+                  isScrolling={virtual.isScrolling}
+                  onGo={go}
+                  onConfirm={values.confirm}
+                  onWrite={values.write}
+                  onUndo={values.canUndo ? values.undo : undefined}
+                />
+              );
+            })}
+          </ul>
         </fieldset>
       </div>
     </>

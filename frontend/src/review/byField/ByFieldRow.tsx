@@ -28,7 +28,19 @@ interface Props {
   onUndo: (() => void) | undefined;
 }
 
-export const ByFieldRow = memo(function ByFieldRow({ row, path, index, top, isActive, isRefused, isScrolling, onGo, onConfirm, onWrite, onUndo }: Props) {
+export const ByFieldRow = memo(function ByFieldRow({
+  row,
+  path,
+  index,
+  top,
+  isActive,
+  isRefused,
+  isScrolling,
+  onGo,
+  onConfirm,
+  onWrite,
+  onUndo,
+}: Props) {
   const evidence = row.evidence as Evidence | null;
   const { tone, icon } = statusSign(row);
   const box = evidence?.boxes?.[0] as Box | undefined;
@@ -38,15 +50,13 @@ export const ByFieldRow = memo(function ByFieldRow({ row, path, index, top, isAc
       style={{ transform: `translateY(${top}px)` }}
       aria-current={isActive ? 'true' : undefined}
       data-extraction={row.extraction_id}
-      onClick={() => onGo(index)}
-    >
+      onClick={() => onGo(index)}>
       <Link
         to="/documents/$documentId"
         params={{ documentId: row.document_id }}
         search={{ extraction: row.extraction_id, field: path }}
         className="truncate"
-        title={visibleText(row.filename)}
-      >
+        title={visibleText(row.filename)}>
         {visibleText(row.filename)}
       </Link>
       <div className={styles.crop}>
@@ -94,7 +104,8 @@ function Value({ row, onGo, onConfirm, onWrite, onUndo }: ValueProps) {
   useLayoutEffect(() => {
     // Before a key can be pressed. Not if the person has moved the focus out of the list while the value was saved.
     const focused = document.activeElement;
-    const isHere = focused?.contains(input.current) === true || input.current?.closest('ul')?.contains(focused) === true;
+    const isHere =
+      focused?.contains(input.current) === true || input.current?.closest('ul')?.contains(focused) === true;
     if (!isHere) return;
     input.current?.focus({ preventScroll: true });
     input.current?.select();
@@ -110,7 +121,8 @@ function Value({ row, onGo, onConfirm, onWrite, onUndo }: ValueProps) {
     const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[event.key];
     if (by !== undefined && isChanged) save(by);
     else if (by !== undefined) onGo(by);
-    else if (event.repeat) return; // a held key decides nothing
+    else if (event.repeat)
+      return; // a held key decides nothing
     else if (event.key === 'z' && (event.ctrlKey || event.metaKey) && !isChanged && onUndo !== undefined) onUndo();
     else if (event.key === 'Enter' && isChanged) save(1);
     else if (event.key === 'Enter') onConfirm();

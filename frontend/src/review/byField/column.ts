@@ -7,5 +7,8 @@ export interface Column {
 
 /** Parse the search parameters of an address; drop invalid ones. */
 export function parseColumn({ path, document_type: type }: Record<string, unknown>): Column {
-  return { ...(typeof path === 'string' && path !== '' && { path }), ...(typeof type === 'string' && type !== '' && { document_type: type }) };
+  return {
+    ...(typeof path === 'string' && path !== '' && { path }),
+    ...(typeof type === 'string' && type !== '' && { document_type: type }),
+  };
 }

@@ -14,7 +14,12 @@ const valuesQuery = (path: string, documentType: string | undefined) =>
     queryKey: ['field values', path, documentType ?? null],
     initialPageParam: null as string | null,
     queryFn: async ({ pageParam, signal }) => {
-      const query = { path, limit: 100, ...(documentType !== undefined && { document_type: documentType }), ...(pageParam !== null && { before: pageParam }) };
+      const query = {
+        path,
+        limit: 100,
+        ...(documentType !== undefined && { document_type: documentType }),
+        ...(pageParam !== null && { before: pageParam }),
+      };
       return (await dataOf(api.GET('/api/fields/values', { params: { query }, signal }))) as FieldValues;
     },
     getNextPageParam: (last) => last.next,
@@ -45,15 +50,17 @@ export function useFieldValues({ path = '', document_type: documentType }: Colum
         lock: now.locks[path] ?? null,
         ...(now.statuses[path] ?? { status: 'not_written', reason: null }),
       });
-      queries.setQueryData<InfiniteData<FieldValues, string | null>>(queryKey, (before) =>
-        before && {
-          ...before,
-          pages: before.pages.map((page) =>
-            page.items.some((row) => row.extraction_id === now.id)
-              ? { ...page, items: page.items.map((row) => (row.extraction_id === now.id ? of(row) : row)) }
-              : page,
-          ),
-        },
+      queries.setQueryData<InfiniteData<FieldValues, string | null>>(
+        queryKey,
+        (before) =>
+          before && {
+            ...before,
+            pages: before.pages.map((page) =>
+              page.items.some((row) => row.extraction_id === now.id)
+                ? { ...page, items: page.items.map((row) => (row.extraction_id === now.id ? of(row) : row)) }
+                : page,
+            ),
+          },
       );
     },
     [path, queries, queryKey],
@@ -72,7 +79,11 @@ export function useFieldValues({ path = '', document_type: documentType }: Colum
     (id: string, _: string, is: boolean) => {
       setRefused((before) => new Set([...before].filter((one) => one !== id)));
       // Failed or undone: show the stored value.
-      if (!is) void queries.fetchQuery({ ...extractionQuery(id), staleTime: 0 }).then(changed).catch(() => undefined);
+      if (!is)
+        void queries
+          .fetchQuery({ ...extractionQuery(id), staleTime: 0 })
+          .then(changed)
+          .catch(() => undefined);
     },
     [changed, queries],
   );
@@ -93,7 +104,8 @@ export function useFieldValues({ path = '', document_type: documentType }: Colum
     canUndo,
     go,
     confirm: (row: FieldValue, index: number) => settle(row, index + 1, confirm(row.extraction_id, path)),
-    write: (row: FieldValue, index: number, value: unknown, by: number) => settle(row, index + by, write(row.extraction_id, path, value)),
+    write: (row: FieldValue, index: number, value: unknown, by: number) =>
+      settle(row, index + by, write(row.extraction_id, path, value)),
     undo: () => {
       const last = undo();
       const at = rows.findIndex((row) => row.extraction_id === last?.extractionId);

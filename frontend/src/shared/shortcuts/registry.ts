@@ -1,6 +1,6 @@
 /** All active keyboard shortcuts. The dialog behind `?` lists them; people can change each or turn all off (WCAG 2.1.4). */
 
-import en from '../../locales/en.json';
+import type en from '../../locales/en.json';
 import { persisted } from '../persisted';
 
 type Actions = typeof en.shortcuts.actions;
@@ -68,12 +68,19 @@ export function keysOf(shortcut: Shortcut): string | null {
 export function keyName(event: KeyboardEvent): string {
   const key = event.key === ' ' ? 'Space' : event.key.length === 1 ? event.key.toLowerCase() : event.key;
   const isSymbol = event.key.length === 1 && event.key.toLowerCase() === event.key.toUpperCase();
-  const parts = [event.ctrlKey || event.metaKey ? 'Mod' : '', event.altKey ? 'Alt' : '', event.shiftKey && !isSymbol ? 'Shift' : ''];
+  const parts = [
+    event.ctrlKey || event.metaKey ? 'Mod' : '',
+    event.altKey ? 'Alt' : '',
+    event.shiftKey && !isSymbol ? 'Shift' : '',
+  ];
   return [...parts.filter(Boolean), key].join('+');
 }
 
 function isEditable(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName));
+  return (
+    target instanceof HTMLElement &&
+    (target.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName))
+  );
 }
 
 /** Whether the focused element handles the key itself: Enter and Space in buttons, all keys in menus and dialogs. */
