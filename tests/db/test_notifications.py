@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from extraction_case import until
+from fieldmark.db.notifications import CommitNotifier
 from fieldmark.db.pool import Database
 from running_server import Clone
 
@@ -126,3 +127,20 @@ async def test_transaction_pooler_gives_a_gap_each_second(clone: Clone) -> None:
             await _notify(clone, ("a", "1"))
             assert [await _next(notifications), await _next(notifications)] == [None, None]
         assert await _listening(clone) == []
+
+
+async def test_first_commit_is_notified_alone_and_the_burst_behind_it_together() -> None:
+    sent: list[frozenset[tuple[str, str]]] = []
+
+    async def send(news: frozenset[tuple[str, str]]) -> None:
+        sent.append(news)
+
+    notifier = CommitNotifier(send)
+    first, burst = frozenset({("a", "0")}), frozenset(("a", str(number)) for number in range(1, 100))
+    notifier.add(first)
+    while not sent:
+        await asyncio.sleep(0)
+    for news in burst:
+        notifier.add(frozenset({news}))
+    await notifier.close()
+    assert sent == [first, burst]
