@@ -288,3 +288,8 @@ def test_other_names_of_arguments_are_accepted_and_not_shown():
     for wrong in ({"document_id": "a", "doc_id": "b"}, {"docid": "a"}, {}):
         with pytest.raises(ModelRetry):
             toolset.check("cite", wrong)
+
+
+def test_schema_of_a_tool_is_built_once() -> None:
+    (first, second) = (EXTRACTION.toolset.tools["extract_fields"].input_schema for _ in range(2))
+    assert first is second

@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from types import MethodType
 from typing import Annotated, Any, Generic, TypeAlias, TypeVar, cast
 
@@ -170,9 +171,7 @@ class Tool(Generic[Input]):
     @property
     def input_schema(self) -> JsonObject:
         """The JSON Schema of the input, without keywords that do not help the model: each word costs tokens."""
-        schema = self.input.model_json_schema()
-        lean = _lean(schema, schema.get("$defs", {}))
-        return {key: value for key, value in lean.items() if key not in ("description", "$defs")}
+        return _input_schema(self.input)
 
     @property
     def action_type(self) -> ActionType:
@@ -307,6 +306,13 @@ _NOT_FOR_THE_MODEL = frozenset({"title", "additionalProperties", "minLength", "m
 
 _ANY_VALUE: JsonObject = {"type": ["string", "number", "boolean", "object", "array", "null"]}
 """Any JSON value. Without a type, the CLI would convert a string that looks like a number."""
+
+
+@cache  # each start of a CLI declares all tools again
+def _input_schema(input_class: type[ToolInput]) -> JsonObject:
+    schema = input_class.model_json_schema()
+    lean = _lean(schema, schema.get("$defs", {}))
+    return {key: value for key, value in lean.items() if key not in ("description", "$defs")}
 
 
 def _lean(schema: Any, definitions: JsonObject) -> Any:
