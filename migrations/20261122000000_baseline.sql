@@ -907,10 +907,13 @@ create table public.schemas (
   -- Fields that should have a value in each extraction, besides those that the schema requires. They are in
   -- `x-fieldmark.required` of the latest version, or nearly all extractions have one. Maintained by the database.
   required_fields text[] not null default '{}',
+  -- Extractions were checked since `required_fields` was counted.
+  recount boolean not null default false,
   unique (id, org_id)
 );
 create unique index schemas_name on public.schemas (org_id, lower(name)) where deleted_at is null;
 create index schemas_org_id on public.schemas (org_id, created_at desc, id desc);
+create index schemas_recount on public.schemas (id) where recount;
 create index schemas_run_id on public.schemas (run_id) where run_id is not null;
 select private.protect_table('public.schemas', p_members_read => true);
 
@@ -4065,7 +4068,8 @@ begin
     new.confidence_scores := v_old.confidence_scores;
   end if;
   new.problems := new.problems - v_stale;
-  if new.version <> v_old.version or new.schema::text is distinct from v_old.schema::text then
+  -- (A changed status counts for the fields that its schema needs: record_problems.)
+  if (new.version, new.schema::text, new.status) is distinct from (v_old.version, v_old.schema::text, v_old.status) then
     new.is_valid := null;
   end if;
   v_accepted := new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change -> 'completed' = 'true');
@@ -4356,9 +4360,9 @@ create trigger store_fields after insert on public.extractions
 -- What is wrong with the fields of extractions: found by the service, stored with the fields.
 
 -- Records what the service found in the fields of one version, and which fields have no value that should have one.
--- Returns whether the version is still the current one.
+-- The fields that its schema needs will be counted again. Does nothing if another version is the current one.
 create function private.record_problems(p_extraction_id uuid, p_version integer, p_problems jsonb, p_is_valid boolean)
-returns boolean language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.require(private.is_service(), 'Only the service records problems.', 'PT403');
   update public.extractions as e set is_valid = p_is_valid, problems = (
@@ -4370,33 +4374,43 @@ begin
     ) || p_problems
   where id = p_extraction_id and version = p_version
     and (auth.uid() is null or org_id in (select private.my_writable_org_ids()));
-  return found;
+  if found then
+    -- (A locked schema is being changed, and counted with that; waiting for it could be a deadlock.)
+    update public.schemas set recount = true where id = (
+      select s.id from public.extractions as e join public.schema_versions as v on v.id = e.schema_revid
+      join public.schemas as s on s.id = v.schema_id
+      where e.id = p_extraction_id and not s.recount for no key update of s skip locked);
+  end if;
 end $$;
 
--- Counts again which fields of a schema should have a value: those that at least 80 % of its newest 1,000 completed
--- extractions have, if there are 5; `x-fieldmark.required` of the schema adds and removes some. Fields in lists do not count.
--- If it changes, the extractions without a value there are checked again.
+-- Counts again which fields of a schema should have a value: those that 80 % of its newest 1,000 completed extractions
+-- have, if there are 5, until fewer than 75 % have them; `x-fieldmark.required` adds and removes some. Fields in lists do
+-- not count. If the result changes, the extractions without a value there are checked again.
 create function private.update_required_fields(p_schema_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_schema jsonb := (select schema from public.schema_versions where schema_id = p_schema_id order by number desc limit 1);
   v_before text[] := (select required_fields from public.schemas where id = p_schema_id);
+  -- (Those of the newest versions, so that an index ends the search.)
   v_extractions uuid[] := array(
-    select id from (
-      select distinct on (e.document_id) e.id, e.created_at
-      from public.schema_versions as v join public.extractions as e on e.schema_revid = v.id
-      where v.schema_id = p_schema_id and e.status = 'completed'
-      order by e.document_id, e.created_at desc, e.id desc) as newest
-    order by created_at desc limit 1000);
+    select distinct on (document_id) id from (
+      select e.* from public.schema_versions as v cross join lateral (
+        select id, document_id, created_at from public.extractions
+        where schema_revid = v.id and status = 'completed' order by created_at desc, id desc limit 1000) as e
+      where v.schema_id = p_schema_id order by v.number desc, e.created_at desc limit 1000) as newest
+    order by document_id, created_at desc, id desc);
   v_now text[];
   v_changed text[];
 begin
   v_now := array(
     select name from (
-      select pattern as name from public.fields
-      where extraction_id = any (v_extractions) and indexes = '{}' and kind not in ('container', 'blank')
-        and v_schema -> 'properties' ? substring(pattern from '^[^.[]+')
-      group by pattern having count(*) >= 0.8 * cardinality(v_extractions) and cardinality(v_extractions) >= 5
+      select pattern as name from unnest(v_extractions) as e (id) cross join lateral (
+        select pattern from public.fields
+        where row_key = uuid_hash_extended(e.id, hash_array_extended('{}'::integer[], 0)) and extraction_id = e.id
+          and indexes = '{}' and kind not in ('container', 'blank') offset 0) as f
+      where v_schema -> 'properties' ? substring(pattern from '^[^.[]+')
+      group by pattern having cardinality(v_extractions) >= 5
+        and count(*) >= cardinality(v_extractions) * case when pattern = any (v_before) then 0.75 else 0.8 end
       union select key from jsonb_each(v_schema #> '{x-fieldmark,required}') where value = 'true') as usual
     where coalesce(v_schema #> array['x-fieldmark', 'required', name], 'true') = 'true'
     order by name limit 1000);
@@ -4413,12 +4427,11 @@ begin
       select from public.fields where extraction_id = e.id and pattern_key = md5(name)::uuid and kind <> 'blank'));
 end $$;
 
--- Counts the schemas of extractions that have changed, and of those that runs have written.
-create function private.update_required_fields_of(p_extraction_ids uuid[], p_run_ids uuid[]) returns void
+-- Returns the schemas of all tenants with extractions that were checked since the last call.
+create function private.schemas_to_count() returns setof uuid
 language sql security definer set search_path = pg_catalog, pg_temp as $$
-  select private.update_required_fields(schema_id) from (
-    select distinct v.schema_id from public.extractions as e join public.schema_versions as v on v.id = e.schema_revid
-    where e.id = any (p_extraction_ids || array(select extraction_id from public.runs where id = any (p_run_ids)))) as changed
+  update public.schemas set recount = false
+  where id in (select id from public.schemas where recount limit 100 for no key update skip locked) returning id
 $$;
 
 -- Extractions of all tenants that have not been checked since they changed: a front end wrote them, or the service ended.
@@ -5538,5 +5551,5 @@ grant execute on function
   private.abandon_indexing, private.search_stems, private.use_embedder, private.lease_document_for_embedding,
   private.chunks_without_vectors, private.write_search_vectors, private.has_vectors, private.delete_old_run_records,
   private.clear_organisations, private.record_problems, private.extractions_to_check,
-  private.update_required_fields_of
+  private.schemas_to_count, private.update_required_fields
   to fieldmark_app;

@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
-from uuid import UUID
 
 from fieldmark.agents.registry import agent_rows
 from fieldmark.db.embedded import embedded_postgres
@@ -45,8 +44,6 @@ class Runtime:
     prices: Prices
     embedder: Embedder | None = None
     page_images: PageImages = field(default_factory=PageImages)
-    ended_runs: list[UUID] = field(default_factory=list[UUID])
-    """Runs that this process has executed, until the fields of their tables are counted."""
 
     def full_disk(self) -> Path | None:
         """Return a folder whose disk has less than FIELDMARK_MIN_FREE_MB free, or None."""

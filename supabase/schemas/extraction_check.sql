@@ -182,7 +182,8 @@ begin
     new.confidence_scores := v_old.confidence_scores;
   end if;
   new.problems := new.problems - v_stale;
-  if new.version <> v_old.version or new.schema::text is distinct from v_old.schema::text then
+  -- (A changed status counts for the fields that its schema needs: record_problems.)
+  if (new.version, new.schema::text, new.status) is distinct from (v_old.version, v_old.schema::text, v_old.status) then
     new.is_valid := null;
   end if;
   v_accepted := new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change -> 'completed' = 'true');

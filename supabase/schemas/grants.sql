@@ -52,5 +52,5 @@ grant execute on function
   private.abandon_indexing, private.search_stems, private.use_embedder, private.lease_document_for_embedding,
   private.chunks_without_vectors, private.write_search_vectors, private.has_vectors, private.delete_old_run_records,
   private.clear_organisations, private.record_problems, private.extractions_to_check,
-  private.update_required_fields_of
+  private.schemas_to_count, private.update_required_fields
   to fieldmark_app;

@@ -21,10 +21,13 @@ create table public.schemas (
   -- Fields that should have a value in each extraction, besides those that the schema requires. They are in
   -- `x-fieldmark.required` of the latest version, or nearly all extractions have one. Maintained by the database.
   required_fields text[] not null default '{}',
+  -- Extractions were checked since `required_fields` was counted.
+  recount boolean not null default false,
   unique (id, org_id)
 );
 create unique index schemas_name on public.schemas (org_id, lower(name)) where deleted_at is null;
 create index schemas_org_id on public.schemas (org_id, created_at desc, id desc);
+create index schemas_recount on public.schemas (id) where recount;
 create index schemas_run_id on public.schemas (run_id) where run_id is not null;
 select private.protect_table('public.schemas', p_members_read => true);
 

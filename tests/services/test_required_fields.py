@@ -7,8 +7,10 @@ from uuid import UUID
 
 import pytest
 
+from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.services import extractions
 from fieldmark.stores import extractions as stored
+from fieldmark.stores import records
 from fieldmark.stores.library import schemas
 from library_rows import LibraryDocument, insert_documents
 
@@ -60,3 +62,52 @@ async def test_field_that_nearly_all_rows_have_is_missing_in_the_others(database
     now = await missing()
     assert now.pop(without_vendor) == ["vendor"]
     assert now == {row.extraction_id: ["note"] for row in rows[:-1]}
+
+
+async def test_fields_are_counted_again_when_people_edit_or_complete(database, clone, scope):
+    async with database.as_user(scope) as conn:
+        version = await schemas.create(conn, scope.org_id, "Receipt", SCHEMA)
+    rows = [LibraryDocument({"note": str(n)}, schema_revid=version.schema_revid) for n in range(5)]
+    insert_documents(clone.owner_url, scope, rows)
+
+    async def required() -> list[str]:
+        await extractions.check_changed(database)
+        async with database.as_user(scope) as conn:
+            return await records.required_columns(conn, version.id, list(TEXTS))
+
+    async def edit(row: LibraryDocument, fields: dict[str, str]) -> None:
+        async with database.as_user(scope) as conn:
+            await stored.save_fields(conn, row.extraction_id, fields, {}, {})
+            written = await stored.get(conn, row.extraction_id)
+        await extractions.check(database, scope, written)  # as the service does after each write
+
+    assert await required() == ["note"]
+    for row in rows[:4]:
+        await edit(row, {"vendor": "Acme"})
+    assert await required() == ["vendor", "note"]
+    # Only completed extractions count: 4 of 4 are fewer than 5.
+    async with database.as_user(scope) as conn:
+        await stored.withdraw_review(conn, rows[4].extraction_id, ExtractionStatus.IN_PROGRESS)
+    assert await required() == []
+    async with database.as_user(scope) as conn:
+        await stored.complete(conn, rows[4].extraction_id)
+    assert await required() == ["vendor", "note"]
+
+
+async def test_field_stays_required_until_fewer_than_75_percent_have_it(database, clone, scope):
+    async with database.as_user(scope) as conn:
+        version = await schemas.create(conn, scope.org_id, "Receipt", SCHEMA)
+
+    async def required_after(*rows: dict[str, str]) -> list[str]:
+        insert_documents(
+            clone.owner_url, scope, [LibraryDocument(row, schema_revid=version.schema_revid) for row in rows]
+        )
+        await extractions.check_changed(database)
+        async with database.as_user(scope) as conn:
+            return await records.required_columns(conn, version.id, list(TEXTS))
+
+    vendor, note = {"vendor": "Acme"}, {"note": "x"}
+    assert await required_after(*[vendor] * 15, *[note] * 4) == []  # 15 of 19
+    assert await required_after(vendor) == ["vendor"]  # 16 of 20
+    assert await required_after(note) == ["vendor"]  # 16 of 21
+    assert await required_after(note) == []  # 16 of 22

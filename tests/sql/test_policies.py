@@ -411,7 +411,7 @@ CALLABLE = {
         unregister_deleted_files count_waiting_runs delete_old_run_records clear_organisations claim_job search_source
         search_words write_search_chunks abandon_indexing use_embedder lease_document_for_embedding
         chunks_without_vectors write_search_vectors has_vectors search_stems record_problems
-        extractions_to_check update_required_fields_of
+        extractions_to_check schemas_to_count update_required_fields
         """,
     ),
 }

@@ -228,6 +228,34 @@ async def test_later_list_pages_cost_the_same_as_the_first(large: LargeDatabase)
             assert (name, max(0, later - first - 50)) == (name, 0)
 
 
+def test_counting_required_fields_reads_few_rows(clone: Any) -> None:
+    with psycopg.connect(clone.owner_url) as owner:
+        owner.execute(
+            """set session_replication_role = replica;
+               create temporary table one as select n, private.new_id() as id from generate_series(1, 8000) as n;
+               insert into schemas (id, org_id, name, required_fields)
+                 values (md5('s')::uuid, md5('o')::uuid, 'S', '{a}');
+               insert into schema_versions (id, org_id, schema_id, number, name, schema)
+                 select md5(n::text)::uuid, md5('o')::uuid, md5('s')::uuid, n, 'S', '{"properties": {"a": {}}}'
+                 from generate_series(1, 2) as n;
+               insert into extractions (id, org_id, document_id, created_at, status, schema, schema_revid)
+                 select id, md5('o')::uuid, id, now() - n * interval '1 minute', 'completed', '{}',
+                   md5((n % 2 + 1)::text)::uuid from one;
+               insert into fields (org_id, document_id, extraction_id, path, pattern, indexes, kind, text, is_verified,
+                   status)
+                 select md5('o')::uuid, id, id, pattern, pattern, indexes, 'text', 'x', true, 'found' from one
+                 cross join (values ('a', '{}'::integer[]), ('l[]', '{1}'), ('l[]', '{2}')) as f (pattern, indexes);
+               analyze"""
+        )
+        count = """select coalesce(sum(idx_tup_fetch + seq_tup_read), 0) from pg_stat_xact_user_tables
+                   where relname in ('extractions', 'fields')"""
+        (before,) = owner.execute(count).fetchone() or (0,)
+        owner.execute("select private.update_required_fields(md5('s')::uuid)")
+        (after,) = owner.execute(count).fetchone() or (0,)
+        # The newest 1,000 of each version, and the field `a` of 1,000.
+        assert after - before <= 3_100
+
+
 def test_embedding_lease_reads_few_rows(clone: Any) -> None:
     with psycopg.connect(clone.owner_url) as owner:
         owner.execute(

@@ -217,12 +217,9 @@ async def read_checked(
     return row, statuses
 
 
-async def check_changed(database: Database, ended_runs: Sequence[UUID] = ()) -> int:
+async def check_changed(database: Database) -> int:
     """Check extractions of all tenants that nothing has checked since they changed, and count which fields of their
-    schemas, and of those that runs have written, should have a value. Return the number of extractions."""
-    if ended_runs:
-        async with database.as_service() as conn:
-            await extractions.update_required_fields(conn, (), ended_runs)
+    schemas should have a value. Return the number of extractions."""
     async with database.as_service() as conn:
         rows = await extractions.to_check(conn, CHECK_BATCH_SIZE)
     for row in rows:
@@ -231,9 +228,11 @@ async def check_changed(database: Database, ended_runs: Sequence[UUID] = ()) -> 
         )
         async with database.as_service() as conn:
             await _record(conn, row.id, row.version, found, row.locks)
-    if rows:
+    async with database.as_service() as conn:
+        schemas = await extractions.schemas_to_count(conn)
+    for schema_id in schemas:
         async with database.as_service() as conn:
-            await extractions.update_required_fields(conn, [row.id for row in rows], ())
+            await extractions.update_required_fields(conn, schema_id)
     return len(rows)
 
 

@@ -182,10 +182,16 @@ async def to_check(conn: Connection, limit: int) -> list[UncheckedRow]:
     return await large_rows(conn, UncheckedRow, "select * from private.extractions_to_check(%s)", (limit,))
 
 
-async def update_required_fields(conn: Connection, extraction_ids: Sequence[UUID], run_ids: Sequence[UUID]) -> None:
-    """Count again which fields should have a value, in the schemas of these extractions and of those that runs wrote.
-    Needs a connection as the service."""
-    await conn.execute("select private.update_required_fields_of(%s, %s)", (list(extraction_ids), list(run_ids)))
+async def schemas_to_count(conn: Connection) -> list[UUID]:
+    """Return the schemas of all tenants with extractions that were checked since the last call. Needs a connection as
+    the service."""
+    cursor = await conn.execute("select private.schemas_to_count() as id")
+    return [row["id"] for row in await cursor.fetchall()]
+
+
+async def update_required_fields(conn: Connection, schema_id: UUID) -> None:
+    """Count again which fields of a schema should have a value. Needs a connection as the service."""
+    await conn.execute("select private.update_required_fields(%s)", (schema_id,))
 
 
 async def record_problems(

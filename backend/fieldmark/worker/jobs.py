@@ -124,7 +124,6 @@ def _register(queue: App, runtime: Runtime, pool: CliPool) -> Runner:
     @queue.task(name="execute_run", queue=RUNS, retry=RetryStrategy(wait=RETRY_SECONDS))
     async def execute_run(run_id: str) -> None:
         await runner.execute(UUID(run_id))
-        runtime.ended_runs.append(UUID(run_id))
 
     retry = RetryStrategy(max_attempts=MAX_TRIES, linear_wait=RETRY_SECONDS)
 
@@ -181,10 +180,8 @@ async def _work(queue: App, runtime: Runtime) -> None:
 async def _check_changed(runtime: Runtime) -> None:
     """Check extractions that a front end wrote to the database or that a run left, and those of tables in which nearly
     all rows have a value now."""
-    runs = runtime.ended_runs[:]
-    del runtime.ended_runs[: len(runs)]
-    while await extractions.check_changed(runtime.database, runs):
-        runs = []
+    while await extractions.check_changed(runtime.database):
+        pass
 
 
 async def _load_readers() -> None:
