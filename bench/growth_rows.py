@@ -77,10 +77,10 @@ insert into agent_sessions (org_id, session_id, uuid, entry, created_by, created
   {_SOURCE} cross join generate_series(1, 2) as m;
 """
 _SUMS = """
-insert into usage_by_day (org_id, day, agent, model, slot, messages, unpriced, input_tokens, output_tokens,
-  cache_write_tokens, cache_read_tokens, cost_usd)
-  select org_id, (created_at at time zone 'utc')::date, agent, model, 0, count(*), 0, sum(input_tokens),
-  sum(output_tokens), 0, 0, sum(cost_usd) from usage group by 1, 2, 3, 4;
+insert into usage_by_day (org_id, day, agent, model, slot, documents_read, messages, unpriced, input_tokens,
+  output_tokens, cache_write_tokens, cache_read_tokens, cost_usd)
+  select org_id, (created_at at time zone 'utc')::date, agent, model, 0, count(distinct run_id), count(*), 0,
+  sum(input_tokens), sum(output_tokens), 0, 0, sum(cost_usd) from usage group by 1, 2, 3, 4;
 """
 
 

@@ -1385,6 +1385,7 @@ create table public.extractions (
   status text not null default 'in_progress' check (status in ('in_progress', 'completed', 'failed')),
   -- The user who completed it, or approved all writes by agents. Maintained by extraction_check.
   reviewed_by uuid,
+  reviewed_at timestamptz,
   -- `json` keeps the order of the fields.
   schema json check (json_typeof(schema) = 'object'),
   -- The version of the stored schema, and of the prompt, that the extraction uses.
@@ -1398,7 +1399,8 @@ create table public.extractions (
   -- The confidences of the values in the shape of the fields. Derived by check_extraction, which also accepts a write.
   confidence_scores jsonb not null default '{}' check (jsonb_typeof(confidence_scores) = 'object'),
   evidence jsonb not null default '{}' check (jsonb_typeof(evidence) = 'object'),
-  -- Leaves that a user set, by path name: {"by": user, "at": time}. Agents may not change them.
+  -- Leaves that a user set, by path name: {"by": user, "at": time, "was": the agent's value, if there was one}. Agents
+  -- may not change them.
   locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
   -- By path name: missing, breaks_schema or breaks_rule. Found by the service, which knows the schema.
   problems jsonb not null default '{}' check (jsonb_typeof(problems) = 'object'),
@@ -2156,6 +2158,11 @@ create table public.usage (
   message_id text not null check (char_length(message_id) between 1 and 200),
   org_id uuid not null references public.organisations (id) on delete cascade,
   agent text not null,
+  -- The run's task, and the schema of the table that it writes to. Null: none, or the run was already deleted.
+  task text,
+  schema_id uuid,
+  -- Whether it is the first message of a run that reads a document.
+  is_reading boolean not null default false,
   model text not null check (char_length(model) between 1 and 200),
   input_tokens bigint not null check (input_tokens >= 0),
   output_tokens bigint not null check (output_tokens >= 0),
@@ -2181,26 +2188,49 @@ grant insert (
 create policy "the service charges what was used" on public.usage
   for insert to authenticated with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- For a deleted run: the root of its earlier messages, or the run itself.
+-- Fills in what the run is about. For a deleted run: as in its earlier messages.
 create function private.fill_usage() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_earlier record;
+  v_run record;
 begin
-  new.root_run_id := coalesce(
-    (select root_run_id from public.runs where id = new.run_id and org_id = new.org_id),
-    (select root_run_id from public.usage where run_id = new.run_id and org_id = new.org_id limit 1), new.run_id);
+  select root_run_id, task, schema_id into v_earlier
+  from public.usage where run_id = new.run_id and org_id = new.org_id limit 1;
+  new.is_reading := not found;
+  select r.root_run_id, r.task, coalesce(v.schema_id, t.schema_id) as schema_id,
+    r.document_id is not null and not k.is_message as is_reading into v_run
+  from public.runs as r
+  join private.agent_tasks as k on k.agent = r.agent and k.task = r.task
+  left join public.extractions as e on e.id = r.extraction_id
+  left join public.schema_versions as v on v.id = e.schema_revid
+  left join public.stack_tables as t on t.stack_id = r.stack_id
+  where r.id = new.run_id and r.org_id = new.org_id;
+  new.is_reading := new.is_reading and coalesce(v_run.is_reading, false);
+  if not found then
+    v_run := v_earlier;
+  end if;
+  new.root_run_id := coalesce(v_run.root_run_id, new.run_id);
+  new.task := v_run.task;
+  new.schema_id := v_run.schema_id;
   return new;
 end $$;
 
 create trigger fill_usage before insert on public.usage for each row execute function private.fill_usage();
 
--- Usage by day (UTC), agent and model, summed while charging, so that no query has to sum messages.
+-- Usage by day (UTC), agent, task, table and model, summed while charging, so that no query has to sum messages.
 create table public.usage_by_day (
+  id bigint generated always as identity primary key,
   org_id uuid not null references public.organisations (id) on delete cascade,
   day date not null,
   agent text not null,
+  task text,
+  schema_id uuid,
   model text not null,
   -- A day has several rows, so that concurrent charges do not wait for each other.
   slot integer not null check (slot between 0 and 7),
+  -- A document that is read again counts again.
+  documents_read bigint not null,
   messages bigint not null,
   unpriced bigint not null,
   input_tokens bigint not null,
@@ -2210,7 +2240,7 @@ create table public.usage_by_day (
   cost_usd numeric not null,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp(),
-  primary key (org_id, day, agent, model, slot)
+  unique nulls not distinct (org_id, day, agent, task, schema_id, model, slot)
 ) with (fillfactor = 50);
 select private.protect_table('public.usage_by_day', p_members_read => true);
 
@@ -2218,14 +2248,14 @@ create function private.add_up_usage() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   insert into public.usage_by_day as d (
-    org_id, day, agent, model, slot, messages, unpriced, input_tokens, output_tokens, cache_write_tokens,
+    org_id, day, agent, task, schema_id, model, slot, documents_read, messages, unpriced, input_tokens, output_tokens, cache_write_tokens,
     cache_read_tokens, cost_usd)
   values (
-    new.org_id, (new.created_at at time zone 'utc')::date, new.agent, new.model,
-    pg_backend_pid() % 8, 1, (new.cost_usd is null)::integer, new.input_tokens, new.output_tokens,
+    new.org_id, (new.created_at at time zone 'utc')::date, new.agent, new.task, new.schema_id, new.model,
+    pg_backend_pid() % 8, new.is_reading::integer, 1, (new.cost_usd is null)::integer, new.input_tokens, new.output_tokens,
     new.cache_write_5m_tokens + new.cache_write_1h_tokens, new.cache_read_tokens, coalesce(new.cost_usd, 0))
-  on conflict (org_id, day, agent, model, slot) do update set
-    messages = d.messages + excluded.messages, unpriced = d.unpriced + excluded.unpriced,
+  on conflict (org_id, day, agent, task, schema_id, model, slot) do update set
+    documents_read = d.documents_read + excluded.documents_read, messages = d.messages + excluded.messages, unpriced = d.unpriced + excluded.unpriced,
     input_tokens = d.input_tokens + excluded.input_tokens, output_tokens = d.output_tokens + excluded.output_tokens,
     cache_write_tokens = d.cache_write_tokens + excluded.cache_write_tokens,
     cache_read_tokens = d.cache_read_tokens + excluded.cache_read_tokens, cost_usd = d.cost_usd + excluded.cost_usd;
@@ -3286,6 +3316,12 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
   where run.id = private.this_run() and t.is_message
 $$;
 
+-- The arguments of this call before the user who approved it edited them; null if they were not edited.
+create function private.arguments_before_edit() returns jsonb
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select proposed::jsonb from public.tool_calls where run_id = private.this_run() and id = private.this_call()
+$$;
+
 -- The leaves (or `document_type`) that the author's message names. The service sets them for this transaction.
 create function private.paths_allowed_by_message() returns text[]
 language sql stable set search_path = pg_catalog, pg_temp as $$
@@ -3498,19 +3534,33 @@ begin
     order by length(steps), lpad(path[length(steps)], 9, '0') collate "C";
 end $$;
 
--- The locks after a change: the author locks the changed leaves; locks of removed leaves are dropped.
+-- A lock of a user. `p_was`: the value that an agent had written.
+create function private.lock_of(p_by uuid, p_was jsonb) returns jsonb
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select jsonb_build_object('by', p_by, 'at', now())
+    || case when p_was not in ('null', '""', '{}', '[]') then jsonb_build_object('was', p_was) else '{}' end
+$$;
+
+-- The locks after a change: the author locks the changed leaves; locks of removed leaves are dropped. A user who approves
+-- a call locks the agent's values, except those that they edited.
 create function private.locks_after(p_locks jsonb, p_old jsonb, p_new jsonb) returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   v_by uuid := case when private.is_agent() then private.approving_user() else auth.uid() end;
   v_message_paths text[] := private.paths_allowed_by_message();
   v_message_author uuid := private.message_author();
+  v_before_edit jsonb := case when v_by is not null and private.is_agent() then private.arguments_before_edit() end;
 begin
   return (
     select
       p_locks - coalesce(array_agg(name) filter (where private.is_leaf(c.new) is not true), '{}')
       || coalesce(
-        jsonb_object_agg(name, jsonb_build_object('by', author, 'at', now()))
+        jsonb_object_agg(name, private.lock_of(author, case
+          when v_by is null or not private.is_agent() then case when p_locks ? name then p_locks -> name -> 'was'
+            when private.is_leaf(c.old) then c.old end
+          when v_before_edit is null or jsonb_path_exists(v_before_edit, '$.** ? (@ == $new)', jsonb_build_object('new', c.new))
+            then c.new
+          else v_before_edit -> 'value' end))
           filter (where private.is_leaf(c.new) and author is not null), '{}')
     from private.changes(p_old, p_new) as c
     cross join lateral (select coalesce(v_by, case when c.name = any (v_message_paths) then v_message_author end) as author) as a);
@@ -3519,7 +3569,7 @@ end $$;
 -- The user's locks on unchanged values that they wrote again: writing a value confirms it.
 create function private.locks_at(p_fields jsonb, p_path text[]) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
-  select coalesce(jsonb_object_agg(leaf.name, jsonb_build_object('by', auth.uid(), 'at', now())), '{}')
+  select coalesce(jsonb_object_agg(leaf.name, private.lock_of(auth.uid(), leaf.value)), '{}')
   from private.path_name(p_fields, p_path) as above
   cross join lateral (
     select above as name, p_fields #> p_path as value
@@ -3886,17 +3936,17 @@ end $$;
 
 -- The check of extractions: a trigger that every write into the table passes.
 
--- Returns the reviewer of an extraction that is being completed: the user who writes, or who approved all writes by
--- agents; null if there is none.
-create function private.reviewer(p_extraction_id uuid) returns uuid
+-- Returns the reviewer of an extraction that is being completed, and when they reviewed it: the user who writes, or who
+-- approved all writes by agents. No row if there is none.
+create function private.review(p_extraction_id uuid) returns table (reviewed_by uuid, reviewed_at timestamptz)
 language sql stable set search_path = pg_catalog, pg_temp as $$
-  select case when private.is_agent() then (
-    select (array_agg(call.decided_by order by call.decided_at desc))[1]
-    from public.extraction_journal as entry
-    left join public.tool_calls as call on call.run_id = entry.run_id and call.id = entry.call_id
-    where entry.extraction_id = p_extraction_id and entry.actor = 'agent'
-    having bool_and(call.approved_by is not distinct from 'person')
-  ) else auth.uid() end
+  select auth.uid(), now() where not private.is_agent()
+  union all
+  select (array_agg(call.decided_by order by call.decided_at desc))[1], max(call.decided_at)
+  from public.extraction_journal as entry
+  left join public.tool_calls as call on call.run_id = entry.run_id and call.id = entry.call_id
+  where private.is_agent() and entry.extraction_id = p_extraction_id and entry.actor = 'agent'
+  having private.is_agent() and bool_and(call.approved_by is not distinct from 'person')
 $$;
 
 -- Security definer: writes that a lock blocks become proposals, a table without write privileges.
@@ -4089,22 +4139,26 @@ begin
   -- A problem that was solved and comes back is a new one.
   new.accepted := (select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each_text(new.accepted)
     where value not in ('missing', 'breaks_schema', 'breaks_rule') or new.problems ->> key = value);
-  new.reviewed_by := case
-    when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change -> 'completed' = 'true')
-      then coalesce(private.reviewer(new.id), v_old.reviewed_by)
-    -- A withdrawn review, a new schema and unapproved writes by an agent need another review.
-    when v_change -> 'completed' = 'false' or new.schema::text is distinct from v_old.schema::text or (
-      new.version <> v_old.version and private.is_agent() and private.approving_user() is null
-      and private.paths_allowed_by_message() = '{}') then null
-    else v_old.reviewed_by end;
+  new.reviewed_by := v_old.reviewed_by;
+  new.reviewed_at := v_old.reviewed_at;
+  if v_accepted then
+    select coalesce(r.reviewed_by, v_old.reviewed_by), case when r.reviewed_by is null then v_old.reviewed_at else r.reviewed_at end
+    into new.reviewed_by, new.reviewed_at from (values (true)) as always left join private.review(new.id) as r on true;
+  -- A withdrawn review, a new schema and unapproved writes by an agent need another review.
+  elsif v_change -> 'completed' = 'false' or new.schema::text is distinct from v_old.schema::text or (
+    new.version <> v_old.version and private.is_agent() and private.approving_user() is null
+    and private.paths_allowed_by_message() = '{}') then
+    new.reviewed_by := null;
+    new.reviewed_at := null;
+  end if;
   if tg_op = 'UPDATE' and new.version <> old.version then
     perform private.keep_proposals(
       new, v_old.extracted_fields, v_removed, array(select jsonb_array_elements_text(v_change -> 'decided')));
   end if;
   if tg_op = 'UPDATE' and (
     new.version <> old.version or v_is_proposed or v_change ? 'decided'
-    or (new.evidence, new.confidences, new.locks, new.problems, new.accepted)
-      is distinct from (old.evidence, old.confidences, old.locks, old.problems, old.accepted)) then
+    or (new.evidence, new.confidences, new.locks, new.problems, new.accepted, new.reviewed_at)
+      is distinct from (old.evidence, old.confidences, old.locks, old.problems, old.accepted, old.reviewed_at)) then
     new.review_count := private.store_fields(old, new);
   end if;
   return new;
@@ -4186,12 +4240,20 @@ create table public.fields (
   reason text,
   -- A field that should have a value, and is not in the fields of the extraction.
   is_absent boolean not null default false check (not is_absent or kind = 'blank'),
+  -- What a person's check of the value came to, by private.field_check. Null: no person checked it.
+  outcome text check (outcome in ('confirmed', 'reviewed', 'corrected', 'found', 'absent')),
+  checked_by uuid,
+  checked_at timestamptz,
+  -- The version of the stored schema that the extraction then followed.
+  checked_revid uuid,
   foreign key (extraction_id, document_id, org_id) references public.extractions (id, document_id, org_id)
     on delete cascade
 );
 create index fields_extraction_id on public.fields (extraction_id, pattern_key);
 create index fields_row_key on public.fields (row_key);
 create index fields_to_review on public.fields (extraction_id) where status in ('needs_review', 'unclear');
+create index fields_checked on public.fields (org_id, checked_at)
+  include (outcome, checked_revid, pattern_key, checked_by, extraction_id, id) where outcome is not null;
 select private.protect_table('public.fields', p_members_read => true);
 
 -- Whether the name of a field says that its number is a count, measure, rate or identifier, and not an amount.
@@ -4218,6 +4280,21 @@ $$;
 create function private.is_within(p_path text, p_of text) returns boolean
 language sql immutable set search_path = pg_catalog, pg_temp
 return p_path = p_of or starts_with(p_path, p_of || '.') or starts_with(p_path, p_of || '[');
+
+-- What a person's check of a value came to: `confirmed` one by one, `reviewed` with its extraction, `corrected`, `found`
+-- (the agent had none), or `absent` (so had the person). `p_lock` is that of the value, if it has one.
+create function private.field_check(p_kind text, p_text text, p_lock jsonb, p_reviewed_by uuid, p_reviewed_at timestamptz)
+returns table (outcome text, checked_by uuid, checked_at timestamptz)
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select said.outcome, case when p_lock is null then p_reviewed_by else (p_lock ->> 'by')::uuid end,
+    case when p_lock is null then p_reviewed_at else (p_lock ->> 'at')::timestamptz end
+  from (select case
+      when p_kind = 'container' then null
+      when p_lock is null then case when p_kind <> 'blank' and p_reviewed_at is not null then 'reviewed' end
+      when not p_lock ? 'was' then case p_kind when 'blank' then 'absent' else 'found' end
+      when p_lock ->> 'was' = p_text then 'confirmed' else 'corrected' end as outcome) as said
+  where said.outcome is not null
+$$;
 
 -- Writes the rows of an extraction after a change. Returns the number of fields that a person has to look at.
 create function private.store_fields(p_old public.extractions, p_new public.extractions) returns integer
@@ -4331,6 +4408,14 @@ begin
       exists (select from unnest(v_proposed) as p (name) where private.is_within(one.key, p.name)),
       one.value, p_new.accepted ->> one.key) as s
     where not exists (select from public.fields where extraction_id = p_new.id and path = one.key);
+  end if;
+  if p_new.locks <> '{}' or p_old.locks <> '{}' or p_new.reviewed_at is distinct from p_old.reviewed_at then
+    update public.fields as f set outcome = c.outcome, checked_by = c.checked_by, checked_at = c.checked_at,
+      checked_revid = case when c.outcome is not null then p_new.schema_revid end
+    from public.fields as g left join lateral private.field_check(
+      g.kind, g.text, p_new.locks -> g.path, p_new.reviewed_by, p_new.reviewed_at) as c on true
+    where f.id = g.id and g.extraction_id = p_new.id
+      and (g.outcome, g.checked_by, g.checked_at) is distinct from (c.outcome, c.checked_by, c.checked_at);
   end if;
   return (select count(*) from public.fields
     where extraction_id = p_new.id and status in ('needs_review', 'unclear'));

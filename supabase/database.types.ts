@@ -242,14 +242,14 @@ isOneToOne: false
                   ]
                 },"extractions": {
                   Row: {
-                    "accepted": NonNullable<Json>,"confidence_scores": NonNullable<Json>,"confidences": NonNullable<Json>,"created_at": string,"created_by": string | null,"document_id": string,"document_type": string | null,"document_type_by": string | null,"evidence": NonNullable<Json>,"extracted_fields": NonNullable<Json>,"id": string,"is_valid": boolean | null,"locks": NonNullable<Json>,"org_id": string,"problems": NonNullable<Json>,"prompt_revid": string | null,"review_count": number,"reviewed_by": string | null,"run_id": string | null,"schema": Json | null,"schema_revid": string | null,"status": string,"updated_at": string,"user_id": string | null,"version": number
+                    "accepted": NonNullable<Json>,"confidence_scores": NonNullable<Json>,"confidences": NonNullable<Json>,"created_at": string,"created_by": string | null,"document_id": string,"document_type": string | null,"document_type_by": string | null,"evidence": NonNullable<Json>,"extracted_fields": NonNullable<Json>,"id": string,"is_valid": boolean | null,"locks": NonNullable<Json>,"org_id": string,"problems": NonNullable<Json>,"prompt_revid": string | null,"review_count": number,"reviewed_at": string | null,"reviewed_by": string | null,"run_id": string | null,"schema": Json | null,"schema_revid": string | null,"status": string,"updated_at": string,"user_id": string | null,"version": number
                   }
                   ComputedFields: never
                   Insert: {
-                    "accepted"?: NonNullable<Json>,"confidence_scores"?: NonNullable<Json>,"confidences"?: NonNullable<Json>,"created_at"?: string,"created_by"?: string | null,"document_id": string,"document_type"?: string | null,"document_type_by"?: string | null,"evidence"?: NonNullable<Json>,"extracted_fields"?: NonNullable<Json>,"id"?: string,"is_valid"?: boolean | null,"locks"?: NonNullable<Json>,"org_id"?: string,"problems"?: NonNullable<Json>,"prompt_revid"?: string | null,"review_count"?: number,"reviewed_by"?: string | null,"run_id"?: string | null,"schema"?: Json | null,"schema_revid"?: string | null,"status"?: string,"updated_at"?: string,"user_id"?: string | null,"version"?: number
+                    "accepted"?: NonNullable<Json>,"confidence_scores"?: NonNullable<Json>,"confidences"?: NonNullable<Json>,"created_at"?: string,"created_by"?: string | null,"document_id": string,"document_type"?: string | null,"document_type_by"?: string | null,"evidence"?: NonNullable<Json>,"extracted_fields"?: NonNullable<Json>,"id"?: string,"is_valid"?: boolean | null,"locks"?: NonNullable<Json>,"org_id"?: string,"problems"?: NonNullable<Json>,"prompt_revid"?: string | null,"review_count"?: number,"reviewed_at"?: string | null,"reviewed_by"?: string | null,"run_id"?: string | null,"schema"?: Json | null,"schema_revid"?: string | null,"status"?: string,"updated_at"?: string,"user_id"?: string | null,"version"?: number
                   }
                   Update: {
-                    "accepted"?: NonNullable<Json>,"confidence_scores"?: NonNullable<Json>,"confidences"?: NonNullable<Json>,"created_at"?: string,"created_by"?: string | null,"document_id"?: string,"document_type"?: string | null,"document_type_by"?: string | null,"evidence"?: NonNullable<Json>,"extracted_fields"?: NonNullable<Json>,"id"?: string,"is_valid"?: boolean | null,"locks"?: NonNullable<Json>,"org_id"?: string,"problems"?: NonNullable<Json>,"prompt_revid"?: string | null,"review_count"?: number,"reviewed_by"?: string | null,"run_id"?: string | null,"schema"?: Json | null,"schema_revid"?: string | null,"status"?: string,"updated_at"?: string,"user_id"?: string | null,"version"?: number
+                    "accepted"?: NonNullable<Json>,"confidence_scores"?: NonNullable<Json>,"confidences"?: NonNullable<Json>,"created_at"?: string,"created_by"?: string | null,"document_id"?: string,"document_type"?: string | null,"document_type_by"?: string | null,"evidence"?: NonNullable<Json>,"extracted_fields"?: NonNullable<Json>,"id"?: string,"is_valid"?: boolean | null,"locks"?: NonNullable<Json>,"org_id"?: string,"problems"?: NonNullable<Json>,"prompt_revid"?: string | null,"review_count"?: number,"reviewed_at"?: string | null,"reviewed_by"?: string | null,"run_id"?: string | null,"schema"?: Json | null,"schema_revid"?: string | null,"status"?: string,"updated_at"?: string,"user_id"?: string | null,"version"?: number
                   }
                   Relationships: [
                     {
@@ -280,14 +280,14 @@ isOneToOne: false
                   ]
                 },"fields": {
                   Row: {
-                    "confidence": number | null,"currency": string | null,"day": string | null,"document_id": string,"extraction_id": string,"id": number,"indexes": (number)[],"is_absent": boolean,"is_verified": boolean,"kind": string,"number": number | null,"org_id": string,"path": string,"pattern": string,"pattern_key": string,"reason": string | null,"row_key": number,"state": string | null,"status": string,"text": string | null
+                    "checked_at": string | null,"checked_by": string | null,"checked_revid": string | null,"confidence": number | null,"currency": string | null,"day": string | null,"document_id": string,"extraction_id": string,"id": number,"indexes": (number)[],"is_absent": boolean,"is_verified": boolean,"kind": string,"number": number | null,"org_id": string,"outcome": string | null,"path": string,"pattern": string,"pattern_key": string,"reason": string | null,"row_key": number,"state": string | null,"status": string,"text": string | null
                   }
                   ComputedFields: never
                   Insert: {
-                    "confidence"?: number | null,"currency"?: string | null,"day"?: string | null,"document_id": string,"extraction_id": string,"id"?: never,"indexes": (number)[],"is_absent"?: boolean,"is_verified": boolean,"kind": string,"number"?: number | null,"org_id": string,"path": string,"pattern": string,"pattern_key"?: never,"reason"?: string | null,"row_key"?: never,"state"?: string | null,"status": string,"text"?: string | null
+                    "checked_at"?: string | null,"checked_by"?: string | null,"checked_revid"?: string | null,"confidence"?: number | null,"currency"?: string | null,"day"?: string | null,"document_id": string,"extraction_id": string,"id"?: never,"indexes": (number)[],"is_absent"?: boolean,"is_verified": boolean,"kind": string,"number"?: number | null,"org_id": string,"outcome"?: string | null,"path": string,"pattern": string,"pattern_key"?: never,"reason"?: string | null,"row_key"?: never,"state"?: string | null,"status": string,"text"?: string | null
                   }
                   Update: {
-                    "confidence"?: number | null,"currency"?: string | null,"day"?: string | null,"document_id"?: string,"extraction_id"?: string,"id"?: never,"indexes"?: (number)[],"is_absent"?: boolean,"is_verified"?: boolean,"kind"?: string,"number"?: number | null,"org_id"?: string,"path"?: string,"pattern"?: string,"pattern_key"?: never,"reason"?: string | null,"row_key"?: never,"state"?: string | null,"status"?: string,"text"?: string | null
+                    "checked_at"?: string | null,"checked_by"?: string | null,"checked_revid"?: string | null,"confidence"?: number | null,"currency"?: string | null,"day"?: string | null,"document_id"?: string,"extraction_id"?: string,"id"?: never,"indexes"?: (number)[],"is_absent"?: boolean,"is_verified"?: boolean,"kind"?: string,"number"?: number | null,"org_id"?: string,"outcome"?: string | null,"path"?: string,"pattern"?: string,"pattern_key"?: never,"reason"?: string | null,"row_key"?: never,"state"?: string | null,"status"?: string,"text"?: string | null
                   }
                   Relationships: [
                     {
@@ -712,14 +712,14 @@ isOneToOne: false
                   ]
                 },"usage": {
                   Row: {
-                    "agent": string,"cache_read_tokens": number,"cache_write_1h_tokens": number,"cache_write_5m_tokens": number,"cost_usd": number | null,"created_at": string,"created_by": string | null,"input_tokens": number,"message_id": string,"model": string,"org_id": string,"output_tokens": number,"root_run_id": string,"run_id": string
+                    "agent": string,"cache_read_tokens": number,"cache_write_1h_tokens": number,"cache_write_5m_tokens": number,"cost_usd": number | null,"created_at": string,"created_by": string | null,"input_tokens": number,"is_reading": boolean,"message_id": string,"model": string,"org_id": string,"output_tokens": number,"root_run_id": string,"run_id": string,"schema_id": string | null,"task": string | null
                   }
                   ComputedFields: never
                   Insert: {
-                    "agent": string,"cache_read_tokens": number,"cache_write_1h_tokens": number,"cache_write_5m_tokens": number,"cost_usd"?: number | null,"created_at"?: string,"created_by"?: string | null,"input_tokens": number,"message_id": string,"model": string,"org_id": string,"output_tokens": number,"root_run_id": string,"run_id": string
+                    "agent": string,"cache_read_tokens": number,"cache_write_1h_tokens": number,"cache_write_5m_tokens": number,"cost_usd"?: number | null,"created_at"?: string,"created_by"?: string | null,"input_tokens": number,"is_reading"?: boolean,"message_id": string,"model": string,"org_id": string,"output_tokens": number,"root_run_id": string,"run_id": string,"schema_id"?: string | null,"task"?: string | null
                   }
                   Update: {
-                    "agent"?: string,"cache_read_tokens"?: number,"cache_write_1h_tokens"?: number,"cache_write_5m_tokens"?: number,"cost_usd"?: number | null,"created_at"?: string,"created_by"?: string | null,"input_tokens"?: number,"message_id"?: string,"model"?: string,"org_id"?: string,"output_tokens"?: number,"root_run_id"?: string,"run_id"?: string
+                    "agent"?: string,"cache_read_tokens"?: number,"cache_write_1h_tokens"?: number,"cache_write_5m_tokens"?: number,"cost_usd"?: number | null,"created_at"?: string,"created_by"?: string | null,"input_tokens"?: number,"is_reading"?: boolean,"message_id"?: string,"model"?: string,"org_id"?: string,"output_tokens"?: number,"root_run_id"?: string,"run_id"?: string,"schema_id"?: string | null,"task"?: string | null
                   }
                   Relationships: [
                     {
@@ -732,14 +732,14 @@ isOneToOne: false
                   ]
                 },"usage_by_day": {
                   Row: {
-                    "agent": string,"cache_read_tokens": number,"cache_write_tokens": number,"cost_usd": number,"created_at": string,"created_by": string | null,"day": string,"input_tokens": number,"messages": number,"model": string,"org_id": string,"output_tokens": number,"slot": number,"unpriced": number
+                    "agent": string,"cache_read_tokens": number,"cache_write_tokens": number,"cost_usd": number,"created_at": string,"created_by": string | null,"day": string,"documents_read": number,"id": number,"input_tokens": number,"messages": number,"model": string,"org_id": string,"output_tokens": number,"schema_id": string | null,"slot": number,"task": string | null,"unpriced": number
                   }
                   ComputedFields: never
                   Insert: {
-                    "agent": string,"cache_read_tokens": number,"cache_write_tokens": number,"cost_usd": number,"created_at"?: string,"created_by"?: string | null,"day": string,"input_tokens": number,"messages": number,"model": string,"org_id": string,"output_tokens": number,"slot": number,"unpriced": number
+                    "agent": string,"cache_read_tokens": number,"cache_write_tokens": number,"cost_usd": number,"created_at"?: string,"created_by"?: string | null,"day": string,"documents_read": number,"id"?: never,"input_tokens": number,"messages": number,"model": string,"org_id": string,"output_tokens": number,"schema_id"?: string | null,"slot": number,"task"?: string | null,"unpriced": number
                   }
                   Update: {
-                    "agent"?: string,"cache_read_tokens"?: number,"cache_write_tokens"?: number,"cost_usd"?: number,"created_at"?: string,"created_by"?: string | null,"day"?: string,"input_tokens"?: number,"messages"?: number,"model"?: string,"org_id"?: string,"output_tokens"?: number,"slot"?: number,"unpriced"?: number
+                    "agent"?: string,"cache_read_tokens"?: number,"cache_write_tokens"?: number,"cost_usd"?: number,"created_at"?: string,"created_by"?: string | null,"day"?: string,"documents_read"?: number,"id"?: never,"input_tokens"?: number,"messages"?: number,"model"?: string,"org_id"?: string,"output_tokens"?: number,"schema_id"?: string | null,"slot"?: number,"task"?: string | null,"unpriced"?: number
                   }
                   Relationships: [
                     {

@@ -14,6 +14,12 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
   where run.id = private.this_run() and t.is_message
 $$;
 
+-- The arguments of this call before the user who approved it edited them; null if they were not edited.
+create function private.arguments_before_edit() returns jsonb
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select proposed::jsonb from public.tool_calls where run_id = private.this_run() and id = private.this_call()
+$$;
+
 -- The leaves (or `document_type`) that the author's message names. The service sets them for this transaction.
 create function private.paths_allowed_by_message() returns text[]
 language sql stable set search_path = pg_catalog, pg_temp as $$

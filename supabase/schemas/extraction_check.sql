@@ -1,16 +1,16 @@
 -- The check of extractions: a trigger that every write into the table passes.
 
--- Returns the reviewer of an extraction that is being completed: the user who writes, or who approved all writes by
--- agents; null if there is none.
-create function private.reviewer(p_extraction_id uuid) returns uuid
+-- Returns the reviewer of an extraction that is being completed, and when they reviewed it: the user who writes, or who
+-- approved all writes by agents. No row if there is none.
+create function private.review(p_extraction_id uuid) returns table (reviewed_by uuid, reviewed_at timestamptz)
 language sql stable set search_path = pg_catalog, pg_temp as $$
-  select case when private.is_agent() then (
-    select (array_agg(call.decided_by order by call.decided_at desc))[1]
-    from public.extraction_journal as entry
-    left join public.tool_calls as call on call.run_id = entry.run_id and call.id = entry.call_id
-    where entry.extraction_id = p_extraction_id and entry.actor = 'agent'
-    having bool_and(call.approved_by is not distinct from 'person')
-  ) else auth.uid() end
+  select auth.uid(), now() where not private.is_agent()
+  union all
+  select (array_agg(call.decided_by order by call.decided_at desc))[1], max(call.decided_at)
+  from public.extraction_journal as entry
+  left join public.tool_calls as call on call.run_id = entry.run_id and call.id = entry.call_id
+  where private.is_agent() and entry.extraction_id = p_extraction_id and entry.actor = 'agent'
+  having private.is_agent() and bool_and(call.approved_by is not distinct from 'person')
 $$;
 
 -- Security definer: writes that a lock blocks become proposals, a table without write privileges.
@@ -203,22 +203,26 @@ begin
   -- A problem that was solved and comes back is a new one.
   new.accepted := (select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each_text(new.accepted)
     where value not in ('missing', 'breaks_schema', 'breaks_rule') or new.problems ->> key = value);
-  new.reviewed_by := case
-    when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_change -> 'completed' = 'true')
-      then coalesce(private.reviewer(new.id), v_old.reviewed_by)
-    -- A withdrawn review, a new schema and unapproved writes by an agent need another review.
-    when v_change -> 'completed' = 'false' or new.schema::text is distinct from v_old.schema::text or (
-      new.version <> v_old.version and private.is_agent() and private.approving_user() is null
-      and private.paths_allowed_by_message() = '{}') then null
-    else v_old.reviewed_by end;
+  new.reviewed_by := v_old.reviewed_by;
+  new.reviewed_at := v_old.reviewed_at;
+  if v_accepted then
+    select coalesce(r.reviewed_by, v_old.reviewed_by), case when r.reviewed_by is null then v_old.reviewed_at else r.reviewed_at end
+    into new.reviewed_by, new.reviewed_at from (values (true)) as always left join private.review(new.id) as r on true;
+  -- A withdrawn review, a new schema and unapproved writes by an agent need another review.
+  elsif v_change -> 'completed' = 'false' or new.schema::text is distinct from v_old.schema::text or (
+    new.version <> v_old.version and private.is_agent() and private.approving_user() is null
+    and private.paths_allowed_by_message() = '{}') then
+    new.reviewed_by := null;
+    new.reviewed_at := null;
+  end if;
   if tg_op = 'UPDATE' and new.version <> old.version then
     perform private.keep_proposals(
       new, v_old.extracted_fields, v_removed, array(select jsonb_array_elements_text(v_change -> 'decided')));
   end if;
   if tg_op = 'UPDATE' and (
     new.version <> old.version or v_is_proposed or v_change ? 'decided'
-    or (new.evidence, new.confidences, new.locks, new.problems, new.accepted)
-      is distinct from (old.evidence, old.confidences, old.locks, old.problems, old.accepted)) then
+    or (new.evidence, new.confidences, new.locks, new.problems, new.accepted, new.reviewed_at)
+      is distinct from (old.evidence, old.confidences, old.locks, old.problems, old.accepted, old.reviewed_at)) then
     new.review_count := private.store_fields(old, new);
   end if;
   return new;

@@ -106,19 +106,33 @@ begin
     order by length(steps), lpad(path[length(steps)], 9, '0') collate "C";
 end $$;
 
--- The locks after a change: the author locks the changed leaves; locks of removed leaves are dropped.
+-- A lock of a user. `p_was`: the value that an agent had written.
+create function private.lock_of(p_by uuid, p_was jsonb) returns jsonb
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select jsonb_build_object('by', p_by, 'at', now())
+    || case when p_was not in ('null', '""', '{}', '[]') then jsonb_build_object('was', p_was) else '{}' end
+$$;
+
+-- The locks after a change: the author locks the changed leaves; locks of removed leaves are dropped. A user who approves
+-- a call locks the agent's values, except those that they edited.
 create function private.locks_after(p_locks jsonb, p_old jsonb, p_new jsonb) returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   v_by uuid := case when private.is_agent() then private.approving_user() else auth.uid() end;
   v_message_paths text[] := private.paths_allowed_by_message();
   v_message_author uuid := private.message_author();
+  v_before_edit jsonb := case when v_by is not null and private.is_agent() then private.arguments_before_edit() end;
 begin
   return (
     select
       p_locks - coalesce(array_agg(name) filter (where private.is_leaf(c.new) is not true), '{}')
       || coalesce(
-        jsonb_object_agg(name, jsonb_build_object('by', author, 'at', now()))
+        jsonb_object_agg(name, private.lock_of(author, case
+          when v_by is null or not private.is_agent() then case when p_locks ? name then p_locks -> name -> 'was'
+            when private.is_leaf(c.old) then c.old end
+          when v_before_edit is null or jsonb_path_exists(v_before_edit, '$.** ? (@ == $new)', jsonb_build_object('new', c.new))
+            then c.new
+          else v_before_edit -> 'value' end))
           filter (where private.is_leaf(c.new) and author is not null), '{}')
     from private.changes(p_old, p_new) as c
     cross join lateral (select coalesce(v_by, case when c.name = any (v_message_paths) then v_message_author end) as author) as a);
@@ -127,7 +141,7 @@ end $$;
 -- The user's locks on unchanged values that they wrote again: writing a value confirms it.
 create function private.locks_at(p_fields jsonb, p_path text[]) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
-  select coalesce(jsonb_object_agg(leaf.name, jsonb_build_object('by', auth.uid(), 'at', now())), '{}')
+  select coalesce(jsonb_object_agg(leaf.name, private.lock_of(auth.uid(), leaf.value)), '{}')
   from private.path_name(p_fields, p_path) as above
   cross join lateral (
     select above as name, p_fields #> p_path as value

@@ -14,6 +14,7 @@ create table public.extractions (
   status text not null default 'in_progress' check (status in ('in_progress', 'completed', 'failed')),
   -- The user who completed it, or approved all writes by agents. Maintained by extraction_check.
   reviewed_by uuid,
+  reviewed_at timestamptz,
   -- `json` keeps the order of the fields.
   schema json check (json_typeof(schema) = 'object'),
   -- The version of the stored schema, and of the prompt, that the extraction uses.
@@ -27,7 +28,8 @@ create table public.extractions (
   -- The confidences of the values in the shape of the fields. Derived by check_extraction, which also accepts a write.
   confidence_scores jsonb not null default '{}' check (jsonb_typeof(confidence_scores) = 'object'),
   evidence jsonb not null default '{}' check (jsonb_typeof(evidence) = 'object'),
-  -- Leaves that a user set, by path name: {"by": user, "at": time}. Agents may not change them.
+  -- Leaves that a user set, by path name: {"by": user, "at": time, "was": the agent's value, if there was one}. Agents
+  -- may not change them.
   locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
   -- By path name: missing, breaks_schema or breaks_rule. Found by the service, which knows the schema.
   problems jsonb not null default '{}' check (jsonb_typeof(problems) = 'object'),

@@ -33,12 +33,20 @@ create table public.fields (
   reason text,
   -- A field that should have a value, and is not in the fields of the extraction.
   is_absent boolean not null default false check (not is_absent or kind = 'blank'),
+  -- What a person's check of the value came to, by private.field_check. Null: no person checked it.
+  outcome text check (outcome in ('confirmed', 'reviewed', 'corrected', 'found', 'absent')),
+  checked_by uuid,
+  checked_at timestamptz,
+  -- The version of the stored schema that the extraction then followed.
+  checked_revid uuid,
   foreign key (extraction_id, document_id, org_id) references public.extractions (id, document_id, org_id)
     on delete cascade
 );
 create index fields_extraction_id on public.fields (extraction_id, pattern_key);
 create index fields_row_key on public.fields (row_key);
 create index fields_to_review on public.fields (extraction_id) where status in ('needs_review', 'unclear');
+create index fields_checked on public.fields (org_id, checked_at)
+  include (outcome, checked_revid, pattern_key, checked_by, extraction_id, id) where outcome is not null;
 select private.protect_table('public.fields', p_members_read => true);
 
 -- Whether the name of a field says that its number is a count, measure, rate or identifier, and not an amount.
@@ -65,6 +73,21 @@ $$;
 create function private.is_within(p_path text, p_of text) returns boolean
 language sql immutable set search_path = pg_catalog, pg_temp
 return p_path = p_of or starts_with(p_path, p_of || '.') or starts_with(p_path, p_of || '[');
+
+-- What a person's check of a value came to: `confirmed` one by one, `reviewed` with its extraction, `corrected`, `found`
+-- (the agent had none), or `absent` (so had the person). `p_lock` is that of the value, if it has one.
+create function private.field_check(p_kind text, p_text text, p_lock jsonb, p_reviewed_by uuid, p_reviewed_at timestamptz)
+returns table (outcome text, checked_by uuid, checked_at timestamptz)
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select said.outcome, case when p_lock is null then p_reviewed_by else (p_lock ->> 'by')::uuid end,
+    case when p_lock is null then p_reviewed_at else (p_lock ->> 'at')::timestamptz end
+  from (select case
+      when p_kind = 'container' then null
+      when p_lock is null then case when p_kind <> 'blank' and p_reviewed_at is not null then 'reviewed' end
+      when not p_lock ? 'was' then case p_kind when 'blank' then 'absent' else 'found' end
+      when p_lock ->> 'was' = p_text then 'confirmed' else 'corrected' end as outcome) as said
+  where said.outcome is not null
+$$;
 
 -- Writes the rows of an extraction after a change. Returns the number of fields that a person has to look at.
 create function private.store_fields(p_old public.extractions, p_new public.extractions) returns integer
@@ -178,6 +201,14 @@ begin
       exists (select from unnest(v_proposed) as p (name) where private.is_within(one.key, p.name)),
       one.value, p_new.accepted ->> one.key) as s
     where not exists (select from public.fields where extraction_id = p_new.id and path = one.key);
+  end if;
+  if p_new.locks <> '{}' or p_old.locks <> '{}' or p_new.reviewed_at is distinct from p_old.reviewed_at then
+    update public.fields as f set outcome = c.outcome, checked_by = c.checked_by, checked_at = c.checked_at,
+      checked_revid = case when c.outcome is not null then p_new.schema_revid end
+    from public.fields as g left join lateral private.field_check(
+      g.kind, g.text, p_new.locks -> g.path, p_new.reviewed_by, p_new.reviewed_at) as c on true
+    where f.id = g.id and g.extraction_id = p_new.id
+      and (g.outcome, g.checked_by, g.checked_at) is distinct from (c.outcome, c.checked_by, c.checked_at);
   end if;
   return (select count(*) from public.fields
     where extraction_id = p_new.id and status in ('needs_review', 'unclear'));

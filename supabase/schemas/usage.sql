@@ -8,6 +8,11 @@ create table public.usage (
   message_id text not null check (char_length(message_id) between 1 and 200),
   org_id uuid not null references public.organisations (id) on delete cascade,
   agent text not null,
+  -- The run's task, and the schema of the table that it writes to. Null: none, or the run was already deleted.
+  task text,
+  schema_id uuid,
+  -- Whether it is the first message of a run that reads a document.
+  is_reading boolean not null default false,
   model text not null check (char_length(model) between 1 and 200),
   input_tokens bigint not null check (input_tokens >= 0),
   output_tokens bigint not null check (output_tokens >= 0),
@@ -33,26 +38,49 @@ grant insert (
 create policy "the service charges what was used" on public.usage
   for insert to authenticated with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- For a deleted run: the root of its earlier messages, or the run itself.
+-- Fills in what the run is about. For a deleted run: as in its earlier messages.
 create function private.fill_usage() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_earlier record;
+  v_run record;
 begin
-  new.root_run_id := coalesce(
-    (select root_run_id from public.runs where id = new.run_id and org_id = new.org_id),
-    (select root_run_id from public.usage where run_id = new.run_id and org_id = new.org_id limit 1), new.run_id);
+  select root_run_id, task, schema_id into v_earlier
+  from public.usage where run_id = new.run_id and org_id = new.org_id limit 1;
+  new.is_reading := not found;
+  select r.root_run_id, r.task, coalesce(v.schema_id, t.schema_id) as schema_id,
+    r.document_id is not null and not k.is_message as is_reading into v_run
+  from public.runs as r
+  join private.agent_tasks as k on k.agent = r.agent and k.task = r.task
+  left join public.extractions as e on e.id = r.extraction_id
+  left join public.schema_versions as v on v.id = e.schema_revid
+  left join public.stack_tables as t on t.stack_id = r.stack_id
+  where r.id = new.run_id and r.org_id = new.org_id;
+  new.is_reading := new.is_reading and coalesce(v_run.is_reading, false);
+  if not found then
+    v_run := v_earlier;
+  end if;
+  new.root_run_id := coalesce(v_run.root_run_id, new.run_id);
+  new.task := v_run.task;
+  new.schema_id := v_run.schema_id;
   return new;
 end $$;
 
 create trigger fill_usage before insert on public.usage for each row execute function private.fill_usage();
 
--- Usage by day (UTC), agent and model, summed while charging, so that no query has to sum messages.
+-- Usage by day (UTC), agent, task, table and model, summed while charging, so that no query has to sum messages.
 create table public.usage_by_day (
+  id bigint generated always as identity primary key,
   org_id uuid not null references public.organisations (id) on delete cascade,
   day date not null,
   agent text not null,
+  task text,
+  schema_id uuid,
   model text not null,
   -- A day has several rows, so that concurrent charges do not wait for each other.
   slot integer not null check (slot between 0 and 7),
+  -- A document that is read again counts again.
+  documents_read bigint not null,
   messages bigint not null,
   unpriced bigint not null,
   input_tokens bigint not null,
@@ -62,7 +90,7 @@ create table public.usage_by_day (
   cost_usd numeric not null,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp(),
-  primary key (org_id, day, agent, model, slot)
+  unique nulls not distinct (org_id, day, agent, task, schema_id, model, slot)
 ) with (fillfactor = 50);
 select private.protect_table('public.usage_by_day', p_members_read => true);
 
@@ -70,14 +98,14 @@ create function private.add_up_usage() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   insert into public.usage_by_day as d (
-    org_id, day, agent, model, slot, messages, unpriced, input_tokens, output_tokens, cache_write_tokens,
+    org_id, day, agent, task, schema_id, model, slot, documents_read, messages, unpriced, input_tokens, output_tokens, cache_write_tokens,
     cache_read_tokens, cost_usd)
   values (
-    new.org_id, (new.created_at at time zone 'utc')::date, new.agent, new.model,
-    pg_backend_pid() % 8, 1, (new.cost_usd is null)::integer, new.input_tokens, new.output_tokens,
+    new.org_id, (new.created_at at time zone 'utc')::date, new.agent, new.task, new.schema_id, new.model,
+    pg_backend_pid() % 8, new.is_reading::integer, 1, (new.cost_usd is null)::integer, new.input_tokens, new.output_tokens,
     new.cache_write_5m_tokens + new.cache_write_1h_tokens, new.cache_read_tokens, coalesce(new.cost_usd, 0))
-  on conflict (org_id, day, agent, model, slot) do update set
-    messages = d.messages + excluded.messages, unpriced = d.unpriced + excluded.unpriced,
+  on conflict (org_id, day, agent, task, schema_id, model, slot) do update set
+    documents_read = d.documents_read + excluded.documents_read, messages = d.messages + excluded.messages, unpriced = d.unpriced + excluded.unpriced,
     input_tokens = d.input_tokens + excluded.input_tokens, output_tokens = d.output_tokens + excluded.output_tokens,
     cache_write_tokens = d.cache_write_tokens + excluded.cache_write_tokens,
     cache_read_tokens = d.cache_read_tokens + excluded.cache_read_tokens, cost_usd = d.cost_usd + excluded.cost_usd;

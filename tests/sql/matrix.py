@@ -374,8 +374,8 @@ READING | of a run | insert into usage (run_id, message_id, org_id, agent, model
 NO_ACTOR | existing | update usage set cost_usd = 0
 
 READERS | existing | select from usage_by_day where org_id = %(org)s
-NO_ACTOR | existing | insert into usage_by_day values (%(org)s, '2026-01-01', 'extraction', 'm', 1, 0, 0, 0, 0, 0, 0,
-    -1)
+NO_ACTOR | existing | insert into usage_by_day overriding system value values (-1, %(org)s, '2026-01-01', 'extraction',
+    null, null, 'm', 1, 0, 0, 0, 0, 0, 0, 0, -1)
 NO_ACTOR | existing | update usage_by_day set cost_usd = 0
 
 READERS | existing | select from credit_limits where org_id = %(org)s

@@ -16,9 +16,9 @@ ROWS = (
     "insert into public.queue_limits (org_id) select id from public.organisations on conflict do nothing",
     "insert into private.organisation_deletions (org_id) select id from public.organisations",
     """insert into public.usage_by_day (
-         org_id, day, agent, model, slot, messages, unpriced, input_tokens, output_tokens, cache_write_tokens,
-         cache_read_tokens, cost_usd)
-       select id, '2026-01-01', 'a', 'm', 0, 0, 0, 0, 0, 0, 0, 0 from public.organisations""",
+         org_id, day, agent, model, slot, documents_read, messages, unpriced, input_tokens, output_tokens,
+         cache_write_tokens, cache_read_tokens, cost_usd)
+       select id, '2026-01-01', 'a', 'm', 0, 0, 0, 0, 0, 0, 0, 0, 0 from public.organisations""",
     "insert into private.files_to_delete (storage_path, org_id) select id || '/a.pdf', id from public.organisations",
     """insert into public.documents (id, org_id, filename, storage_path, parent_document_id, number_in_parent)
        select new.id, org_id, 'b.txt', concat_ws('/', org_id, new.id, 'b.txt'), d.id, 1
@@ -62,7 +62,7 @@ public.documents | user_id = gen_random_uuid() |
 public.document_pages | number = 0 | width = 'NaN' | height = 'Infinity' | words = '{}'
 public.extraction_journal | steps = 'x' | actor = $ODD
 public.fields | kind = $ODD, number = null | number = null | kind = 'day', number = null | text = null | status = $ODD |
-    is_absent = true
+    is_absent = true | outcome = $ODD
 public.extraction_proposals | status = $ODD
 public.schemas | name = ''
 public.schema_versions | number = 0 | schema = '[]'
@@ -208,6 +208,7 @@ search_orgs: number
 stack_tables: schema_id
 stacks: org_id lower(name)
 tags: org_id lower(name)
+usage_by_day: org_id day agent task schema_id model slot
 """
 
 

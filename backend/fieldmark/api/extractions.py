@@ -92,6 +92,7 @@ class Lock(BaseModel):
 
     by: UUID
     at: datetime
+    was: Any = Field(None, description="The value that an agent had written. null: none.")
 
 
 class Proposal(BaseModel):
