@@ -1,4 +1,4 @@
-"""Measures how many values grounding locates correctly on receipts, and how fast.
+"""Measures how many values the library valuegrounding locates correctly on receipts, and how fast.
 
     pip install '.[bench]' && python bench/grounding.py ../shared/samples [--misses] [--repeat 3]
 
@@ -27,7 +27,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "backend"))
 
-from fieldmark.grounding import DocumentIndex, Location, PageWords
+from valuegrounding import DocumentIndex, Location, PageWords
 
 LONG = 10
 ALIKE = 0.9

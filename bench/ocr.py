@@ -36,7 +36,7 @@ sys.path.insert(0, str(ROOT / "backend"))
 
 from fieldmark.documents.reading import readers, sandbox  # noqa: E402
 from fieldmark.documents.reading.pages import DocumentContent, Limits  # noqa: E402
-from fieldmark.grounding import DocumentIndex, PageWords  # noqa: E402
+from valuegrounding import DocumentIndex, PageWords  # noqa: E402
 
 LIMITS = Limits(seconds=600, patience=100)
 PAGES = 20

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from fieldmark.grounding import DocumentIndex, PageWords
+from valuegrounding import DocumentIndex, PageWords
 
 PITCH = 0.01
 LINE = 0.03

@@ -16,9 +16,10 @@ from fieldmark.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+LIBRARIES = sorted((ROOT / "backend").glob("*/README.md"))
 PAGES = {
     page: page.read_text(encoding="utf-8")
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *LIBRARIES, *sorted(DOCS.rglob("*.md"))]
 }
 SAMPLES = DOCS / "samples"
 FILES = [
@@ -97,6 +98,11 @@ def test_examples_in_docstrings_are_true():
     ]
     assert sum(one.attempted for one in results) > 10
     assert [file.name for file, one in zip(files, results, strict=True) if one.failed] == []
+
+
+def test_examples_of_libraries_are_true():
+    results = {page.parent.name: doctest.testfile(str(page), module_relative=False) for page in LIBRARIES}
+    assert [name for name, one in results.items() if one.failed or not one.attempted] == []
 
 
 def test_index_lists_every_page():

@@ -11,11 +11,11 @@ from extraction_case import ExtractionCase
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.files import LocalFiles
-from fieldmark.grounding import DocumentIndex, PageWords
 from fieldmark.offline_model.messages import call, text
 from fieldmark.services.documents import DocumentService
 from fieldmark.stores import documents, extractions
 from fieldmark.testing.script import Script
+from valuegrounding import DocumentIndex, PageWords
 
 sys.path.append(str(Path(__file__).parents[1] / "documents" / "reading"))
 from generated_files import make_pdf, text_at

@@ -10,7 +10,7 @@ import pytest
 from browser.window import label
 from extraction_case import sql, until
 from fieldmark.agents.registry import answer_offline
-from fieldmark.domain.measures import UNITS
+from valuegrounding.measures import UNITS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from fieldmark.domain import paths
-from fieldmark.domain.folding import fold
 from fieldmark.domain.invisible import find_invisible
 from fieldmark.domain.values import invisible_problem
 from fieldmark.errors import InvalidPath
+from valuegrounding.folding import fold
 
 INVISIBLE_CHARACTERS = (
     "\u00ad \u061c \u180e \u200b \u200e \u200f \u202a \u202e \u2060 \u2066 \u2069 \ufeff \ufe00 \U000e0041 \U000e0100"

@@ -1,35 +1,12 @@
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
-from fieldmark.domain.numbers import canonical_decimal, is_number
+from fieldmark.domain.numbers import is_number
 from fieldmark.domain.values import rounded_number_problem
 
 
 def test_only_finite_numbers_are_numbers() -> None:
     assert all(map(is_number, [0, -1, 0.5, 10**400]))
     assert not any(map(is_number, [True, False, None, "1", [1], {}, float("nan"), float("inf")]))
-
-
-@pytest.mark.parametrize(
-    ("value", "canonical"),
-    [
-        (1250, "1250"),
-        ("01250.50", "1250.5"),
-        (-0.0, "0"),
-        (0.1, "0.1"),
-        (1e22, "10000000000000000000000"),
-        (1e-7, "0.0000001"),
-        (10**39 + 1, "1" + "0" * 38 + "1"),
-        (1e300, None),
-        (float("nan"), None),
-        ("12,50", None),
-    ],
-)
-def test_number_has_one_canonical_text(value: Any, canonical: str | None) -> None:
-    assert canonical_decimal(value) == canonical
 
 
 def test_number_of_more_than_15_digits_may_have_been_rounded() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from fieldmark.domain.fields import walk
 from fieldmark.domain.partial_json import finished_leaves
+from valuegrounding.paths import walk
 
 LEAVES = some.none() | some.booleans() | some.integers() | some.floats(allow_nan=False, allow_infinity=False)
 TEXTS = some.text(some.characters(exclude_categories=["Cs"]), max_size=20)

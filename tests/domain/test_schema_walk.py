@@ -8,7 +8,7 @@ from fieldmark.domain.columns import describe_table, field_units, list_columns, 
 from fieldmark.domain.schema import check_schema
 from fieldmark.domain.schema_walk import MAX_FIELDS, walk_fields
 from fieldmark.errors import InvalidSchema
-from fieldmark.grounding.labelled_fields import read_fields
+from fieldmark.services.labelled_fields import read_fields
 
 TEXT = {"type": "string"}
 VENDOR = {"type": "object", "properties": {"name": TEXT, "vat": TEXT}}

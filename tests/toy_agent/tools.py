@@ -10,12 +10,12 @@ from uuid import UUID
 from pydantic import Field
 
 from fieldmark.db.pool import Connection
-from fieldmark.grounding import Location
 from fieldmark.stores import extractions, threads
 from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.toolset import ChildRun, ToolEffect, ToolInput, ToolResult, tool
+from valuegrounding import Location
 
 
 class FindValue(ToolInput):

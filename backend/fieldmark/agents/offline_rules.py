@@ -12,8 +12,8 @@ from pydantic import JsonValue
 
 from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject, as_object
-from fieldmark.grounding.labelled_fields import fields_named, normalise_label, parse_amount, parse_date
 from fieldmark.offline_model.messages import Block, Body, call, objects_in, strip_prefix, text
+from fieldmark.services.labelled_fields import fields_named, normalise_label, parse_amount, parse_date
 
 NOTE = "This is Fieldmark's offline model: fixed rules, no language model."
 CHANGES_HELP = 'I understand "set vendor.name to Acme", "the total is 12.50" and "remove X".'

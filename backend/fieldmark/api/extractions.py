@@ -34,13 +34,13 @@ from fieldmark.domain.retry import retry_while_stale
 from fieldmark.domain.statuses import ExtractionStatus, FieldStatus
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid
-from fieldmark.grounding.evidence import Doubt
 from fieldmark.services import extractions
 from fieldmark.services.evidence import INDEXES, unmapped
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
 from fieldmark.stores import extractions as stored
 from fieldmark.stores.extractions import ExtractionFilter
 from fieldmark.stores.rows import ExtractionRow, FieldChange
+from valuegrounding import Doubt
 
 router = Routes(prefix="/api/extractions", tags=["extractions"])
 

@@ -50,7 +50,7 @@ def ground(
     print_warnings(
         [{"message": one.message, "severity": one.severity, "excerpt": one.excerpt} for one in content.warnings]
     )
-    from fieldmark.grounding import Claim, DocumentIndex, PageWords
+    from valuegrounding import Claim, DocumentIndex, PageWords
 
     claims = {name: Claim(quote=str(text)) for name, text in texts.items()}
     index = DocumentIndex(PageWords(page.number, page.words, page.engine == "xml") for page in content.pages)

@@ -13,13 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from fieldmark.domain import paths
 from fieldmark.domain.columns import MAX_COLUMNS, column_type, column_unit, required_columns, schema_fields
-from fieldmark.domain.folding import alphanumeric, fold
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
-from fieldmark.domain.measures import UNITS, unit_name
 from fieldmark.domain.paths import EACH, Pattern
 from fieldmark.domain.rules import KEYWORD
 from fieldmark.domain.schema_walk import BESIDE, MAX_DEPTH, REFERENCES
 from fieldmark.errors import Invalid
+from valuegrounding.folding import alphanumeric, fold
+from valuegrounding.measures import UNITS, unit_name
 
 DefinedType: TypeAlias = Literal["text", "number", "date", "boolean", "currency"]
 MAX_NAME: Final = 200

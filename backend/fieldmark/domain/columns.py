@@ -8,10 +8,10 @@ from typing import Final, Literal
 
 from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
-from fieldmark.domain.measures import unit_name
 from fieldmark.domain.paths import EACH, Each, Pattern
 from fieldmark.domain.rules import KEYWORD
 from fieldmark.domain.schema_walk import SchemaFields, walk_fields
+from valuegrounding.measures import unit_name
 
 MAX_COLUMNS: Final = 200
 ColumnType = Literal["number", "date", "boolean", "text"]

@@ -29,10 +29,11 @@ from pydantic import (
 
 from fieldmark.domain import paths
 from fieldmark.domain.days import is_iso_date
-from fieldmark.domain.numbers import MAX_DIGITS, canonical_decimal, is_number
+from fieldmark.domain.numbers import is_number
 from fieldmark.domain.paths import Each, Pattern
 from fieldmark.domain.values import value_problem
 from fieldmark.errors import Invalid, InvalidPath
+from valuegrounding.decimals import MAX_DIGITS, canonical_decimal
 
 MAX_CONDITIONS: Final = 20
 MAX_IDS: Final = 200

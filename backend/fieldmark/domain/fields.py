@@ -7,7 +7,8 @@ from typing import Final, final
 
 from pydantic import JsonValue
 
-from fieldmark.domain import paths
+from valuegrounding import paths
+from valuegrounding.paths import walk
 
 
 @final
@@ -42,15 +43,3 @@ def leaves(fields: JsonValue, parent: paths.Path = ()) -> Iterator[tuple[str, Js
 def has_fields(fields: JsonValue) -> bool:
     """Return whether there is a value: one that is not null, and not an empty object or list."""
     return any(value is not None and value not in ({}, []) for _, value in walk(fields))
-
-
-def walk(fields: JsonValue, parent: paths.Path = ()) -> Iterator[tuple[paths.Path, JsonValue]]:
-    """Yield (path, value) of every leaf, in document order."""
-    if isinstance(fields, dict) and (fields or not parent):
-        for key, value in fields.items():
-            yield from walk(value, (*parent, key))
-    elif isinstance(fields, list) and fields:
-        for index, value in enumerate(fields):
-            yield from walk(value, (*parent, index))
-    else:
-        yield parent, fields

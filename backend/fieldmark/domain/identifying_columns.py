@@ -9,7 +9,7 @@ from typing import Final
 
 from fieldmark.domain import paths
 from fieldmark.domain.columns import Column
-from fieldmark.domain.folding import fold_alphanumeric
+from valuegrounding.folding import fold_alphanumeric
 
 
 class IdentifyingRole(StrEnum):

@@ -9,9 +9,9 @@ from typing import Final, TypeAlias
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from fieldmark.domain.fields import walk
 from fieldmark.domain.numbers import is_number
 from fieldmark.domain.paths import Path
+from valuegrounding.paths import walk
 
 WrittenLeaf: TypeAlias = tuple[Path, JsonValue]
 """The path of a leaf and its value: a scalar, an empty object or an empty list."""

@@ -1,7 +1,6 @@
 """Paths of fields: `vendor.name`, `items[2].price`, `["a.b"].c`, parsed from text and written in one canonical way.
 
-A path is a tuple of steps: a `str` is a key of an object, an `int` an index of a list, from 0. A key that would not
-parse as plain text is written as a JSON string in brackets. `private.child_name` in the database writes the same names.
+`valuegrounding.paths` defines paths and their names. `private.child_name` in the database writes the same names.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ from typing import Final, TypeAlias
 
 from fieldmark.domain.invisible import INVISIBLE_IN_KEY, find_invisible
 from fieldmark.errors import InvalidPath
+from valuegrounding import paths as names
 
-Path: TypeAlias = tuple[str | int, ...]
+Path: TypeAlias = names.Path
 
 
 class Each(Enum):
@@ -33,21 +33,19 @@ MAX_STEPS: Final = 32
 MAX_CHARACTERS: Final = 1_000
 MAX_INDEX: Final = 999_999_999
 
-# A key that needs no quotes: no dot, bracket, quote, backslash or control character, and single spaces within only.
-_PLAIN_CHARACTER: Final = r'[^\].\["\\\x00-\x20\x7f]'
-_PLAIN: Final = re.compile(rf"{_PLAIN_CHARACTER}+(?: {_PLAIN_CHARACTER}+)*")
+_PLAIN: Final = names.PLAIN_KEY.pattern
 _QUOTED: Final = (
     r'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u(?!0000|[dD][89a-fA-F])[0-9a-fA-F]{4}'
     r'|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})*"'
 )
-_FIRST: Final = rf"(?:{_PLAIN.pattern}|\[{_QUOTED}\])"
-_NEXT: Final = rf"(?:\.{_PLAIN.pattern}|\[(?:0|[1-9][0-9]{{0,8}}|{_QUOTED})\])"
+_FIRST: Final = rf"(?:{_PLAIN}|\[{_QUOTED}\])"
+_NEXT: Final = rf"(?:\.{_PLAIN}|\[(?:0|[1-9][0-9]{{0,8}}|{_QUOTED})\])"
 PATTERN: Final = rf"^(?!.*{INVISIBLE_IN_KEY}){_FIRST}{_NEXT}{{0,{MAX_STEPS - 1}}}$"
 """What `parse` accepts, for JSON Schemas of requests. Also matches invisible characters escaped as \\uXXXX."""
 
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _STEP: Final = re.compile(
-    rf"(?P<dot>\.)?(?P<plain>{_PLAIN.pattern})"
+    rf"(?P<dot>\.)?(?P<plain>{_PLAIN})"
     rf"|\[(?:(?P<index>0|[1-9][0-9]{{0,8}})|(?P<quoted>{_QUOTED})|(?P<each>))\]"
 )
 
@@ -109,13 +107,7 @@ def name(steps: Sequence[str | int | Each]) -> str:
 
 def child_name(parent: str, step: str | int | Each) -> str:
     """Return the name of the path that has one more step than that of `parent`."""
-    if isinstance(step, Each):
-        return parent + step.value
-    if isinstance(step, int):
-        return f"{parent}[{step}]"
-    if _PLAIN.fullmatch(step):
-        return f"{parent}.{step}" if parent else step
-    return f"{parent}[{json.dumps(step, ensure_ascii=False)}]"
+    return parent + step.value if isinstance(step, Each) else names.child_name(parent, step)
 
 
 def to_sql(steps: Sequence[str | int]) -> list[str]:

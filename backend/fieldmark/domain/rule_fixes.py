@@ -16,9 +16,10 @@ from typing import Final
 from pydantic import JsonValue
 
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.domain.numbers import decimal_places, is_number, to_decimal
+from fieldmark.domain.numbers import decimal_places, is_number
 from fieldmark.domain.paths import Path
 from fieldmark.domain.rules import EXACT, BrokenRule, iter_broken_rules, rule_violations
+from valuegrounding.decimals import to_decimal
 
 MAX_FIXES: Final = 200
 _MAX_DECIMAL_PLACES: Final = 6

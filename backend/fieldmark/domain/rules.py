@@ -34,11 +34,12 @@ from fieldmark.domain.days import is_iso_date
 from fieldmark.domain.fields import Missing, value_at
 from fieldmark.domain.formatting import short_json
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.domain.numbers import decimal_places, is_number, to_decimal
+from fieldmark.domain.numbers import decimal_places, is_number
 from fieldmark.domain.paths import Path
 from fieldmark.domain.schema_walk import unknown_fields
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import InvalidPath, InvalidSchema
+from valuegrounding.decimals import to_decimal
 
 KEYWORD: Final = "x-fieldmark"
 MAX_RULES: Final = 50

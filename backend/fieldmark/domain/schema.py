@@ -19,10 +19,9 @@ from pydantic import JsonValue
 
 from fieldmark.domain import paths
 from fieldmark.domain.ecma_patterns import PatternError, compile_pattern
-from fieldmark.domain.fields import Missing, value_at, walk
+from fieldmark.domain.fields import Missing, value_at
 from fieldmark.domain.formatting import short_json
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.domain.measures import UNITS, unit_name
 from fieldmark.domain.paths import Path
 from fieldmark.domain.rules import KEYWORD, check_rules, rule_violations
 from fieldmark.domain.schema_hints import TYPES, misplaced_names
@@ -30,6 +29,8 @@ from fieldmark.domain.schema_walk import REFERENCES, reachable_schemas
 from fieldmark.domain.validation import follow_references, grounded, validate, validate_partial
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import InvalidSchema
+from valuegrounding.measures import UNITS, unit_name
+from valuegrounding.paths import walk
 
 MAX_VIOLATIONS = 20
 MAX_DISPLAYED = 200

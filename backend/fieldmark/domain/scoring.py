@@ -11,9 +11,11 @@ from pydantic import JsonValue
 from rapidfuzz.distance import Indel
 
 from fieldmark.domain import paths
-from fieldmark.domain.fields import MISSING, Missing, walk
-from fieldmark.domain.folding import fold_alphanumeric
-from fieldmark.domain.numbers import canonical_decimal, is_number
+from fieldmark.domain.fields import MISSING, Missing
+from fieldmark.domain.numbers import is_number
+from valuegrounding.decimals import canonical_decimal
+from valuegrounding.folding import fold_alphanumeric
+from valuegrounding.paths import walk
 
 MaybeValue: TypeAlias = JsonValue | Missing
 

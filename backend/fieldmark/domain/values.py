@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pydantic import JsonValue
 
 from fieldmark.domain.invisible import find_invisible
-from fieldmark.domain.numbers import MAX_DIGITS, MAX_EXACT_DIGITS, digit_count, is_number, to_decimal
+from fieldmark.domain.numbers import MAX_EXACT_DIGITS, digit_count, is_number
+from valuegrounding.decimals import MAX_DIGITS, to_decimal
 
 MAX_DEPTH = 32
 MAX_BYTES = 256 * 1024

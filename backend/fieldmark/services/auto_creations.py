@@ -7,9 +7,9 @@ from uuid import UUID
 
 from fieldmark.db.pool import Connection
 from fieldmark.errors import Fenced, NotFound
-from fieldmark.grounding.labelled_fields import document_type, labels
 from fieldmark.identity.scope import Scope
 from fieldmark.services.fair_share import run_unqueued
+from fieldmark.services.labelled_fields import document_type, labels
 from fieldmark.stores import auto_creations, documents
 from fieldmark.stores.auto_creations import AutoCreationRow, SimilarDocument
 from fieldmark.stores.rows import DocumentRow, Fields

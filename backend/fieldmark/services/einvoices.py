@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 from rapidfuzz import fuzz, process
 
 from fieldmark.documents.reading.pages import Page, clean
-from fieldmark.domain.folding import fold
 from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
-from fieldmark.grounding import DocumentIndex, PageWords, dates, units
+from valuegrounding import DocumentIndex, PageWords, dates, units
+from valuegrounding.folding import fold
 
 MAX_MISMATCHES: Final = 10
 MAX_CHARACTERS: Final = 1_000_000  # of the printed pages in which similar text is searched

@@ -17,14 +17,14 @@ from fieldmark.domain import paths
 from fieldmark.domain.columns import field_units
 from fieldmark.domain.fields import Missing, leaves, value_at
 from fieldmark.domain.json_values import JsonObject, as_object
-from fieldmark.domain.measures import Measure, unit_name
 from fieldmark.domain.paths import EACH, Path
 from fieldmark.domain.statuses import DocumentStatus
-from fieldmark.grounding import Claim, DocumentIndex, Finding, Location, PageWords, UnmappedPart
 from fieldmark.identity.scope import Scope
 from fieldmark.services.fair_share import run_queued
 from fieldmark.stores import documents
 from fieldmark.stores.rows import ExtractionRow, PageWordsRow
+from valuegrounding import Claim, DocumentIndex, Finding, Location, PageWords, UnmappedPart
+from valuegrounding.measures import Measure, unit_name
 
 MAX_WORDS: Final = 300_000
 """Words of all documents whose indexes a process caches."""

@@ -21,7 +21,7 @@ from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain import paths, rule_fixes
 from fieldmark.domain.changes import Change, Preview
 from fieldmark.domain.field_problems import field_problems
-from fieldmark.domain.fields import Missing, has_fields, leaves, value_at, walk
+from fieldmark.domain.fields import Missing, has_fields, leaves, value_at
 from fieldmark.domain.ids import new_id
 from fieldmark.domain.paths import Path
 from fieldmark.domain.rule_fixes import RuleFix
@@ -41,7 +41,6 @@ from fieldmark.errors import (
     SchemaViolation,
     Stale,
 )
-from fieldmark.grounding import Claim, DocumentIndex, Location
 from fieldmark.identity.scope import Scope
 from fieldmark.services.evidence import (
     DocumentIndexes,
@@ -57,6 +56,8 @@ from fieldmark.services.fair_share import run_queued, run_queued_unbounded, run_
 from fieldmark.stores import extractions
 from fieldmark.stores.extractions import WriteResult
 from fieldmark.stores.rows import ExtractionRow, Fields, SchemaRow
+from valuegrounding import Claim, DocumentIndex, Location
+from valuegrounding.paths import walk
 
 MAX_PREVIEWED_CHANGES: Final = 2_000
 """Changes of one write that a preview lists."""

@@ -11,12 +11,12 @@ from pydantic import Field, JsonValue
 
 from fieldmark.domain import paths
 from fieldmark.domain.events import ChangedEvent, ChangedField
-from fieldmark.domain.fields import walk
 from fieldmark.domain.json_values import as_object
 from fieldmark.services.extractions import WrittenFields
 from fieldmark.stores.rows import ExtractionRow
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.toolset import MAX_RESULT_BYTES, ShownResult, ToolResult
+from valuegrounding.paths import walk
 
 _MOST_LINES: Final = 100
 _LINE_BYTES: Final = 200

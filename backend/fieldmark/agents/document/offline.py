@@ -26,8 +26,8 @@ from fieldmark.agents.offline_rules import (
 from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.domain.names import name_problem
-from fieldmark.grounding.labelled_fields import Field, document_type, read_fields
 from fieldmark.offline_model.messages import Block, Body
+from fieldmark.services.labelled_fields import Field, document_type, read_fields
 
 HELP: Final = (
     'I understand "make a schema of this document", "extract", "what is the due date?", "tag it paid" and changes. '

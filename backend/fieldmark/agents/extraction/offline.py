@@ -19,8 +19,8 @@ from fieldmark.agents.offline_rules import (
 )
 from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
-from fieldmark.grounding.labelled_fields import Field, document_type, read_fields
 from fieldmark.offline_model.messages import Block, Body
+from fieldmark.services.labelled_fields import Field, document_type, read_fields
 
 _MOST_READS: Final = 100
 _GOES_ON: Final = re.compile(r'^\[\w+ the document goes on: .*pages "(\d+-)"(?: and offset (\d+))?\]$', re.MULTILINE)

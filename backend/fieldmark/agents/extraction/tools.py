@@ -19,7 +19,6 @@ from fieldmark.domain.fields import Missing, value_at
 from fieldmark.domain.formatting import cut_text, format_ranges, list_names
 from fieldmark.domain.partial_json import WrittenLeaf
 from fieldmark.errors import Invalid
-from fieldmark.grounding import Claim
 from fieldmark.services import extractions
 from fieldmark.services.evidence import FoundEvidence
 from fieldmark.services.extractions import (
@@ -56,6 +55,7 @@ from fieldmark.tools.toolset import (
     ToolResult,
     tool,
 )
+from valuegrounding import Claim
 
 _MAX_WARNINGS = 20
 

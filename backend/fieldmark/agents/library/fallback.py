@@ -23,11 +23,11 @@ from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.json_values import as_list, as_object
 from fieldmark.domain.statuses import RunError
 from fieldmark.errors import FieldmarkError
-from fieldmark.grounding.layout import Word
-from fieldmark.grounding.locations import boxes_of
 from fieldmark.services.filter_intersection import restrict_to
 from fieldmark.services.search import MAX_QUERY, Hit, SearchResult, embed_query, search
 from fieldmark.stores import documents, runs
+from valuegrounding import Word
+from valuegrounding.layout import boxes_of
 
 log = structlog.get_logger()
 

@@ -24,12 +24,12 @@ from fieldmark.agents.offline_rules import (
 )
 from fieldmark.domain import paths
 from fieldmark.domain.calculator import MAX_CHARACTERS, format_decimal
-from fieldmark.domain.folding import fold
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
-from fieldmark.grounding import DocumentIndex, PageWords
-from fieldmark.grounding.labelled_fields import parse_amount
 from fieldmark.offline_model.messages import Block, Body
+from fieldmark.services.labelled_fields import parse_amount
 from fieldmark.services.search import MAX_QUERY
+from valuegrounding import DocumentIndex, PageWords
+from valuegrounding.folding import fold
 
 HELP: Final = (
     'I understand "how many invoices are there?", "sum of totals by vendor", "the highest total of the invoices", '

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Final
 
 from fieldmark.agents.library.record import Record
-from fieldmark.domain.folding import fold
-from fieldmark.grounding.dates import MONTHS, Day, find_dates
+from valuegrounding.dates import MONTHS, Day, find_dates
+from valuegrounding.folding import fold
 
 _CITED: Final = re.compile(r"\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]")
 _NUMBER: Final = re.compile(r"\d+(?:[.,'’]\d+|[\u00a0\u202f ]\d{3}(?!\d))*")

@@ -10,10 +10,10 @@ from pydantic import JsonValue
 
 from fieldmark.agents.offline_rules import RuleTurn, json_object, next_message
 from fieldmark.domain import paths
-from fieldmark.domain.folding import fold_alphanumeric
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
-from fieldmark.grounding.labelled_fields import fields_named, parse_amount, read_fields
 from fieldmark.offline_model.messages import Block, Body
+from fieldmark.services.labelled_fields import fields_named, parse_amount, read_fields
+from valuegrounding.folding import fold_alphanumeric
 
 HELP: Final = 'I understand "drop the column X", "add the column X" and "set X of FILE to VALUE".'
 _SAMPLES: Final = 5

@@ -20,7 +20,6 @@ from fieldmark.domain.json_values import as_object
 from fieldmark.domain.paths import EACH
 from fieldmark.domain.statuses import Approval, RunStatus
 from fieldmark.errors import NotFound
-from fieldmark.grounding import Claim
 from fieldmark.services import extractions, stacks
 from fieldmark.services.extractions import Author, FieldRemoval, FieldsWrite, FieldWrite, PreparedWrite, Write
 from fieldmark.services.fair_share import run_unqueued
@@ -43,6 +42,7 @@ from fieldmark.tools.toolset import (
     ToolResult,
     tool,
 )
+from valuegrounding import Claim
 
 _EXTRACT: Final = "extract"
 _PAGE: Final = 100

@@ -12,11 +12,12 @@ from pydantic import JsonValue
 
 from fieldmark.domain import paths
 from fieldmark.domain.field_order import FieldOrder
-from fieldmark.domain.fields import MISSING, Missing, value_at, walk
+from fieldmark.domain.fields import MISSING, Missing, value_at
 from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.domain.numbers import is_number
 from fieldmark.domain.status_text import status_text
 from fieldmark.domain.statuses import FieldStatus
+from valuegrounding.paths import walk
 
 MAX_TABLES = 50  # lists of objects with a table of their own; the leaves of further lists are only listed
 MAX_COLUMNS = 200

@@ -6,18 +6,18 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
+from fieldmark.agents.library.blocks import text_blocks
 from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.record import ReadBlock, Record
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import Source
 from fieldmark.domain.events import Citation, CitationEvent, OpenEvent
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.grounding import DocumentIndex, Location, PageWords
-from fieldmark.grounding.blocks import text_blocks
 from fieldmark.services.fair_share import run_queued_unbounded, run_unqueued
 from fieldmark.stores import documents
 from fieldmark.tools.errors import ModelRetry, ToolFailed
 from fieldmark.tools.toolset import ShownResult, ToolEffect, ToolInput, ToolResult, tool
+from valuegrounding import DocumentIndex, Location, PageWords
 
 MAX_CITATIONS = 99
 _FEWEST_CHARACTERS = 2

@@ -10,14 +10,13 @@ from uuid import UUID
 
 from pydantic import Field, JsonValue
 
+from fieldmark.agents.library.blocks import text_blocks
 from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.record import Record, block_id
 from fieldmark.db.pool import Connection
-from fieldmark.domain.folding import fold
 from fieldmark.domain.formatting import counted
 from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.domain.statuses import DocumentStatus
-from fieldmark.grounding.blocks import text_blocks
 from fieldmark.services.fair_share import run_unqueued
 from fieldmark.services.filter_intersection import restrict_to
 from fieldmark.stores import document_filters, documents, tool_calls
@@ -25,6 +24,7 @@ from fieldmark.stores.documents import DocumentListFilter
 from fieldmark.stores.rows import DocumentRow, PageText
 from fieldmark.tools.errors import ModelRetry, ToolFailed, ToolRefusal
 from fieldmark.tools.toolset import MAX_RESULT_BYTES, ShownResult, ToolEffect, ToolInput, ToolResult, tool
+from valuegrounding.folding import fold
 
 ROOM: Final = MAX_RESULT_BYTES - 6_000
 """Most bytes of text in a result. The rest of the limit is for its data."""

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from pydantic import Field, JsonValue
 
+from fieldmark.agents.library.blocks import text_blocks
 from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.record import Record
 from fieldmark.agents.library.tools.figures import available_fields
@@ -19,7 +20,6 @@ from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.formatting import counted
 from fieldmark.domain.json_values import as_list, as_object
-from fieldmark.grounding.blocks import text_blocks
 from fieldmark.services.fair_share import run_unqueued
 from fieldmark.services.filter_intersection import intersect, restrict_to
 from fieldmark.services.search import MAX_QUERY, Hit, embed_query, search

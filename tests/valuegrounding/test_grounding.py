@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from fieldmark.domain.measures import UNITS, Measure, unit_name
-from fieldmark.grounding import WEIGHTS, Claim, DocumentIndex, PageWords
-from fieldmark.grounding.units import UNIT_OF
 from page_words import document_index, index_of_lines, words_of
+from valuegrounding import WEIGHTS, Claim, DocumentIndex, PageWords
+from valuegrounding.measures import UNITS, Measure, unit_name
+from valuegrounding.units import UNIT_OF
 
 INVOICE = """\
 Acme Corp.,          Invoice No:123

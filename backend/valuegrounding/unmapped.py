@@ -8,21 +8,17 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import regex
 
-from fieldmark.domain.folding import UNSPACED
-from fieldmark.grounding.dates import find_dates
-from fieldmark.grounding.layout import Box
-from fieldmark.grounding.locations import Candidates, WordPart, boxes_of_parts, word_parts
-from fieldmark.grounding.numbers import BODY, Number
-from fieldmark.grounding.word_index import WordIndex
-
-Kind: TypeAlias = Literal["number", "date"]
-Value: TypeAlias = str | int | float | None
+from valuegrounding.dates import find_dates
+from valuegrounding.evidence import Unmapped, UnmappedKind, UnmappedPart, UnmappedValue
+from valuegrounding.folding import UNSPACED
+from valuegrounding.locations import Candidates, WordPart, boxes_of_parts, word_parts
+from valuegrounding.numbers import BODY, Number
+from valuegrounding.word_index import WordIndex
 
 MAX_UNMAPPED: Final = 1000  # items returned at once
 _MAX_SPANS: Final = 200_000  # spans of values; text covered only by further spans is returned as unmapped
@@ -33,33 +29,6 @@ _TOKEN = regex.compile(
     rf"(?V1)[\p{{L}}\p{{M}}\p{{N}}--{UNSPACED.pattern}]+"
     rf"(?:(?:[-/.,'_·&@+]|(?<=\p{{Nd}}):(?=\p{{Nd}}))[\p{{L}}\p{{M}}\p{{N}}--{UNSPACED.pattern}]+)*"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Unmapped:
-    """A number or date on a page that no value covers.
-
-    `text` is as printed. `first` and `last` are its first and last word, counted on the page from 0. `value` is the
-    number, or the day as YYYY-MM-DD, if only one reading is possible.
-    """
-
-    page: int
-    kind: Kind
-    text: str
-    value: Value
-    boxes: tuple[Box, ...]
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
-class UnmappedPart:
-    """The unmapped text of consecutive pages. `items` is complete for each page, unless one page alone exceeds the
-    limit. `counts` holds (page, number of items). `next` is the page to continue with, or None at the end."""
-
-    items: Sequence[Unmapped]
-    counts: Sequence[tuple[int, int]]
-    next: int | None
 
 
 class CoveredText:
@@ -102,11 +71,13 @@ def unmapped(index: WordIndex, covered: CoveredText, since_page: int, limit: int
     return UnmappedPart(items, counts, None)
 
 
-def _find_on_page(index: WordIndex, covered: CoveredText, page: int) -> list[tuple[Kind, list[WordPart], Value]]:
+def _find_on_page(
+    index: WordIndex, covered: CoveredText, page: int
+) -> list[tuple[UnmappedKind, list[WordPart], UnmappedValue]]:
     words = index.words_of_page(page)
     if not words:
         return []
-    found: list[tuple[Kind, list[WordPart], Value]] = []
+    found: list[tuple[UnmappedKind, list[WordPart], UnmappedValue]] = []
     for kind, start, end, value in _numbers_and_dates(index, covered, words):
         under = _parts_between(index, start, end)
         if under and not covered.covers(under):
@@ -115,7 +86,7 @@ def _find_on_page(index: WordIndex, covered: CoveredText, page: int) -> list[tup
     return found
 
 
-def _as_unmapped(index: WordIndex, kind: Kind, words: list[WordPart], value: Value) -> Unmapped:
+def _as_unmapped(index: WordIndex, kind: UnmappedKind, words: list[WordPart], value: UnmappedValue) -> Unmapped:
     page = index.page_of[words[0][0]]
     first = index.words_of_page(page).start
     text = " ".join(index.words[word][0][start:end] for word, start, end in words)
@@ -127,7 +98,9 @@ def _parts_between(index: WordIndex, start: int, end: int) -> list[WordPart]:
     return word_parts(index, index.folded_stream.span(start, end), "")
 
 
-def _numbers_and_dates(index: WordIndex, covered: CoveredText, words: range) -> Iterator[tuple[Kind, int, int, Value]]:
+def _numbers_and_dates(
+    index: WordIndex, covered: CoveredText, words: range
+) -> Iterator[tuple[UnmappedKind, int, int, UnmappedValue]]:
     """Yield the (kind, start, end, value) of numbers and dates in consecutive words. Offsets are in the folded text.
     Longer matches come first, and matches never overlap."""
     text, starts = index.folded_stream.text, index.folded_stream.starts

@@ -10,18 +10,17 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from fieldmark.domain import folding
-from fieldmark.domain.measures import Measure
-from fieldmark.domain.numbers import canonical_decimal
-from fieldmark.grounding import dates, numbers, units, yes_no
-from fieldmark.grounding.candidate_ranker import words_of_key
-from fieldmark.grounding.evidence import UNCLEAR_CERTAINTY, Claim, Match
-from fieldmark.grounding.locations import Candidates, covered_text
-from fieldmark.grounding.numbers import Number
-from fieldmark.grounding.text_search import MAX_VALUE_CHARACTERS, TextSearch
-from fieldmark.grounding.text_stream import Span, TextStream
-from fieldmark.grounding.units import Agreement
-from fieldmark.grounding.word_index import MAX_MATCHES, WordIndex
+from valuegrounding import dates, folding, numbers, units, yes_no
+from valuegrounding.candidate_ranker import words_of_key
+from valuegrounding.decimals import canonical_decimal
+from valuegrounding.evidence import UNCLEAR_CERTAINTY, Claim, Match
+from valuegrounding.locations import Candidates, covered_text
+from valuegrounding.measures import Measure
+from valuegrounding.numbers import Number
+from valuegrounding.text_search import MAX_VALUE_CHARACTERS, TextSearch
+from valuegrounding.text_stream import Span, TextStream
+from valuegrounding.units import Agreement
+from valuegrounding.word_index import MAX_MATCHES, WordIndex
 
 _MAX_QUOTE_MATCHES: Final = 100  # matches of one quote that are checked for an answer
 _SENTENCE_ENDS: Final = (".", ":", ";", "?", "!")  # of a sentence or a form's question

@@ -11,14 +11,13 @@ from typing import Final
 
 import regex
 
-from fieldmark.domain import folding
-from fieldmark.grounding import fuzzy, layout, units
-from fieldmark.grounding.conventions import may_be_other_dollar
-from fieldmark.grounding.dates import DATE_AFTER, DATE_BEFORE
-from fieldmark.grounding.locations import Candidates
-from fieldmark.grounding.text_stream import BREAK, Span, TextStream
-from fieldmark.grounding.units import Agreement
-from fieldmark.grounding.word_index import MAX_MATCHES, MAX_REORDERED_PAGES, MAX_TOKENS, WordIndex
+from valuegrounding import folding, fuzzy, layout, units
+from valuegrounding.conventions import may_be_other_dollar
+from valuegrounding.dates import DATE_AFTER, DATE_BEFORE
+from valuegrounding.locations import Candidates
+from valuegrounding.text_stream import BREAK, Span, TextStream
+from valuegrounding.units import Agreement
+from valuegrounding.word_index import MAX_MATCHES, MAX_REORDERED_PAGES, MAX_TOKENS, WordIndex
 
 MAX_VALUE_CHARACTERS: Final = 20_000
 _OTHER_DOLLAR_CERTAINTY: Final = 0.4  # of USD at `$` if a document hints at another country

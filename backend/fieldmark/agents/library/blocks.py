@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fieldmark.grounding.layout import Word, group_lines
+from valuegrounding import Word
+from valuegrounding.layout import group_lines
 
 MAX_CHARACTERS: Final = 700
 _GAP: Final = 0.9

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final
 
-from fieldmark.domain.folding import fold
+from valuegrounding.folding import fold
 
 _YES: Final = """
 yes true ja oui si vero vrai ano tak evet sim はい 是 да так igen ναι نعم כן हाँ 예 네 ใช่ 有

@@ -9,14 +9,14 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from fieldmark.domain import folding
-from fieldmark.domain.folding import fold_alphanumeric
-from fieldmark.grounding import layout
-from fieldmark.grounding.evidence import Claim
-from fieldmark.grounding.layout import Word, on_same_line
-from fieldmark.grounding.text_search import TextSearch
-from fieldmark.grounding.text_stream import Span
-from fieldmark.grounding.word_index import WordIndex
+from valuegrounding import folding, layout
+from valuegrounding.evidence import Claim
+from valuegrounding.folding import fold_alphanumeric
+from valuegrounding.layout import on_same_line
+from valuegrounding.page import Word
+from valuegrounding.text_search import TextSearch
+from valuegrounding.text_stream import Span
+from valuegrounding.word_index import WordIndex
 
 NOT_NEAR: Final = 2  # the nearness of a span that is not near its label
 _MAX_LABEL_HITS: Final = 16  # positions of one label on a page

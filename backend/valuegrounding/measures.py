@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, Inexact, localcontext
 from typing import Final
 
-from fieldmark.domain.numbers import canonical_decimal
+from valuegrounding.decimals import canonical_decimal
 
-# Units of one kind, each with its size. Their names are those of grounding/units.py.
+# Units of one kind, each with its size. Their names are those of units.py.
 _KINDS: Final[tuple[Mapping[str, str], ...]] = (
     {"g": "1", "mg": "0.001", "kg": "1000", "t": "1000000"},
     {"l": "1", "ml": "0.001", "cl": "0.01", "dl": "0.1", "hl": "100", "cm3": "0.001", "m3": "1000"},

@@ -1,17 +1,18 @@
-"""Claims, locations and findings: what a model claims about a value, where it is printed, and the evidence that is
-stored."""
+"""Claims, locations, findings and unmapped text: what a model claims about a value, and what the pages show."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from fieldmark.grounding.layout import Box
+from valuegrounding.page import Box
 
 Match: TypeAlias = Literal["exact", "normalised", "number", "date", "fuzzy", "quote", "symbol"]
 Doubt: TypeAlias = Literal["ambiguous_date", "ambiguous_number", "ambiguous_currency"]
 State: TypeAlias = Literal["found", "blank", "not_found"]
+UnmappedKind: TypeAlias = Literal["number", "date"]
+UnmappedValue: TypeAlias = str | int | float | None
 
 UNCLEAR_CERTAINTY: Final = 0.5
 """Below it the printed text means something else just as likely."""
@@ -100,3 +101,30 @@ class Finding:
             if claim is None
             else {"confidence": claim.confidence, "quote": claim.quote, "page": claim.page},
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Unmapped:
+    """A number or date on a page that no value covers.
+
+    `text` is as printed. `first` and `last` are its first and last word, counted on the page from 0. `value` is the
+    number, or the day as YYYY-MM-DD, if only one reading is possible.
+    """
+
+    page: int
+    kind: UnmappedKind
+    text: str
+    value: UnmappedValue
+    boxes: tuple[Box, ...]
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnmappedPart:
+    """The unmapped text of consecutive pages. `items` is complete for each page, unless one page alone exceeds the
+    limit. `counts` holds (page, number of items). `next` is the page to continue with, or None at the end."""
+
+    items: Sequence[Unmapped]
+    counts: Sequence[tuple[int, int]]
+    next: int | None

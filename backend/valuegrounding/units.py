@@ -9,7 +9,7 @@ from functools import cache
 from itertools import islice
 from typing import Final, TypeAlias
 
-from fieldmark.domain.folding import fold
+from valuegrounding.folding import fold
 
 Codes: TypeAlias = frozenset[str]
 

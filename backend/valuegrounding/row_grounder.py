@@ -9,14 +9,14 @@ from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
-from fieldmark.domain import paths
-from fieldmark.domain.measures import Measure
-from fieldmark.grounding.candidate_finder import CandidateFinder
-from fieldmark.grounding.candidate_ranker import NOT_NEAR, CandidateRanker, RankedSpan
-from fieldmark.grounding.evidence import NO_CLAIM, Claim, Finding
-from fieldmark.grounding.locations import locate
-from fieldmark.grounding.text_stream import Span
-from fieldmark.grounding.word_index import WordIndex
+from valuegrounding import paths
+from valuegrounding.candidate_finder import CandidateFinder
+from valuegrounding.candidate_ranker import NOT_NEAR, CandidateRanker, RankedSpan
+from valuegrounding.evidence import NO_CLAIM, Claim, Finding
+from valuegrounding.locations import locate
+from valuegrounding.measures import Measure
+from valuegrounding.text_stream import Span
+from valuegrounding.word_index import WordIndex
 
 _MAX_RARE_SPANS: Final = 400  # spans; a value with more doesn't help to choose its row's line
 _MAX_SPANS_NEAR_LINE: Final = 64  # spans near the row's line that are ranked for such a value

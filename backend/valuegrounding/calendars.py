@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from hijridate import Hijri
 
-from fieldmark.domain.folding import fold
+from valuegrounding.folding import fold
 
 Day: TypeAlias = tuple[int, int, int]
 Converter: TypeAlias = Callable[[Day, bool], Day | None]

@@ -5,13 +5,11 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, Final, TypeAlias
+from typing import Final
 
-from fieldmark.domain.folding import RIGHT_TO_LEFT
-from fieldmark.grounding.text_stream import BREAK
-
-Word: TypeAlias = Sequence[Any]  # text, x0, y0, x1, y1(, confidence)
-Box: TypeAlias = tuple[float, float, float, float]
+from valuegrounding.folding import RIGHT_TO_LEFT
+from valuegrounding.page import Box, Word
+from valuegrounding.text_stream import BREAK
 
 # In line heights: a wider gap separates two cells; a narrower one is a space within text.
 CELL_GAP: Final = 1.05
@@ -153,6 +151,34 @@ def part_box(word: Word, start: int, end: int) -> Box:
     if RIGHT_TO_LEFT.search(text):
         a, b = 1.0 - b, 1.0 - a
     return (x0 + (x1 - x0) * a, y0, x0 + (x1 - x0) * b, y1)
+
+
+def boxes_of(words: Sequence[Word]) -> tuple[Box, ...]:
+    """Return one box for each line of consecutive words."""
+    return line_boxes([(word, 0, len(word[0])) for word in words])
+
+
+def line_boxes(parts: Sequence[tuple[Word, int, int]]) -> tuple[Box, ...]:
+    boxes: list[Box] = []
+    previous: Word | None = None
+    for word, start, end in parts:
+        x0, y0, x1, y1 = word[1:5] if start == 0 and end == len(word[0]) else part_box(word, start, end)
+        if previous is not None and (on_same_line(previous, word) or in_same_vertical_line(previous, word)):
+            a0, b0, a1, b1 = boxes[-1]
+            boxes[-1] = (
+                a0 if a0 < x0 else x0,
+                b0 if b0 < y0 else y0,
+                a1 if a1 > x1 else x1,
+                b1 if b1 > y1 else y1,
+            )
+        else:
+            boxes.append((x0, y0, x1, y1))
+        previous = word
+    return tuple([(_edge(x0), _edge(y0), _edge(x1), _edge(y1)) for x0, y0, x1, y1 in boxes])
+
+
+def _edge(value: float) -> float:
+    return round(0.0 if value < 0.0 else 1.0 if value > 1.0 else value, 5)
 
 
 def _width(character: str) -> float:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fieldmark.domain.measures import Measure
-from fieldmark.grounding import DocumentIndex, Location, PageWords
 from page_words import document_index, index_of_lines, words_of
+from valuegrounding import DocumentIndex, Location, PageWords
+from valuegrounding.measures import Measure
 
 
 def find(value: str | float | bool, *pages: str) -> Location:

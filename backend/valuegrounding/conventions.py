@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from fieldmark.domain.folding import fold
-from fieldmark.grounding import units
+from valuegrounding import units
+from valuegrounding.folding import fold
 
 _MAX_CHARACTERS: Final = 100_000  # of the document's start that are read
 

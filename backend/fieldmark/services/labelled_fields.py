@@ -1,7 +1,8 @@
 """Read labelled fields from a document's text with fixed rules, without a model.
 
-A label is a phrase from `vocabulary.txt`, a property name of the schema, or the words before a colon. A schema's date
-and vendor are also read without a label if the document has only one date or company; a person then has to check them.
+A label is a phrase from `labelled_fields.txt`, a property name of the schema, or the words before a colon. A schema's
+date and vendor are also read without a label if the document has only one date or company; a person then has to check
+them.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fieldmark.domain.columns import column_unit, schema_fields
-from fieldmark.domain.folding import HARD_SPACE, fold
-from fieldmark.domain.measures import Measure, unit_name
 from fieldmark.domain.numbers import MAX_EXACT_DIGITS, digit_count
-from fieldmark.grounding.dates import MONTHS, usual_order
-from fieldmark.grounding.numbers import possible_values
+from valuegrounding.dates import MONTHS, usual_order
+from valuegrounding.folding import HARD_SPACE, fold
+from valuegrounding.measures import Measure, unit_name
+from valuegrounding.numbers import possible_values
 
 Keys = tuple[str, ...]
 Schema = dict[str, Any]
@@ -37,7 +38,7 @@ class Field(NamedTuple):
     page: int
 
 
-_VOCABULARY_FILE = Path(__file__).with_name("vocabulary.txt").read_text("utf-8")
+_VOCABULARY_FILE = Path(__file__).with_name("labelled_fields.txt").read_text("utf-8")
 _VOCABULARY_LINES = [line.split(" | ") for line in _VOCABULARY_FILE.splitlines() if line and line[0] != "#"]
 _VOCABULARY = [
     (word, name, kind, int(rank)) for name, kind, rank, words in _VOCABULARY_LINES for word in words.split(",")

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmark.grounding.blocks import MAX_CHARACTERS, text_blocks
+from fieldmark.agents.library.blocks import MAX_CHARACTERS, text_blocks
 from page_words import words_of
 
 

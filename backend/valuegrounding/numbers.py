@@ -13,12 +13,12 @@ from decimal import Decimal
 from functools import cache, cached_property, lru_cache
 from typing import Final, NamedTuple
 
-from fieldmark.domain.folding import HARD_SPACE, UNSPACED, fold
-from fieldmark.domain.numbers import MAX_DIGITS, canonical_decimal, join_decimal, with_sign
-from fieldmark.grounding import units
-from fieldmark.grounding.conventions import DocumentKind, conventions_of, kind_of
-from fieldmark.grounding.dates import DATE_AFTER, DATE_BEFORE
-from fieldmark.grounding.units import SYMBOLS, Codes, any_of
+from valuegrounding import units
+from valuegrounding.conventions import DocumentKind, conventions_of, kind_of
+from valuegrounding.dates import DATE_AFTER, DATE_BEFORE
+from valuegrounding.decimals import MAX_DIGITS, canonical_decimal, join_decimal, with_sign
+from valuegrounding.folding import HARD_SPACE, UNSPACED, fold
+from valuegrounding.units import SYMBOLS, Codes, any_of
 
 BODY = re.compile(rf"\d+(?:[.,'·{HARD_SPACE}]\d+)*")
 _SPACED = re.compile(r"\d(?<![\d.,'\x1f]\d)\d{0,2}(?:[ \n]\d{3})+(?:[.,]\d+)?(?!\d)")

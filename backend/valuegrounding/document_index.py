@@ -7,20 +7,23 @@ limits are constants at the top of each file in this folder.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from pydantic import JsonValue
 
-from fieldmark.domain.fields import walk
-from fieldmark.domain.measures import Measure
-from fieldmark.domain.paths import Path
-from fieldmark.grounding.candidate_finder import CandidateFinder
-from fieldmark.grounding.candidate_ranker import CandidateRanker
-from fieldmark.grounding.evidence import NO_CLAIM, Claim, Finding, Location
-from fieldmark.grounding.locations import Candidates, locate
-from fieldmark.grounding.row_grounder import RowGrounder
-from fieldmark.grounding.text_search import TextSearch
-from fieldmark.grounding.unmapped import MAX_UNMAPPED, CoveredText, UnmappedPart, unmapped
-from fieldmark.grounding.word_index import PageWords, WordIndex
+from valuegrounding.candidate_finder import CandidateFinder
+from valuegrounding.candidate_ranker import CandidateRanker
+from valuegrounding.evidence import NO_CLAIM, Claim, Finding, Location, UnmappedPart
+from valuegrounding.locations import Candidates, locate
+from valuegrounding.measures import Measure
+from valuegrounding.page import PageWords
+from valuegrounding.paths import Path, walk
+from valuegrounding.row_grounder import RowGrounder
+from valuegrounding.text_search import TextSearch
+from valuegrounding.unmapped import MAX_UNMAPPED, CoveredText, unmapped
+from valuegrounding.word_index import WordIndex
+
+_NO_CLAIMS: Final[Mapping[str, Claim]] = {}
 
 
 class DocumentIndex:
@@ -72,7 +75,7 @@ class DocumentIndex:
         """
         return self._first_location(page, Claim(page=page), lambda index: index.text_search.find_quote(quote, page))
 
-    def ground(self, fields: JsonValue, claims: Mapping[str, Claim]) -> dict[str, Finding]:
+    def ground(self, fields: JsonValue, claims: Mapping[str, Claim] = _NO_CLAIMS) -> dict[str, Finding]:
         """Return a finding for every leaf of any JSON value, keyed by path name. `claims` has the same keys.
 
         Leaves of one row prefer one line of the page; different rows prefer different lines.
@@ -80,7 +83,7 @@ class DocumentIndex:
         return self.ground_leaves(walk(fields), claims)
 
     def ground_leaves(
-        self, leaves: Iterable[tuple[Path, JsonValue | Measure]], claims: Mapping[str, Claim]
+        self, leaves: Iterable[tuple[Path, JsonValue | Measure]], claims: Mapping[str, Claim] = _NO_CLAIMS
     ) -> dict[str, Finding]:
         """Like `ground`, for (path, value) pairs, which may be only some of an extraction's leaves."""
         leaves = list(leaves)

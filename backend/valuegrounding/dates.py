@@ -13,9 +13,9 @@ from functools import cached_property
 from itertools import permutations
 from typing import Final, NamedTuple, TypeAlias
 
-from fieldmark.domain.folding import fold
-from fieldmark.grounding import calendars, units
-from fieldmark.grounding.conventions import Conventions, conventions_of
+from valuegrounding import calendars, units
+from valuegrounding.conventions import Conventions, conventions_of
+from valuegrounding.folding import fold
 
 Day: TypeAlias = calendars.Day
 Order: TypeAlias = str

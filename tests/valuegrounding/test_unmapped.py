@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from fieldmark.grounding import Claim, DocumentIndex, PageWords
 from page_words import document_index
+from valuegrounding import Claim, DocumentIndex, PageWords
 
 
 def unmapped_after(text: str, *values: object) -> list[tuple[str, str]]:

@@ -6,16 +6,14 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, islice
 from operator import add
 from typing import Final, NamedTuple
 
-from fieldmark.domain import folding
-from fieldmark.grounding import dates, layout, numbers, units
-from fieldmark.grounding.layout import Word
-from fieldmark.grounding.text_stream import Span, TextStream
+from valuegrounding import dates, folding, layout, numbers, units
+from valuegrounding.page import PageWords, Word
+from valuegrounding.text_stream import Span, TextStream
 
 MAX_WORD_CHARACTERS: Final = 2_000  # longer words are not searched
 MAX_CHARACTERS: Final = 20_000_000  # later text of a document is not searched
@@ -39,20 +37,6 @@ _GROUPED = re.compile(
     r"|(?<![^\n])\(\d{2,5}\)\n?\d+-\d+(?![^\n.,;])"
     r"|(?<![^\n(])\(?0\d{2,5}\)?(?:\n[\d/-][\d()/-]*)+(?![^\n.,;])(?![.,]\d)"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class PageWords:
-    """One page: its number, and its words in reading order.
-
-    A word is [text, x0, y0, x1, y1], as in `document_pages.words`, followed by a confidence 0..1 if OCR read it. The
-    box is in fractions of the page's width and height. A page with `is_xml` holds an embedded e-invoice, which is not
-    printed.
-    """
-
-    number: int
-    words: Sequence[Word]
-    is_xml: bool = False
 
 
 class _Heading(NamedTuple):

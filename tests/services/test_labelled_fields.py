@@ -8,8 +8,8 @@ import pytest
 
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.sandbox import read_file
-from fieldmark.grounding import DocumentIndex, PageWords
-from fieldmark.grounding.labelled_fields import document_type, read_fields
+from fieldmark.services.labelled_fields import document_type, read_fields
+from valuegrounding import DocumentIndex, PageWords
 
 SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from fieldmark.domain import folding
-from fieldmark.grounding import layout
-from fieldmark.grounding.evidence import Location, Match
-from fieldmark.grounding.layout import Box, Word, ocr_confidence
-from fieldmark.grounding.text_stream import Span
-from fieldmark.grounding.word_index import WordIndex
+from valuegrounding import folding, layout
+from valuegrounding.evidence import Location, Match
+from valuegrounding.layout import ocr_confidence
+from valuegrounding.page import Box
+from valuegrounding.text_stream import Span
+from valuegrounding.word_index import WordIndex
 
 WordPart: TypeAlias = tuple[int, int, int]
 """Characters start..end-1 of a word, as it was given: (word, start, end)."""
@@ -70,13 +70,8 @@ def _is_only_part_of_cell(index: WordIndex, span: Span) -> bool:
     )
 
 
-def boxes_of(words: Sequence[Word]) -> tuple[Box, ...]:
-    """Return one box for each line of consecutive words."""
-    return _line_boxes([(word, 0, len(word[0])) for word in words])
-
-
 def boxes_of_parts(index: WordIndex, parts: Sequence[WordPart]) -> tuple[Box, ...]:
-    return _line_boxes([(index.words[at], start, end) for at, start, end in parts])
+    return layout.line_boxes([(index.words[at], start, end) for at, start, end in parts])
 
 
 def covered_text(index: WordIndex, span: Span, text: str) -> str:
@@ -123,28 +118,3 @@ def _common_start(printed: str, text: str) -> int:
     while size < min(len(printed), len(text)) and folding.fold(printed[size]) == folding.fold(text[size]):
         size += 1
     return size
-
-
-def _line_boxes(parts: Sequence[tuple[Word, int, int]]) -> tuple[Box, ...]:
-    boxes: list[Box] = []
-    previous: Word | None = None
-    for word, start, end in parts:
-        x0, y0, x1, y1 = word[1:5] if start == 0 and end == len(word[0]) else layout.part_box(word, start, end)
-        if previous is not None and (
-            layout.on_same_line(previous, word) or layout.in_same_vertical_line(previous, word)
-        ):
-            a0, b0, a1, b1 = boxes[-1]
-            boxes[-1] = (
-                a0 if a0 < x0 else x0,
-                b0 if b0 < y0 else y0,
-                a1 if a1 > x1 else x1,
-                b1 if b1 > y1 else y1,
-            )
-        else:
-            boxes.append((x0, y0, x1, y1))
-        previous = word
-    return tuple([(_edge(x0), _edge(y0), _edge(x1), _edge(y1)) for x0, y0, x1, y1 in boxes])
-
-
-def _edge(value: float) -> float:
-    return round(0.0 if value < 0.0 else 1.0 if value > 1.0 else value, 5)
