@@ -151,6 +151,8 @@ async def test_readme_of_the_example_leads_to_a_corrected_field(checkout, clone,
                 await total.fill("280.5")
                 await total.press("Enter")
                 await box.wait_for(state="detached")  # 280.5 is not on the page
+                confirmed = page.get_by_role("listitem").filter(has=total).get_by_text("confirmed: person")
+                await confirmed.wait_for()
 
                 await page.get_by_label("Correction").fill("set currency to EUR")
                 await page.get_by_role("button", name="Correct").click()

@@ -48,7 +48,7 @@ export function DocumentView({ document }: { document: Document }) {
           <label><input type="checkbox" checked={asks} onChange={() => setAsks(!asks)} /> Ask before each change</label>
         </p>
         {run && <RunLog key={run.id} runId={run.id} />}
-        {extraction && <Fields extraction={extraction} evidence={evidence} chosen={chosen} choose={choose} />}
+        {extraction && <Fields extraction={extraction} chosen={chosen} choose={choose} />}
         <form className="bar" onSubmit={correct} hidden={!extraction}>
           <input name="message" aria-label="Correction" placeholder="Set total to 12.50" required />
           <button disabled={isRunning}>Correct</button>
@@ -75,20 +75,19 @@ function PageImage({ documentId, number }: { documentId: string; number: number 
   return url ? <img src={url} alt="" /> : null;
 }
 
-interface FieldsProps { extraction: Extraction; evidence: Evidence; chosen?: string; choose: (name: string) => void }
+interface FieldsProps { extraction: Extraction; chosen?: string; choose: (name: string) => void }
 
-function Fields({ extraction, evidence, chosen, choose }: FieldsProps) {
-  const scores = extraction.confidences as Record<string, number | null>;
+function Fields({ extraction, chosen, choose }: FieldsProps) {
+  // An extraction changes together with the rows of its fields, which have the statuses that every view shows.
+  const rows = useLive('extractions', `id=eq.${extraction.id}`, () =>
+    supabase.from('fields').select().eq('extraction_id', extraction.id).throwOnError());
+  const statuses = new Map(rows?.map(({ path, status, reason }) => [path, reason ? `${status}: ${reason}` : status]));
 
   async function update({ path, value }: Field, text: string) {
     if (text === String(value ?? '')) return;
     const p_value = typeof value === 'number' && text && !Number.isNaN(Number(text)) ? Number(text) : text || null;
     const change = { p_extraction_id: extraction.id, p_field_path: path, p_value };
     await supabase.rpc('update_extraction_field', change).throwOnError();
-  }
-  function certainty(name: string) {
-    if (name in (extraction.locks as object)) return 'confirmed';
-    return evidence[name]?.state === 'found' ? `${Math.round((scores[name] ?? 0) * 100)} %` : 'not on the page';
   }
 
   return (
@@ -103,9 +102,10 @@ function Fields({ extraction, evidence, chosen, choose }: FieldsProps) {
               onKeyDown={({ key, currentTarget }) => key === 'Enter' && currentTarget.blur()}
             />
           </label>
-          <small>{certainty(field.name)}</small>
+          <small>{statuses.get(field.name)}</small>
         </li>
       ))}
+      {rows?.filter((of) => of.is_absent).map(({ path }) => <li key={path}>{path} <small>{statuses.get(path)}</small></li>)}
     </ul>
   );
 }
