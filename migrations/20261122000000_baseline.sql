@@ -1412,6 +1412,10 @@ create table public.extractions (
   review_count integer not null default 0,
   -- Incremented with each change of extracted_fields.
   version integer not null default 0,
+  -- The order among the extractions of a document under one schema, before the newest first: those that are empty and
+  -- those that failed hide no other. A column, since a function would be called for each row of a table.
+  precedence smallint not null generated always as (
+    case when status = 'failed' then 2 when status = 'in_progress' and version = 0 then 1 else 0 end) stored,
   unique (id, document_id, org_id),
   unique (id, org_id),
   -- Invisible characters, which make two keys look the same. Same list as domain/invisible.py.
@@ -4779,13 +4783,7 @@ $$;
 
 -- Which of a document's extractions count.
 
--- The order among the extractions of a document under one schema, before the newest first: those that are empty and those
--- that failed hide no other.
-create function private.precedence(p_status text, p_version integer) returns integer
-language sql immutable set search_path = pg_catalog, pg_temp
-return case when p_status = 'failed' then 2 when p_status = 'in_progress' and p_version = 0 then 1 else 0 end;
-
--- The extractions that are shown as those of a document: under each schema the first in the order. One without a stored
+-- The extractions that are shown as those of a document: under each schema the first by `precedence`. One without a stored
 -- schema counts until there is a later one. A suggested extraction counts once it is accepted.
 create view private.live_extractions with (security_invoker = true) as
   select e.id, e.org_id, e.document_id, e.created_at, e.status, e.review_count, e.reviewed_by
@@ -4793,8 +4791,7 @@ create view private.live_extractions with (security_invoker = true) as
   where e.status <> 'failed' and not private.is_proposed(e.run_id) and not exists (
     select from public.extractions as o left join public.schema_versions as w on w.id = o.schema_revid
     where o.document_id = e.document_id and o.status <> 'failed' and (e.schema_revid is null or w.schema_id = v.schema_id)
-      and (-private.precedence(o.status, o.version), o.created_at, o.id)
-        > (-private.precedence(e.status, e.version), e.created_at, e.id)
+      and (-o.precedence, o.created_at, o.id) > (-e.precedence, e.created_at, e.id)
       and not private.is_proposed(o.run_id));
 grant select on private.live_extractions to authenticated;
 
@@ -4828,7 +4825,7 @@ create view private.stack_extractions with (security_invoker = true) as
       and e.schema_revid in (select v.id from public.schema_versions as v where v.schema_id = t.schema_id)
       and not exists (
         select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
-    order by private.precedence(e.status, e.version), e.created_at desc, e.id desc limit 1) as e;
+    order by e.precedence, e.created_at desc, e.id desc limit 1) as e;
 grant select on private.stack_extractions to authenticated;
 
 -- Whether the new version of a schema has a field that the old one lacks or defines in another way, or another rule.
@@ -5623,7 +5620,7 @@ grant execute on function
   private.check_json, private.checked_path, private.set_at_path, private.path_name, private.merge, private.entries_under,
   private.approving_user, private.message_author, private.paths_allowed_by_message, private.author_of, private.fields_at, private.binding_locks,
   private.blocked_paths, private.moved_items, private.locked_extraction, private.check_is_caller, private.nested_scores, private.write_fields, private.is_proposed,
-  private.has_new_fields, private.precedence, private.record_problems, private.search,
+  private.has_new_fields, private.record_problems, private.search,
   private.count_unindexed_documents, private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
   to authenticated;
 

@@ -1,12 +1,6 @@
 -- Which of a document's extractions count.
 
--- The order among the extractions of a document under one schema, before the newest first: those that are empty and those
--- that failed hide no other.
-create function private.precedence(p_status text, p_version integer) returns integer
-language sql immutable set search_path = pg_catalog, pg_temp
-return case when p_status = 'failed' then 2 when p_status = 'in_progress' and p_version = 0 then 1 else 0 end;
-
--- The extractions that are shown as those of a document: under each schema the first in the order. One without a stored
+-- The extractions that are shown as those of a document: under each schema the first by `precedence`. One without a stored
 -- schema counts until there is a later one. A suggested extraction counts once it is accepted.
 create view private.live_extractions with (security_invoker = true) as
   select e.id, e.org_id, e.document_id, e.created_at, e.status, e.review_count, e.reviewed_by
@@ -14,8 +8,7 @@ create view private.live_extractions with (security_invoker = true) as
   where e.status <> 'failed' and not private.is_proposed(e.run_id) and not exists (
     select from public.extractions as o left join public.schema_versions as w on w.id = o.schema_revid
     where o.document_id = e.document_id and o.status <> 'failed' and (e.schema_revid is null or w.schema_id = v.schema_id)
-      and (-private.precedence(o.status, o.version), o.created_at, o.id)
-        > (-private.precedence(e.status, e.version), e.created_at, e.id)
+      and (-o.precedence, o.created_at, o.id) > (-e.precedence, e.created_at, e.id)
       and not private.is_proposed(o.run_id));
 grant select on private.live_extractions to authenticated;
 

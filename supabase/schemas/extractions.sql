@@ -41,6 +41,10 @@ create table public.extractions (
   review_count integer not null default 0,
   -- Incremented with each change of extracted_fields.
   version integer not null default 0,
+  -- The order among the extractions of a document under one schema, before the newest first: those that are empty and
+  -- those that failed hide no other. A column, since a function would be called for each row of a table.
+  precedence smallint not null generated always as (
+    case when status = 'failed' then 2 when status = 'in_progress' and version = 0 then 1 else 0 end) stored,
   unique (id, document_id, org_id),
   unique (id, org_id),
   -- Invisible characters, which make two keys look the same. Same list as domain/invisible.py.

@@ -12,7 +12,7 @@ create view private.stack_extractions with (security_invoker = true) as
       and e.schema_revid in (select v.id from public.schema_versions as v where v.schema_id = t.schema_id)
       and not exists (
         select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
-    order by private.precedence(e.status, e.version), e.created_at desc, e.id desc limit 1) as e;
+    order by e.precedence, e.created_at desc, e.id desc limit 1) as e;
 grant select on private.stack_extractions to authenticated;
 
 -- Whether the new version of a schema has a field that the old one lacks or defines in another way, or another rule.

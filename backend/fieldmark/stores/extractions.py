@@ -262,7 +262,7 @@ async def preferred_id(conn: Connection, extraction_ids: Sequence[UUID]) -> UUID
     return await value_of(
         conn,
         """select id from public.extractions where id = any (%s)
-           order by private.precedence(status, version), created_at desc, id desc limit 1""",
+           order by precedence, created_at desc, id desc limit 1""",
         (list(extraction_ids),),
     )
 

@@ -15,7 +15,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.identifying_columns import IdentifyingRole
 from fieldmark.stores.document_filters import Parameters
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
-from fieldmark.stores.records import VALUES_OF_RECORDS, RecordsQuery, matching_records
+from fieldmark.stores.records import RecordsQuery, matching_records, values_of_records
 from fieldmark.stores.rows import large_rows
 
 _MIN_AGREEING: Final = 3
@@ -124,7 +124,7 @@ async def column_distributions(
     parameters = Parameters()
     statement = SQL(
         """with record as materialized ({records}), value as (
-             select v.pattern, v.currency, v.number, v.day from {values}
+             select v.pattern, v.currency, v.number, v.day from {values} as v
            ), measured as (
              select pattern, currency, day, ln(abs(number)::float8) as magnitude from value)
            select pattern as column, currency,
@@ -134,9 +134,8 @@ async def column_distributions(
            from measured group by pattern, currency, day is null having count(*) >= {least}"""
     ).format(
         records=matching_records(query, parameters),
-        values=SQL(VALUES_OF_RECORDS).format(
-            condition=SQL("(kind = 'day' or kind = 'number' and abs(number) between 1e-100 and 1e100)"),
-            columns=parameters.add(list(query.columns), "text[]"),
+        values=values_of_records(
+            query, SQL("(kind = 'day' or kind = 'number' and abs(number) between 1e-100 and 1e100)"), parameters
         ),
         least=parameters.add(_MIN_VALUES, "bigint"),
     )

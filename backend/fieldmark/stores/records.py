@@ -25,17 +25,17 @@ from fieldmark.stores.rows import large_rows, value_of
 # A document's extraction under any version of the schema, complete or not. A suggested extraction counts once it is
 # accepted.
 NEWEST_EXTRACTIONS: Final[LiteralString] = """
-  select distinct on (e.document_id) e.id, e.document_id, e.status, e.review_count, d.created_at
+  select distinct on (e.document_id) e.id, e.document_id, e.status, e.schema_revid, e.review_count, d.created_at
   from public.schema_versions as s join public.extractions as e on e.schema_revid = s.id
   join public.documents as d on d.id = e.document_id
   where s.schema_id = {schema_id} and e.status <> 'failed' and not exists (
     select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
-  order by e.document_id, private.precedence(e.status, e.version), e.created_at desc, e.id desc"""
+  order by e.document_id, e.precedence, e.created_at desc, e.id desc"""
 
 # The documents of a stack, each with its extraction under the stack's schema, if it has one. Duplicates have none: of
 # documents with the same bytes the one that was added first has the row, as in the view `stack_table_rows`.
 _STACK: Final[LiteralString] = """
-  select e.id, s.document_id, s.uploaded_at as created_at
+  select e.id, s.document_id, e.schema_revid, e.review_count, s.uploaded_at as created_at
   from (
     select s.stack_id, s.document_id, d.created_at as uploaded_at, row_number() over (
       partition by coalesce(d.content_sha256, d.id::text) order by s.created_at, d.created_at, d.id) as copy
@@ -43,40 +43,25 @@ _STACK: Final[LiteralString] = """
     where s.stack_id = {stack_id}) as s
   left join public.stack_tables as t on t.stack_id = s.stack_id
   left join lateral (
-    select id from private.stack_extractions where of_stack = s.stack_id and of_document = s.document_id) as e
+    select id, schema_revid, review_count from private.stack_extractions
+    where of_stack = s.stack_id and of_document = s.document_id) as e
     on s.copy = 1
   where true"""
 _STATES: Final[LiteralString] = """
     and s.document_id = any (array(
       select document_id from public.stack_table_rows where stack_id = {stack_id} and state = any ({states})))"""
 
-# The cells of extraction `e` in the row with `indexes`: a column `c (name)` with its field `v`, if there is one.
-# `above`: the reasons of fields that need review and may be around it, such as a missing list, or in its place, such as
-# an object instead of a text.
+# The cells of a row: a column `c (name)` with its field `v`, if there is one. The row has the `id`, `schema_revid` and
+# `review_count` of its extraction, and its `indexes`. `above`: the reasons of fields that need review and may be around
+# a cell, such as a missing list, or in its place, such as an object instead of a text.
 _CELLS: Final[LiteralString] = """
-  (select {indexes} as indexes, coalesce({stale} -> schema_revid::text, {all}) as stale,
-     case when review_count > 0 then (select jsonb_object_agg(pattern, reason) from public.fields
-       where extraction_id = e.id and status = 'needs_review'
-         and indexes = {indexes}[:cardinality(indexes)]) end as above
-   from public.extractions where id = e.id offset 0) as x
+  (select coalesce({stale} -> {row}.schema_revid::text, {all}) as stale,
+     case when {row}.review_count > 0 then (select jsonb_object_agg(pattern, reason) from public.fields
+       where extraction_id = {row}.id and status = 'needs_review'
+         and indexes = {row}.indexes[:cardinality(indexes)]) end as above
+   offset 0) as x
   cross join unnest({columns}) as c (name)
-  left join (
-    select v.* from generate_series(0, cardinality({indexes})) as level cross join lateral (
-      select * from public.fields
-      where row_key = uuid_hash_extended(e.id, hash_array_extended({indexes}[:level], 0))
-        and extraction_id::text = e.id::text and indexes = {indexes}[:level] and kind <> 'container' offset 0) as v
-  ) as v on v.pattern = c.name"""
-# (`extraction_id::text`: an index on extraction_id would be used instead of that on row_key.)
-# The values of records `r` that meet a condition, a field outside the list of the rows once per document. Each level of
-# a row's indexes is looked up in the index.
-VALUES_OF_RECORDS: Final[LiteralString] = """(
-  select distinct r.id, r.indexes[:level] as at
-  from record as r cross join lateral generate_series(0, cardinality(r.indexes)) as level) as r
-  cross join lateral (
-    select * from public.fields
-    where row_key = uuid_hash_extended(r.id, hash_array_extended(r.at, 0))
-      and extraction_id::text = r.id::text and indexes = r.at and {condition} and pattern = any ({columns})
-    offset 0) as v"""
+  left join {fields} as v on v.pattern = c.name"""
 _REASON: Final[LiteralString] = """case when v.path is not null then v.reason else (
   select value from jsonb_each_text(x.above)
   where key = c.name or starts_with(c.name, key || '.') or starts_with(c.name, key || '[')
@@ -232,30 +217,21 @@ async def load_records(
     have all their digits. Raise TooLongToAnswer."""
     parameters = Parameters()
     statement = SQL(
-        """with whole as materialized (
-             -- (Decompressed once, instead of twice for each value of each row.)
-             select id, jsonb_path_query_first(evidence, '$') as evidence
-             from public.extractions where id = any ({ids}))
-           select e.id as extraction_id, d.id as document_id, d.filename, d.created_at, e.version,
-             e.reviewed_by is not null as is_reviewed, r.path, r.indexes, coalesce(cells.cells, '{{}}') as cells,
-             coalesce(s.state, case when e.status <> 'completed' then 'incomplete'
-               when {stale} -> e.schema_revid::text = '[]' then 'done' else 'stale' end) as status,
-             e.status as extraction_status, coalesce(e.review_count, 0) as review_count,
+        """select r.id as extraction_id, d.id as document_id, d.filename, d.created_at, r.version,
+             r.reviewed_by is not null as is_reviewed, r.indexes, coalesce(cells.cells, '{{}}') as cells,
+             coalesce(s.state, case when r.status <> 'completed' then 'incomplete'
+               when {stale} -> r.schema_revid::text = '[]' then 'done' else 'stale' end) as status,
+             r.status as extraction_status, coalesce(r.review_count, 0) as review_count,
              s.error, s.error_code, s.duplicate_of, o.filename as duplicate_of_filename
            from (
-             select ordinality, document_id, id, indexes::integer[], list_path as path
-             from unnest({documents}, {ids}, {indexes})
-               with ordinality as k (document_id, id, indexes, ordinality)
-             left join lateral (
-               select path as list_path from public.fields
-               where row_key = uuid_hash_extended(k.id, hash_array_extended(k.indexes::integer[], 0))
-                 and extraction_id::text = k.id::text and indexes = k.indexes::integer[] and pattern = {row}
-             ) as l on true) as r
+             -- (The evidence is decompressed once, instead of twice for each value of each row.)
+             select k.ordinality, k.document_id, k.indexes::integer[], e.id, e.schema_revid, e.version, e.status,
+               e.review_count, e.reviewed_by, jsonb_path_query_first(e.evidence, '$') as evidence
+             from unnest({documents}, {ids}, {indexes}) with ordinality as k (document_id, id, indexes, ordinality)
+             left join public.extractions as e on e.id = k.id offset 0) as r
            join public.documents as d on d.id = r.document_id
-           left join public.extractions as e on e.id = r.id
            left join public.stack_table_rows as s on s.stack_id = {stack} and s.document_id = r.document_id
            left join public.documents as o on o.id = s.duplicate_of
-           left join whole on whole.id = e.id
            cross join lateral (
              select json_object_agg(c.name, json_build_object(
                'path', v.path, 'status', cell.status, 'reason', case when cell.status <> 'stale' then {reason} end,
@@ -265,10 +241,11 @@ async def load_records(
                'kind', nullif(v.kind, 'blank'), 'currency', case when c.name <> all ({measures}) then v.currency end,
                'state', v.state, 'confidence', v.confidence,
                'is_verified', coalesce(v.is_verified, false),
-               'page', substring(whole.evidence -> v.path ->> 'page' from '^[1-9][0-9]{{0,8}}$')::integer,
-               'quote', left(whole.evidence -> v.path ->> 'quote', 500))) as cells
-             from {values} cross join lateral (select {status} as status offset 0) as cell) as cells
-           where e.id is not null or s.document_id is not null
+               'page', substring(r.evidence -> v.path ->> 'page' from '^[1-9][0-9]{{0,8}}$')::integer,
+               'quote', left(r.evidence -> v.path ->> 'quote', 500))) as cells
+             from {cells} cross join lateral (select {status} as status offset 0) as cell
+             where r.id is not null) as cells
+           where r.id is not null or s.document_id is not null
            order by r.ordinality"""
     ).format(
         documents=parameters.add([key.document_id for key in keys], "uuid[]"),
@@ -276,22 +253,21 @@ async def load_records(
         stale=parameters.add(_stale(query), "jsonb"),
         ids=parameters.add([key.extraction_id for key in keys], "uuid[]"),
         indexes=parameters.add([f"{{{','.join(map(str, key.indexes))}}}" for key in keys], "text[]"),
-        row=parameters.add(f"{query.rows}[]", "text"),
         as_text=parameters.add(as_text, "boolean"),
         measures=parameters.add(_measures(query), "text[]"),
-        values=_cells(query, list(query.columns), "r.indexes", parameters),
+        cells=_cells(query, list(query.columns), "r", parameters),
         status=SQL(_STATUS),
         reason=SQL(_REASON),
     )
+
+    def record(indexes: Sequence[int], cells: dict[str, dict[str, Any]], **others: Any) -> RecordRow:
+        for column, cell in cells.items():
+            cell["path"] = cell["path"] or cell_path(column, indexes)  # that which a value would have
+        path = cell_path(f"{query.rows}[]", indexes) if query.rows is not None and indexes else None
+        return RecordRow(path=path, cells=cells, **others)
+
     async with query_timeout(conn, seconds, few_rows=True):
-        return await large_rows(conn, _row, statement, parameters.values)
-
-
-def _row(indexes: Sequence[int], cells: dict[str, dict[str, Any]], **others: Any) -> RecordRow:
-    """Return a record. Its cells without a value get the path that the value would have."""
-    for column, cell in cells.items():
-        cell["path"] = cell["path"] or cell_path(column, indexes)
-    return RecordRow(cells=cells, **others)
+        return await large_rows(conn, record, statement, parameters.values)
 
 
 async def column_totals(conn: Connection, query: RecordsQuery, seconds: float = MAX_SECONDS) -> list[ColumnTotal]:
@@ -301,14 +277,12 @@ async def column_totals(conn: Connection, query: RecordsQuery, seconds: float = 
     statement = SQL(
         """with record as materialized ({records}), value as (
              select v.pattern, case when v.pattern <> all ({measures}) then v.currency end as currency, v.number
-             from {values})
+             from {values} as v)
            select pattern as column, currency, sum(number) as sum, count(*) as count
            from value group by 1, 2 order by 1, 2"""
     ).format(
         records=matching_records(query, parameters),
-        values=SQL(VALUES_OF_RECORDS).format(
-            condition=SQL("kind = 'number'"), columns=parameters.add(list(query.columns), "text[]")
-        ),
+        values=values_of_records(query, SQL("kind = 'number'"), parameters),
         measures=parameters.add(_measures(query), "text[]"),
     )
     async with query_timeout(conn, seconds):
@@ -316,7 +290,7 @@ async def column_totals(conn: Connection, query: RecordsQuery, seconds: float = 
 
 
 def matching_records(query: RecordsQuery, parameters: Parameters) -> Composed:
-    """Select the matching records: `id, document_id, created_at, indexes`."""
+    """Select the matching records: `id, document_id, created_at, indexes`, and what `_CELLS` needs."""
     if query.stack_id is None:
         extractions = SQL(NEWEST_EXTRACTIONS).format(schema_id=parameters.add(query.schema_id, "uuid"))
     else:
@@ -370,19 +344,55 @@ def _values_of_row(query: RecordsQuery, pattern: Pattern, row: LiteralString, pa
         return SQL(f"{{}} as v where v.indexes[:{{}}] = {row}.indexes[:{{}}]").format(
             values_at(pattern, parameters, f"{row}.id"), *[shared] * 2
         )
+    at = SQL(f"{row}.indexes[:{{}}]").format(shared)
+    condition = SQL("pattern = {} and kind <> 'blank'").format(parameters.add(paths.name(pattern), "text"))
+    return SQL("{} as v where true").format(_fields_of_row(SQL(f"{row}.id"), at, condition))
+
+
+def _fields_of_row(extraction_id: Composable, indexes: Composable, condition: Composable) -> Composed:
+    """Return the fields of a row that meet a condition, found by its key."""
+    # `uuid_cmp`: an index on extraction_id would be used instead of that on row_key, and read all fields of a long list
+    # for each of its rows. `offset 0`: without it the planner may scan all fields, for a join.
     return SQL(
-        f"""(select * from public.fields
-             where row_key = uuid_hash_extended({row}.id, hash_array_extended({row}.indexes[:{{shared}}], 0))
-               and extraction_id::text = {row}.id::text and indexes = {row}.indexes[:{{shared}}]
-               and pattern = {{pattern}} and kind <> 'blank' offset 0) as v where true"""
-    ).format(shared=shared, pattern=parameters.add(paths.name(pattern), "text"))
+        """(select * from public.fields
+            where row_key = uuid_hash_extended({id}, hash_array_extended({indexes}, 0))
+              and uuid_cmp(extraction_id, {id}) = 0 and indexes = {indexes} and {condition} offset 0)"""
+    ).format(id=extraction_id, indexes=indexes, condition=condition)
+
+
+def _fields_around_row(query: RecordsQuery, row: LiteralString, condition: Composable) -> Composed:
+    """Return the fields of a row, and those of the document and the list items around it."""
+    if query.rows is None:
+        return _fields_of_row(SQL(f"{row}.id"), SQL("'{{}}'::integer[]"), condition)
+    return SQL(
+        f"""(select v.* from generate_series(0, cardinality({row}.indexes)) as level cross join lateral {{}} as v)"""
+    ).format(_fields_of_row(SQL(f"{row}.id"), SQL(f"{row}.indexes[:level]"), condition))
+
+
+def values_of_records(query: RecordsQuery, condition: Composable, parameters: Parameters) -> Composed:
+    """Return the fields in the columns of `record` that meet a condition, one outside the list of the rows once per
+    document."""
+    condition = SQL("{} and pattern = any ({})").format(condition, parameters.add(list(query.columns), "text[]"))
+    if query.rows is None:
+        return SQL("(select v.* from record as r cross join lateral {} as v)").format(
+            _fields_around_row(query, "r", condition)
+        )
+    return SQL(
+        """(select v.* from (
+             select distinct r.id, r.indexes[:level] as at
+             from record as r cross join lateral generate_series(0, cardinality(r.indexes)) as level) as r
+           cross join lateral {} as v)"""
+    ).format(_fields_of_row(SQL("r.id"), SQL("r.at"), condition))
 
 
 def _has_cell(query: RecordsQuery, parameters: Parameters) -> Composed:
     """Return a condition on a record: it has a cell of one of the statuses."""
     columns = list(query.columns) if query.cell_column is None else [query.cell_column]
-    return SQL("exists (select from {} where {} = any ({}))").format(
-        _cells(query, columns, "e.indexes", parameters),
+    # (Most extractions have no field for a person. Their cells need not be read to know that.)
+    counted = SQL("e.review_count > 0" if all(one.needs_person for one in query.cell_statuses) else "e.id is not null")
+    return SQL("case when {} then exists (select from {} where {} = any ({})) end").format(
+        counted,
+        _cells(query, columns, "e", parameters),
         SQL(_STATUS),
         parameters.add(list(query.cell_statuses), "text[]"),
     )
@@ -392,12 +402,13 @@ def _measures(query: RecordsQuery) -> list[str]:
     return [column.path for column in query.columns.values() if column.unit is not None]
 
 
-def _cells(query: RecordsQuery, columns: Sequence[str], indexes: LiteralString, parameters: Parameters) -> Composed:
+def _cells(query: RecordsQuery, columns: Sequence[str], row: LiteralString, parameters: Parameters) -> Composed:
     return SQL(_CELLS).format(
         stale=parameters.add(_stale(query), "jsonb"),
         all=parameters.add(Jsonb(list(query.columns)), "jsonb"),
         columns=parameters.add(list(columns), "text[]"),
-        indexes=SQL(indexes),
+        fields=_fields_around_row(query, row, SQL("kind <> 'container'")),
+        row=SQL(row),
     )
 
 
@@ -418,12 +429,12 @@ def _sort_value(query: RecordsQuery, parameters: Parameters) -> Composed:
     if query.by_status:
         columns = list(query.columns) if query.sort is None else [query.sort]
         return SQL(
-            """cross join lateral (select r.id) as e
-               cross join lateral (select min(array_position({}, {})) as urgency from {}) as s"""
+            """cross join lateral (
+                 select min(array_position({}, {})) as urgency from {} where r.id is not null) as s"""
         ).format(
             parameters.add(list(FieldStatus), "text[]"),
             SQL(_STATUS),
-            _cells(query, columns, "r.indexes", parameters),
+            _cells(query, columns, "r", parameters),
         )
     if query.sort is None:
         return Composed([])
