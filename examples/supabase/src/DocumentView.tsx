@@ -105,7 +105,7 @@ function Fields({ extraction, chosen, choose }: FieldsProps) {
           <small>{statuses.get(field.name)}</small>
         </li>
       ))}
-      {rows?.filter((of) => of.is_absent).map(({ path }) => <li key={path}>{path} <small>{statuses.get(path)}</small></li>)}
+      {rows?.map(({ path, is_absent }) => is_absent && <li key={path}>{path} <small>{statuses.get(path)}</small></li>)}
     </ul>
   );
 }
