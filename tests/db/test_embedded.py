@@ -20,7 +20,7 @@ import psutil
 import psycopg
 import pytest
 
-from fieldmark.db.embedded import EmbeddedServer, embedded_postgres
+from fieldmark.db.embedded import EmbeddedServer, embedded_postgres, embedded_postgres_in_thread
 from fieldmark.errors import Misconfigured
 from fieldmark.isolation import users
 
@@ -165,6 +165,20 @@ def test_processes_share_the_server_and_the_last_one_stops_it(memory_path: Path,
         _leave(two)
     assert not _works(url)
     assert _server_pid(memory_path) is None
+
+
+def test_server_that_a_thread_starts_lasts_as_long_as_its_context(memory_path: Path, postgres_major: int) -> None:
+    with embedded_postgres_in_thread(memory_path, postgres_major) as started:
+        # The caller does not wait for it: another context does, and uses the same server.
+        with embedded_postgres(memory_path, postgres_major) as server:
+            assert started.result() == server
+        assert _works(server.owner_url)
+    assert _server_pid(memory_path) is None
+    other = {16: 18, 18: 16}[postgres_major]
+    with embedded_postgres_in_thread(memory_path, other) as started, pytest.raises(Misconfigured):
+        started.result()
+    with embedded_postgres_in_thread(memory_path, other):  # no one asks how it went
+        pass
 
 
 def test_initialisation_succeeds_after_a_killed_attempt(memory_path: Path, postgres_major: int) -> None:

@@ -10,7 +10,7 @@ import os
 import secrets
 import socket
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,9 +38,14 @@ class InProcessService:
 
 
 @asynccontextmanager
-async def open_in_process(settings: Settings, user_id: UUID) -> AsyncGenerator[InProcessService]:
-    """Open the service for one user, with a token of its own. Raises what `open_runtime` raises."""
+async def open_in_process(
+    settings: Settings, user_id: UUID, database: Awaitable[object] | None = None
+) -> AsyncGenerator[InProcessService]:
+    """Open the service for one user, with a token of its own, once its `database` runs. Raises what `open_runtime`
+    raises."""
     app = create_app(settings, with_worker=False, with_ui=False)
+    if database is not None:
+        await database
     async with app.router.lifespan_context(app):
         token = f"local-{secrets.token_urlsafe(32)}"
         app.state.tokens = _SingleToken(token, Person(user_id))

@@ -51,7 +51,7 @@ def ask(
             filters["stack_id"] = listed["items"][0]["id"]
         return await _ask(client, body)
 
-    run = run_with_client(target, work)
+    run = run_with_client(target, work, None if search else "ask")
     answer = run["result"] or {"error": run["error"], "code": run["error_code"]}
     if not print_json(target, answer) and run["result"] is not None:
         _show(run["answer"], run["result"])

@@ -22,7 +22,6 @@ from fieldmark.cli.process import (
     exit_with,
     read_settings,
     run,
-    without_spares,
 )
 from fieldmark.cli.target import NO_SERVICE, Target
 from fieldmark.cli.terminal import err
@@ -157,18 +156,18 @@ class Client:
 
 
 @asynccontextmanager
-async def open_client(target: Target, settings: Settings) -> AsyncGenerator[Client]:
-    """Open a client of the service given on the command line or in the settings, or else of one in this process."""
+async def open_client(target: Target, settings: Settings, task: str | None = None) -> AsyncGenerator[Client]:
+    """Open a client of the service given on the command line or in the settings, or else of one in this process, which
+    gets ready for an agent's `task`."""
     server = target.server or settings.server
     headers = {} if target.org is None else {"X-Org-Id": str(target.org)}
     if server is None:
         if target.key is not None:
             exit_with("--key goes with --server.", MISUSED)
         # Here: it takes long to import, and a service elsewhere has done it.
-        from fieldmark.api.in_process import open_in_process
-        from fieldmark.worker.jobs import working
+        from fieldmark.cli.own_service import open_own_service
 
-        async with open_in_process(settings, target.user or LOCAL_USER) as own:
+        async with open_own_service(settings, target.user or LOCAL_USER, task) as (own, working):
             headers["Authorization"] = f"Bearer {own.token}"
             # The address of `fieldmark serve`: exported files have links to it.
             host = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -176,7 +175,7 @@ async def open_client(target: Target, settings: Settings) -> AsyncGenerator[Clie
             async with httpx.AsyncClient(
                 transport=own.transport, base_url=base_url, headers=headers, timeout=_TIMEOUT
             ) as http:
-                yield Client(http, lambda: working(own.runtime), settings, _options(org=target.org, user=target.user))
+                yield Client(http, working, settings, _options(org=target.org, user=target.user))
         return
     if target.user is not None:
         exit_with("--user goes without --server: there the key says who asks.", MISUSED)
@@ -206,13 +205,14 @@ async def fetch_items(
     return found, before is not None
 
 
-def run_with_client(target: Target, work: Callable[[Client], Awaitable[Result]]) -> Result:
-    """Run a command with a client. An error response ends the command with its message and code."""
-    settings = without_spares(read_settings("warning"))
+def run_with_client(target: Target, work: Callable[[Client], Awaitable[Result]], task: str | None = None) -> Result:
+    """Run a command with a client. `task`: the agent task that it will start, if any. An error response ends the
+    command with its message and code."""
+    settings = read_settings("warning")
 
     async def run_work() -> Result:
         try:
-            async with open_client(target, settings) as client:
+            async with open_client(target, settings, task) as client:
                 return await work(client)
         except ErrorResponse as refused:
             exit_with(error_text(refused), refused.exit_code)

@@ -82,7 +82,9 @@ def extract(
             write(to_json_bytes(result.as_json(named=several), indented=not several), None)
 
     run_with_client(
-        target, lambda client: _extract(client, files, wanted, named, secret, report, show=not target.as_json)
+        target,
+        lambda client: _extract(client, files, wanted, named, secret, report, show=not target.as_json),
+        None if ask else "extract",  # with approvals, it needs another CLI
     )
     if out is not None and any(result.extraction is not None for result in results):
         write(b"".join(to_json_bytes(one.as_json(named=several), indented=not several) for one in results), out)
@@ -101,7 +103,7 @@ def correct(
 ) -> None:
     """Correct an extraction in words. Exit code 1 if nothing was changed. Ctrl-C cancels the run."""
     wanted = {"extraction_id": str(extraction), "message": message, "approval": "ask" if ask else None}
-    before, seen = run_with_client(target, lambda client: _correct(client, wanted))
+    before, seen = run_with_client(target, lambda client: _correct(client, wanted), None if ask else "correct")
     seen.end(target)
     if seen.extraction is not None and all(seen.extraction[key] == before[key] for key in _CORRECTED):
         exit_with("Nothing was changed.", FAILED)

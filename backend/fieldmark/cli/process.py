@@ -81,11 +81,6 @@ def read_settings(log_level: str | None = None) -> Settings:
     return settings
 
 
-def without_spares(settings: Settings) -> Settings:
-    """Return the settings for a short-lived command, which starts no spare processes."""
-    return settings.model_copy(update={"warm_spares": 0})
-
-
 @contextlib.asynccontextmanager
 async def open_service(
     settings: Settings, user: UUID, org: UUID | None = None

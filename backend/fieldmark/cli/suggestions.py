@@ -29,7 +29,7 @@ def propose(
 ) -> None:
     """Suggest a schema, a prompt and an extraction for a document, to accept or reject."""
     about = file_or_document(what)
-    document, extraction, exit_code = run_with_client(target, lambda client: _propose(client, about))
+    document, extraction, exit_code = run_with_client(target, lambda client: _propose(client, about), "auto_create")
     if extraction is not None and not target.as_json:
         show_extraction(extraction, document["filename"])
     _show(target, document)

@@ -13,7 +13,7 @@ from procrastinate import App, JobContext, RetryStrategy
 from procrastinate.exceptions import ConnectorException
 from procrastinate.worker import Worker
 
-from fieldmark.agents.registry import AGENTS, answer_offline
+from fieldmark.agents.registry import AGENTS, answer_offline, find_task
 from fieldmark.documents.reading import readers
 from fieldmark.domain.statuses import Effort
 from fieldmark.errors import FieldmarkError
@@ -36,6 +36,7 @@ from fieldmark.services import extractions, search
 from fieldmark.services.search_vectors import VectorIndexer
 from fieldmark.settings import Settings
 from fieldmark.stores import documents
+from fieldmark.telemetry.metrics import Metrics
 from fieldmark.worker import maintenance
 
 log = structlog.get_logger()
@@ -56,12 +57,11 @@ MAX_TRIES = 10
 
 
 @asynccontextmanager
-async def working(runtime: Runtime) -> AsyncGenerator[asyncio.Task[None]]:
-    """Execute jobs within the context. Yield the task of the worker."""
+async def working(runtime: Runtime, pool: CliPool | None = None) -> AsyncGenerator[asyncio.Task[None]]:
+    """Execute jobs within the context, with the CLIs of `pool` or of one of its own. Yield the task of the worker."""
     async with AsyncExitStack() as stack:
-        stack.enter_context(scratch_dir.scratch_dir())
-        model = await stack.enter_async_context(_model_service(runtime.settings))
-        pool = await stack.enter_async_context(_cli_pool(runtime, model))
+        if pool is None:
+            pool = await stack.enter_async_context(open_cli_pool(runtime.settings, runtime.metrics))
         slots = _queue_slots(runtime.settings)
         queue = await stack.enter_async_context(open_queue(runtime.database, runtime.direct_url, slots))
         runner = _register(queue, runtime, pool)
@@ -72,6 +72,26 @@ async def working(runtime: Runtime) -> AsyncGenerator[asyncio.Task[None]]:
             runner.stop_waiting()
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def open_cli_pool(
+    settings: Settings, metrics: Metrics | None = None, *, task: str | None = None
+) -> AsyncGenerator[CliPool]:
+    """Open a pool of CLIs. `task`: it is for a command that starts this task, and its spares are not replaced."""
+    async with AsyncExitStack() as stack:
+        stack.enter_context(scratch_dir.scratch_dir())
+        spares = settings.warm_spares
+        spec = next(iter(AGENTS.values())) if task is None else find_task(task)[0]
+        pool = CliPool(
+            await stack.enter_async_context(_model_service(settings)),
+            seconds=settings.run_seconds,
+            settings=PoolSettings(settings.max_live_agents + spares if spares else 0, spares, task is None),
+            initial_kind=CliKind.of(spec, settings.model, settings.max_turns),
+            max_active=settings.max_live_agents,
+            metrics=metrics,
+        )
+        yield await stack.enter_async_context(pool)
 
 
 @asynccontextmanager
@@ -89,18 +109,6 @@ async def _model_service(settings: Settings) -> AsyncGenerator[ModelService]:
             effort=Effort(settings.effort) if settings.effort else None,
             fallback_model=settings.fallback_model,
         )
-
-
-def _cli_pool(runtime: Runtime, model: ModelService) -> CliPool:
-    settings, spares = runtime.settings, runtime.settings.warm_spares
-    return CliPool(
-        model,
-        seconds=settings.run_seconds,
-        settings=PoolSettings(processes=settings.max_live_agents + spares if spares else 0, spares=spares),
-        initial_kind=CliKind.of(next(iter(AGENTS.values())), settings.model, settings.max_turns),
-        max_active=settings.max_live_agents,
-        metrics=runtime.metrics,
-    )
 
 
 def _register(queue: App, runtime: Runtime, pool: CliPool) -> Runner:

@@ -199,6 +199,23 @@ async def test_unusable_spare_is_not_replaced_until_a_run_asks(cases):
         assert (await warm.execute_run(cases[0])).state["status"] == "completed" and warm.cli_sources == {"new": 1}
 
 
+async def test_run_waits_for_a_spare_that_is_being_connected(cases):
+    async with warm_pool(Script([DONE]), spares=1, replaces_spares=False) as warm:
+        await until(lambda: warm.pool._available)
+        assert not warm.pool._available[0].clearing.done()
+        await warm.execute_run(cases[0])
+        assert warm.cli_sources == {"spare": 1}
+        await asyncio.sleep(0.1)  # it is not replaced
+        assert len(cli_processes()) == 1
+
+
+async def test_spare_that_is_being_connected_ends_with_the_pool():
+    async with warm_pool(Script([DONE]), spares=1) as warm:
+        await until(cli_processes)
+        assert not warm.pool._available[0].clearing.done()
+    assert warm.end_reasons == {"closed": 1} and cli_processes() == []
+
+
 async def test_number_of_clis_is_limited(cases):
     ours, _, theirs = cases
     async with warm_pool(Script([DONE]), processes=1) as warm:

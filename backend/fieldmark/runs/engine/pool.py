@@ -33,11 +33,13 @@ MAINTENANCE_SECONDS = 5
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
     """Limits of the pool. `processes` is the total number of CLIs, including those in use; `spares` of them are
-    connected in advance. With 0 processes, each CLI ends with its run. `starts` limits concurrent starts. A CLI is
-    ended after `runs` runs, after `idle_seconds` without a run, or above `max_mb` of memory."""
+    connected in advance, and replaced when they are used if `replaces_spares`. With 0 processes, each CLI ends with its
+    run. `starts` limits concurrent starts. A CLI is ended after `runs` runs, after `idle_seconds` without a run, or
+    above `max_mb` of memory."""
 
     processes: int = 0
     spares: int = 0
+    replaces_spares: bool = True
     runs: int = 50
     idle_seconds: float = 300
     max_mb: int = 400
@@ -69,7 +71,7 @@ class CliPool:
         self._available: list[CliProcess] = []  # in order of idle time, longest first; spares have no organisation
         self._initial_kind = initial_kind
         # The kinds that runs requested most recently without finding a used CLI.
-        self._requested: deque[CliKind] = deque(maxlen=2 * self._settings.spares)
+        self._requested: deque[CliKind] = deque(maxlen=2 * self._settings.spares * self._settings.replaces_spares)
         self._ending: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._is_open = False
@@ -115,6 +117,8 @@ class CliPool:
         With `resumed`, a new CLI continues the stored conversation. A CLI is reused only if its run completed, only by
         the same organisation, and only after its conversation was cleared."""
         kind = CliKind.of(spec, model, max_turns, one_at_a_time)
+        if not self._settings.replaces_spares:
+            self._initial_kind = None
         self._active += 1
         try:
             cli, source = await self._acquire(kind, scope, handlers, session_id, resumed)
@@ -140,7 +144,9 @@ class CliPool:
         """Return a CLI, and its source as a metric label."""
         if resumed:
             async with self._gate.slot(handlers.rank, scope.org_id):
-                return await self._connect(kind, session_id, resumed_by=handlers), "new"
+                cli = self._make(kind, session_id, resumed_by=handlers)
+                await self._connect(cli)
+                return cli, "new"
         if (used := await self._take_available(kind, scope.org_id)) is not None:
             return used, "used_before"
         self._requested.append(kind)
@@ -152,7 +158,9 @@ class CliPool:
                 return used, "used_before"
             if (spare := await self._take_available(kind)) is not None:
                 return spare, "spare"
-            return await self._connect(kind, session_id), "new"
+            cli = self._make(kind, session_id)
+            await self._connect(cli)
+            return cli, "new"
 
     async def _take_available(self, kind: CliKind, org_id: UUID | None = None) -> CliProcess | None:
         """Return the most recently used available CLI of this kind and organisation. Without an organisation, return a
@@ -170,8 +178,8 @@ class CliPool:
                 return cli
         return None
 
-    async def _connect(self, kind: CliKind, session_id: UUID, *, resumed_by: RunHandlers | None = None) -> CliProcess:
-        """Start a new CLI. With `resumed_by`, it continues the stored conversation of that run."""
+    def _make(self, kind: CliKind, session_id: UUID, *, resumed_by: RunHandlers | None = None) -> CliProcess:
+        """Return a new CLI to connect. With `resumed_by`, it continues the stored conversation of that run."""
         self._trim()
         binding = RunBinding(session_id)
         is_clearable = self._is_open and resumed_by is None
@@ -186,13 +194,14 @@ class CliPool:
             resumed=resumed_by is not None,
             is_clearable=is_clearable,
         )
-        cli = CliProcess(options_in, kind, binding, is_clearable)
+        return CliProcess(options_in, kind, binding, is_clearable)
+
+    async def _connect(self, cli: CliProcess) -> None:
         try:
             await cli.connect()
         except BaseException:
             await cli.end(gracefully=False)
             raise
-        return cli
 
     async def _return(self, cli: CliProcess, has_completed: bool) -> None:
         """Keep the CLI for reuse if its run completed, otherwise end it."""
@@ -208,18 +217,20 @@ class CliPool:
             self._metrics.clis_ended.labels(reason).inc()
             await cli.end(gracefully=has_completed)
 
-    def _add(self, cli: CliProcess) -> None:
+    def _add(self, cli: CliProcess, *, is_connected: bool = True) -> None:
         cli.idle_since = time.monotonic()
-        cli.clearing = asyncio.create_task(self._clear(cli))
+        cli.clearing = asyncio.create_task(self._clear(cli, is_connected))
         self._available.append(cli)
 
-    async def _clear(self, cli: CliProcess) -> str | None:
-        """Clear a CLI's conversation. Return the reason if it can't be reused, as a metric label."""
+    async def _clear(self, cli: CliProcess, is_connected: bool) -> str | None:
+        """Connect a CLI, and clear its conversation. Return the reason if it can't be used, as a metric label."""
         try:
+            if not is_connected:
+                await cli.connect()
             await cli.clear()
             return self._retire_reason(cli)
-        except Exception as error:  # noqa: BLE001  after any error the CLI is not reused
-            log.warning("a CLI could not be cleared", error=type(error).__name__)
+        except Exception as error:  # noqa: BLE001  after any error the CLI is not used; runs report their own errors
+            log.warning("a CLI could not be prepared for a run", error=type(error).__name__)
             return "uncleared"
 
     def _retire_reason(self, cli: CliProcess) -> str | None:
@@ -232,9 +243,13 @@ class CliPool:
         self._metrics.clis_ended.labels(reason).inc()
         gracefully = cli.clearing.done() and reason not in ("tainted", "died", "uncleared")
         cli.clearing.cancel()
-        ending = asyncio.create_task(cli.end(gracefully), context=contextvars.Context())
+        ending = asyncio.create_task(self._end(cli, gracefully), context=contextvars.Context())
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
+
+    async def _end(self, cli: CliProcess, gracefully: bool) -> None:
+        await asyncio.wait({cli.clearing})  # it may have been connecting
+        await cli.end(gracefully)
 
     @property
     def _spares(self) -> list[CliProcess]:
@@ -261,13 +276,11 @@ class CliPool:
                     self._stop_adding_spares()
             self._trim()
             if (kind := self._next_spare()) is not None:
-                try:
-                    async with self._gate.slot(StartRank.SPARE):
-                        self._add(await self._connect(kind, uuid4()))
-                    continue
-                except Exception as error:  # noqa: BLE001  runs start their own CLI and report the error
-                    log.warning("a spare CLI could not be connected", error=type(error).__name__)
-                    self._stop_adding_spares()
+                async with self._gate.slot(StartRank.SPARE):
+                    # Available at once: a run waits for it rather than starting another CLI beside it.
+                    self._add(cli := self._make(kind, uuid4()), is_connected=False)
+                    await asyncio.wait({cli.clearing})
+                continue
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(MAINTENANCE_SECONDS):
                     await self._changed.wait()
