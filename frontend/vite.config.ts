@@ -1,11 +1,12 @@
 import { fileURLToPath } from 'node:url';
+import tailwindcss from '@tailwindcss/vite';
 import react from '@vitejs/plugin-react';
 import { defineConfig } from 'vite';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 export default defineConfig({
-  plugins: [react()],
+  plugins: [react(), tailwindcss()],
   resolve: {
     alias: { '@fieldmark/following': here('../clients/typescript/src/following.ts') },
     dedupe: ['react', 'react-dom'],
@@ -16,6 +17,7 @@ export default defineConfig({
     assetsInlineLimit: 0, // data: in a script is allowed nowhere
     modulePreload: { polyfill: false }, // it would be a script in the page itself, which its policy forbids
     target: 'es2023',
+    cssTarget: ['chrome123', 'firefox120', 'safari17.5'], // the first with light-dark()
   },
   // `npm run dev`: the page as it is being written, before a service that runs (`fieldmark serve`).
   server: {

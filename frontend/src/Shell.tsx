@@ -15,7 +15,7 @@ import { t, useLanguage } from './shared/i18n';
 import icon from './shared/icon.svg';
 import { listen } from './shared/shortcuts/registry';
 import { useShortcut } from './shared/shortcuts/useShortcut';
-import { Toasts } from './shared/Toasts';
+import { Toasts } from './components/ui/Toast';
 import styles from './Shell.module.css';
 
 const ShortcutsDialog = lazy(async () => ({

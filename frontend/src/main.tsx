@@ -5,8 +5,7 @@ import { QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-qu
 import { RouterProvider } from '@tanstack/react-router';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
-import './shared/styles/tokens.css';
-import './shared/styles/base.css';
+import './styles/index.css';
 import { ApiError } from './api/client';
 import { router } from './router';
 import { configQuery } from './session/config';
@@ -14,7 +13,7 @@ import { identityKey, isExpired, offeredToken, session, subjectOf, takeLinkToken
 import { onOtherTabChange } from './shared/otherTabs';
 import { followLanguage, t } from './shared/i18n';
 import { followTheme } from './shared/theme';
-import { toast } from './shared/Toasts';
+import { toast } from './components/ui/Toast';
 
 const queries = new QueryClient({
   queryCache: new QueryCache({

@@ -9,8 +9,9 @@ import { parseColumn, type Column } from './review/byField/column';
 import { parseTableView, type TableView } from './tables/tableView';
 import { Shell } from './Shell';
 import { t } from './shared/i18n';
-import { Loading } from './shared/Loading';
-import { PageError, EmptyState } from './shared/Notice';
+import { Loading } from './components/ui/Loading';
+import { EmptyState } from './components/ui/EmptyState';
+import { PageError } from './components/ui/Notice';
 
 const root = createRootRoute({
   component: Shell,

@@ -137,6 +137,7 @@ def _content_security_policy(settings: Settings) -> str:
             "default-src 'none'",
             "script-src 'self'",
             "style-src 'self'",
+            "font-src 'self'",
             "img-src 'self' blob: data:",
             f"connect-src 'self'{supabase}",
             "base-uri 'none'",

@@ -1,7 +1,7 @@
 /** The number of calls that need approval, in the navigation bar. */
 
 import { useQuery } from '@tanstack/react-query';
-import { CountBadge } from '../shared/CountBadge';
+import { CountBadge } from '../components/ui/CountBadge';
 import { waitingQuery } from './approvalQueries';
 
 export function ApprovalCount() {

@@ -7,7 +7,7 @@ import { Conversation } from '../conversation/Conversation';
 import { threadsQuery } from '../conversation/conversationQueries';
 import type { SourceLocation } from '../conversation/sourceLocation';
 import { useCanWrite } from '../session/role';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
 import { t } from '../shared/i18n';
 import styles from './Ask.module.css';

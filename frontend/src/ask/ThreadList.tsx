@@ -4,11 +4,11 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { api } from '../api/client';
 import type { ThreadSummary } from '../api/types';
 import { usePersonName } from '../session/people';
-import { Confirm } from '../shared/Confirm';
+import { Confirm } from '../components/ui/Confirm';
 import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { errorMessage } from '../shared/Notice';
-import { toast } from '../shared/Toasts';
+import { errorMessage } from '../components/ui/Notice';
+import { toast } from '../components/ui/Toast';
 import styles from './Ask.module.css';
 
 interface Props {

@@ -4,7 +4,7 @@ import type { Source, TypedAnswer } from '../api/types';
 import { formatDuration, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Markdown } from '../shared/Markdown';
-import { Notice } from '../shared/Notice';
+import { Notice } from '../components/ui/Notice';
 import styles from './Conversation.module.css';
 import { answerText, coverageTexts, fallbackText } from './answerText';
 import { locationOf, type SourceLocation } from './sourceLocation';

@@ -2,10 +2,10 @@
 
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useLayoutEffect, useRef } from 'react';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { t } from '../shared/i18n';
-import { Loading } from '../shared/Loading';
-import { ErrorNotice } from '../shared/Notice';
+import { Loading } from '../components/ui/Loading';
+import { ErrorNotice } from '../components/ui/Notice';
 import styles from './Conversation.module.css';
 import { threadQuery } from './conversationQueries';
 import type { SourceLocation } from './sourceLocation';

@@ -1,8 +1,8 @@
 /** A text box for messages. Enter sends, Shift-Enter starts a new line. */
 
 import type { ComponentProps, KeyboardEvent, ReactNode, Ref } from 'react';
-import { Button } from '../shared/Button';
-import { ErrorNotice } from '../shared/Notice';
+import { Button } from '../components/ui/Button';
+import { ErrorNotice } from '../components/ui/Notice';
 import styles from './MessageBox.module.css';
 
 interface Props {

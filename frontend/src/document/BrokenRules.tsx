@@ -1,9 +1,9 @@
 /** What the schema says against an extraction. */
 
 import type { FieldError } from '../api/types';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { t } from '../shared/i18n';
-import { Notice } from '../shared/Notice';
+import { Notice } from '../components/ui/Notice';
 import styles from './DocumentPage.module.css';
 import { violationText } from './fields/violationText';
 import type { SchemaField } from './schemaFields';

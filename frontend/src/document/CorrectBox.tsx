@@ -3,10 +3,10 @@
 import { useMutation } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { startCorrection } from '../api/runs';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { t } from '../shared/i18n';
-import { errorMessage } from '../shared/Notice';
-import { toast } from '../shared/Toasts';
+import { errorMessage } from '../components/ui/Notice';
+import { toast } from '../components/ui/Toast';
 import styles from './DocumentPage.module.css';
 
 interface Props {

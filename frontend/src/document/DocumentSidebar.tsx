@@ -4,7 +4,7 @@ import { Tabs } from '@base-ui/react/tabs';
 import { lazy, Suspense, type ReactNode } from 'react';
 import { formatNumber } from '../shared/format';
 import { t } from '../shared/i18n';
-import { Loading } from '../shared/Loading';
+import { Loading } from '../components/ui/Loading';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import styles from './DocumentPage.module.css';
 import type { DocumentView } from './documentView';

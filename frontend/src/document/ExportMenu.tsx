@@ -2,13 +2,13 @@
 
 import { useMutation } from '@tanstack/react-query';
 import { fetchFile } from '../api/client';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { t } from '../shared/i18n';
-import { Menu, MenuItem } from '../shared/Menu';
-import { errorMessage } from '../shared/Notice';
+import { Menu, MenuItem } from '../components/ui/Menu';
+import { errorMessage } from '../components/ui/Notice';
 import { Icon } from '../shared/Icon';
 import { saveFile } from '../shared/saveFile';
-import { toast } from '../shared/Toasts';
+import { toast } from '../components/ui/Toast';
 
 const FORMATS = ['xlsx', 'csv', 'json', 'html'] as const;
 

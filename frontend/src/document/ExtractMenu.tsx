@@ -2,13 +2,13 @@
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { startExtraction, startProposal } from '../api/runs';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { Menu, MenuItem, MenuLabel } from '../shared/Menu';
-import { errorMessage } from '../shared/Notice';
+import { Menu, MenuItem, MenuLabel } from '../components/ui/Menu';
+import { errorMessage } from '../components/ui/Notice';
 import { Icon } from '../shared/Icon';
-import { toast } from '../shared/Toasts';
+import { toast } from '../components/ui/Toast';
 import { promptsQuery, schemasQuery } from './documentPageQueries';
 
 interface Props {

@@ -1,7 +1,7 @@
 /** A picker for the extraction that is shown, if a document has several. */
 
 import type { ExtractionSummary } from '../api/types';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { formatTime } from '../shared/format';
 import { t } from '../shared/i18n';
 

@@ -4,10 +4,11 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api } from '../api/client';
 import type { DocumentDetails } from '../api/types';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { readingErrorText } from '../shared/codeText';
 import { t } from '../shared/i18n';
-import { EmptyState, ErrorNotice, Notice } from '../shared/Notice';
+import { EmptyState } from '../components/ui/EmptyState';
+import { ErrorNotice, Notice } from '../components/ui/Notice';
 import styles from './DocumentPage.module.css';
 
 export function NotReady({ document }: { document: DocumentDetails }) {

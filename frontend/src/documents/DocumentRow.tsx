@@ -3,11 +3,11 @@
 import { Link } from '@tanstack/react-router';
 import { memo } from 'react';
 import type { Document } from '../api/types';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { readingErrorText } from '../shared/codeText';
 import { formatAge, formatBytes, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { Menu, MenuItem } from '../shared/Menu';
+import { Menu, MenuItem } from '../components/ui/Menu';
 import { Icon } from '../shared/Icon';
 import styles from './DocumentsPage.module.css';
 import { StageBadge } from './StageBadge';

@@ -1,7 +1,7 @@
 /** The progress of uploads. Finished ones disappear by themselves. */
 
 import { useEffect } from 'react';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { formatPercent, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';

@@ -3,11 +3,11 @@
 
 import { useSyncExternalStore } from 'react';
 import { credentials, apiErrorOf } from '../api/client';
-import { errorMessage } from '../shared/Notice';
+import { errorMessage } from '../components/ui/Notice';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { notifyOtherTabs } from '../shared/otherTabs';
-import { toast } from '../shared/Toasts';
+import { toast } from '../components/ui/Toast';
 
 const SECONDS = 7;
 

@@ -6,7 +6,7 @@ import { credentials, apiErrorOf } from '../api/client';
 import type { Document } from '../api/types';
 import { identityKey, session } from '../session/session';
 import { t } from '../shared/i18n';
-import { errorMessage } from '../shared/Notice';
+import { errorMessage } from '../components/ui/Notice';
 import { notifyOtherTabs } from '../shared/otherTabs';
 
 export interface Upload {

@@ -9,12 +9,12 @@ import type { SchemaField } from '../document/schemaFields';
 import { storeChanged } from '../document/storeChanged';
 import { Replay } from '../runs/Replay';
 import { usePersonName } from '../session/people';
-import { Button } from '../shared/Button';
-import { Dialog } from '../shared/Dialog';
+import { Button } from '../components/ui/Button';
+import { Dialog } from '../components/ui/Dialog';
 import { formatAge, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { ErrorNotice, errorMessage } from '../shared/Notice';
-import { toast } from '../shared/Toasts';
+import { ErrorNotice, errorMessage } from '../components/ui/Notice';
+import { toast } from '../components/ui/Toast';
 import styles from './History.module.css';
 import { versionsOf, type Version } from './versions';
 

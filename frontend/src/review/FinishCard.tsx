@@ -1,10 +1,10 @@
 /** Shown when all values of a document are reviewed: marks it as reviewed, even if errors of the schema remain. */
 
 import type { ReactNode } from 'react';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { EmptyState } from '../shared/Notice';
+import { EmptyState } from '../components/ui/EmptyState';
 
 interface Props {
   filename: string;

@@ -12,7 +12,7 @@ import { violationText } from '../document/fields/violationText';
 import type { SchemaField } from '../document/schemaFields';
 import { useWordPicker } from '../document/viewer/picking';
 import { Badge } from '../shared/Badge';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Crop } from './Crop';

@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { countQuery } from '../documents/documentQueries';
-import { CountBadge } from '../shared/CountBadge';
+import { CountBadge } from '../components/ui/CountBadge';
 
 export function ReviewCount() {
   const count = useQuery(countQuery('needs_review'));

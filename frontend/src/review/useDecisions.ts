@@ -7,8 +7,8 @@ import type { ChangedExtraction, Extraction } from '../api/types';
 import { extractionQuery } from '../document/documentPageQueries';
 import { pathSteps, valueAt } from '../document/fields/paths';
 import { storeChanged } from '../document/storeChanged';
-import { errorMessage } from '../shared/Notice';
-import { toast } from '../shared/Toasts';
+import { errorMessage } from '../components/ui/Notice';
+import { toast } from '../components/ui/Toast';
 
 /** A decision that can be undone: a value that was written or confirmed, or is being saved. */
 interface Decision {

@@ -1,7 +1,7 @@
 /** A run: its status, steps, cost and approvals, and a button to cancel it. */
 
 import { useEffect, useRef, useState } from 'react';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
 import { ApprovalCard } from '../approvals/ApprovalCard';

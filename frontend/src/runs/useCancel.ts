@@ -2,8 +2,8 @@
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { cancelRun } from '../api/runs';
-import { errorMessage } from '../shared/Notice';
-import { toast } from '../shared/Toasts';
+import { errorMessage } from '../components/ui/Notice';
+import { toast } from '../components/ui/Toast';
 
 export function useCancel(runId: string, onCancelled: () => void) {
   const queries = useQueryClient();

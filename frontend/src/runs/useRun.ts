@@ -6,7 +6,7 @@ import type { NumberedEvent } from '@fieldmark/following';
 import { followRun } from '../api/runs';
 import { waitingRunQuery } from '../approvals/approvalQueries';
 import type { RunEvent } from '../api/types';
-import { errorMessage } from '../shared/Notice';
+import { errorMessage } from '../components/ui/Notice';
 import { INITIAL_STATE, runReducer, type RunState } from './runReducer';
 
 /** Return the state of a run, and `resume`, which follows it again after its last event: the stream ends while the run

@@ -3,13 +3,13 @@
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useEffect } from 'react';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { usePersisted } from '../shared/persisted';
-import { Menu, MenuItem, MenuLabel, MenuSeparator } from '../shared/Menu';
+import { Menu, MenuItem, MenuLabel, MenuSeparator } from '../components/ui/Menu';
 import { LANGUAGES, languageChoice, t, type Language } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
 import { theme, type Theme } from '../shared/theme';
-import { toast } from '../shared/Toasts';
+import { toast } from '../components/ui/Toast';
 import { configQuery, meQuery } from './config';
 import { organisationName, useOrganisation } from './role';
 import { session, useSession } from './session';

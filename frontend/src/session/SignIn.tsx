@@ -3,9 +3,9 @@
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState, type FormEvent } from 'react';
 import type { Config } from '../api/types';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { codeText } from '../shared/codeText';
-import { ErrorNotice, Notice } from '../shared/Notice';
+import { ErrorNotice, Notice } from '../components/ui/Notice';
 import { t } from '../shared/i18n';
 import icon from '../shared/icon.svg';
 import { configQuery } from './config';

@@ -4,11 +4,12 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useLocation, useNavigate } from '@tanstack/react-router';
 import { dataOf, api } from '../api/client';
 import { session } from '../session/session';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { EmptyState, ErrorNotice } from '../shared/Notice';
-import { toast } from '../shared/Toasts';
+import { EmptyState } from '../components/ui/EmptyState';
+import { ErrorNotice } from '../components/ui/Notice';
+import { toast } from '../components/ui/Toast';
 
 export function InvitationPage() {
   // The token stays in the address until it is accepted, so that it survives signing in.

@@ -7,12 +7,12 @@ import { meQuery } from '../session/config';
 import { session } from '../session/session';
 import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { ErrorNotice } from '../shared/Notice';
+import { ErrorNotice } from '../components/ui/Notice';
 import { ListLimitNotice } from './ListLimitNotice';
 import styles from './Settings.module.css';
 import { membersQuery } from './settingsQueries';
 import { useSettingsMutation } from './useSettingsMutation';
-import { Confirm } from '../shared/Confirm';
+import { Confirm } from '../components/ui/Confirm';
 
 export const ROLES: readonly MembershipRole[] = ['viewer', 'member', 'owner'];
 

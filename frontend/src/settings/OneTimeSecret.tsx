@@ -1,9 +1,9 @@
 /** An API key or invitation link that is shown only once. */
 
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { t } from '../shared/i18n';
-import { Notice } from '../shared/Notice';
-import { toast } from '../shared/Toasts';
+import { Notice } from '../components/ui/Notice';
+import { toast } from '../components/ui/Toast';
 import styles from './Settings.module.css';
 
 export function OneTimeSecret({

@@ -6,7 +6,7 @@ import { dataOf, api } from '../api/client';
 import type { Organisation, OrganisationChange } from '../api/types';
 import { toolName } from '../runs/toolText';
 import { session } from '../session/session';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { t } from '../shared/i18n';
 import styles from './Settings.module.css';
 import { agentToolsQuery } from './settingsQueries';

@@ -5,7 +5,7 @@ import type { Organisation, Used } from '../api/types';
 import { agentName } from '../runs/toolText';
 import { formatDays, formatDollars, formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { ErrorNotice } from '../shared/Notice';
+import { ErrorNotice } from '../components/ui/Notice';
 import styles from './Settings.module.css';
 import { usageQuery } from './settingsQueries';
 import { summed } from './usage';

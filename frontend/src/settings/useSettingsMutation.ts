@@ -1,8 +1,8 @@
 /** A change of the settings: invalidates queries, and shows errors as toasts. */
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { errorMessage } from '../shared/Notice';
-import { toast } from '../shared/Toasts';
+import { errorMessage } from '../components/ui/Notice';
+import { toast } from '../components/ui/Toast';
 
 /** `touches`: the prefix of the query keys to invalidate. */
 export function useSettingsMutation<Input, Output>(

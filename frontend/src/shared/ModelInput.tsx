@@ -4,10 +4,9 @@
 import { Autocomplete } from '@base-ui/react/autocomplete';
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { api, dataOf } from '../api/client';
+import { itemClass, popupClass } from '../components/ui/popup';
 import { formatPrice } from './format';
 import { t } from './i18n';
-import menuStyles from './Menu.module.css';
-import styles from './ModelInput.module.css';
 import { persisted, usePersisted } from './persisted';
 
 const recent = persisted<readonly string[]>('fieldmark.models', (stored) =>
@@ -45,12 +44,12 @@ export function ModelInput({ value, onChange }: { value: string; onChange: (mode
         }}
       />
       <Autocomplete.Portal>
-        <Autocomplete.Positioner className={menuStyles.place} align="start" sideOffset={4}>
-          <Autocomplete.Popup className={menuStyles.popup}>
-            <div className={menuStyles.label}>{t('common.tokenPriceHint')}</div>
+        <Autocomplete.Positioner className="z-50" align="start" sideOffset={4}>
+          <Autocomplete.Popup className={popupClass}>
+            <div className="px-2 py-1 text-xs text-muted-foreground">{t('common.tokenPriceHint')}</div>
             <Autocomplete.List>
               {(name: string) => (
-                <Autocomplete.Item key={name} value={name} className={`${menuStyles.item} ${styles.item}`}>
+                <Autocomplete.Item key={name} value={name} className={`${itemClass} justify-between gap-4`}>
                   <span>
                     {name} {name === models?.default && <small className="muted">{t('common.defaultModel')}</small>}
                   </span>

@@ -1,8 +1,7 @@
 /** Asks before extractions are marked as reviewed whose fields a person still has to look at. */
 
-import { Button } from './Button';
-import styles from './Confirm.module.css';
-import { Dialog } from './Dialog';
+import { Button } from '../components/ui/Button';
+import { Dialog } from '../components/ui/Dialog';
 import { t } from './i18n';
 
 interface Props {
@@ -18,12 +17,12 @@ interface Props {
 export function ReviewAnyway({ question, open, isNothing = false, onConfirm, onClose }: Props) {
   return (
     <Dialog title={question} open onClose={onClose}>
-      <ul className={styles.list}>
+      <ul className="grid max-h-[50vh] gap-1 overflow-auto wrap-anywhere">
         {open.map((one) => (
           <li key={one}>{one}</li>
         ))}
       </ul>
-      <div className={styles.buttons}>
+      <div className="flex flex-wrap justify-end gap-2">
         <Button onClick={onClose}>{t('common.cancel')}</Button>
         <Button
           kind="main"

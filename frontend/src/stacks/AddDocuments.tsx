@@ -4,14 +4,13 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { dataOf, api } from '../api/client';
 import { upload } from '../documents/uploads';
-import { Button } from '../shared/Button';
-import confirmStyles from '../shared/Confirm.module.css';
-import { Dialog } from '../shared/Dialog';
+import { Button } from '../components/ui/Button';
+import { Dialog } from '../components/ui/Dialog';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
-import { Menu, MenuItem } from '../shared/Menu';
-import { ErrorNotice } from '../shared/Notice';
-import { toast } from '../shared/Toasts';
+import { Menu, MenuItem } from '../components/ui/Menu';
+import { ErrorNotice } from '../components/ui/Notice';
+import { toast } from '../components/ui/Toast';
 import { DocumentPicker } from './DocumentPicker';
 
 export function AddDocuments({ stackId }: { stackId: string }) {
@@ -62,7 +61,7 @@ export function AddDocuments({ stackId }: { stackId: string }) {
         <Dialog title={t('stacks.chooseDocuments')} open onClose={() => setChosen(null)}>
           <DocumentPicker chosen={chosen} onChoose={setChosen} />
           {add.isError && <ErrorNotice error={add.error} />}
-          <div className={confirmStyles.buttons}>
+          <div className="flex flex-wrap justify-end gap-2">
             <Button onClick={() => setChosen(null)}>{t('common.cancel')}</Button>
             <Button kind="main" disabled={chosen.size === 0 || add.isPending} onClick={() => add.mutate([...chosen])}>
               {t('stacks.addChosen', { count: chosen.size })}

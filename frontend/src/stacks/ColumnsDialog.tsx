@@ -4,12 +4,11 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import { dataOf, api } from '../api/client';
 import type { ColumnsChanged, Stack } from '../api/types';
-import { Button } from '../shared/Button';
-import confirmStyles from '../shared/Confirm.module.css';
-import { Dialog } from '../shared/Dialog';
+import { Button } from '../components/ui/Button';
+import { Dialog } from '../components/ui/Dialog';
 import { formatEstimate } from '../shared/format';
 import { t } from '../shared/i18n';
-import { ErrorNotice, Notice } from '../shared/Notice';
+import { ErrorNotice, Notice } from '../components/ui/Notice';
 import { columnConflict } from './columnConflict';
 import { ColumnsEditor, EMPTY_COLUMN, namedColumns } from './ColumnsEditor';
 
@@ -68,7 +67,7 @@ export function ColumnsDialog({ stack, onClose }: { stack: Stack; onClose: () =>
           </p>
         </Notice>
       )}
-      <div className={confirmStyles.buttons} ref={end}>
+      <div className="flex flex-wrap justify-end gap-2" ref={end}>
         <Button onClick={onClose}>{t('common.cancel')}</Button>
         <Button
           kind="main"

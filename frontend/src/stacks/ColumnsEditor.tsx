@@ -2,7 +2,7 @@
 
 import { useId } from 'react';
 import type { StackColumn } from '../api/types';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';

@@ -3,11 +3,11 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useDeferredValue, useState } from 'react';
 import { documentsQuery } from '../documents/documentQueries';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { Loading } from '../shared/Loading';
-import { ErrorNotice } from '../shared/Notice';
+import { Loading } from '../components/ui/Loading';
+import { ErrorNotice } from '../components/ui/Notice';
 import styles from './Stacks.module.css';
 
 interface Props {

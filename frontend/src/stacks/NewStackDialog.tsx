@@ -5,12 +5,11 @@ import { useNavigate } from '@tanstack/react-router';
 import { useRef, useState } from 'react';
 import { dataOf, api } from '../api/client';
 import { upload } from '../documents/uploads';
-import { Button } from '../shared/Button';
-import confirmStyles from '../shared/Confirm.module.css';
-import { Dialog } from '../shared/Dialog';
+import { Button } from '../components/ui/Button';
+import { Dialog } from '../components/ui/Dialog';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
-import { ErrorNotice } from '../shared/Notice';
+import { ErrorNotice } from '../components/ui/Notice';
 import { columnConflict } from './columnConflict';
 import { ColumnsEditor, EMPTY_COLUMN, namedColumns } from './ColumnsEditor';
 import { DocumentPicker } from './DocumentPicker';
@@ -98,7 +97,7 @@ export function NewStackDialog({ onClose }: { onClose: () => void }) {
           {isPicking && <DocumentPicker chosen={chosen} onChoose={setChosen} />}
         </fieldset>
         {create.isError && <ErrorNotice error={create.error} />}
-        <div className={confirmStyles.buttons}>
+        <div className="flex flex-wrap justify-end gap-2">
           <Button onClick={onClose}>{t('common.cancel')}</Button>
           <Button kind="main" type="submit" disabled={!canCreate}>
             {t('stacks.create')}

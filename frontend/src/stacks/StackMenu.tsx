@@ -5,14 +5,13 @@ import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { api } from '../api/client';
 import type { Stack } from '../api/types';
-import { Button } from '../shared/Button';
-import confirmStyles from '../shared/Confirm.module.css';
-import { Dialog } from '../shared/Dialog';
+import { Button } from '../components/ui/Button';
+import { Dialog } from '../components/ui/Dialog';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
-import { Menu, MenuItem } from '../shared/Menu';
-import { ErrorNotice } from '../shared/Notice';
+import { Menu, MenuItem } from '../components/ui/Menu';
+import { ErrorNotice } from '../components/ui/Notice';
 import styles from './Stacks.module.css';
 
 export function StackMenu({ stack }: { stack: Stack }) {
@@ -70,7 +69,7 @@ export function StackMenu({ stack }: { stack: Stack }) {
             onChange={({ target }) => setName(target.value)}
           />
           {rename.isError && <ErrorNotice error={rename.error} />}
-          <div className={confirmStyles.buttons}>
+          <div className="flex flex-wrap justify-end gap-2">
             <Button onClick={() => setAsked(null)}>{t('common.cancel')}</Button>
             <Button kind="main" type="submit" disabled={rename.isPending || name.trim() === ''}>
               {t('common.save')}
@@ -83,7 +82,7 @@ export function StackMenu({ stack }: { stack: Stack }) {
         open={asked === 'delete'}
         onClose={() => setAsked(null)}>
         {remove.isError && <ErrorNotice error={remove.error} />}
-        <div className={confirmStyles.buttons}>
+        <div className="flex flex-wrap justify-end gap-2">
           <Button onClick={() => setAsked(null)}>{t('common.cancel')}</Button>
           <Button danger disabled={remove.isPending} onClick={() => remove.mutate()}>
             {t('common.delete')}

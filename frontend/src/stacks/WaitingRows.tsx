@@ -10,13 +10,12 @@ import { changeLabel, changeValue } from '../approvals/changeText';
 import { displayValue } from '../document/fields/fieldValue';
 import { schemaPath } from '../document/fields/labels';
 import { actOnEach } from '../shared/actOnEach';
-import { Button } from '../shared/Button';
-import confirmStyles from '../shared/Confirm.module.css';
-import { Dialog } from '../shared/Dialog';
+import { Button } from '../components/ui/Button';
+import { Dialog } from '../components/ui/Dialog';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { errorMessage, Notice } from '../shared/Notice';
-import { toast } from '../shared/Toasts';
+import { errorMessage, Notice } from '../components/ui/Notice';
+import { toast } from '../components/ui/Toast';
 import { firstRowsQuery } from '../tables/tableQueries';
 import styles from './Stacks.module.css';
 
@@ -113,7 +112,7 @@ function WaitingRowsDialog({ stack, runs, onClose }: { stack: Stack; runs: reado
           ))}
         </ul>
       </div>
-      <div className={confirmStyles.buttons}>
+      <div className="flex flex-wrap justify-end gap-2">
         {decidable.length > 1 && (
           <Button
             kind="quiet"

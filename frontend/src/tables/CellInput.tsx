@@ -4,7 +4,7 @@
 import { useLayoutEffect, useRef, useState, type KeyboardEvent } from 'react';
 import type { RecordCell } from '../api/types';
 import { t } from '../shared/i18n';
-import { toast } from '../shared/Toasts';
+import { toast } from '../components/ui/Toast';
 import { copiedText } from './cellValue';
 import styles from './Grid.module.css';
 import type { GridColumn } from './gridColumns';

@@ -8,7 +8,7 @@ import type { Box, Evidence, ReadRow, RecordCell } from '../api/types';
 import { extractionQuery } from '../document/documentPageQueries';
 import { Crop } from '../review/Crop';
 import { Badge } from '../shared/Badge';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { formatPercent } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';

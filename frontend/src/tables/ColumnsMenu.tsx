@@ -2,7 +2,7 @@
 
 import { Popover } from '@base-ui/react/popover';
 import type { TableColumn } from '../api/types';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
 import { changeLayout, columnLabel } from './gridColumns';

@@ -3,7 +3,7 @@
 import { Popover } from '@base-ui/react/popover';
 import { useState } from 'react';
 import type { TableColumn } from '../api/types';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { formatDay, formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';

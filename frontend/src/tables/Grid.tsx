@@ -19,7 +19,7 @@ import {
 import type { ReadRow, RecordCell, RecordRow } from '../api/types';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
-import { toast } from '../shared/Toasts';
+import { toast } from '../components/ui/Toast';
 import { CellPopover, RowPopover } from './CellPopover';
 import { canReadAgain, isRead, type ReadableAgain } from './cellStatus';
 import { DOCUMENT, FIRST, MAX_WIDTH, MIN_WIDTH, resizeColumn, type GridColumn } from './gridColumns';

@@ -2,9 +2,8 @@
 
 import type { RecordCell } from '../api/types';
 import { usePersonName } from '../session/people';
-import { Button } from '../shared/Button';
-import confirmStyles from '../shared/Confirm.module.css';
-import { Dialog } from '../shared/Dialog';
+import { Button } from '../components/ui/Button';
+import { Dialog } from '../components/ui/Dialog';
 import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { displayCell } from './cellValue';
@@ -56,7 +55,7 @@ export function NotSavedDialog({ conflicts, refused, onKeepMine, onKeepTheirs, o
         </ul>
       )}
       {count > 1 && (
-        <div className={confirmStyles.buttons}>
+        <div className="flex flex-wrap justify-end gap-2">
           <Button onClick={() => keep(onKeepTheirs)}>{t('tables.keepAllTheirs')}</Button>
           <Button onClick={() => keep(onKeepMine)}>{t('tables.keepAllMine')}</Button>
         </div>

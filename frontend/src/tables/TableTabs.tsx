@@ -1,11 +1,11 @@
 /** The tables of the organisation: the largest as tabs, the others in a menu. */
 
 import { Link, useNavigate } from '@tanstack/react-router';
-import { Button } from '../shared/Button';
+import { Button } from '../components/ui/Button';
 import { formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
-import { Menu, MenuItem } from '../shared/Menu';
+import { Menu, MenuItem } from '../components/ui/Menu';
 import styles from './Tables.module.css';
 
 const TABS = 5;

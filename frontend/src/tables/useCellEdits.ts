@@ -9,8 +9,8 @@ import { extractionQuery } from '../document/documentPageQueries';
 import { pathSteps, valueAt } from '../document/fields/paths';
 import { proposalOf } from '../document/fields/proposals';
 import { useDecisions, type Seen } from '../review/useDecisions';
-import { errorMessage } from '../shared/Notice';
-import { toast } from '../shared/Toasts';
+import { errorMessage } from '../components/ui/Notice';
+import { toast } from '../components/ui/Toast';
 import { cellStatusText } from './cellStatus';
 import { cellPath, type GridColumn } from './gridColumns';
 

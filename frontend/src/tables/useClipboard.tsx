@@ -3,13 +3,12 @@
 
 import { useState, type ReactNode } from 'react';
 import type { RecordRow } from '../api/types';
-import { Button } from '../shared/Button';
-import confirmStyles from '../shared/Confirm.module.css';
-import { Dialog } from '../shared/Dialog';
+import { Button } from '../components/ui/Button';
+import { Dialog } from '../components/ui/Dialog';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { errorMessage } from '../shared/Notice';
-import { toast } from '../shared/Toasts';
+import { errorMessage } from '../components/ui/Notice';
+import { toast } from '../components/ui/Toast';
 import { copiedText, parseCell } from './cellValue';
 import type { CellRange } from './Grid';
 import { DOCUMENT, FIRST, type GridColumn } from './gridColumns';
@@ -201,7 +200,7 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
         {asking !== null && asking.refused.length > 0 && (
           <p>{t('tables.cannotWrite', { count: asking.refused.length })}</p>
         )}
-        <div className={confirmStyles.buttons}>
+        <div className="flex flex-wrap justify-end gap-2">
           <Button onClick={() => setAsking(null)}>{t('common.cancel')}</Button>
           <Button kind="main" onClick={() => asking !== null && void save(asking.edits, asking.refused)}>
             {t('tables.change')}

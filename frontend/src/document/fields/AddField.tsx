@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useId, useMemo, useState } from 'react';
 import type { Extraction } from '../../api/types';
-import { Button } from '../../shared/Button';
+import { Button } from '../../components/ui/Button';
 import { t } from '../../shared/i18n';
 import { knownFieldsQuery } from '../documentPageQueries';
 import type { SchemaField } from '../schemaFields';

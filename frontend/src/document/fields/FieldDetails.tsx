@@ -6,7 +6,7 @@ import { useState } from 'react';
 import type { Box, Extraction, RuleFix } from '../../api/types';
 import { usePersonName } from '../../session/people';
 import { Badge } from '../../shared/Badge';
-import { Button } from '../../shared/Button';
+import { Button } from '../../components/ui/Button';
 import { formatTime, visibleText } from '../../shared/format';
 import { t } from '../../shared/i18n';
 import { Icon } from '../../shared/Icon';

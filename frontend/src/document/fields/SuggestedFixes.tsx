@@ -1,7 +1,7 @@
 /** Buttons for other printed values that would satisfy a failed rule. */
 
 import type { RuleFix } from '../../api/types';
-import { Button } from '../../shared/Button';
+import { Button } from '../../components/ui/Button';
 import { visibleText } from '../../shared/format';
 import { t } from '../../shared/i18n';
 import type { SchemaField } from '../schemaFields';

@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useId, useMemo, useState, type KeyboardEvent } from 'react';
 import type { Extraction } from '../../api/types';
-import { Button } from '../../shared/Button';
+import { Button } from '../../components/ui/Button';
 import { visibleText } from '../../shared/format';
 import { t } from '../../shared/i18n';
 import { knownFieldsQuery, schemaOfQuery } from '../documentPageQueries';

@@ -2,7 +2,7 @@
 
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useCallback, useLayoutEffect, useRef, useState } from 'react';
-import { Button } from '../../shared/Button';
+import { Button } from '../../components/ui/Button';
 import { formatPercent } from '../../shared/format';
 import { t } from '../../shared/i18n';
 import { useShortcut } from '../../shared/shortcuts/useShortcut';

@@ -1,8 +1,8 @@
 /** The dialog behind `?`: lists the shortcuts, which can be changed or turned off. */
 
 import { useEffect, useState, useSyncExternalStore } from 'react';
-import { Button } from '../Button';
-import { Dialog } from '../Dialog';
+import { Button } from '../../components/ui/Button';
+import { Dialog } from '../../components/ui/Dialog';
 import { t } from '../i18n';
 import { usePersisted } from '../persisted';
 import { all, choice, keyName, keysOf, type ShortcutArea } from './registry';

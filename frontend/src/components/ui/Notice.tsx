@@ -1,19 +1,26 @@
-/** Notices: a remark, a warning, an error with a way to try again, or an empty state. */
+/** Notices: a remark, a warning, or an error with a way to try again. */
 
+import { CircleAlert, TriangleAlert } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { ApiError } from '../api/client';
+import { ApiError } from '../../api/client';
+import { t } from '../../shared/i18n';
 import { Button } from './Button';
-import { t } from './i18n';
-import styles from './Notice.module.css';
-import { Icon } from './Icon';
+import { cn } from './cn';
+
+const KINDS = {
+  plain: 'border-border bg-card text-foreground',
+  unsure: 'border-need-line bg-need-bg text-need',
+  bad: 'border-transparent bg-bad-bg text-bad',
+};
 
 export function Notice({ kind = 'plain', children }: { kind?: 'plain' | 'unsure' | 'bad'; children: ReactNode }) {
+  const Sign = kind === 'bad' ? TriangleAlert : CircleAlert;
   return (
     <div
-      className={`${styles.notice} ${kind === 'plain' ? '' : styles[kind]}`}
+      className={cn('flex items-start gap-2 rounded-lg border px-3 py-2', KINDS[kind])}
       role={kind === 'bad' ? 'alert' : undefined}>
-      {kind !== 'plain' && <Icon name="warning" />}
-      <div className={styles.body}>{children}</div>
+      {kind !== 'plain' && <Sign size={15} className="mt-0.5 shrink-0" aria-hidden="true" />}
+      <div className="flex min-w-0 flex-1 flex-wrap items-center gap-x-3 gap-y-1 wrap-anywhere">{children}</div>
     </div>
   );
 }
@@ -38,18 +45,9 @@ export function PageError({ error, onRetry }: { error: unknown; onRetry: () => v
   return (
     <Notice kind="bad">
       <p>{t('shell.pageError')}</p>
-      <p className="muted">{error instanceof Error ? error.message : String(error)}</p>
-      <Button onClick={onRetry}>{t('common.tryAgain')}</Button>{' '}
+      <p>{error instanceof Error ? error.message : String(error)}</p>
+      <Button onClick={onRetry}>{t('common.tryAgain')}</Button>
       <Button onClick={() => location.reload()}>{t('common.reload')}</Button>
     </Notice>
-  );
-}
-
-export function EmptyState({ title, children }: { title: string; children?: ReactNode }) {
-  return (
-    <div className={styles.empty}>
-      <h2>{title}</h2>
-      {children}
-    </div>
   );
 }

@@ -1,8 +1,8 @@
 /** Short messages about what just happened, with an optional action. `toast` can be called from anywhere. */
 
 import { Toast } from '@base-ui/react/toast';
-import { t } from './i18n';
-import styles from './Toasts.module.css';
+import { X } from 'lucide-react';
+import { t } from '../../shared/i18n';
 
 const manager = Toast.createToastManager();
 
@@ -36,11 +36,12 @@ export function toast(message: string, { action, seconds = 6, urgent = false }: 
   return () => manager.close(id);
 }
 
+/** The toasts, above bars at the foot of a page and beside the panels at its edges. */
 export function Toasts() {
   return (
     <Toast.Provider toastManager={manager} limit={4}>
       <Toast.Portal>
-        <Toast.Viewport className={styles.view}>
+        <Toast.Viewport className="fixed bottom-16 left-1/2 z-60 grid w-[min(26rem,calc(100vw-2rem))] -translate-x-1/2 gap-2 max-sm:bottom-24">
           <ToastList />
         </Toast.Viewport>
       </Toast.Portal>
@@ -51,12 +52,19 @@ export function Toasts() {
 function ToastList() {
   const { toasts } = Toast.useToastManager();
   return toasts.map((toast) => (
-    <Toast.Root key={toast.id} toast={toast} className={styles.toast}>
-      <Toast.Content className={styles.content}>
-        <Toast.Description className={styles.text} />
-        {toast.actionProps !== undefined && <Toast.Action className={styles.action} />}
-        <Toast.Close className={styles.action} aria-label={t('common.close')}>
-          ×
+    <Toast.Root
+      key={toast.id}
+      toast={toast}
+      className="rounded-lg bg-foreground text-background shadow-lg data-limited:hidden">
+      <Toast.Content className="flex items-center gap-2 py-1.5 pr-1.5 pl-3">
+        <Toast.Description className="min-w-0 flex-1 wrap-anywhere" />
+        {toast.actionProps !== undefined && (
+          <Toast.Action className="min-h-7 shrink-0 rounded-md px-2 font-semibold underline underline-offset-2" />
+        )}
+        <Toast.Close
+          className="flex size-7 shrink-0 items-center justify-center rounded-md"
+          aria-label={t('common.close')}>
+          <X size={14} aria-hidden="true" />
         </Toast.Close>
       </Toast.Content>
     </Toast.Root>
