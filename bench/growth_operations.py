@@ -140,7 +140,7 @@ async def read_everything(side: Side, round_number: int) -> AsyncGenerator[str]:
     own: dict[str, str] = {"document_id": str(document)}
     for name, path, parameters in (
         ("GET /api/documents", "/api/documents", {}),
-        ("GET /api/documents that need review", "/api/documents", {"stage": "needs_review"}),
+        ("GET /api/documents that need review, as half of them do", "/api/documents", {"stage": "needs_review"}),
         ("GET /api/documents/{document_id}", f"/api/documents/{document}", {}),
         ("GET /api/documents/{document_id}/text", f"/api/documents/{document}/text", {}),
         ("GET /api/documents/{document_id}/pages/{number}", f"/api/documents/{document}/pages/1", {}),

@@ -32,22 +32,22 @@ from (select n, {_ORG.replace("to_hex(o)", f"to_hex({_ORG_OF})")} as org,
 _FIELDS = "(select jsonb_object_agg('field_' || f, 'value ' || f || ' of ' || n) from generate_series(1, 20) as f)"
 _ROWS = f"""
 insert into documents (id, org_id, created_by, created_at, filename, storage_path, media_type, byte_size, status,
-  page_count) select doc, org, org, at, 'invoice ' || n || '.pdf', concat_ws('/', org, doc, 'a.pdf'),
-  'application/pdf', 9, 'ready', 1 {_SOURCE};
+  page_count, extraction_stage) select doc, org, org, at, 'invoice ' || n || '.pdf', concat_ws('/', org, doc, 'a.pdf'),
+  'application/pdf', 9, 'ready', 1, case when n %% 2 = 1 then 'needs_review' else 'extracted' end {_SOURCE};
 insert into document_pages (document_id, org_id, number, width, height, text, words, engine, created_by)
   select doc, org, 1, 595, 842, 'Total ' || n, '[["Total", 0.1, 0.1, 0.2, 0.2]]', 'pdf', org {_SOURCE};
 insert into extractions (id, org_id, document_id, created_by, created_at, updated_at, document_type, status,
   extracted_fields, locks, review_count, version) select ext, org, doc, org, at, at, 'invoice', 'completed', {_FIELDS},
-  case when n %% 5 = 1 then jsonb_build_object('field_9', jsonb_build_object('by', org, 'at', at)) else '{{}}' end,
-  case when n %% 5 = 1 then 1 else 0 end, 10 {_SOURCE};
+  case when n %% 2 = 1 then jsonb_build_object('field_9', jsonb_build_object('by', org, 'at', at)) else '{{}}' end,
+  case when n %% 2 = 1 then 1 else 0 end, 10 {_SOURCE};
 insert into fields (org_id, document_id, extraction_id, path, pattern, indexes, kind, text, is_verified, status)
   select org, doc, ext, 'field_' || f, 'field_' || f, '{{}}', 'text', 'value ' || f || ' of ' || n, false,
-  case when f = 9 and n %% 5 = 1 then 'needs_review' else 'found' end
+  case when f = 9 and n %% 2 = 1 then 'needs_review' else 'found' end
   {_SOURCE} cross join generate_series(1, 20) as f;
 insert into extraction_proposals (org_id, extraction_id, path, name, old, new, confidence_scores, evidence, run_id,
   created_by, created_at)
   select org, ext, array['field_9'], 'field_9', to_jsonb('value 9 of ' || n), '"another"', '{{}}', '{{}}', run, org, at
-  {_SOURCE} where n %% 5 = 1;
+  {_SOURCE} where n %% 2 = 1;
 insert into threads (id, org_id, created_by, created_at, agent, document_id)
   select {_ID % ("c", "n")}, org, org, at, 'extraction', doc {_SOURCE} where n %% 10 = 1;
 insert into extraction_journal (org_id, extraction_id, version, path, steps, new, actor, run_id, call_id, created_by,

@@ -683,6 +683,8 @@ create table public.documents (
   pages_read integer check (pages_read >= 0),
   pages_to_read integer check (pages_to_read >= pages_read),
   auto_create boolean,
+  -- What its extractions say. Maintained by current_extractions.sql, which also has the stage that users see.
+  extraction_stage text not null default 'ready' check (extraction_stage in ('ready', 'needs_review', 'extracted', 'reviewed')),
   -- For a file inside a mail or an archive: the outer document, and the file's number in it.
   parent_document_id uuid,
   number_in_parent integer check (number_in_parent > 0),
@@ -698,6 +700,8 @@ create table public.documents (
 );
 create index documents_org_id on public.documents (org_id, created_at desc, id desc);
 create index documents_status on public.documents (org_id, status, created_at desc, id desc);
+create index documents_extraction_stage on public.documents (org_id, extraction_stage, created_at desc, id desc)
+  include (status);
 create index documents_media_type on public.documents (org_id, media_type, created_at desc, id desc);
 create index documents_content_sha256 on public.documents (org_id, content_sha256, created_at, id)
   where content_sha256 is not null;
@@ -761,6 +765,8 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_path text;
 begin
+  perform from public.extractions
+  where document_id = p_document_id and org_id in (select private.my_writable_org_ids()) for update;
   delete from public.documents
   where id = p_document_id and private.may_delete(org_id, created_by)
   returning storage_path into v_path;
@@ -1732,7 +1738,8 @@ create index runs_stack_id on public.runs (stack_id, created_at desc, id desc);
 create index runs_parent_run_id on public.runs (parent_run_id, parent_call_id);
 create index runs_session_id on public.runs (session_id);
 create index runs_inbox on public.runs (org_id, created_at desc, id desc) where status = 'awaiting_approval';
-create index runs_at_work on public.runs (org_id) where status = 'running';
+create index runs_open on public.runs (org_id, status, document_id)
+  where status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs');
 create index runs_waiting_for_capacity on public.runs (org_id, created_at) where waiting_for_capacity_since is not null;
 create index runs_lock_key on public.runs (lock_key)
   where status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs');
@@ -4572,6 +4579,8 @@ create table public.auto_creations (
   foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete set null (extraction_id)
 );
 create index auto_creations_org_id on public.auto_creations (org_id, created_at desc, document_id desc);
+create index auto_creations_open on public.auto_creations (org_id, status, created_at desc, document_id desc)
+  where status in ('running', 'proposed');
 create index auto_creations_known_again on public.auto_creations (org_id, kind, created_at desc)
   where status in ('proposed', 'accepted') and schema_revid is not null;
 create index auto_creations_schema_revid on public.auto_creations (schema_revid);
@@ -4794,6 +4803,51 @@ create view private.live_extractions with (security_invoker = true) as
       and (-o.precedence, o.created_at, o.id) > (-e.precedence, e.created_at, e.id)
       and not private.is_proposed(o.run_id));
 grant select on private.live_extractions to authenticated;
+
+-- What the extractions of a document say about its stage.
+create function private.extraction_stage(p_document_id uuid) returns text
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select case
+    when count(*) = 0 then 'ready'
+    when bool_or(status <> 'completed' or review_count > 0) then 'needs_review'
+    when bool_and(reviewed_by is not null) then 'reviewed'
+    else 'extracted' end
+  from private.live_extractions where document_id = p_document_id
+$$;
+
+-- Security definer: users may not write this column. An extraction is locked before its document, also by delete_document.
+create function private.store_extraction_stage() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_document_id uuid := coalesce(new.document_id, old.document_id);
+  v_stage text := private.extraction_stage(v_document_id);
+begin
+  update public.documents set extraction_stage = v_stage where id = v_document_id and extraction_stage <> v_stage;
+  return null;
+end $$;
+
+create trigger store_extraction_stage after insert or delete on public.extractions
+  for each row execute function private.store_extraction_stage();
+create trigger store_changed_extraction_stage after update on public.extractions for each row when (
+    (old.status, old.reviewed_by is null, old.review_count > 0, old.precedence, old.schema_revid)
+    is distinct from (new.status, new.reviewed_by is null, new.review_count > 0, new.precedence, new.schema_revid))
+  execute function private.store_extraction_stage();
+create trigger store_extraction_stage after update of status on public.auto_creations
+  for each row execute function private.store_extraction_stage();
+
+-- What happens to documents now: of several activities, the one with the lowest precedence is the document's stage. While
+-- there is one, `extraction_stage` does not count.
+create view private.document_activities with (security_invoker = true) as
+  select org_id, document_id, 'extracting' as stage, 1 as precedence from public.runs
+  where document_id is not null and extraction_id is not null and status in ('queued', 'running', 'awaiting_runs')
+  union all
+  select org_id, document_id, 'awaiting_approval', 2 from public.runs
+  where document_id is not null and status = 'awaiting_approval'
+  union all
+  select org_id, document_id, 'extracting', 1 from public.auto_creations where status = 'running'
+  union all
+  select org_id, document_id, 'proposed', 3 from public.auto_creations where status = 'proposed';
+grant select on private.document_activities to authenticated;
 
 -- A document's current extraction is its newest completed one. A suggested extraction counts once it is accepted.
 create view public.current_extractions with (security_invoker = true) as

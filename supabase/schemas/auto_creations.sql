@@ -25,6 +25,8 @@ create table public.auto_creations (
   foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete set null (extraction_id)
 );
 create index auto_creations_org_id on public.auto_creations (org_id, created_at desc, document_id desc);
+create index auto_creations_open on public.auto_creations (org_id, status, created_at desc, document_id desc)
+  where status in ('running', 'proposed');
 create index auto_creations_known_again on public.auto_creations (org_id, kind, created_at desc)
   where status in ('proposed', 'accepted') and schema_revid is not null;
 create index auto_creations_schema_revid on public.auto_creations (schema_revid);

@@ -12,6 +12,51 @@ create view private.live_extractions with (security_invoker = true) as
       and not private.is_proposed(o.run_id));
 grant select on private.live_extractions to authenticated;
 
+-- What the extractions of a document say about its stage.
+create function private.extraction_stage(p_document_id uuid) returns text
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select case
+    when count(*) = 0 then 'ready'
+    when bool_or(status <> 'completed' or review_count > 0) then 'needs_review'
+    when bool_and(reviewed_by is not null) then 'reviewed'
+    else 'extracted' end
+  from private.live_extractions where document_id = p_document_id
+$$;
+
+-- Security definer: users may not write this column. An extraction is locked before its document, also by delete_document.
+create function private.store_extraction_stage() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_document_id uuid := coalesce(new.document_id, old.document_id);
+  v_stage text := private.extraction_stage(v_document_id);
+begin
+  update public.documents set extraction_stage = v_stage where id = v_document_id and extraction_stage <> v_stage;
+  return null;
+end $$;
+
+create trigger store_extraction_stage after insert or delete on public.extractions
+  for each row execute function private.store_extraction_stage();
+create trigger store_changed_extraction_stage after update on public.extractions for each row when (
+    (old.status, old.reviewed_by is null, old.review_count > 0, old.precedence, old.schema_revid)
+    is distinct from (new.status, new.reviewed_by is null, new.review_count > 0, new.precedence, new.schema_revid))
+  execute function private.store_extraction_stage();
+create trigger store_extraction_stage after update of status on public.auto_creations
+  for each row execute function private.store_extraction_stage();
+
+-- What happens to documents now: of several activities, the one with the lowest precedence is the document's stage. While
+-- there is one, `extraction_stage` does not count.
+create view private.document_activities with (security_invoker = true) as
+  select org_id, document_id, 'extracting' as stage, 1 as precedence from public.runs
+  where document_id is not null and extraction_id is not null and status in ('queued', 'running', 'awaiting_runs')
+  union all
+  select org_id, document_id, 'awaiting_approval', 2 from public.runs
+  where document_id is not null and status = 'awaiting_approval'
+  union all
+  select org_id, document_id, 'extracting', 1 from public.auto_creations where status = 'running'
+  union all
+  select org_id, document_id, 'proposed', 3 from public.auto_creations where status = 'proposed';
+grant select on private.document_activities to authenticated;
+
 -- A document's current extraction is its newest completed one. A suggested extraction counts once it is accepted.
 create view public.current_extractions with (security_invoker = true) as
   select e.id, d.org_id, d.id as document_id, e.created_at, e.updated_at, e.document_type, e.schema_revid, e.version,

@@ -34,6 +34,8 @@ create table public.documents (
   pages_read integer check (pages_read >= 0),
   pages_to_read integer check (pages_to_read >= pages_read),
   auto_create boolean,
+  -- What its extractions say. Maintained by current_extractions.sql, which also has the stage that users see.
+  extraction_stage text not null default 'ready' check (extraction_stage in ('ready', 'needs_review', 'extracted', 'reviewed')),
   -- For a file inside a mail or an archive: the outer document, and the file's number in it.
   parent_document_id uuid,
   number_in_parent integer check (number_in_parent > 0),
@@ -49,6 +51,8 @@ create table public.documents (
 );
 create index documents_org_id on public.documents (org_id, created_at desc, id desc);
 create index documents_status on public.documents (org_id, status, created_at desc, id desc);
+create index documents_extraction_stage on public.documents (org_id, extraction_stage, created_at desc, id desc)
+  include (status);
 create index documents_media_type on public.documents (org_id, media_type, created_at desc, id desc);
 create index documents_content_sha256 on public.documents (org_id, content_sha256, created_at, id)
   where content_sha256 is not null;
@@ -112,6 +116,8 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_path text;
 begin
+  perform from public.extractions
+  where document_id = p_document_id and org_id in (select private.my_writable_org_ids()) for update;
   delete from public.documents
   where id = p_document_id and private.may_delete(org_id, created_by)
   returning storage_path into v_path;

@@ -89,7 +89,8 @@ create index runs_stack_id on public.runs (stack_id, created_at desc, id desc);
 create index runs_parent_run_id on public.runs (parent_run_id, parent_call_id);
 create index runs_session_id on public.runs (session_id);
 create index runs_inbox on public.runs (org_id, created_at desc, id desc) where status = 'awaiting_approval';
-create index runs_at_work on public.runs (org_id) where status = 'running';
+create index runs_open on public.runs (org_id, status, document_id)
+  where status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs');
 create index runs_waiting_for_capacity on public.runs (org_id, created_at) where waiting_for_capacity_since is not null;
 create index runs_lock_key on public.runs (lock_key)
   where status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs');

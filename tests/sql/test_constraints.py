@@ -55,7 +55,8 @@ private.agents | name = 'A' | approval = $ODD
 private.agent_tasks | task = 'A' | needs = '{odd}' | may_have = '{odd}' | approval = $ODD
 public.documents | user_id = gen_random_uuid() |
     filename = '' | storage_path = 'a.pdf' | media_type = '' | byte_size = -1 | status = $ODD |
-    page_count = 0 | status = 'failed', error = null | status = 'ready', error = null, media_type = null |
+    page_count = 0 | extraction_stage = $ODD | status = 'failed', error = null |
+    status = 'ready', error = null, media_type = null |
     error_code = 'damaged', error = null | status = 'failed', error = 'x', error_code = $ODD | warnings = '{}' |
     number_in_parent = 1 | parent_document_id = gen_random_uuid(), number_in_parent = 0 | unlocked_path =
     storage_path | content_sha256 = 'x' | pages_read = -1 | pages_read = 2, pages_to_read = 1

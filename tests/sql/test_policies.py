@@ -249,6 +249,7 @@ PRIVILEGES = {
     },
     "current_extractions": {"select": True},
     "private.live_extractions": {"select": True},
+    "private.document_activities": {"select": True},
     "private.stack_extractions": {"select": True},
     "stacks": {"select": True, "insert": "id org_id user_id name", "update": "name"},
     "stack_documents": {"select": True, "insert": "org_id user_id stack_id document_id"},

@@ -102,6 +102,17 @@ def test_concurrent_updates_are_both_stored(pair: Pair) -> None:
     assert row == ("1", "1", {"a": 0.5, "b": 0.5}, True, True)
 
 
+def test_deleting_a_document_while_its_stage_changes_does_not_deadlock(pair: Pair) -> None:
+    delete = statement_of("select delete_document(%s)", pair.sample.document)
+    with pair.transaction(pair.first) as connection:
+        connection.execute("select from extractions where id = %s for no key update", [pair.sample.extraction])
+        deleted = pair.start_blocked(delete)
+        connection.execute("update extractions set status = 'failed' where id = %s", [pair.sample.extraction])
+    assert deleted.result(timeout=60) is not None
+    found = pair.observer.execute("select from documents where id = %s", [pair.sample.document])
+    assert found.fetchone() is None
+
+
 def test_concurrent_decisions_of_a_proposal_count_once(pair: Pair) -> None:
     def decide(accepted: bool) -> Act:
         decide = "select decide_extraction_proposals(%s, %s, %s)"

@@ -15,6 +15,7 @@ from fieldmark.domain.statuses import (
     Approvers,
     AutoCreationStatus,
     CallStatus,
+    DocumentStage,
     DocumentStatus,
     ExtractionStatus,
     FieldStatus,
@@ -52,4 +53,7 @@ def test_enums_match_the_database_checks(roles: Roles) -> None:
     listed = {(table, column): set(re.findall(r"'([^']*)'::text", check)) for table, column, check in rows}
     assert listed.pop(("fields", "kind")) == {*ValueKind, "blank"}
     assert listed.pop(("fields", "status")) == {*FieldStatus} - {FieldStatus.STALE}  # depends on the table
+    assert listed.pop(("documents", "extraction_stage")) == {
+        DocumentStage.READY, DocumentStage.NEEDS_REVIEW, DocumentStage.EXTRACTED, DocumentStage.REVIEWED
+    }  # fmt: skip
     assert listed == {column: {one.value for one in enum} for column, enum in ENUMS.items()}

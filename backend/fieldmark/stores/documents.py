@@ -33,23 +33,10 @@ from fieldmark.stores.rows import (
     value_of,
 )
 
-_BY_RUN: LiteralString = "exists (select from public.runs as r where r.document_id = documents.id and"
-_STAGE: LiteralString = f"""(select case
-    when documents.status = 'reading' then 'processing'
-    when documents.status = 'failed' then 'failed'
-    when {_BY_RUN} r.extraction_id is not null and r.status in ('queued', 'running', 'awaiting_runs'))
-      or a.status = 'running' then 'extracting'
-    when {_BY_RUN} r.status = 'awaiting_approval') then 'awaiting_approval'
-    when a.status = 'proposed' then 'proposed'
-    when e.count = 0 then 'ready'
-    when e.needs_review then 'needs_review'
-    when e.is_reviewed then 'reviewed'
-    else 'extracted' end
-  from (
-    select count(*) as count, bool_or(status <> 'completed' or review_count > 0) as needs_review,
-      bool_and(reviewed_by is not null) as is_reviewed
-    from private.live_extractions where document_id = documents.id) as e
-  left join public.auto_creations as a on a.document_id = documents.id)"""
+_STAGE: LiteralString = """(case documents.status when 'reading' then 'processing' when 'failed' then 'failed'
+  else coalesce(
+    (select stage from private.document_activities where document_id = documents.id order by precedence limit 1),
+    documents.extraction_stage) end)"""
 """Computes the `DocumentStage` of a row of documents."""
 
 
@@ -73,27 +60,21 @@ _COLUMNS = (
     "(select coalesce(sum(review_count), 0)::integer from private.live_extractions where document_id = documents.id) "
     f"as to_review, {_STAGE} as stage"
 )
-_COMPLETED: LiteralString = "select document_id from public.extractions where org_id = %(org)s and status = 'completed'"
-# Documents that may be at a stage, found by indexes, so that the stage of every document need not be computed.
-_MAY_BE_AT: Mapping[DocumentStage, LiteralString] = {
+# How an index finds the documents at a stage. (With `in`, the planner may read all documents in order.)
+_AT_STAGE: Mapping[DocumentStage, LiteralString] = {
     DocumentStage.PROCESSING: "status = 'reading'",
     DocumentStage.FAILED: "status = 'failed'",
-    DocumentStage.AWAITING_APPROVAL: """id in (
-        select document_id from public.runs where org_id = %(org)s and status = 'awaiting_approval')""",
-    DocumentStage.NEEDS_REVIEW: """id in (
-        select document_id from public.extractions
-        where org_id = %(org)s and (status = 'in_progress' or review_count > 0))""",
-    DocumentStage.READY: """not exists (
-        select from public.extractions as e where e.document_id = documents.id and e.status = 'completed')""",
-    DocumentStage.EXTRACTING: """id in (
-        select document_id from public.runs
-        where org_id = %(org)s and extraction_id is not null and status in ('queued', 'running', 'awaiting_runs')
-        union all select document_id from public.auto_creations where org_id = %(org)s and status = 'running')""",
-    # An array is computed first, by an index. With `in` the planner scans all auto_creations for a hash join.
-    DocumentStage.PROPOSED: """id = any (array(
-        select document_id from public.auto_creations where org_id = %(org)s and status = 'proposed'))""",
-    DocumentStage.EXTRACTED: f"id in ({_COMPLETED} and reviewed_by is null)",
-    DocumentStage.REVIEWED: f"id in ({_COMPLETED} and reviewed_by is not null)",
+    **dict.fromkeys(
+        (DocumentStage.EXTRACTING, DocumentStage.AWAITING_APPROVAL, DocumentStage.PROPOSED),
+        f"""id = any (array(
+            select document_id from private.document_activities where org_id = %(org)s and stage = %(stage)s))
+          and {_STAGE} = %(stage)s""",
+    ),
+    **dict.fromkeys(
+        (DocumentStage.READY, DocumentStage.NEEDS_REVIEW, DocumentStage.EXTRACTED, DocumentStage.REVIEWED),
+        """extraction_stage = %(stage)s and status = 'ready'
+          and id not in (select document_id from private.document_activities where org_id = %(org)s)""",
+    ),
 }
 
 # Sorted by an index on the creation time of the documents.
@@ -249,15 +230,8 @@ class DocumentListFilter:
 
 
 async def count_documents(conn: Connection, org_id: UUID, stage: DocumentStage) -> int:
-    where: list[LiteralString] = ["org_id = %(org)s", *_at_stage(stage)]
-    query: LiteralString = f"select count(*) from public.documents where {' and '.join(where)}"
+    query: LiteralString = f"select count(*) from public.documents where org_id = %(org)s and {_AT_STAGE[stage]}"
     return await value_of(conn, query, {"org": org_id, "stage": stage})
-
-
-def _at_stage(stage: DocumentStage | None) -> list[LiteralString]:
-    # (A bare comparison is expected to hold for 1 of 200 documents: the planner would then compute the stage of all.)
-    is_at_stage: LiteralString = f"case {_STAGE} when %(stage)s then true else false end"
-    return [] if stage is None else [_MAY_BE_AT.get(stage, "true"), is_at_stage]
 
 
 async def list_documents(
@@ -286,7 +260,7 @@ async def list_documents(
         "org_id = %(org)s",
         *active_conditions(conditions),
         *request.conditions(sort_columns),
-        *_at_stage(filters.stage),
+        *([] if filters.stage is None else [_AT_STAGE[filters.stage]]),
     ]
     order = sort_columns.replace(",", " desc,")
     rows = await fetch_all(
