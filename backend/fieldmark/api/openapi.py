@@ -10,6 +10,7 @@ from fieldmark.api.auth import BEARER
 from fieldmark.api.permissions import SECOND_SCOPES, required_scope
 from fieldmark.api.problems import problem_schemas
 from fieldmark.api.request_guard import PUBLIC_PATHS
+from fieldmark.api.routing import build_routes
 from fieldmark.api.streams import event_schemas
 
 
@@ -18,6 +19,7 @@ def extend_openapi(app: FastAPI) -> None:
     generate = app.openapi
 
     def openapi() -> dict[str, Any]:
+        build_routes(app)
         document = generate()
         document["components"]["schemas"] |= event_schemas() | problem_schemas()
         for path, item in document["paths"].items():

@@ -1,4 +1,4 @@
-"""A router that builds its routes when an application is created, not on import. Its routes refuse JSON with a number
+"""A router that builds a route when a request first matches it, not on import. Its routes refuse JSON with a number
 whose digits would be lost, and with so many values that checking them would block the event loop."""
 
 from __future__ import annotations
@@ -7,12 +7,14 @@ import json
 import re
 from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum
+from functools import cached_property, partial
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.params import Depends
 from fastapi.routing import APIRoute
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import Receive, Scope, Send
 
 from fieldmark.domain.numbers import InexactNumber, exact_float
 
@@ -50,17 +52,44 @@ class _CheckedRoute(APIRoute):
         return handle_checked
 
 
+class _DeclaredRoute(BaseRoute):
+    """A route that is built when it is used."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], build: Callable[[], BaseRoute]) -> None:
+        self.path = path
+        self._path = Route(path, endpoint)
+        self._build = build
+
+    @cached_property
+    def built(self) -> BaseRoute:
+        return self._build()
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        is_match = self._path.matches(scope)[0] is not Match.NONE
+        return self.built.matches(scope) if is_match else (Match.NONE, {})
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.built.handle(scope, receive, send)
+
+
+def build_routes(app: FastAPI) -> None:
+    """Build all routes of `app`, for its OpenAPI document."""
+    app.router.routes[:] = [
+        route.built if isinstance(route, _DeclaredRoute) else route for route in [*app.router.routes]
+    ]
+
+
 class Routes(APIRouter):
-    """A router whose routes are built once in a process, on its first application. Later applications share them.
+    """A router whose routes are built once in a process, for its first application. Later applications share them.
 
     FastAPI builds the routes of an included router twice: on import, and again at the first request. Each time takes a
-    quarter of a second for the whole API.
+    quarter of a second for the whole API, of which a command uses a few routes.
     """
 
     def __init__(self, prefix: str = "", tags: list[str | Enum] | None = None) -> None:
         super().__init__(prefix=prefix, tags=tags)
         self._declared: list[tuple[str, Callable[..., Any], dict[str, Any]]] = []
-        self._built: dict[tuple[object, ...], list[BaseRoute]] = {}
+        self._routes_of: dict[tuple[object, ...], list[BaseRoute]] = {}
 
     def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         """Declare a route. The options are FastAPI's."""
@@ -75,17 +104,23 @@ class Routes(APIRouter):
     ) -> None:
         """Add the routes to `app`, each with these dependencies and responses in addition to its own."""
         key = (*dependencies, *(responses or ()))
-        if key in self._built:
-            app.router.routes.extend(self._built[key])
+        if key in self._routes_of:
+            app.router.routes.extend(self._routes_of[key])
             return
-        first = len(app.router.routes)
+        routes: list[BaseRoute] = []
         for path, endpoint, options in self._declared:
             merged: dict[str, Any] = {
                 "tags": [*self.tags, *(options.get("tags") or ())],
                 "dependencies": [*dependencies, *(options.get("dependencies") or ())],
                 "responses": {**(responses or {}), **(options.get("responses") or {})},
             }
-            app.router.add_api_route(
-                self.prefix + path, endpoint, route_class_override=_CheckedRoute, **(options | merged)
-            )
-        self._built[key] = app.router.routes[first:]
+            full_path = self.prefix + path
+            build = partial(_build, app, full_path, endpoint, {**options, **merged})
+            routes.append(_DeclaredRoute(full_path, endpoint, build))
+        self._routes_of[key] = routes
+        app.router.routes.extend(routes)
+
+
+def _build(app: FastAPI, path: str, endpoint: Callable[..., Any], options: dict[str, Any]) -> BaseRoute:
+    app.router.add_api_route(path, endpoint, route_class_override=_CheckedRoute, **options)
+    return app.router.routes.pop()
