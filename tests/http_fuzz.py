@@ -108,7 +108,9 @@ REFUSED_FOR_CAUSE: dict[str, tuple[str, ...]] = {
     "restore_version": ("This extraction has versions",),
     # A condition that does not fit its value, and an invalid path.
     "query_fields": ("needs", "takes", "compares", "path", "Path", *LIMIT_MESSAGES),
-    "get_usage": ("`since` must not be after",),
+    **dict.fromkeys(
+        ("get_usage", "get_overview", "get_quality", "list_corrections"), ("`since` must not be after", *PATH_MESSAGES)
+    ),
     "start_extract": ("The schema ", "keeps its schema and prompt", IDEMPOTENCY_MESSAGE, *LIMIT_MESSAGES),
     "start_chat": ("give it, or the thread_id", IDEMPOTENCY_MESSAGE, *LIMIT_MESSAGES),
     "start_correct": (IDEMPOTENCY_MESSAGE, *LIMIT_MESSAGES),

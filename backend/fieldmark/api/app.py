@@ -22,6 +22,7 @@ from fieldmark.api import (
     library,
     metrics,
     organisations,
+    overview,
     records,
     runs,
     schema_changes,
@@ -66,6 +67,7 @@ _TAGS = {
     "stacks": "Sets of documents with one table, which an agent fills.",
     "tags": "Labels of documents and prompts.",
     "fields": "Counts, sums and values of fields over many documents.",
+    "overview": "What the documents cost, and how good their values were.",
     "usage": "Tokens used and their cost.",
     "organisations": "Organisations, their members and invitations.",
     "keys": "API keys.",
@@ -120,7 +122,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
     app.add_middleware(RequestLog)
     # The agents' routes are made here and not on import: agents may be registered later than that.
     data = (documents, search, extractions, exports, library, schema_changes, records, stacks, fields)
-    modules = (runs, threads, *data, usage, organisations, api_keys)
+    modules = (runs, threads, *data, overview, usage, organisations, api_keys)
     for router in (*agent.make_routers(), *(module.router for module in modules)):
         router.add_to(app, dependencies=[KnownParameters], responses=ERRORS)
     for router in (web_ui.router, health.router, metrics.router):

@@ -20,7 +20,7 @@ _SCOPES_BY_AREA = {
     "agent": (Permission.RUNS_READ, Permission.RUNS_WRITE),
     "runs": (Permission.RUNS_READ, Permission.RUNS_WRITE),
     "threads": (Permission.RUNS_READ, Permission.RUNS_WRITE),
-    "usage": (Permission.USAGE_READ, None),
+    **dict.fromkeys(("usage", "overview"), (Permission.USAGE_READ, None)),
     "organisations": (Permission.MEMBERS_READ, Permission.MEMBERS_WRITE),
     "keys": (Permission.KEYS_READ, Permission.KEYS_WRITE),
 }
@@ -39,13 +39,17 @@ _SCOPE_OVERRIDES = {
     ("POST", "/api/schemas/{schema_id}/records/export"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/stacks/{stack_id}/rows/export"): Permission.EXTRACTIONS_READ,
     ("GET", "/api/schemas/{schema_id}/view"): Permission.EXTRACTIONS_READ,
+    ("GET", "/api/schemas/{schema_id}/quality"): Permission.EXTRACTIONS_READ,
+    ("GET", "/api/schemas/{schema_id}/corrections"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/fields/query"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/schemas/{schema_id}/apply"): Permission.EXTRACTIONS_WRITE,
 }
 SECOND_SCOPES = {
     ("POST", "/api/schemas/{schema_id}/apply"): Permission.RUNS_WRITE,
-    # It returns the fields.
+    # These return fields or names of tables.
     ("GET", "/api/runs/{run_id}/result"): Permission.EXTRACTIONS_READ,
+    ("GET", "/api/overview"): Permission.EXTRACTIONS_READ,
+    ("GET", "/api/overview/work"): Permission.EXTRACTIONS_READ,
     # These create a schema, or a version of one.
     ("POST", "/api/stacks"): Permission.SCHEMAS_WRITE,
     ("PUT", "/api/stacks/{stack_id}/columns"): Permission.SCHEMAS_WRITE,

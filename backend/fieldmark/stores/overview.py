@@ -1,0 +1,337 @@
+"""What an organisation's documents cost and how good their values were, in Postgres. All days are in UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Final, LiteralString
+from uuid import UUID
+
+from psycopg.sql import SQL, Placeholder
+
+from fieldmark.db.pool import Connection
+from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
+from fieldmark.stores.records import NEWEST_EXTRACTIONS
+from fieldmark.stores.rows import fetch_all, fetch_one, value_of
+
+MAX_PAUSE: Final = timedelta(minutes=5)
+"""The longest time between two checks of a person that counts as work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Days of an organisation, both included. `schema_id`: only what belongs to this schema."""
+
+    org_id: UUID
+    since: date
+    until: date
+    schema_id: UUID | None = None
+
+    def parameters(self) -> dict[str, object]:
+        return {
+            "org": self.org_id,
+            "since": self.since,
+            "until": self.until,
+            "schema": self.schema_id,
+            "pause": MAX_PAUSE,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """Costs of one agent's task on one day, for one table and model. `table`: the name of the schema, if it has one and
+    still exists. `unpriced` messages have no known price and add nothing to `cost_usd`."""
+
+    day: date
+    agent: str
+    task: str | None
+    schema_id: UUID | None
+    stack_id: UUID | None
+    table: str | None
+    model: str
+    documents_read: int
+    messages: int
+    unpriced: int
+    cost_usd: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedColumn:
+    """The values of a field that people checked: `unchanged` ones, and `corrected` ones. The agent had no value where
+    people `found` one."""
+
+    schema_id: UUID | None
+    table: str | None
+    pattern: str
+    unchanged: int
+    corrected: int
+    found: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenColumn:
+    """The values of a field that a person has to look at, because they are missing or not found on the page."""
+
+    schema_id: UUID | None
+    table: str | None
+    pattern: str
+    missing: int
+    not_found: int
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The time that people spent: on `documents`, in `gaps` between one check and the next, of `seconds` in total."""
+
+    people: int
+    documents: int
+    gaps: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class DoneOnDay:
+    """What people did on a day: single values, and documents that they reviewed as a whole."""
+
+    day: date
+    confirmed: int
+    corrected: int
+    found: int
+    absent: int
+    reviewed_documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class FillingRun:
+    """A run that fills the table of a stack."""
+
+    stack_id: UUID
+    name: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedWeek:
+    """The values that were checked in a week, which starts on `monday`."""
+
+    monday: date
+    unchanged: int
+    corrected: int
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectionRow:
+    """A value that a person corrected. `was` is the agent's, `now` the person's; None: there is no value."""
+
+    document_id: UUID
+    filename: str
+    extraction_id: UUID
+    path: str
+    pattern: str
+    was: str | None
+    now: str | None
+    checked_by: UUID
+    checked_at: datetime
+    page: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaVersion:
+    """A version of a schema."""
+
+    number: int
+    created_at: datetime
+
+
+# Read from the index alone. (A bound of the day: `checked_at` has an index, its day has none.)
+_CHECKED: Final[LiteralString] = """public.fields as f where f.org_id = %(org)s and f.outcome is not null
+    and f.checked_at >= (%(since)s::timestamp at time zone 'utc')
+    and f.checked_at < ((%(until)s::date + 1)::timestamp at time zone 'utc')
+    and (%(schema)s::uuid is null or f.checked_revid in (
+      select id from public.schema_versions where schema_id = %(schema)s))"""
+_UNCHANGED: Final[LiteralString] = "f.outcome in ('confirmed', 'reviewed')"
+
+
+async def costs(conn: Connection, period: Period) -> list[CostRow]:
+    """Return the costs of a period, oldest day first."""
+    return await fetch_all(
+        conn,
+        CostRow,
+        """select u.*, t.stack_id, s.name as table
+           from (
+             select day, agent, task, schema_id, model, sum(documents_read)::bigint as documents_read,
+               sum(messages)::bigint as messages, sum(unpriced)::bigint as unpriced, sum(cost_usd) as cost_usd
+             from public.usage_by_day
+             where org_id = %(org)s and day between %(since)s and %(until)s
+             group by day, agent, task, schema_id, model) as u
+           left join public.schemas as s on s.id = u.schema_id
+           left join public.stack_tables as t on t.schema_id = u.schema_id
+           order by day, agent, task, schema_id, model""",
+        period.parameters(),
+    )
+
+
+async def checked_columns(conn: Connection, period: Period) -> list[CheckedColumn]:
+    """Return the fields whose values people checked in a period, the most corrections first. Raise TooLongToAnswer."""
+    query: LiteralString = f"""
+        select v.schema_id, s.name as table, p.pattern, sum(c.unchanged)::bigint as unchanged,
+          sum(c.corrected)::bigint as corrected, sum(c.found)::bigint as found
+        from (
+          select f.checked_revid, max(f.id) as example, count(*) filter (where {_UNCHANGED}) as unchanged,
+            count(*) filter (where f.outcome = 'corrected') as corrected,
+            count(*) filter (where f.outcome = 'found') as found
+          from {_CHECKED} and f.outcome <> 'absent' group by f.checked_revid, f.pattern_key) as c
+        cross join lateral (select pattern from public.fields where id = c.example) as p
+        left join public.schema_versions as v on v.id = c.checked_revid
+        left join public.schemas as s on s.id = v.schema_id
+        group by v.schema_id, s.name, p.pattern
+        order by corrected desc, found desc, unchanged desc, s.name, p.pattern"""
+    async with query_timeout(conn, MAX_SECONDS, few_rows=True):
+        return await fetch_all(conn, CheckedColumn, query, period.parameters())
+
+
+async def open_columns(conn: Connection, period: Period) -> list[OpenColumn]:
+    """Return the fields with missing or not found values in the extractions that were started in a period."""
+    async with query_timeout(conn, MAX_SECONDS, few_rows=True):
+        return await fetch_all(
+            conn,
+            OpenColumn,
+            """select v.schema_id, s.name as table, f.pattern, count(*) filter (where f.reason = 'missing') as missing,
+                 count(*) filter (where f.reason = 'not_found') as not_found
+               from public.extractions as e
+               join private.live_extractions as l on l.id = e.id
+               cross join lateral (
+                 select pattern, reason from public.fields
+                 where extraction_id = e.id and status in ('needs_review', 'unclear')
+                   and reason in ('missing', 'not_found')) as f
+               left join public.schema_versions as v on v.id = e.schema_revid
+               left join public.schemas as s on s.id = v.schema_id
+               where e.org_id = %(org)s and e.review_count > 0
+                 and e.created_at >= (%(since)s::timestamp at time zone 'utc')
+                 and e.created_at < ((%(until)s::date + 1)::timestamp at time zone 'utc')
+               group by v.schema_id, s.name, f.pattern""",
+            period.parameters(),
+        )
+
+
+async def work(conn: Connection, period: Period) -> Work:
+    """Return the time that people spent in a period. Raise TooLongToAnswer."""
+    query: LiteralString = f"""
+        with checked as materialized (
+          select f.checked_by, f.checked_at, f.extraction_id from {_CHECKED} group by 1, 2, 3
+        ), gap as (
+          select checked_at - lag(checked_at) over (partition by checked_by order by checked_at) as length
+          from (select distinct checked_by, checked_at from checked) as moment
+        )
+        select (select count(distinct checked_by) from checked) as people,
+          (select count(distinct extraction_id) from checked) as documents, count(*) as gaps,
+          coalesce(extract(epoch from sum(length)), 0)::float8 as seconds
+        from gap where length <= %(pause)s"""
+    async with query_timeout(conn, MAX_SECONDS, few_rows=True):
+        found = await fetch_one(conn, Work, query, period.parameters())
+    assert found is not None
+    return found
+
+
+async def done_by_day(conn: Connection, period: Period) -> list[DoneOnDay]:
+    """Return what people did on each day of a period with work, oldest first. Raise TooLongToAnswer."""
+    query: LiteralString = f"""
+        select (f.checked_at at time zone 'utc')::date as day,
+          count(*) filter (where f.outcome = 'confirmed') as confirmed,
+          count(*) filter (where f.outcome = 'corrected') as corrected,
+          count(*) filter (where f.outcome = 'found') as found,
+          count(*) filter (where f.outcome = 'absent') as absent,
+          count(distinct f.extraction_id) filter (where f.outcome = 'reviewed') as reviewed_documents
+        from {_CHECKED} group by 1 order by 1"""
+    async with query_timeout(conn, MAX_SECONDS, few_rows=True):
+        return await fetch_all(conn, DoneOnDay, query, period.parameters())
+
+
+async def filling_runs(conn: Connection, org_id: UUID, limit: int) -> list[FillingRun]:
+    """Return the unended runs that fill tables of stacks, the newest first."""
+    return await fetch_all(
+        conn,
+        FillingRun,
+        """select s.id as stack_id, s.name, r.created_at as since from public.stacks as s
+           cross join lateral (
+             select created_at, status from public.runs
+             where stack_id = s.id and parent_run_id is null order by created_at desc, id desc limit 1) as r
+           where s.org_id = %s and r.status in ('queued', 'running', 'awaiting_runs')
+           order by r.created_at desc limit %s""",
+        (org_id, limit),
+    )
+
+
+async def count_reading(conn: Connection, org_id: UUID) -> int:
+    """Return the number of documents that runs outside of stacks read now."""
+    query = """select count(distinct r.document_id) from public.runs as r
+               join public.runs as root on root.id = r.root_run_id and root.stack_id is null
+               where r.org_id = %s and r.status = 'running' and r.document_id is not null"""
+    return await value_of(conn, query, (org_id,))
+
+
+async def checked_weeks(conn: Connection, period: Period) -> list[CheckedWeek]:
+    """Return the weeks of a period in which values were checked, oldest first. Raise TooLongToAnswer."""
+    query: LiteralString = f"""
+        select date_trunc('week', f.checked_at at time zone 'utc')::date as monday,
+          count(*) filter (where {_UNCHANGED}) as unchanged,
+          count(*) filter (where f.outcome = 'corrected') as corrected
+        from {_CHECKED} and (f.outcome = 'corrected' or {_UNCHANGED}) group by 1 order by 1"""
+    async with query_timeout(conn, MAX_SECONDS, few_rows=True):
+        return await fetch_all(conn, CheckedWeek, query, period.parameters())
+
+
+async def corrections(
+    conn: Connection, period: Period, column: str | None, *, limit: int, offset: int = 0
+) -> list[CorrectionRow]:
+    """Return the values that people corrected in a period, the last one first. `column`: only in this field. Raise
+    TooLongToAnswer."""
+    # (The keys come from the index: the page, the values and the names are read only for the rows that are returned.)
+    query: LiteralString = f"""
+        select c.document_id, d.filename, c.extraction_id, c.path, c.pattern, e.locks -> c.path ->> 'was' as was,
+          c.text as now, c.checked_by, c.checked_at, (e.evidence -> c.path ->> 'page')::integer as page
+        from (
+          select f.id from {_CHECKED} and f.outcome = 'corrected'
+            and (%(column)s::text is null or f.pattern_key = md5(%(column)s)::uuid)
+          order by f.checked_at desc, f.id desc limit %(limit)s offset %(offset)s) as found
+        join public.fields as c on c.id = found.id
+        join public.extractions as e on e.id = c.extraction_id
+        join public.documents as d on d.id = c.document_id
+        order by c.checked_at desc, c.id desc"""
+    parameters = period.parameters() | {"column": column, "limit": limit, "offset": offset}
+    async with query_timeout(conn, MAX_SECONDS, few_rows=True):
+        return await fetch_all(conn, CorrectionRow, query, parameters)
+
+
+async def filled_columns(conn: Connection, period: Period, columns: Sequence[str]) -> tuple[int, dict[str, int]]:
+    """Return the number of a schema's documents that were uploaded in a period, and how many of them have a value in
+    each of these columns. Raise TooLongToAnswer."""
+    statement = SQL(
+        """with record as materialized (
+             select id from ({records}) as r where created_at >= (%(since)s::timestamp at time zone 'utc')
+               and created_at < ((%(until)s::date + 1)::timestamp at time zone 'utc'))
+           select null as pattern, count(*) as filled from record
+           union all
+           select f.pattern, count(*) from record cross join lateral (
+             select distinct pattern from public.fields
+             where extraction_id = record.id and kind <> 'blank'
+               and pattern_key in (select md5(name)::uuid from unnest(%(columns)s::text[]) as name)) as f
+           group by f.pattern"""
+    ).format(records=SQL(NEWEST_EXTRACTIONS).format(schema_id=Placeholder("schema")))
+    async with query_timeout(conn, MAX_SECONDS, few_rows=True):
+        cursor = await conn.execute(statement, period.parameters() | {"columns": list(columns)})
+        found = {row["pattern"]: row["filled"] for row in await cursor.fetchall()}
+    return found.pop(None), found
+
+
+async def schema_versions(conn: Connection, schema_id: UUID) -> list[SchemaVersion]:
+    """Return the versions of a schema, oldest first; at most the newest 100."""
+    newest = await fetch_all(
+        conn,
+        SchemaVersion,
+        "select number, created_at from public.schema_versions where schema_id = %s order by number desc limit 100",
+        (schema_id,),
+    )
+    return newest[::-1]

@@ -1,0 +1,133 @@
+"""/api/overview and /api/schemas/{id}/quality: cost and quality of a period, each from one rule."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from answers import assert_problem
+
+from fieldmark.offline_model.messages import Turn, call, text
+from fieldmark.testing.script import Script
+
+pytestmark = pytest.mark.anyio
+
+FIELDS = {"total": 10, "vendor": "Acme"}
+USED = {"input_tokens": 50_000, "output_tokens": 1_000}  # 0.11 USD
+SCHEMA = {
+    "type": "object",
+    "required": ["number"],
+    "properties": {"total": {"type": "number"}, "vendor": {"type": "string"}, "number": {"type": "string"}},
+}
+
+
+def script() -> Script:
+    save = call("extract_fields", {"fields": FIELDS, "confidences": {}, "evidence": {}})
+    return Script([Turn([save], usage=USED), Turn([text("Done.")], usage=USED)])
+
+
+async def _read(server, schema_id: str | None = None, **body: Any) -> dict[str, Any]:
+    document_id = await server.upload_text("Total: 10\nVendor: Acme\n")
+    of_schema = {} if schema_id is None else {"schema_id": schema_id}
+    return await server.extract(document_id, **of_schema, **body)
+
+
+async def _schema(server, name: str) -> str:
+    made = await server.http.post("/api/schemas", json={"name": name, "schema": SCHEMA})
+    return made.json()["id"]
+
+
+async def _set(server, extraction_id: str, path: str, value: Any) -> None:
+    url = f"/api/extractions/{extraction_id}/fields"
+    version = (await server.extraction(extraction_id))["version"]
+    answer = await server.http.patch(url, json={"path": path, "value": value}, headers={"If-Match": str(version)})
+    assert answer.status_code == 200, answer.text
+
+
+async def test_costs_by_day_table_and_model_have_the_same_sum(serve):
+    async with serve(script()) as server:
+        invoices, receipts = await _schema(server, "Invoices"), await _schema(server, "Receipts")
+        opus = {"model": "claude-opus-5"}
+        for schema_id, options in ((invoices, {}), (invoices, opus), (receipts, {}), (None, {})):
+            await _read(server, schema_id, **options)
+        await server.ask("What did Acme charge?")
+        cost = (await server.get("overview"))["cost"]
+        used = await server.get("usage")
+        assert cost["total"]["documents_read"] == 4
+        assert cost["total"]["cost_usd"] == pytest.approx(sum(one["cost_usd"] for one in used["items"]))
+        for part in ("by_day", "by_table", "by_model"):
+            for column, total in cost["total"].items():
+                assert sum(one["share"][column] for one in cost[part]) == pytest.approx(total), (part, column)
+        tables = {(one["table"], one["agent"]): one["share"]["documents_read"] for one in cost["by_table"]}
+        assert tables == {("Invoices", None): 2, ("Receipts", None): 1, (None, "extraction"): 1, (None, "library"): 0}
+        async with server.client() as stranger:
+            assert (await stranger.get("/api/overview")).json()["cost"]["by_table"] == []
+
+
+async def test_checks_of_people_are_counted_by_field_with_the_exact_bound(serve, clone):
+    async with serve(script()) as server:
+        schema_id = await _schema(server, "Invoices")
+        first, second = [(await _read(server, schema_id))["extraction"]["id"] for _ in range(2)]
+        await _set(server, first, "total", 11)
+        await _set(server, first, "vendor", "Acme")
+        await _set(server, first, "number", "A-1")
+        await _set(server, second, "total", 10)
+        quality = (await server.get("overview"))["quality"]
+        assert (quality["checks"]["checked"], quality["checks"]["corrected"]) == (3, 1)
+        assert quality["checks"]["at_most"] == pytest.approx(0.8646, abs=1e-4)
+        assert (quality["found"], quality["missing"]) == (1, 1)
+        assert (quality["work"]["people"], quality["work"]["documents"]) == (1, 2)
+        fields = {one["pattern"]: one for one in quality["fields"]}
+        assert list(fields) == ["total", "number", "vendor"] and fields["total"]["table"] == "Invoices"
+        assert (fields["total"]["checks"]["checked"], fields["total"]["checks"]["corrected"]) == (2, 1)
+        assert (fields["number"]["found"], fields["number"]["missing"]) == (1, 1)
+        table = await server.get(f"schemas/{schema_id}/quality")
+        assert table["checks"] == quality["checks"] and table["documents"] == 2
+        columns = {one["path"]: one for one in table["columns"]}
+        assert columns["total"]["checks"] == fields["total"]["checks"]
+        assert [columns[name]["filled"] for name in ("total", "vendor", "number")] == [2, 2, 1]
+        (week,) = table["weeks"]
+        assert week["checks"] == table["checks"] and [one["number"] for one in table["versions"]] == [1]
+        (correction,) = (await server.get(f"schemas/{schema_id}/corrections"))["items"]
+        assert (correction["path"], correction["was"], correction["now"]) == ("total", "10", "11")
+        assert (await server.get(f"schemas/{schema_id}/corrections?column=vendor"))["items"] == []
+        today = await server.get("overview/work")
+        (day,) = today["done"]
+        assert (day["confirmed"], day["corrected"], day["found"], day["absent"]) == (2, 1, 1, 0)
+        assert today["filling"] == [] and today["reading"] == 0
+        # Another period has none of it.
+        last = datetime.now(UTC).date() - timedelta(days=2)
+        other = await server.get(f"overview?since={last}&until={last}")
+        assert other["quality"]["checks"] == {"checked": 0, "corrected": 0, "at_most": None}
+        async with server.client() as stranger:
+            assert (await stranger.get("/api/overview")).json()["quality"]["fields"] == []
+            assert_problem(await stranger.get(f"/api/schemas/{schema_id}/quality"), 404)
+            assert (await stranger.get(f"/api/schemas/{schema_id}/corrections")).json() == {"items": []}
+
+
+async def test_time_of_people_has_no_breaks(serve, clone):
+    async with serve(script()) as server:
+        extraction = (await _read(server))["extraction"]["id"]
+        for path, value in FIELDS.items():
+            await _set(server, extraction, path, value)
+        with psycopg.connect(clone.owner_url) as owner:
+            for path, seconds in (("total", 0), ("vendor", 8)):
+                owner.execute(
+                    "update fields set checked_at = date_trunc('day', now() at time zone 'utc') at time zone 'utc' "
+                    "+ make_interval(secs => %s) where path = %s",
+                    [seconds, path],
+                )
+        work = (await server.get("overview/work"))["work"]
+        assert (work["gaps"], work["seconds"]) == (1, 8)
+        with psycopg.connect(clone.owner_url) as owner:
+            owner.execute("update fields set checked_at = checked_at + interval '6 minutes' where path = 'vendor'")
+        work = (await server.get("overview/work"))["work"]
+        assert (work["gaps"], work["seconds"], work["documents"]) == (0, 0, 1)
+
+
+async def test_an_invalid_period_is_refused(serve):
+    async with serve(script()) as server:
+        for query in ({"since": "2026-02-01", "until": "2026-01-31"}, {"since": "2024-01-01", "until": "2026-01-01"}):
+            assert_problem(await server.http.get("/api/overview", params=query), 422)
