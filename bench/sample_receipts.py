@@ -1,5 +1,5 @@
-"""Draws the five sample receipts of `POST /api/stacks/samples` as PDF files: invented shops, one ambiguous date, and one
-receipt whose total is torn off.
+"""Draws the five sample receipts of `POST /api/stacks/samples` as PDF files: invented shops, one ambiguous date, and
+one receipt whose total is torn off.
 
     python bench/sample_receipts.py
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent.parent / "backend/fieldmark/agents/stack/samples"
+FOLDER = Path(__file__).resolve().parent.parent / "backend/fieldmark/sample_files"
 
-_WIDTH, _HEIGHT = 300, 380
+_WIDTH, _HEIGHT = 300, 300
 
 # File, colour of the letterhead, shop, address, date, lines, total (None: torn off).
 _RECEIPTS: tuple[tuple[str, str, str, str, str, tuple[tuple[str, str], ...], str | None], ...] = (
@@ -46,8 +46,9 @@ def draw(receipt: tuple[str, str, str, str, str, tuple[tuple[str, str], ...], st
     """Return a PDF of one page with a text layer."""
     _, colour, shop, address, day, lines, total = receipt
     parts = [f"{colour} rg 0 {_HEIGHT - 64} {_WIDTH} 64 re f", _text("F2", 17, 24, _HEIGHT - 34, shop, "1 1 1")]
-    parts += [_text("F1", 9, 24, _HEIGHT - 52, address, "1 1 1"), _text("F1", 10, 24, _HEIGHT - 92, f"Date: {day}")]
-    top = _HEIGHT - 126
+    parts += [_text("F1", 9, 24, _HEIGHT - 52, address, "1 1 1"), _text("F1", 10, 24, _HEIGHT - 90, f"Date: {day}")]
+    parts.append(_text("F1", 10, 24, _HEIGHT - 106, f"Sold by: {shop}"))
+    top = _HEIGHT - 136
     for number, (name, price) in enumerate(lines):
         parts += [_text("F1", 10, 24, top - 20 * number, name), _text("F1", 10, 226, top - 20 * number, price)]
     top -= 20 * len(lines)
@@ -56,7 +57,7 @@ def draw(receipt: tuple[str, str, str, str, str, tuple[tuple[str, str], ...], st
         edge = " ".join(f"{x} {top - 22 - (x // 15 % 2) * 9} l" for x in range(0, _WIDTH + 1, 15))
         parts.append(f"0.9 0.9 0.92 rg 0 0 m {edge} {_WIDTH} 0 l f")
     else:
-        parts += [_text("F2", 13, 24, top - 16, "Total:"), _text("F2", 13, 196, top - 16, f"{total} EUR")]
+        parts += [_text("F2", 13, 24, top - 16, "Total:"), _text("F2", 13, 220, top - 16, total)]
         parts.append(_text("F1", 9, 24, 28, "Thank you for your visit.", "0.4 0.4 0.45"))
     return _pdf("\n".join(parts))
 

@@ -204,3 +204,20 @@ async def test_rows_wait_for_a_second_person_who_finds_them_by_their_stack(serve
             for run in waiting:
                 await approve(run["id"], run["waits_for"]["call_id"])
             await until(lambda: progress_is(awaiting_approval=0, done=2))
+
+
+async def test_samples_fill_a_table_with_one_doubt_and_one_missing_total(serve):
+    async with serve(answer_offline) as server:
+        stack = (await server.http.post("/api/stacks/samples", json={})).json()
+
+        async def is_filled() -> bool:
+            return (await server.get(f"stacks/{stack['id']}"))["run"]["status"] == "completed"
+
+        await until(is_filled, seconds=120)
+        rows = (await server.get(f"stacks/{stack['id']}/rows"))["items"]
+        values = {(one["filename"], column): cell for one in rows for column, cell in one["cells"].items()}
+        need = {key: one["reason"] for key, one in values.items() if one["status"] in ("needs_review", "unclear")}
+        assert need == {("cafe.pdf", "date"): "ambiguous_date", ("taxi.pdf", "total"): "missing"}
+        assert len([key for key, one in values.items() if one["value"] is not None]) == 14
+        again = await server.http.post("/api/stacks/samples", json={})
+        assert again.json()["id"] == stack["id"]

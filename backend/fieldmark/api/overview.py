@@ -181,7 +181,7 @@ class SchemaVersion(ResponseModel):
 class TableQuality(ResponseModel):
     """The quality of the table of a schema in a period."""
 
-    documents: int = Field(description="The documents of the table that were uploaded in the period.")
+    documents: int = Field(description="The documents of the table whose reading started in the period.")
     filled: int = Field(description="Their values, in all columns outside lists.")
     checks: Checks
     found: int

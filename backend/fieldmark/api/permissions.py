@@ -63,6 +63,7 @@ PEOPLE_ONLY = frozenset(
         ("POST", "/api/organisations/{organisation_id}/leave"),
         ("POST", "/api/invitations/accept"),
         ("POST", "/api/keys"),
+        ("POST", "/api/stacks/samples"),
     }
 )
 """Routes that refuse every key."""

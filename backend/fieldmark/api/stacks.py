@@ -10,7 +10,8 @@ from uuid import UUID
 from fastapi import Depends, Query, Request, Response
 from pydantic import BaseModel, Field, JsonValue
 
-from fieldmark.api.auth import Conn, TheRuntime, TheScope
+from fieldmark.agents.stack.agent import StackRequest
+from fieldmark.api.auth import Conn, ThePerson, TheRuntime, TheScope
 from fieldmark.api.records import (
     ByStatus,
     CellColumn,
@@ -36,10 +37,12 @@ from fieldmark.domain.document_filters import FieldCondition
 from fieldmark.domain.names import name_problem
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Invalid
+from fieldmark.runs.lifecycle import launch
 from fieldmark.services import stacks
 from fieldmark.services.records import RecordsRequest
 from fieldmark.services.schema_changes import SchemaChanges
 from fieldmark.stores import stacks as stored
+from fieldmark.stores.runs import RunOptions
 from fieldmark.stores.stacks import RowState, StackProgress, StackRow
 
 router = Routes(prefix="/api/stacks", tags=["stacks"])
@@ -58,6 +61,12 @@ class NewStack(RequestBody):
     columns: Definitions | None = Field(
         None, description="The columns of its table. Left out: the agent proposes columns when it fills the table."
     )
+
+
+class NewSamples(RequestBody):
+    """A stack of sample receipts to create."""
+
+    name: StackName = "Sample receipts"
 
 
 class StackChange(RequestBody):
@@ -216,6 +225,20 @@ async def create_stack(body: NewStack, scope: TheScope, conn: Conn) -> Stack:
     if body.columns is not None:
         await stacks.define_columns(conn, scope, stack_id, body.columns)
     return await get_stack(stack_id, conn)
+
+
+@router.post("/samples", status_code=201)
+async def create_samples(body: NewSamples, _: ThePerson, scope: TheScope, runtime: TheRuntime) -> Stack:
+    """Create a stack of five sample receipts and start to fill its table: one date is ambiguous, one total is missing.
+    If there is a stack with this name, return it unchanged. Only a person can."""
+    _check_name(body.name)
+    stack_id, is_new = await stacks.create_samples(runtime.documents, runtime.database, scope, body.name)
+    if is_new:
+        fill = StackRequest(stack_id=stack_id)
+        options = RunOptions(approval="auto")
+        await launch.start(runtime.database, scope, "stack", fill, prices=runtime.prices, options=options)
+    async with runtime.database.as_user(scope) as conn:
+        return await get_stack(stack_id, conn)
 
 
 @router.get("/{stack_id}")

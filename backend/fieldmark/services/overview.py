@@ -159,7 +159,7 @@ class WeekQuality:
 
 @dataclass(frozen=True, slots=True)
 class TableQuality:
-    """The quality of a schema's table. `documents`: those uploaded in the period. `versions`: of the schema."""
+    """The quality of a schema's table. `documents`: those whose reading started in the period."""
 
     documents: int
     filled: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.errors import Conflict, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.services import schema_changes
+from fieldmark.services.documents import DocumentService
 from fieldmark.services.fair_share import run_unqueued
 from fieldmark.services.schema_changes import SchemaChanges, move_to_version
 from fieldmark.services.schemas import check
@@ -26,6 +28,13 @@ from fieldmark.stores.rows import SchemaRow
 MAX_READ_AT_ONCE: Final = 500
 """Rows that one call starts to read."""
 
+SAMPLE_FILES: Final = Path(__file__).resolve().parent.parent / "sample_files"
+SAMPLE_COLUMNS: Final = (
+    ColumnDefinition(name="vendor", required=True),
+    ColumnDefinition(name="date", type="date", required=True),
+    ColumnDefinition(name="total", type="number", required=True),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class RowReading:
@@ -34,6 +43,20 @@ class RowReading:
     document_id: UUID
     extraction_id: UUID
     fields: Sequence[str] | None
+
+
+async def create_samples(documents: DocumentService, database: Database, scope: Scope, name: str) -> tuple[UUID, bool]:
+    """Create a stack of five sample receipts with this name, and return its id and True. If there is a stack with this
+    name, return its id and False."""
+    async with database.as_user(scope) as conn:
+        existing = await stacks.list_page(conn, scope, limit=1, name=name)
+        if existing.items:
+            return existing.items[0].id, False
+        stack_id = await stacks.add(conn, scope, name)
+        await define_columns(conn, scope, stack_id, SAMPLE_COLUMNS)
+    for file in sorted(SAMPLE_FILES.glob("*.pdf")):
+        await documents.upload(scope, file, file.name, auto_create=False, stack_id=stack_id)
+    return stack_id, True
 
 
 async def define_columns(

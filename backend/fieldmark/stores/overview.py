@@ -9,11 +9,8 @@ from decimal import Decimal
 from typing import Final, LiteralString
 from uuid import UUID
 
-from psycopg.sql import SQL, Placeholder
-
 from fieldmark.db.pool import Connection
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
-from fieldmark.stores.records import NEWEST_EXTRACTIONS
 from fieldmark.stores.rows import fetch_all, fetch_one, value_of
 
 MAX_PAUSE: Final = timedelta(minutes=5)
@@ -151,6 +148,13 @@ _CHECKED: Final[LiteralString] = """public.fields as f where f.org_id = %(org)s 
     and f.checked_at < ((%(until)s::date + 1)::timestamp at time zone 'utc')
     and (%(schema)s::uuid is null or f.checked_revid in (
       select id from public.schema_versions where schema_id = %(schema)s))"""
+# The extractions that were started in the period, by an index, and the join that leaves those that are shown (a lookup
+# for each: otherwise all extractions of the organisation would be compared).
+_STARTED: Final[LiteralString] = """select e.id, e.schema_revid from public.extractions as e
+    where e.org_id = %(org)s and e.created_at >= (%(since)s::timestamp at time zone 'utc')
+      and e.created_at < ((%(until)s::date + 1)::timestamp at time zone 'utc')"""
+_IS_LIVE: Final[LiteralString] = """cross join lateral (
+                 select from private.live_extractions where id = e.id offset 0) as live"""
 _UNCHANGED: Final[LiteralString] = "f.outcome in ('confirmed', 'reviewed')"
 
 
@@ -198,19 +202,17 @@ async def open_columns(conn: Connection, period: Period) -> list[OpenColumn]:
         return await fetch_all(
             conn,
             OpenColumn,
-            """select v.schema_id, s.name as table, f.pattern, count(*) filter (where f.reason = 'missing') as missing,
+            f"""with started as materialized ({_STARTED} and e.review_count > 0)
+               select v.schema_id, s.name as table, f.pattern, count(*) filter (where f.reason = 'missing') as missing,
                  count(*) filter (where f.reason = 'not_found') as not_found
-               from public.extractions as e
-               join private.live_extractions as l on l.id = e.id
+               from started as e
+               {_IS_LIVE}
                cross join lateral (
                  select pattern, reason from public.fields
                  where extraction_id = e.id and status in ('needs_review', 'unclear')
                    and reason in ('missing', 'not_found')) as f
                left join public.schema_versions as v on v.id = e.schema_revid
                left join public.schemas as s on s.id = v.schema_id
-               where e.org_id = %(org)s and e.review_count > 0
-                 and e.created_at >= (%(since)s::timestamp at time zone 'utc')
-                 and e.created_at < ((%(until)s::date + 1)::timestamp at time zone 'utc')
                group by v.schema_id, s.name, f.pattern""",
             period.parameters(),
         )
@@ -306,22 +308,23 @@ async def corrections(
 
 
 async def filled_columns(conn: Connection, period: Period, columns: Sequence[str]) -> tuple[int, dict[str, int]]:
-    """Return the number of a schema's documents that were uploaded in a period, and how many of them have a value in
+    """Return the number of a schema's extractions that were started in a period, and how many of them have a value in
     each of these columns. Raise TooLongToAnswer."""
-    statement = SQL(
-        """with record as materialized (
-             select id from ({records}) as r where created_at >= (%(since)s::timestamp at time zone 'utc')
-               and created_at < ((%(until)s::date + 1)::timestamp at time zone 'utc'))
-           select null as pattern, count(*) as filled from record
-           union all
-           select f.pattern, count(*) from record cross join lateral (
-             select distinct pattern from public.fields
-             where extraction_id = record.id and kind <> 'blank'
-               and pattern_key in (select md5(name)::uuid from unnest(%(columns)s::text[]) as name)) as f
-           group by f.pattern"""
-    ).format(records=SQL(NEWEST_EXTRACTIONS).format(schema_id=Placeholder("schema")))
+    query: LiteralString = f"""
+        with started as materialized (
+          {_STARTED} and e.schema_revid in (select id from public.schema_versions where schema_id = %(schema)s)
+        ), live as materialized (
+          select e.id from started as e {_IS_LIVE}
+        )
+        select null as pattern, count(*) as filled from live
+        union all
+        select f.pattern, count(*) from live cross join lateral (
+          select distinct pattern from public.fields
+          where extraction_id = live.id and kind <> 'blank'
+            and pattern_key in (select md5(name)::uuid from unnest(%(columns)s::text[]) as name)) as f
+        group by f.pattern"""
     async with query_timeout(conn, MAX_SECONDS, few_rows=True):
-        cursor = await conn.execute(statement, period.parameters() | {"columns": list(columns)})
+        cursor = await conn.execute(query, period.parameters() | {"columns": list(columns)})
         found = {row["pattern"]: row["filled"] for row in await cursor.fetchall()}
     return found.pop(None), found
 
