@@ -106,8 +106,9 @@ async def serve() -> None:
         if as_object(body.get("tool_choice")).get("type") == "tool":
             return [call("record_invoice", fields)]
         given = {"document_type": "invoice", "fields": fields, "confidences": UNSURE, "evidence": QUOTES}
-        one: list[Block] = [call("extract_fields", given), call("complete_extraction", SUMMARY)]
-        four = [call("get_document_text"), call("identify_document", {"document_type": "invoice"}), *one]
+        four = [call("get_document_text"), call("identify_document", {"document_type": "invoice"})]
+        four += [call("extract_fields", given), call("complete_extraction", SUMMARY)]
+        one: list[Block] = [call("extract_fields", given | SUMMARY)]
         messages = [[block] for block in four] if "You extract." in json.dumps(body.get("system")) else [one]
         return [*messages, [text("Done.")]][min(count_model_answers(body), len(messages))]
 

@@ -97,6 +97,7 @@ _CALLS = st.one_of(
         st.just("update_field"), st.fixed_dictionaries({"path": _PATHS, "value": _VALUES, "confidence": _CONFIDENCES})
     ),
     st.tuples(st.just("extract_fields"), st.fixed_dictionaries({"fields": _FIELDS, "confidences": st.just({})})),
+    st.tuples(st.just("extract_fields"), st.fixed_dictionaries({"fields": _FIELDS, "summary": st.just("Done.")})),
     st.tuples(st.just("remove_field"), st.fixed_dictionaries({"path": _PATHS})),
     st.tuples(st.just("complete_extraction"), st.just({})),
 )
@@ -185,7 +186,7 @@ class RandomExtractionCase:
     async def _perform_agent(self, before: Any, call: tuple[str, dict[str, Any]], end: str) -> None:
         assert self._context is not None
         await self._make_call(self._context, before, call, end)
-        if call[0] == "complete_extraction":  # a completed run writes no more
+        if call[0] == "complete_extraction" or "summary" in call[1]:  # a completed run writes no more
             self._context = await self._case.context()
 
     async def _perform_correction(self, before: Any, call: tuple[str, dict[str, Any]], end: str) -> None:
@@ -239,9 +240,8 @@ class RandomExtractionCase:
         after = await self._extraction_row()
         if end == "again":
             again = await self._execute(context, name, call_id, arguments)
-            if again != replace(
-                outcome, needs_attention=again.needs_attention
-            ):  # set only for later calls of the same message
+            # What only later calls of the same message and people need is not recorded.
+            if again != replace(outcome, needs_attention=again.needs_attention, details=again.details):
                 self._add_fault("unrecorded", f"{name} returned {outcome} and then {again}")
             if (await self._extraction_row())["version"] != after["version"]:
                 self._add_fault("invented", f"{name} was executed twice")
@@ -378,6 +378,9 @@ class RandomExtractionCase:
         kept = set(data.get("proposed", []))
         if not spoken:
             self._check_locks(before, after)
+        is_completed = name == "complete_extraction" or data.get("complete_extraction") == "completed"
+        if is_completed and after["status"] != "completed":
+            self._add_fault("lost", "completion was acknowledged, but the extraction is not completed")
         match name:
             case "update_field" if outcome.code == "stored":
                 self._check_stored(after, paths.parse(arguments["path"]), arguments["value"], name)
@@ -387,9 +390,6 @@ class RandomExtractionCase:
                         self._check_stored(after, (key,), value, name)
             case "remove_field":
                 self._check_removed(before, after, paths.parse(arguments["path"]))
-            case "complete_extraction":
-                if after["status"] != "completed":
-                    self._add_fault("lost", "completion was acknowledged, but the extraction is not completed")
 
     def _check_locks(self, before: Any, after: Any) -> None:
         """Check that values locked by a user are unchanged."""

@@ -1,4 +1,5 @@
-"""An ordinary document needs one model message: its text is in the first message, and completion ends the run."""
+"""An ordinary document needs one call of the model: its text is in the first message, and a call with the fields and a
+summary ends the run."""
 
 from __future__ import annotations
 
@@ -24,8 +25,13 @@ IDENTIFY = {"document_type": "invoice", "confidence": 0.9}
 FIELDS = {"fields": {"number": "1", "total": 10.0}, "confidences": {"number": 0.9, "total": 0.8}}
 
 
+def whole_extraction(summary: str = "Two fields.", **fields) -> Call:
+    """Return the one call that makes an extraction."""
+    return call("extract_fields", {"document_type": "invoice", **FIELDS, **fields, "summary": summary})
+
+
 def extraction_calls(summary: str | None = "Two fields.", **fields) -> list[Call]:
-    """Return all calls of an extraction, as one message."""
+    """Return an extraction as a call for each step, in one message."""
     return [
         call("identify_document", IDENTIFY),
         call("extract_fields", FIELDS | fields),
@@ -42,15 +48,43 @@ def call_statuses(finished) -> dict[str, str]:
 
 
 @pytest.mark.story
-async def test_run_needs_one_message_of_the_model(case):
-    finished = await case.execute_run(Script([extraction_calls()]))
+async def test_run_needs_one_call_of_the_model(case):
+    finished = await case.execute_run(Script([[whole_extraction()]]))
     assert len(finished.requests) == 1 and "Vendor: Acme GmbH" in first_message_text(finished)
     assert (finished.state["status"], finished.state["answer"]) == ("completed", "Two fields.")
-    assert set(call_statuses(finished).values()) == {"done"}
+    assert call_statuses(finished) == {"extract_fields": "done"}
     stored = case.extraction()
     assert (stored["status"], stored["extracted_fields"]) == ("completed", {"number": "1", "total": 10.0})
+    assert stored["document_type"] == "invoice"
     ended = [(event.get("tool_result"), event.get("text"), event.get("complete")) for event in finished.events[-3:]]
-    assert ended == [("complete_extraction", None, None), (None, "Two fields.", None), (None, None, True)]
+    assert ended == [("extract_fields", None, None), (None, "Two fields.", None), (None, None, True)]
+
+
+async def test_run_may_make_a_call_for_each_step(case):
+    finished = await case.execute_run(Script([extraction_calls()]))
+    assert len(finished.requests) == 1 and set(call_statuses(finished).values()) == {"done"}
+    assert (finished.state["status"], finished.state["answer"]) == ("completed", "Two fields.")
+    assert case.extraction()["status"] == "completed"
+
+
+async def test_only_the_last_of_two_calls_with_a_summary_ends_the_run(case):
+    more = whole_extraction("Three fields.", fields={"vendor": "Acme GmbH"}, confidences={})
+    finished = await case.execute_run(Script([[whole_extraction(), more]]))
+    assert (finished.state["status"], finished.state["answer"]) == ("completed", "Three fields.")
+    assert len(finished.requests) == 1 and [entry["status"] for entry in finished.ledger] == ["done", "done"]
+    stored = {"number": "1", "total": 10.0, "vendor": "Acme GmbH"}
+    assert (case.extraction()["status"], case.extraction()["extracted_fields"]) == ("completed", stored)
+
+
+async def test_model_completes_what_its_one_call_could_not(case):
+    schema = json.dumps({"type": "object", "required": ["vendor"], "properties": {"vendor": {"type": "string"}}})
+    case.sql("update public.extractions set schema = %s where id = %s", schema, case.extraction_id)
+    vendor = whole_extraction("All fields.", fields={"vendor": "Acme GmbH"}, confidences={})
+    finished = await case.execute_run(Script([[whole_extraction()], [vendor]]))
+    ((answer, failed),) = finished.results
+    assert "vendor" in answer and "schema_violation" in answer and not failed
+    assert (finished.state["status"], finished.state["answer"]) == ("completed", "All fields.")
+    assert case.extraction()["extracted_fields"] == {"number": "1", "total": 10.0, "vendor": "Acme GmbH"}
 
 
 async def test_model_writes_the_answer_without_a_summary(case):
@@ -143,7 +177,7 @@ async def test_correction_does_not_end_after_a_write_became_a_proposal(case):
 async def test_one_call_at_a_time_awaits_approval(case):
     finished = await case.execute_run(answer_by_rules, approval="ask")
     assert finished.state["status"] == "awaiting_approval"
-    assert call_statuses(finished) == {"identify_document": "done", "extract_fields": "pending"}
+    assert call_statuses(finished) == {"extract_fields": "pending"}
     assert finished.requests[0]["tool_choice"]["disable_parallel_tool_use"] is True
 
 
@@ -182,6 +216,27 @@ async def test_an_approved_completion_ends_the_run_without_the_model(case):
     assert [event["text"] for event in ended.events if event["type"] == "text"] == ["Two fields."]
 
 
+@pytest.mark.parametrize("approved", [True, False])
+async def test_approved_whole_extraction_ends_the_run_without_the_model(case, approved):
+    script = Script([[whole_extraction()], [text("Nothing was saved.")]])
+    waiting = await case.execute_run(script, approval="ask")
+    assert waiting.state["status"] == "awaiting_approval" and case.extraction()["version"] == 0
+    decision = ApprovalDecision(waiting.ledger[0]["id"], approved=approved)
+    await decide(case.database, case.scope, waiting.run_id, decision)
+    assert case.extraction()["status"] == ("completed" if approved else "in_progress")
+    ended = await case.execute_run(script, waiting.run_id)
+    assert (ended.state["status"], len(ended.requests)) == ("completed", 0 if approved else 1)
+    assert ended.state["answer"] == ("Two fields." if approved else "Nothing was saved.")
+
+
+async def test_write_that_is_approved_in_advance_does_not_complete_without_approval(case):
+    options = {"approval": "ask", "auto_approved_tools": ["extract_fields"]}
+    done = call("complete_extraction", {"summary": "Two fields."})
+    waiting = await case.execute_run(Script([[whole_extraction()], [done]]), **options)
+    assert call_statuses(waiting) == {"extract_fields": "done", "complete_extraction": "pending"}
+    assert waiting.state["status"] == "awaiting_approval" and case.extraction()["status"] == "in_progress"
+
+
 @pytest.mark.real_cli("it is killed")
 async def test_worker_death_between_two_calls_of_a_message_loses_nothing(case):
     """The CLI is killed while the second call waits for a lock. The next attempt executes the remaining calls."""
@@ -204,11 +259,14 @@ async def test_worker_death_between_two_calls_of_a_message_loses_nothing(case):
     assert [row["path"] for row in case.journal()] == [["number"], ["total"]]
 
 
-async def test_worker_death_after_the_completion_needs_no_model(case):
+@pytest.mark.parametrize(
+    ("tool", "arguments"), [("complete_extraction", {}), ("extract_fields", FIELDS)], ids=["completion", "write"]
+)
+async def test_worker_death_after_the_completion_needs_no_model(case, tool, arguments):
     await case.set_fields({"total": 1})
     context = await case.context()
     await case.call(context, "get_document_text")
-    await case.call(context, "complete_extraction", summary="It was done.")
+    await case.call(context, tool, **arguments, summary="It was done.")
     finished = await case.execute_run(Script([]), context.run_id)
     assert (finished.state["status"], finished.state["answer"], finished.requests) == ("completed", "It was done.", [])
 

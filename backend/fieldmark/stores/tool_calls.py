@@ -237,11 +237,11 @@ async def claim(
 
 
 async def has_code(conn: Connection, run_id: UUID, tool: str, code: str) -> bool:
-    """Return whether a call of a tool in this run returned a code."""
-    cursor = await conn.execute(
-        "select from public.tool_calls where run_id = %s and tool = %s and code = %s", (run_id, tool, code)
-    )
-    return cursor.rowcount > 0
+    """Return whether a call of a tool in this run returned a code. A call that did the tool's work as well has that
+    code in its data, by the tool's name."""
+    query = """select from public.tool_calls
+               where run_id = %(run)s and (tool = %(tool)s and code = %(code)s or data ->> %(tool)s = %(code)s)"""
+    return (await conn.execute(query, {"run": run_id, "tool": tool, "code": code})).rowcount > 0
 
 
 async def has_approved_write(conn: Connection, run_id: UUID, tool: str | None = None) -> bool:

@@ -144,6 +144,15 @@ PartialWrite: TypeAlias = Callable[[Sequence[WrittenLeaf]], Sequence[tuple[str, 
 
 
 @dataclass(frozen=True, slots=True)
+class OptionalEnd:
+    """The optional argument with which a call also ends the run, as the tool `tool` does. The call then needs approval
+    for both tools. If it may not end the run now, it is carried out without the argument."""
+
+    argument: str
+    tool: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tool(Generic[Input]):
     """A tool as declared to the model. The docstring of its input class is the tool's description.
 
@@ -161,6 +170,7 @@ class Tool(Generic[Input]):
     # Ends the run after a successful call: makes the run's answer from the arguments and the result's `data`. If it
     # returns None, the run goes on.
     answer: Callable[[Input, JsonValue], RunAnswer | None] | None = None
+    optional_end: OptionalEnd | None = None
     # When a call is refused, later calls of the same message are refused too, unless one of the two is independent.
     is_independent: bool = False
 
@@ -220,6 +230,7 @@ def tool(
     *,
     partial_write: PartialWrite | None = None,
     answer: Callable[[Input, JsonValue], RunAnswer | None] | None = None,
+    optional_end: OptionalEnd | None = None,
     is_independent: bool = False,
     **steps: Callable[..., Any],
 ) -> Callable[[Run], Run]:
@@ -230,7 +241,9 @@ def tool(
         def act(tools: object) -> Action:
             return Action(MethodType(run, tools), **{name: MethodType(step, tools) for name, step in steps.items()})
 
-        declared = Tool(run.__name__, input_class, summary, act, effect, partial_write, answer, is_independent)
+        declared = Tool(
+            run.__name__, input_class, summary, act, effect, partial_write, answer, optional_end, is_independent
+        )
         setattr(run, "declared_tool", declared)  # noqa: B010 - a function has no such attribute for a type checker
         return run
 

@@ -23,11 +23,12 @@ def play_extraction(document: str, answers: ToolResults, more: str = "") -> tupl
 
 def test_short_document_takes_one_model_message():
     made, _ = play_extraction(INVOICE + XML_PAGE, {})
-    ((identified, saved, completed),) = made
-    assert (identified[0], identified[1]["document_type"]) == ("identify_document", "invoice")
+    ((saved,),) = made
+    assert NOTE in saved[1].pop("summary")
     assert saved == (
         "extract_fields",
         {
+            "document_type": "invoice",
             "fields": {"invoice_number": "A-77", "total": 12.5, "currency": "EUR"},
             "confidences": {"invoice_number": 0.9, "total": 0.9, "currency": 0.6},
             "evidence": {
@@ -37,8 +38,7 @@ def test_short_document_takes_one_model_message():
             },
         },
     )
-    assert completed[0] == "complete_extraction" and NOTE in completed[1]["summary"]
-    ((_, saved, _),) = play_extraction(XML_PAGE, {})[0]  # where there is nothing else
+    ((saved,),) = play_extraction(XML_PAGE, {})[0]  # where there is nothing else
     assert saved[1]["fields"]["id"] == "A-78" and saved[1]["evidence"]["id"]["page"] == 2
     made, said = play_extraction(f"[{BOUNDARY_WORD} page 1 of 1]\nHello\n", {"identify_document": [DONE_RESULT]})
     assert [name for ((name, _),) in made] == ["identify_document"] and NOTE in said
@@ -53,7 +53,7 @@ def test_long_document_is_read_to_its_end():
         ]
     }
     task = enclose({"document": INVOICE}) + goes_on
-    (first, second, (_, saved, _)), _ = play_rules(answer, EXTRACTION.toolset.tools, task, reads)
+    (first, second, (saved,)), _ = play_rules(answer, EXTRACTION.toolset.tools, task, reads)
     assert [*first, *second] == [
         ("get_document_text", {"pages": "7-"}),
         ("get_document_text", {"pages": "7-", "offset": 40000}),
@@ -65,25 +65,26 @@ def test_long_document_is_read_to_its_end():
 
 def test_retry_leaves_out_rejected_fields():
     refused = ("No.", "schema_violation!", {"paths": ["total"]})
-    saves = [refused, DONE_RESULT]
-    answers: ToolResults = {
-        "identify_document": [DONE_RESULT],
-        "extract_fields": saves,
-        "complete_extraction": [DONE_RESULT, DONE_RESULT],
-    }
-    (_, again), _ = play_extraction(INVOICE, answers)
-    assert [name for name, _ in again] == ["extract_fields", "complete_extraction"]
-    assert again[0][1]["fields"] == {"invoice_number": "A-77", "currency": "EUR"}
-    made, said = play_extraction(INVOICE, {**answers, "extract_fields": [refused, refused]})
+    saved = ("Saved.", "stored", {"complete_extraction": "schema_violation"})
+    (_, ((tool, again),)), said = play_extraction(INVOICE, {"extract_fields": [refused, saved]})
+    assert tool == "extract_fields" and again["fields"] == {"invoice_number": "A-77", "currency": "EUR"}
+    assert "not complete" in said
+    made, said = play_extraction(INVOICE, {"extract_fields": [refused, refused]})
     assert len(made) == 2 and "No." in said
+
+
+def test_write_that_did_not_complete_is_completed_by_a_call_of_its_own():
+    answers: ToolResults = {"extract_fields": [("Saved.", "stored", {"version": 1})]}
+    (_, ((tool, completed),)), _ = play_extraction(INVOICE, answers)
+    assert tool == "complete_extraction" and NOTE in completed["summary"]
 
 
 def test_offline_rules_follow_the_schema_and_report_ignored_instructions():
     schema = {"type": "object", "properties": {"amounts": {"properties": {"grandTotal": {"type": "number"}}}}}
     more = f"<schema>\n{json.dumps(schema)}\n</schema>\n<instructions>In cents</instructions>"
-    ((_, saved, completed),), _ = play_extraction(INVOICE, {}, more)
+    ((saved,),), _ = play_extraction(INVOICE, {}, more)
     assert saved[1]["fields"] == {"amounts": {"grandTotal": 12.5}}
-    assert "instructions in words were not followed" in completed[1]["summary"]
+    assert "instructions in words were not followed" in saved[1]["summary"]
 
 
 FIELDS: dict[str, Any] = {

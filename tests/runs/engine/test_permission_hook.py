@@ -177,3 +177,77 @@ async def test_decided_call_continues_with_the_decision(case, context, edited):
     hook_input = {"hook_event_name": "PreToolUse", "tool_name": UPDATE, "tool_input": TOTAL}
     output = (await hook(hook_input, "call-1", {}))["hookSpecificOutput"]
     assert (output["permissionDecision"], output.get("updatedInput")) == ("allow", edited)
+
+
+EXTRACT, COMPLETE = "mcp__fieldmark__extract_fields", "mcp__fieldmark__complete_extraction"
+FIELDS = {"fields": {"total": 1}}
+ENDING = FIELDS | {"summary": "Done."}
+
+
+async def arguments_in_message(hook: PermissionHook, *calls: tuple[str, dict]) -> list[dict | None]:
+    """Ask the hook for the calls of one message. Return the arguments of each that may run, None if it is deferred."""
+    blocks = [BlockStarted(f"call-{number}") for number in range(len(calls))]
+    for part in (MessageStarted("m", None), *blocks, MessageStopped()):
+        hook.calls.on_part(part)
+    found: list[dict | None] = []
+    for block, (tool, arguments) in zip(blocks, calls, strict=True):
+        hook_input = {"hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": arguments}
+        output = (await hook(hook_input, block.call_id, {}))["hookSpecificOutput"]
+        is_allowed = output["permissionDecision"] == "allow"
+        found.append(output.get("updatedInput", arguments) if is_allowed else None)
+        hook.outcomes[str(block.call_id)] = ToolOutcome("Done.", "ok")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ([(EXTRACT, ENDING)], [ENDING]),
+        ([(UPDATE, TOTAL), (EXTRACT, ENDING)], [TOTAL, ENDING]),
+        ([(EXTRACT, ENDING), (EXTRACT, ENDING)], [FIELDS, ENDING]),
+        ([(EXTRACT, ENDING), (COMPLETE, {"summary": "Done."})], [FIELDS, {"summary": "Done."}]),
+        ([(READ, {}), (EXTRACT, ENDING)], [{}, FIELDS]),
+    ],
+    ids=["alone", "after a write", "before a write", "before completion", "after an unread result"],
+)
+async def test_call_ends_the_run_only_if_it_is_the_last_and_all_results_are_read(case, hook, context, calls, expected):
+    assert await arguments_in_message(hook, *calls) == expected
+    writes = [arguments for (tool, _), arguments in zip(calls, expected, strict=True) if tool != READ]
+    assert [entry["arguments"] for entry in case.ledger(context.run_id)] == writes
+
+
+@pytest.mark.parametrize(
+    ("approved", "expected"),
+    [
+        ({"extract_fields"}, FIELDS),
+        ({"extract_fields", "complete_extraction"}, ENDING),
+        ({"complete_extraction"}, None),
+        (set(), None),
+    ],
+)
+async def test_call_that_ends_the_run_needs_approval_for_the_end_too(case, context, approved, expected):
+    hook = PermissionHook(EXTRACTION.create_tools(context), context, ApprovalPolicy("ask", frozenset(approved)))
+    assert await arguments_in_message(hook, (EXTRACT, ENDING)) == [expected]
+    (entry,) = case.ledger(context.run_id)
+    assert (entry["status"], entry["arguments"]) == ("approved" if expected else "pending", expected or ENDING)
+
+
+async def test_approved_write_lets_a_later_write_end_the_run(case, context):
+    tools, policy = EXTRACTION.create_tools(context), ApprovalPolicy("ask", frozenset({"extract_fields"}))
+    await case.record_call(context, "update_field", TOTAL, "call-9", ask=True)
+    await decide(case.database, case.scope, context.run_id, ApprovalDecision("call-9", True))
+    case.sql("update public.runs set status = 'running' where id = %s", context.run_id)
+    assert await arguments_in_message(PermissionHook(tools, context, policy), (EXTRACT, ENDING)) == [ENDING]
+
+
+async def test_decided_call_that_was_to_end_the_run_keeps_the_arguments_that_were_shown(case, context):
+    policy = ApprovalPolicy("ask")
+    asking = PermissionHook(EXTRACTION.create_tools(context), context, policy)
+    assert await arguments_in_message(asking, (READ, {}), (EXTRACT, ENDING)) == [{}, None]
+    await decide(case.database, case.scope, context.run_id, ApprovalDecision("call-1", True))
+    hook = PermissionHook(EXTRACTION.create_tools(context), context, policy, "call-1")
+    hook_input = {"hook_event_name": "PreToolUse", "tool_name": EXTRACT, "tool_input": ENDING}
+    output = (await hook(hook_input, "call-1", {}))["hookSpecificOutput"]
+    assert (output["permissionDecision"], output["updatedInput"]) == ("allow", FIELDS)
+    assert hook.take_allowed("call-1", "extract_fields", FIELDS) == "call-1"
+    assert case.extraction()["status"] == "in_progress"

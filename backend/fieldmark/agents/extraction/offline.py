@@ -8,7 +8,6 @@ from typing import Final
 
 from fieldmark.agents.offline_rules import (
     NOTE,
-    Calls,
     RuleTurn,
     changes,
     json_object,
@@ -46,16 +45,22 @@ def _extract(turn: RuleTurn) -> str:
         for field in read_fields(printed, schema) or read_fields(xml_text, schema)
         if not limits or any(field.keys[: len(one)] == one for one in limits)
     }
-    name, sure = document_type(printed or xml_text)
-    kind: JsonObject = {"document_type": name, "confidence": sure, "reason": "by its key words"}
+    kind: JsonObject = {} if limits else {"document_type": document_type(printed or xml_text)[0]}
     if not found and not limits:
         turn.call("identify_document", kind)
         return "No labelled value was found by rules."
-    last = turn.calls([*([] if limits else [("identify_document", kind)]), *_save(turn, found)])[-1]
+    last = turn.call(*_save(turn, found, kind))
     if last.failed and last.tool == "extract_fields":
         refused = as_list(last.data.get("paths"))
-        last = turn.calls(_save(turn, {path: field for path, field in found.items() if path not in refused}))[-1]
-    return f"{last.tool} was refused: {last.answer[:300]}" if last.failed else "The extraction is complete."
+        found = {path: field for path, field in found.items() if path not in refused}
+        last = turn.call(*_save(turn, found, kind))
+    if last.tool == "extract_fields" and not last.failed and "complete_extraction" not in last.data:
+        last = turn.call(*_complete(_summary(turn, found)))
+    if last.failed:
+        return f"{last.tool} was refused: {last.answer[:300]}"
+    if last.data.get("complete_extraction", "completed") != "completed":
+        return f"The extraction is not complete. {last.answer[-300:]}"
+    return "The extraction is complete."
 
 
 def _document(turn: RuleTurn) -> tuple[str, str]:
@@ -75,24 +80,30 @@ def _document(turn: RuleTurn) -> tuple[str, str]:
     return printed, xml_text.replace(", embedded XML ---", " ---")
 
 
-def _save(turn: RuleTurn, found: dict[str, Field]) -> Calls:
-    """Return the calls that save fields and complete the extraction."""
+def _save(turn: RuleTurn, found: dict[str, Field], kind: JsonObject) -> tuple[str, JsonObject]:
+    """Return the call that saves fields and completes the extraction."""
+    if not found:
+        return _complete(_summary(turn, found))
     nested: JsonObject = {}
     for field in found.values():
         inside = nested
         for key in field.keys[:-1]:
             inside = as_object(inside.setdefault(key, {}))
         inside[field.keys[-1]] = field.value
-    saved: JsonObject = {
+    return "extract_fields", {
+        **kind,
         "fields": nested,
         "confidences": {path: field.confidence for path, field in found.items()},
         "evidence": {path: {"quote": field.quote, "page": field.page} for path, field in found.items()},
+        **_complete(_summary(turn, found))[1],
     }
+
+
+def _summary(turn: RuleTurn, found: dict[str, Field]) -> str:
     ignored = (
         "The instructions in words were not followed: rules cannot." if text_in_tag(turn.task, "instructions") else ""
     )
-    said = f"{len(found)} labelled values were found by rules. {ignored}"
-    return [*([("extract_fields", saved)] if found else []), _complete(said)]
+    return f"{len(found)} labelled values were found by rules. {ignored}"
 
 
 def _complete(said: str) -> tuple[str, JsonObject]:

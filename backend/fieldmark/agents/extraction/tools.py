@@ -17,8 +17,9 @@ from fieldmark.domain.changes import Preview
 from fieldmark.domain.events import ChangedEvent, ChangedField
 from fieldmark.domain.fields import Missing, value_at
 from fieldmark.domain.formatting import cut_text, format_ranges, list_names
+from fieldmark.domain.json_values import as_object
 from fieldmark.domain.partial_json import WrittenLeaf
-from fieldmark.errors import Invalid
+from fieldmark.errors import Invalid, NoFields, SchemaViolation
 from fieldmark.services import extractions
 from fieldmark.services.evidence import FoundEvidence
 from fieldmark.services.extractions import (
@@ -46,9 +47,11 @@ from fieldmark.tools.fields import (
     shorten_lists,
     write_result,
 )
+from fieldmark.tools.ledger import outcome_of_error
 from fieldmark.tools.toolset import (
     MAX_RESULT_BYTES,
     Confidence,
+    OptionalEnd,
     RunAnswer,
     ToolEffect,
     ToolInput,
@@ -58,6 +61,9 @@ from fieldmark.tools.toolset import (
 from valuegrounding import Claim
 
 _MAX_WARNINGS = 20
+_COMPLETE = "complete_extraction"
+_COMPLETED = "completed"
+_IN_PROGRESS = "\nThe extraction is not complete yet: call complete_extraction when all is saved."
 
 Quote = Annotated[str, Field(max_length=2000)]
 DocumentType = Annotated[str, Field(min_length=1, max_length=200)]
@@ -84,7 +90,7 @@ class IdentifyDocument(ToolInput):
 
 class ExtractFields(ToolInput):
     """Save fields, and the document's type with them. Objects merge with what is saved; other values, lists included,
-    replace it."""
+    replace it. With a summary, the call also completes the extraction and ends the task."""
 
     document_type: Annotated[DocumentType | None, Field(description="As in identify_document.")] = None
     fields: Annotated[dict[str, JsonValue], Field(min_length=1, description="Nested as in the document.")]
@@ -98,6 +104,7 @@ class ExtractFields(ToolInput):
             '{"term": {"quote": "due within a month", "page": 1}}.'
         ),
     ] = None
+    summary: Annotated[str | None, Field(max_length=4000, description="As in complete_extraction.")] = None
 
 
 class UpdateField(ToolInput):
@@ -129,11 +136,13 @@ class CompleteExtraction(ToolInput):
 
 @dataclass(frozen=True, slots=True)
 class _PreparedFields:
-    """Several prepared fields, their top-level keys, and the document type if the call sets it too."""
+    """Several prepared fields, their top-level keys, the document type if the call sets it too, and whether the call
+    completes the extraction."""
 
     write: PreparedWrite
     keys: Sequence[str]
     document_type: str | None
+    completes: bool
 
     @property
     def shown(self) -> FoundEvidence:
@@ -184,7 +193,7 @@ class ExtractionTools:
             )
         return ToolResult(text, shown=await run_in_thread(fields_for_people, "Read", row, found, at))
 
-    async def adds_type(self, conn: Connection, args: IdentifyDocument | CompleteExtraction) -> bool:
+    async def adds_type(self, conn: Connection, args: IdentifyDocument | ExtractFields | CompleteExtraction) -> bool:
         """Return whether the call sets the document type for the first time, or leaves it unchanged."""
         row = await extraction_rows.get(conn, self.extraction_id)
         return row.document_type is None or args.document_type in (None, row.document_type)
@@ -207,16 +216,19 @@ class ExtractionTools:
         return ToolResult(f"The document type is now {data['document_type']!r}.", "identified", data)
 
     async def prepare_fields(self, args: ExtractFields) -> _PreparedFields:
-        return _PreparedFields(await self._prepare(_fields_write(args)), list(args.fields), args.document_type)
+        write = await self._prepare(_fields_write(args))
+        return _PreparedFields(write, list(args.fields), args.document_type, args.summary is not None)
 
     async def preview_fields(self, conn: Connection, args: ExtractFields) -> Preview:
         return await self._add_type_change(conn, args.document_type, await self._preview(conn, _fields_write(args)))
 
     @tool(
         ExtractFields,
-        lambda args: _saving_summary(args.document_type, list(args.fields)),
+        lambda args: _saving_summary(args.document_type, list(args.fields), args.summary is not None),
         ToolEffect.WRITE,
         partial_write=_partial_fields,
+        answer=lambda args, data: RunAnswer(args.summary or "") if _has_completed(data) else None,
+        optional_end=OptionalEnd("summary", _COMPLETE),
         prepare=prepare_fields,
         preview=preview_fields,
     )
@@ -225,7 +237,32 @@ class ExtractionTools:
         written = await self._apply(conn, prepared.write)
         value = written.stored.value
         current = {key: value.get(key) for key in prepared.keys} if isinstance(value, dict) else {}
-        return write_result(self.context, written, current, data)
+        if not prepared.completes:
+            result = write_result(self.context, written, current, data)
+            in_progress = _IN_PROGRESS if self.context.message is None else ""
+            return replace(result, text=f"{result.text}{in_progress}")
+        # Whether the extraction is completed again is the result of completing it.
+        return await self._complete_after(
+            conn, write_result(self.context, replace(written, reopened=False), current, data)
+        )
+
+    async def _complete_after(self, conn: Connection, result: ToolResult) -> ToolResult:
+        """Complete the extraction in the transaction of a write that had this result. If that is refused, the write is
+        kept, and the result gets the reasons."""
+        try:
+            if result.needs_attention:
+                raise ModelRetry("report to the person what was not changed.", "answer_unread")
+            done = await self._complete(conn)
+            code, text, data = done.code, done.text, done.data
+        except (ModelRetry, NoFields, SchemaViolation) as error:  # raised before completing writes anything
+            refusal = outcome_of_error(error)
+            code, text, data = refusal.code, f"Not completed: {refusal.sentence}", refusal.data
+        return replace(
+            result,
+            text=f"{result.text}\n{text}",
+            data={**as_object(result.data), **as_object(data), _COMPLETE: code},
+            needs_attention=code != _COMPLETED,
+        )
 
     async def prepare_field(self, args: UpdateField) -> PreparedWrite:
         return await self._prepare(_field_write(args))
@@ -281,7 +318,7 @@ class ExtractionTools:
             [event],
         )
 
-    async def completes_approved(self, conn: Connection, args: CompleteExtraction) -> bool:
+    async def completes_approved(self, conn: Connection, args: ExtractFields | CompleteExtraction) -> bool:
         """Return whether the call only completes what a person approved in this run."""
         return await self.adds_type(conn, args) and await tool_calls.has_approved_write(conn, self.context.run_id)
 
@@ -298,6 +335,10 @@ class ExtractionTools:
         is_covered=completes_approved,
     )
     async def complete_extraction(self, conn: Connection, args: CompleteExtraction) -> ToolResult:
+        return await self._complete(conn, args.document_type)
+
+    async def _complete(self, conn: Connection, document_type: str | None = None) -> ToolResult:
+        """Complete the extraction. Raise ModelRetry if pages were not read, NoFields, or SchemaViolation."""
         row = await extraction_rows.get(conn, self.extraction_id, lock=True)
         found = await extractions.completion_violations(row)
         if unread := await self._asks_for_pages(conn):
@@ -310,7 +351,7 @@ class ExtractionTools:
                 "unread_pages",
                 shorten_lists(data),
             )
-        data = await self._identify(conn, args.document_type)
+        data = await self._identify(conn, document_type)
         stored = await extractions.complete(conn, row.id, self._author(), found)
         text = f"The extraction is {stored.value}. Version {stored.version}."
         warnings = [one for one in await documents.warnings(conn, row.document_id) if one.is_about_reading]
@@ -319,13 +360,13 @@ class ExtractionTools:
             text += "".join(f"\n[warning: {one.message}]" for one in warnings[:_MAX_WARNINGS])
             if len(warnings) > _MAX_WARNINGS:
                 text += f"\n[{len(warnings) - _MAX_WARNINGS} more warnings]"
-        return ToolResult(text, "completed", {"version": stored.version, **data})
+        return ToolResult(text, _COMPLETED, {"version": stored.version, **data})
 
     async def _asks_for_pages(self, conn: Connection) -> list[int]:
         """Return the unread pages for which completion is refused once. A correction need not read pages: it changes
         only what the person names."""
         unread = await documents.unread_pages(conn, self.context.run_id) if self.context.message is None else []
-        asked = unread and await tool_calls.has_code(conn, self.context.run_id, "complete_extraction", "unread_pages")
+        asked = unread and await tool_calls.has_code(conn, self.context.run_id, _COMPLETE, "unread_pages")
         return [] if asked else unread
 
     async def _identify(self, conn: Connection, document_type: str | None) -> dict[str, JsonValue]:
@@ -370,9 +411,7 @@ class ExtractionTools:
 
     async def _refuse_once_completed(self, conn: Connection) -> None:
         """Refuse writes after this run has completed the extraction, unless the run carries out a person's message."""
-        if self.context.message is None and await tool_calls.has_code(
-            conn, self.context.run_id, "complete_extraction", "completed"
-        ):
+        if self.context.message is None and await tool_calls.has_code(conn, self.context.run_id, _COMPLETE, _COMPLETED):
             raise ToolFailed(
                 "This run has declared the extraction complete, so it writes no more.", "already_completed"
             )
@@ -431,11 +470,16 @@ def _claims_by_path(fields: dict[str, JsonValue], *sources: dict[str, Claim]) ->
     return claims
 
 
-def _saving_summary(document_type: str | None, keys: list[str]) -> str:
-    """Return a summary of the fields that a call saves. A person may approve by it, so it counts the fields that it
-    does not name."""
+def _saving_summary(document_type: str | None, keys: list[str], completes: bool) -> str:
+    """Return a summary of what a call saves. A person may approve by it, so it counts the fields that it does not
+    name."""
     named = list_names(keys, characters=200, most=6)
-    return _prepend_document_type(document_type, f"Saving {named}")
+    end = ", then completing the extraction" if completes else ""
+    return _prepend_document_type(document_type, f"Saving {named}{end}")
+
+
+def _has_completed(data: JsonValue) -> bool:
+    return as_object(data).get(_COMPLETE) == _COMPLETED
 
 
 def _prepend_document_type(document_type: str | None, what: str) -> str:

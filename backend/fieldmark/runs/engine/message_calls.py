@@ -78,6 +78,14 @@ class MessageCalls:
                 await self._changed.wait()
         return self._calls[: self._calls.index(call_id)]
 
+    async def calls_after(self, call_id: str) -> list[str]:
+        """Return the calls after this one in its message; an empty list if the model has sent no message. Raise
+        TimeoutError if the message doesn't end."""
+        if not self._has_message:
+            return []
+        await self.count_in_message(call_id)
+        return self._calls[self._calls.index(call_id) + 1 :]
+
     def _start_if_all_returned(self) -> None:
         """Start a new message if all calls so far have returned."""
         if self._returned.issuperset(self._calls):

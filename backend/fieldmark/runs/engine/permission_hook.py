@@ -28,7 +28,7 @@ from fieldmark.stores import runs, tool_calls
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.ledger import REFUSALS, StartedBy, ToolCall, ToolOutcome, execute, outcome_of_error
-from fieldmark.tools.toolset import RunAnswer, RunTools, Tool, Toolset, hash_arguments
+from fieldmark.tools.toolset import OptionalEnd, RunAnswer, RunTools, Tool, Toolset, hash_arguments
 
 log = structlog.get_logger()
 
@@ -81,7 +81,8 @@ class _AllowedCall:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The hook's decision on a call, and its reason. `arguments` replace those of the model if a person edited them."""
+    """The hook's decision on a call, and its reason. `arguments` replace those of the model if a person edited them, or
+    if the call must not end the run."""
 
     decision: Literal["allow", "deny", "defer"]
     reason: str | None = None
@@ -212,7 +213,7 @@ class PermissionHook:
         if call_id is None:
             return Verdict("deny", "Internal error: the call has no id. Do not repeat it.")
         if self._ledger_ids[call_id] == self._waiting_call:
-            return await self._recorded_verdict(call_id)
+            return await self._recorded_verdict(call_id, arguments)
         try:
             args = self.toolset.check(name, arguments)
         except ModelRetry as retry:
@@ -220,10 +221,14 @@ class PermissionHook:
         if (refusal := await self._earlier_call_refusal(tool, call_id)) is not None:
             return await self._refuse(name, call_id, arguments, *refusal)
         action = self.toolset.actions[name]
-        is_approved = not tool.asks or self._policy.approves(name) or await self._is_already_approved(name, args)
+        is_approved = not tool.asks or await self._is_approved(name, args)
+        proposed, end = arguments, tool.optional_end
+        if end is not None and end.argument in arguments and not await self._may_end(end, call_id, args, is_approved):
+            arguments = {key: value for key, value in arguments.items() if key != end.argument}
+            args = self.toolset.check(name, arguments)
         if is_approved and action.collect is None:
             await self._record(name, call_id, arguments, CallStatus.APPROVED)
-            return Verdict("allow")
+            return Verdict("allow", arguments=None if arguments is proposed else arguments)
         if not await self._can_be_deferred(call_id):
             return await self._refuse(
                 name,
@@ -245,7 +250,7 @@ class PermissionHook:
         if self._wait_for_decision is None or not await self._wait_for_decision():
             return Verdict("defer")
         self.decided.add(call_id)
-        return await self._recorded_verdict(call_id)
+        return await self._recorded_verdict(call_id, proposed)
 
     async def _can_be_deferred(self, call_id: str) -> bool:
         """Whether the call is the last of its message, and those before it only read.
@@ -256,9 +261,18 @@ class PermissionHook:
         is_last = await self.calls.count_in_message(call_id) == len(earlier) + 1
         return is_last and all(tool is not None and not tool.is_gated for tool in earlier)
 
-    async def _is_already_approved(self, name: str, args: Any) -> bool:
-        """Whether an earlier decision of a person in this run approves the call: because the call follows from it, or
-        because it approved later calls of the tool."""
+    async def _may_end(self, end: OptionalEnd, call_id: str, args: Any, is_approved: bool) -> bool:
+        """Whether a call may also end the run: no call of its message follows, the model has read the results of those
+        before it, and the end is approved too (by the person who approves the call, if it asks one)."""
+        if await self.calls.calls_after(call_id) or await self._unread_result(call_id) is not None:
+            return False
+        return not is_approved or await self._is_approved(end.tool, args)
+
+    async def _is_approved(self, name: str, args: Any) -> bool:
+        """Whether a call needs no decision of a person: by the policy, or by an earlier decision in this run, because
+        the call follows from it or because it approved later calls of the tool."""
+        if self._policy.approves(name):
+            return True
         is_covered = self.toolset.actions[name].is_covered
         async with self.context.database.as_user(self.context.scope) as conn:
             if is_covered is not None and await is_covered(conn, args):
@@ -272,23 +286,33 @@ class PermissionHook:
 
         The model wrote this call before it knew how the earlier ones ended. After a refused call, a write might change
         the wrong rows; a call that ends the run would keep the model from seeing a result that it must read."""
+        is_ending = tool.answer is not None and tool.optional_end is None
         for earlier in await self.calls.calls_before(call_id):
             before, outcome = self._tools.get(earlier), self.outcomes.get(earlier)
             earlier_name = "a call" if before is None else before.name
             if outcome is None or outcome.is_error:  # None: the CLI refused it without asking the hook
                 is_read = before is not None and not before.is_gated
                 is_independent = is_read or tool.is_independent or (before is not None and before.is_independent)
-                if tool.answer is not None or not is_independent:
+                if is_ending or not is_independent:
                     return (
                         f"Not done, because {earlier_name} before it in the same message was refused. "
                         "Correct that call first, then repeat this one.",
                         "behind_refused",
                     )
-            elif tool.answer is not None and (outcome.needs_attention or (before is not None and not before.is_gated)):
-                return (
-                    f"Not done: you have not read the result of {earlier_name} yet. Read it, then repeat this call.",
-                    "answer_unread",
-                )
+        if is_ending and (unread := await self._unread_result(call_id)) is not None:
+            return (
+                f"Not done: you have not read the result of {unread} yet. Read it, then repeat this call.",
+                "answer_unread",
+            )
+        return None
+
+    async def _unread_result(self, call_id: str) -> str | None:
+        """Return the tool of an earlier call of the same message whose result the model must read before it ends the
+        run: it read something, was refused, or did not do what was asked."""
+        for earlier in await self.calls.calls_before(call_id):
+            tool, outcome = self._tools.get(earlier), self.outcomes.get(earlier)
+            if tool is None or not tool.is_gated or outcome is None or outcome.is_error or outcome.needs_attention:
+                return "a call" if tool is None else tool.name
         return None
 
     async def _ask(self, name: str, call_id: str, arguments: dict[str, JsonValue], args: Any) -> None:
@@ -320,7 +344,7 @@ class PermissionHook:
         # Otherwise the call was refused: its tool returns the recorded refusal.
         return Verdict("defer" if outcome.code == "awaiting_runs" else "allow")
 
-    async def _recorded_verdict(self, call_id: str) -> Verdict:
+    async def _recorded_verdict(self, call_id: str, arguments: Mapping[str, JsonValue]) -> Verdict:
         async with self.context.database.as_user(self.context.scope) as conn:
             entry = await tool_calls.find(conn, self.context.run_id, self._ledger_ids[call_id])
             if entry is not None and entry.status is CallStatus.PENDING:  # the run's own status may be older
@@ -331,7 +355,8 @@ class PermissionHook:
             return Verdict("defer")
         if entry.status is CallStatus.REFUSED:
             return Verdict("deny", f"A person rejected this change. {entry.reason or ''}".strip())
-        return Verdict("allow", arguments=entry.arguments if entry.proposed is not None else None)
+        is_unchanged = entry.arguments_hash == hash_arguments(arguments)
+        return Verdict("allow", arguments=None if is_unchanged else entry.arguments)
 
     async def _refuse(
         self,
