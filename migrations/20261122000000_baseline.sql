@@ -208,7 +208,7 @@ create view private.actors as
     case
       when m.role = 'viewer' or not exists (select from unnest(k.scopes) as scope where scope not like '%:read')
         then 'viewer'
-      when k.scopes && array['members:write', 'keys:write', 'runs:approve'] then m.role
+      when k.scopes && array['members:write', 'keys:write', 'runs:approve', 'webhooks:write'] then m.role
       else 'member'
     end,
     true
@@ -480,7 +480,8 @@ begin
   select scope into v_unknown from unnest(v_scopes) as scope
   where scope is null or scope not in (
     'documents:read', 'documents:write', 'extractions:read', 'extractions:write', 'schemas:read', 'schemas:write',
-    'runs:read', 'runs:write', 'runs:approve', 'usage:read', 'members:read', 'members:write', 'keys:read', 'keys:write')
+    'runs:read', 'runs:write', 'runs:approve', 'usage:read', 'members:read', 'members:write', 'keys:read', 'keys:write',
+    'changes:read', 'webhooks:write')
   limit 1;
   perform private.require(not found, format('Unknown scope: %s.', coalesce(left(v_unknown, 50), 'null')));
   perform private.require(coalesce(p_expires_at > now(), true), 'The expiry date must be in the future.');
@@ -685,6 +686,9 @@ create table public.documents (
   auto_create boolean,
   -- What its extractions say. Maintained by current_extractions.sql, which also has the stage that users see.
   extraction_stage text not null default 'ready' check (extraction_stage in ('ready', 'needs_review', 'extracted', 'reviewed')),
+  -- The caller's own key and data, returned with the document everywhere.
+  external_id text check (external_id ~ '^[[:graph:]]([[:print:]]{0,198}[[:graph:]])?$'),
+  metadata jsonb not null default '{}' check (jsonb_typeof(metadata) = 'object' and octet_length(metadata::text) <= 2048),
   -- For a file inside a mail or an archive: the outer document, and the file's number in it.
   parent_document_id uuid,
   number_in_parent integer check (number_in_parent > 0),
@@ -707,13 +711,14 @@ create index documents_content_sha256 on public.documents (org_id, content_sha25
   where content_sha256 is not null;
 create unique index documents_parent_document_id on public.documents (parent_document_id, number_in_parent)
   where parent_document_id is not null;
+create unique index documents_external_id on public.documents (org_id, external_id) where external_id is not null;
 select private.protect_table('public.documents', p_members_read => true);
 grant insert (
   id, org_id, user_id, filename, storage_path, media_type, byte_size, content_sha256, parent_document_id, number_in_parent,
-  unlocked_path, auto_create
+  unlocked_path, auto_create, external_id, metadata
 ) on public.documents to authenticated;
 grant update (status, error, error_code, warnings, media_type, byte_size, content_sha256, page_count,
-  pages_read, pages_to_read)
+  pages_read, pages_to_read, external_id, metadata)
   on public.documents to authenticated;
 
 create table public.document_pages (
@@ -5487,6 +5492,345 @@ begin
   $query$, v_schema) using v_number, p_embedder, p_vector, p_documents, p_most;
 end $$;
 
+-- changes.sql
+
+-- Changes: the outbox. Each event that another system cares about is a row, written by a trigger in the transaction that
+-- it reports. GET /api/changes reads the rows; webhooks.sql sends them.
+
+create table public.changes (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  -- The order of writing. (Rows about one document are written one after the other, since its row or that of its
+  -- extraction is locked.) A row may be committed after a later one.
+  written bigint generated always as identity,
+  -- 1, 2, 3 … in the feed of the organisation, given after the commit by publish_changes, so that a reader who has seen a
+  -- number never misses a lower one.
+  number bigint check (number > 0),
+  type text not null check (type in (
+    'document.ready', 'document.failed', 'document.deleted', 'extraction.completed', 'extraction.reviewed',
+    'extraction.changed', 'run.awaiting_approval', 'run.completed', 'run.failed', 'run.cancelled', 'table.completed',
+    'webhook.test', 'webhook.disabled')),
+  -- What it is about. No foreign keys: a change is kept when that is deleted.
+  document_id uuid,
+  extraction_id uuid,
+  -- Also the run that wrote the extraction.
+  run_id uuid,
+  stack_id uuid,
+  webhook_id uuid,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default clock_timestamp(),
+  unique (org_id, number),
+  unique (id, org_id)
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
+  autovacuum_analyze_scale_factor = 0.01);
+create index changes_unpublished on public.changes (org_id, written) where number is null;
+create index changes_created_at on public.changes (created_at);
+-- Nothing in it is private: runs of conversations are left out.
+select private.protect_table('public.changes', p_members_read => true);
+
+create function private.record_document_change() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into public.changes (org_id, type, document_id) values (new.org_id, 'document.' || new.status, new.id);
+  return null;
+end $$;
+create trigger record_document_change after update of status on public.documents
+  for each row when (new.status in ('ready', 'failed') and new.status <> old.status)
+  execute function private.record_document_change();
+
+create function private.record_deleted_documents() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into public.changes (org_id, type, document_id)
+  select org_id, 'document.deleted', id from gone
+  where org_id in (select o.id from public.organisations as o)
+    and org_id not in (select d.org_id from private.organisation_deletions as d);
+  return null;
+end $$;
+create trigger record_deleted_documents after delete on public.documents
+  referencing old table as gone for each statement execute function private.record_deleted_documents();
+
+create function private.record_extraction_change() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into public.changes (org_id, type, document_id, extraction_id, run_id)
+  select new.org_id, 'extraction.' || event, new.document_id, new.id, private.this_root_run()
+  from (values
+    (1, 'changed', tg_op = 'UPDATE' and old.status = 'completed' and old.version <> new.version),
+    (2, 'completed', new.status = 'completed' and (tg_op = 'INSERT' or old.status <> 'completed')),
+    (3, 'reviewed', new.reviewed_by is not null and (tg_op = 'INSERT' or old.reviewed_by is distinct from new.reviewed_by))
+  ) as events (step, event, has_happened)
+  where has_happened order by step;
+  return null;
+end $$;
+create trigger record_inserted_extraction after insert on public.extractions
+  for each row when (new.status = 'completed') execute function private.record_extraction_change();
+create trigger record_changed_extraction after update on public.extractions
+  for each row when (
+    new.status <> old.status or new.reviewed_by is distinct from old.reviewed_by
+    or (old.status = 'completed' and new.version <> old.version))
+  execute function private.record_extraction_change();
+
+-- A child run is a part of its parent, but a person has to decide its calls. A filled table is a change of its own.
+create function private.record_run_change() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into public.changes (org_id, type, document_id, extraction_id, run_id, stack_id)
+  select new.org_id, event, new.document_id, new.extraction_id, new.root_run_id, new.stack_id
+  from (values ('table.completed', new.status = 'completed' and new.task = 'stack' and new.stack_id is not null),
+    ('run.' || new.status, true)) as events (event, has_happened)
+  where has_happened
+    -- (A member whose organisation is deleted leaves it, which cancels runs.)
+    and exists (select from public.organisations where id = new.org_id);
+  return null;
+end $$;
+create trigger record_run_change after update of status on public.runs
+  for each row when (
+    new.status <> old.status and new.root_thread_id is null
+    and (new.status = 'awaiting_approval'
+      or (new.parent_run_id is null and new.status in ('completed', 'failed', 'cancelled'))))
+  execute function private.record_run_change();
+
+-- What a change is about, as it is now. `fields` are the reviewed ones, `initial_fields` those before a person first
+-- changed any, `edits` the last 1,000 changes by people.
+create function private.change_data(p_change public.changes) returns jsonb
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select jsonb_strip_nulls(jsonb_build_object(
+      'document_id', p_change.document_id, 'extraction_id', p_change.extraction_id, 'run_id', p_change.run_id,
+      'stack_id', p_change.stack_id, 'webhook_id', p_change.webhook_id))
+    || coalesce((select jsonb_object_agg(name, about) from (values
+      ('document', (
+        select jsonb_build_object('id', d.id, 'filename', d.filename, 'external_id', d.external_id, 'metadata', d.metadata,
+          'status', d.status, 'error', d.error, 'error_code', d.error_code, 'page_count', d.page_count)
+        from public.documents as d where d.id = p_change.document_id)),
+      ('extraction', (
+        select jsonb_build_object('id', e.id, 'status', e.status, 'version', e.version,
+          'document_type', e.document_type, 'schema', s.name, 'schema_revid', e.schema_revid,
+          'is_reviewed', e.reviewed_by is not null, 'review_count', e.review_count, 'fields', e.extracted_fields,
+          'initial_fields', coalesce((
+            select private.fields_at(e.id, min(j.version) - 1) from public.extraction_journal as j
+            where j.extraction_id = e.id and j.actor = 'user' having count(*) > 0), e.extracted_fields),
+          'edits', coalesce((
+            select jsonb_agg(to_jsonb(edit) order by edit.number) from (
+              select id as number, path, old, new, created_by, created_at from public.extraction_journal
+              where extraction_id = e.id and actor = 'user' order by id desc limit 1000) as edit), '[]'))
+        from public.extractions as e
+          left join public.schema_versions as v on v.id = e.schema_revid left join public.schemas as s on s.id = v.schema_id
+        where e.id = p_change.extraction_id)),
+      ('run', (
+        select jsonb_build_object('id', r.id, 'task', r.task, 'status', r.status, 'error', r.error,
+          'error_code', r.error_code, 'answer', r.answer, 'idempotency_key', r.idempotency_key)
+        from public.runs as r where r.id = p_change.run_id and p_change.type ~ '^(run|table)\.')),
+      ('table', (
+        select jsonb_build_object('id', t.id, 'name', t.name) from public.stacks as t where t.id = p_change.stack_id))
+    ) as parts (name, about) where about is not null), '{}')
+$$;
+
+-- Gives committed changes their numbers, and queues them for the webhooks of their organisation. Returns how many were
+-- published; none while another worker does it.
+create function private.publish_changes() returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_org uuid;
+  v_ids uuid[];
+  v_count integer := 0;
+begin
+  -- (First without the lock, and so without a write.)
+  if not exists (select from public.changes where number is null) or not private.lock_maintenance_task('changes') then
+    return 0;
+  end if;
+  for v_org in select distinct org_id from public.changes where number is null limit 100 loop
+    with due as (
+      select id, row_number() over (order by written) as place from (
+        select id, written from public.changes where org_id = v_org and number is null order by written limit 1000) as first
+    ), published as (
+      update public.changes as c set number = due.place + (
+        select coalesce(max(number), 0) from public.changes where org_id = v_org)
+      from due where c.id = due.id returning c.id
+    )
+    select array_agg(id) into v_ids from published;
+    insert into public.webhook_deliveries (org_id, webhook_id, change_id)
+    select v_org, w.id, c.id
+    from public.changes as c join public.webhooks as w on w.org_id = v_org and w.is_enabled
+    where c.id = any (v_ids)
+      and case
+        when c.type = 'webhook.test' then w.id = c.webhook_id
+        else (w.types = '{}' or c.type = any (w.types)) and (w.run_id is null or w.run_id = c.run_id) end
+    order by c.number;
+    v_count := v_count + coalesce(cardinality(v_ids), 0);
+  end loop;
+  return v_count;
+end $$;
+
+-- webhooks.sql
+
+-- Webhooks: where changes are sent, and each delivery with its attempts. Signed as Standard Webhooks describe it.
+
+create table public.webhooks (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null default private.only_organisation() references public.organisations (id) on delete cascade,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  url text not null check (url ~* '^https?://[^/]' and char_length(url) <= 2000),
+  -- The types of changes; none: all.
+  types text[] not null default '{}' check (cardinality(types) <= 50),
+  -- For the callback of one request: only changes by this run. It is deleted with the run.
+  run_id uuid,
+  -- `whsec_` and 24 to 64 bytes as base64. No role can read it: it is returned once, by the service that made it.
+  secret text not null check (secret ~ '^whsec_[A-Za-z0-9+/]{32,88}={0,2}$'),
+  -- Also signs until this time, after the secret was replaced.
+  previous_secret text,
+  previous_secret_until timestamptz,
+  is_enabled boolean not null default true,
+  -- Why it is disabled: `failing` for days, `gone` (the receiver answered 410), or null: a person did it.
+  disabled_reason text check (disabled_reason in ('failing', 'gone')),
+  -- When the first of the attempts failed that all failed since.
+  failing_since timestamptz,
+  unique (id, org_id),
+  foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
+);
+create index webhooks_org_id on public.webhooks (org_id, created_at desc, id desc);
+create index webhooks_run_id on public.webhooks (run_id, org_id);
+select private.protect_table('public.webhooks');
+grant select (id, org_id, created_by, created_at, url, types, run_id, previous_secret_until, is_enabled, disabled_reason,
+  failing_since), insert (id, org_id, url, types, run_id, secret), update (url, types, secret, is_enabled)
+  on public.webhooks to authenticated;
+create policy "owners see where changes are sent" on public.webhooks for select to authenticated
+  using (org_id in (select private.my_owned_org_ids()));
+create policy "owners send changes, and who starts a run those of the run" on public.webhooks for insert to authenticated
+  with check (
+    created_by = (select auth.uid()) and (
+      (run_id is null and org_id in (select private.my_owned_org_ids()))
+      or (run_id is not null and org_id in (select private.my_writable_org_ids())
+        and exists (select from public.runs as r where r.id = run_id and r.created_by = (select auth.uid())))));
+create policy "owners change where changes are sent" on public.webhooks
+  for update to authenticated using (org_id in (select private.my_owned_org_ids()));
+
+-- Keeps the replaced secret for a day, and forgets failures when a person enables a webhook again.
+create function private.check_webhook() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  if tg_op = 'INSERT' then
+    -- Locks the organisation, so that concurrent requests are counted.
+    perform from public.organisations where id = new.org_id for no key update;
+    perform private.require(
+      new.run_id is not null or (select count(*) from public.webhooks where org_id = new.org_id and run_id is null) < 20,
+      'The organisation has 20 webhooks, the maximum. Delete one first.', 'PT409', 'too_many');
+    return new;
+  end if;
+  if new.secret <> old.secret then
+    new.previous_secret := old.secret;
+    new.previous_secret_until := now() + interval '1 day';
+  end if;
+  if new.is_enabled and not old.is_enabled then
+    new.disabled_reason := null;
+    new.failing_since := null;
+  end if;
+  return new;
+end $$;
+create trigger check_webhook before insert or update on public.webhooks
+  for each row execute function private.check_webhook();
+
+create function public.delete_webhook(p_webhook_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  delete from public.webhooks where id = p_webhook_id and org_id in (select private.my_owned_org_ids());
+  perform private.check_found(found, 'webhook');
+end $$;
+
+-- Sends the change `webhook.test` to one webhook.
+create function public.test_webhook(p_webhook_id uuid) returns uuid
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_webhook public.webhooks;
+  v_id uuid;
+begin
+  select * into v_webhook from public.webhooks
+  where id = p_webhook_id and org_id in (select private.my_owned_org_ids());
+  perform private.check_found(found, 'webhook');
+  perform private.require(v_webhook.is_enabled, 'The webhook is disabled. Enable it first.', 'PT409');
+  insert into public.changes (org_id, type, webhook_id) values (v_webhook.org_id, 'webhook.test', p_webhook_id)
+  returning id into v_id;
+  return v_id;
+end $$;
+
+create table public.webhook_deliveries (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null,
+  webhook_id uuid not null,
+  change_id uuid not null,
+  created_at timestamptz not null default now(),
+  status text not null default 'pending' check (status in ('pending', 'delivered', 'failed')),
+  attempts integer not null default 0 check (attempts >= 0),
+  -- When it is sent next; while it is being sent: when another process may try.
+  due_at timestamptz not null default now(),
+  attempted_at timestamptz,
+  -- The HTTP status of the last attempt, or why it got none.
+  http_status integer,
+  error_code text,
+  unique (webhook_id, change_id),
+  foreign key (webhook_id, org_id) references public.webhooks (id, org_id) on delete cascade,
+  foreign key (change_id, org_id) references public.changes (id, org_id) on delete cascade
+);
+create index webhook_deliveries_due on public.webhook_deliveries (webhook_id, due_at) where status = 'pending';
+create index webhook_deliveries_webhook_id on public.webhook_deliveries (webhook_id, created_at desc, id desc);
+create index webhook_deliveries_change_id on public.webhook_deliveries (change_id, org_id);
+select private.protect_table('public.webhook_deliveries');
+grant select, update (status, attempts, due_at) on public.webhook_deliveries to authenticated;
+create policy "owners see what was sent" on public.webhook_deliveries for select to authenticated
+  using (org_id in (select private.my_owned_org_ids()));
+create policy "owners send it again" on public.webhook_deliveries for update to authenticated
+  using (org_id in (select private.my_owned_org_ids())) with check (status = 'pending');
+
+-- Leases deliveries that are due: at most 4 of a webhook, so that a slow receiver does not delay others, and none of these
+-- organisations. One that is not reported within the lease is sent again, with the same id.
+create function private.lease_deliveries(p_most integer, p_busy uuid[], p_lease interval) returns table (
+  id uuid, org_id uuid, url text, secrets text[], change_id uuid, type text, created_at timestamptz, attempts integer,
+  data jsonb)
+language sql security definer set search_path = pg_catalog, pg_temp as $$
+  with due as (
+    select d.id from public.webhooks as w cross join lateral (
+      select n.id from public.webhook_deliveries as n
+      where n.webhook_id = w.id and n.status = 'pending' and n.due_at <= now()
+      order by n.due_at limit 4 for update of n skip locked) as d
+    where w.is_enabled and w.org_id <> all (p_busy) limit p_most
+  ), leased as (
+    update public.webhook_deliveries as d set attempts = d.attempts + 1, attempted_at = now(), due_at = now() + p_lease
+    from due where d.id = due.id returning d.*
+  )
+  select d.id, d.org_id, w.url, array_remove(array[
+      w.secret, case when w.previous_secret_until > now() then w.previous_secret end], null),
+    c.id, c.type, c.created_at, d.attempts, private.change_data(c)
+  from leased as d join public.webhooks as w on w.id = d.webhook_id join public.changes as c on c.id = d.change_id
+$$;
+
+-- Records an attempt: delivered, or to be sent again after `p_retry_after` (null: not any more). A webhook of which all
+-- attempts failed for five days is disabled, which is a change itself.
+create function private.record_delivery(
+  p_delivery_id uuid, p_http_status integer, p_error_code text, p_retry_after interval
+) returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_is_delivered boolean := coalesce(p_http_status between 200 and 299, false);
+  v_webhook uuid;
+begin
+  update public.webhook_deliveries set http_status = p_http_status, error_code = p_error_code,
+    status = case when v_is_delivered then 'delivered' when p_retry_after is null then 'failed' else 'pending' end,
+    due_at = now() + coalesce(p_retry_after, '0')
+  where id = p_delivery_id and status = 'pending' returning webhook_id into v_webhook;
+  if v_is_delivered then
+    update public.webhooks set failing_since = null where id = v_webhook and failing_since is not null;
+    return;
+  end if;
+  update public.webhooks set failing_since = now() where id = v_webhook and failing_since is null;
+  with disabled as (
+    update public.webhooks set is_enabled = false,
+      disabled_reason = case when p_http_status = 410 then 'gone' else 'failing' end
+    where id = v_webhook and is_enabled and (p_http_status = 410 or failing_since < now() - interval '5 days')
+    returning id, org_id
+  )
+  insert into public.changes (org_id, type, webhook_id) select org_id, 'webhook.disabled', id from disabled;
+end $$;
+
 -- retention.sql
 
 -- Retention: workers delete old rows and deleted organisations of all tenants, in batches.
@@ -5500,7 +5844,7 @@ create table private.maintenance (
   finished_at timestamptz not null default '-infinity',
   run_id uuid not null default '00000000-0000-0000-0000-000000000000'
 );
-insert into private.maintenance (task) values ('runs'), ('organisations');
+insert into private.maintenance (task) values ('runs'), ('organisations'), ('changes');
 
 create index runs_finished_at on public.runs (finished_at, id) where finished_at is not null;
 
@@ -5541,6 +5885,22 @@ begin
   delete from public.tool_calls where run_id in (
     select id from public.runs where id = any (v_runs) and root_thread_id is null);
   return cardinality(v_runs);
+end $$;
+
+-- Deletes changes and their deliveries that are older than this, but for the newest of an organisation, after whose number
+-- the next one is counted.
+create function private.delete_old_changes(p_keep interval) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_gone integer;
+begin
+  delete from public.changes where id = any (array(
+    select id from public.changes as c
+    where created_at < now() - p_keep
+      and exists (select from public.changes as later where later.org_id = c.org_id and later.number > c.number)
+    order by created_at limit 500 for update skip locked));
+  get diagnostics v_gone = row_count;
+  return v_gone;
 end $$;
 
 create table private.organisation_deletions (
@@ -5596,6 +5956,8 @@ begin
     ('private.search_chunks', 'document_id = any ($4)'),
     ('public.extractions', 'document_id = any ($4)'),
     ('public.documents', 'id = any ($4)'),
+    ('public.webhook_deliveries', 'org_id = $1'),
+    ('public.changes', 'org_id = $1'),
     ('public.agent_sessions', 'org_id = $1'),
     ('public.usage', 'org_id = $1'),
     ('public.threads', 'org_id = $1'),
@@ -5649,7 +6011,8 @@ begin
     'delete_prompt', 'delete_extraction', 'delete_run', 'save_extraction_fields', 'update_extraction_field',
     'update_extraction_fields', 'update_field', 'remove_extraction_field', 'identify_document', 'complete_extraction',
     'restore_extraction', 'unlock_extraction_field', 'decide_extraction_proposals', 'decide_auto_creation',
-    'delete_organisation', 'delete_stack', 'remove_stack_document'
+    'delete_organisation', 'delete_stack', 'remove_stack_document',
+    'delete_webhook', 'test_webhook'
   ) loop
     execute format('revoke execute on function %s from public, anon, authenticated', v_function);
     execute format('grant execute on function %s to authenticated', v_function);
@@ -5674,7 +6037,7 @@ grant execute on function
   private.check_json, private.checked_path, private.set_at_path, private.path_name, private.merge, private.entries_under,
   private.approving_user, private.message_author, private.paths_allowed_by_message, private.author_of, private.fields_at, private.binding_locks,
   private.blocked_paths, private.moved_items, private.locked_extraction, private.check_is_caller, private.nested_scores, private.write_fields, private.is_proposed,
-  private.has_new_fields, private.record_problems, private.search,
+  private.has_new_fields, private.change_data, private.record_problems, private.search,
   private.count_unindexed_documents, private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
   to authenticated;
 
@@ -5687,5 +6050,7 @@ grant execute on function
   private.abandon_indexing, private.search_stems, private.use_embedder, private.lease_document_for_embedding,
   private.chunks_without_vectors, private.write_search_vectors, private.has_vectors, private.delete_old_run_records,
   private.clear_organisations, private.record_problems, private.extractions_to_check,
-  private.schemas_to_count, private.update_required_fields
+  private.schemas_to_count, private.update_required_fields,
+  private.publish_changes, private.lease_deliveries, private.record_delivery,
+  private.delete_old_changes
   to fieldmark_app;

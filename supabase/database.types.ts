@@ -90,6 +90,26 @@ isOneToOne: false
       referencedColumns: ["id","org_id"]
     }
                   ]
+                },"changes": {
+                  Row: {
+                    "created_at": string,"created_by": string | null,"document_id": string | null,"extraction_id": string | null,"id": string,"number": number | null,"org_id": string,"run_id": string | null,"stack_id": string | null,"type": string,"webhook_id": string | null,"written": number
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "created_at"?: string,"created_by"?: string | null,"document_id"?: string | null,"extraction_id"?: string | null,"id"?: string,"number"?: number | null,"org_id": string,"run_id"?: string | null,"stack_id"?: string | null,"type": string,"webhook_id"?: string | null,"written"?: never
+                  }
+                  Update: {
+                    "created_at"?: string,"created_by"?: string | null,"document_id"?: string | null,"extraction_id"?: string | null,"id"?: string,"number"?: number | null,"org_id"?: string,"run_id"?: string | null,"stack_id"?: string | null,"type"?: string,"webhook_id"?: string | null,"written"?: never
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "changes_org_id_fkey"
+      columns: ["org_id"]
+isOneToOne: false
+      referencedRelation: "organisations"
+      referencedColumns: ["id"]
+    }
+                  ]
                 },"credit_limits": {
                   Row: {
                     "created_at": string,"created_by": string | null,"max_concurrent_runs": number | null,"max_usd": number | null,"org_id": string
@@ -170,14 +190,14 @@ isOneToOne: false
                   ]
                 },"documents": {
                   Row: {
-                    "auto_create": boolean | null,"byte_size": number | null,"content_sha256": string | null,"created_at": string,"created_by": string | null,"error": string | null,"error_code": string | null,"extraction_stage": string,"filename": string,"id": string,"media_type": string | null,"number_in_parent": number | null,"org_id": string,"page_count": number | null,"pages_read": number | null,"pages_to_read": number | null,"parent_document_id": string | null,"status": string,"storage_path": string,"unlocked_path": string | null,"user_id": string | null,"warnings": NonNullable<Json>
+                    "auto_create": boolean | null,"byte_size": number | null,"content_sha256": string | null,"created_at": string,"created_by": string | null,"error": string | null,"error_code": string | null,"external_id": string | null,"extraction_stage": string,"filename": string,"id": string,"media_type": string | null,"metadata": NonNullable<Json>,"number_in_parent": number | null,"org_id": string,"page_count": number | null,"pages_read": number | null,"pages_to_read": number | null,"parent_document_id": string | null,"status": string,"storage_path": string,"unlocked_path": string | null,"user_id": string | null,"warnings": NonNullable<Json>
                   }
                   ComputedFields: never
                   Insert: {
-                    "auto_create"?: boolean | null,"byte_size"?: number | null,"content_sha256"?: string | null,"created_at"?: string,"created_by"?: string | null,"error"?: string | null,"error_code"?: string | null,"extraction_stage"?: string,"filename": string,"id"?: string,"media_type"?: string | null,"number_in_parent"?: number | null,"org_id"?: string,"page_count"?: number | null,"pages_read"?: number | null,"pages_to_read"?: number | null,"parent_document_id"?: string | null,"status"?: string,"storage_path": string,"unlocked_path"?: string | null,"user_id"?: string | null,"warnings"?: NonNullable<Json>
+                    "auto_create"?: boolean | null,"byte_size"?: number | null,"content_sha256"?: string | null,"created_at"?: string,"created_by"?: string | null,"error"?: string | null,"error_code"?: string | null,"external_id"?: string | null,"extraction_stage"?: string,"filename": string,"id"?: string,"media_type"?: string | null,"metadata"?: NonNullable<Json>,"number_in_parent"?: number | null,"org_id"?: string,"page_count"?: number | null,"pages_read"?: number | null,"pages_to_read"?: number | null,"parent_document_id"?: string | null,"status"?: string,"storage_path": string,"unlocked_path"?: string | null,"user_id"?: string | null,"warnings"?: NonNullable<Json>
                   }
                   Update: {
-                    "auto_create"?: boolean | null,"byte_size"?: number | null,"content_sha256"?: string | null,"created_at"?: string,"created_by"?: string | null,"error"?: string | null,"error_code"?: string | null,"extraction_stage"?: string,"filename"?: string,"id"?: string,"media_type"?: string | null,"number_in_parent"?: number | null,"org_id"?: string,"page_count"?: number | null,"pages_read"?: number | null,"pages_to_read"?: number | null,"parent_document_id"?: string | null,"status"?: string,"storage_path"?: string,"unlocked_path"?: string | null,"user_id"?: string | null,"warnings"?: NonNullable<Json>
+                    "auto_create"?: boolean | null,"byte_size"?: number | null,"content_sha256"?: string | null,"created_at"?: string,"created_by"?: string | null,"error"?: string | null,"error_code"?: string | null,"external_id"?: string | null,"extraction_stage"?: string,"filename"?: string,"id"?: string,"media_type"?: string | null,"metadata"?: NonNullable<Json>,"number_in_parent"?: number | null,"org_id"?: string,"page_count"?: number | null,"pages_read"?: number | null,"pages_to_read"?: number | null,"parent_document_id"?: string | null,"status"?: string,"storage_path"?: string,"unlocked_path"?: string | null,"user_id"?: string | null,"warnings"?: NonNullable<Json>
                   }
                   Relationships: [
                     {
@@ -750,6 +770,58 @@ isOneToOne: false
       referencedColumns: ["id"]
     }
                   ]
+                },"webhook_deliveries": {
+                  Row: {
+                    "attempted_at": string | null,"attempts": number,"change_id": string,"created_at": string,"due_at": string,"error_code": string | null,"http_status": number | null,"id": string,"org_id": string,"status": string,"webhook_id": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "attempted_at"?: string | null,"attempts"?: number,"change_id": string,"created_at"?: string,"due_at"?: string,"error_code"?: string | null,"http_status"?: number | null,"id"?: string,"org_id": string,"status"?: string,"webhook_id": string
+                  }
+                  Update: {
+                    "attempted_at"?: string | null,"attempts"?: number,"change_id"?: string,"created_at"?: string,"due_at"?: string,"error_code"?: string | null,"http_status"?: number | null,"id"?: string,"org_id"?: string,"status"?: string,"webhook_id"?: string
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "webhook_deliveries_change_id_org_id_fkey"
+      columns: ["change_id","org_id"]
+isOneToOne: false
+      referencedRelation: "changes"
+      referencedColumns: ["id","org_id"]
+    },{
+      foreignKeyName: "webhook_deliveries_webhook_id_org_id_fkey"
+      columns: ["webhook_id","org_id"]
+isOneToOne: false
+      referencedRelation: "webhooks"
+      referencedColumns: ["id","org_id"]
+    }
+                  ]
+                },"webhooks": {
+                  Row: {
+                    "created_at": string,"created_by": string | null,"disabled_reason": string | null,"failing_since": string | null,"id": string,"is_enabled": boolean,"org_id": string,"previous_secret": string | null,"previous_secret_until": string | null,"run_id": string | null,"secret": string,"types": (string)[],"url": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "created_at"?: string,"created_by"?: string | null,"disabled_reason"?: string | null,"failing_since"?: string | null,"id"?: string,"is_enabled"?: boolean,"org_id"?: string,"previous_secret"?: string | null,"previous_secret_until"?: string | null,"run_id"?: string | null,"secret": string,"types"?: (string)[],"url": string
+                  }
+                  Update: {
+                    "created_at"?: string,"created_by"?: string | null,"disabled_reason"?: string | null,"failing_since"?: string | null,"id"?: string,"is_enabled"?: boolean,"org_id"?: string,"previous_secret"?: string | null,"previous_secret_until"?: string | null,"run_id"?: string | null,"secret"?: string,"types"?: (string)[],"url"?: string
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "webhooks_org_id_fkey"
+      columns: ["org_id"]
+isOneToOne: false
+      referencedRelation: "organisations"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "webhooks_run_id_org_id_fkey"
+      columns: ["run_id","org_id"]
+isOneToOne: false
+      referencedRelation: "runs"
+      referencedColumns: ["id","org_id"]
+    }
+                  ]
                 }
           }
           Views: {
@@ -876,6 +948,9 @@ isOneToOne: false
 "delete_thread":
 { Args: { "p_thread_id": string }; Returns: undefined
                            },
+"delete_webhook":
+{ Args: { "p_webhook_id": string }; Returns: undefined
+                           },
 "ensure_personal_organisation":
 { Args: Record<PropertyKey, never>; Returns: string
                            },
@@ -911,6 +986,9 @@ isOneToOne: false
                            },
 "tag_document":
 { Args: { "p_add"?: (string)[],"p_document_id": string,"p_remove"?: (string)[] }; Returns: undefined
+                           },
+"test_webhook":
+{ Args: { "p_webhook_id": string }; Returns: string
                            },
 "unlock_extraction_field":
 { Args: { "p_extraction_id": string,"p_field_path": (string)[] }; Returns: Json

@@ -26,7 +26,8 @@ begin
   select scope into v_unknown from unnest(v_scopes) as scope
   where scope is null or scope not in (
     'documents:read', 'documents:write', 'extractions:read', 'extractions:write', 'schemas:read', 'schemas:write',
-    'runs:read', 'runs:write', 'runs:approve', 'usage:read', 'members:read', 'members:write', 'keys:read', 'keys:write')
+    'runs:read', 'runs:write', 'runs:approve', 'usage:read', 'members:read', 'members:write', 'keys:read', 'keys:write',
+    'changes:read', 'webhooks:write')
   limit 1;
   perform private.require(not found, format('Unknown scope: %s.', coalesce(left(v_unknown, 50), 'null')));
   perform private.require(coalesce(p_expires_at > now(), true), 'The expiry date must be in the future.');

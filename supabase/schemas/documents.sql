@@ -36,6 +36,9 @@ create table public.documents (
   auto_create boolean,
   -- What its extractions say. Maintained by current_extractions.sql, which also has the stage that users see.
   extraction_stage text not null default 'ready' check (extraction_stage in ('ready', 'needs_review', 'extracted', 'reviewed')),
+  -- The caller's own key and data, returned with the document everywhere.
+  external_id text check (external_id ~ '^[[:graph:]]([[:print:]]{0,198}[[:graph:]])?$'),
+  metadata jsonb not null default '{}' check (jsonb_typeof(metadata) = 'object' and octet_length(metadata::text) <= 2048),
   -- For a file inside a mail or an archive: the outer document, and the file's number in it.
   parent_document_id uuid,
   number_in_parent integer check (number_in_parent > 0),
@@ -58,13 +61,14 @@ create index documents_content_sha256 on public.documents (org_id, content_sha25
   where content_sha256 is not null;
 create unique index documents_parent_document_id on public.documents (parent_document_id, number_in_parent)
   where parent_document_id is not null;
+create unique index documents_external_id on public.documents (org_id, external_id) where external_id is not null;
 select private.protect_table('public.documents', p_members_read => true);
 grant insert (
   id, org_id, user_id, filename, storage_path, media_type, byte_size, content_sha256, parent_document_id, number_in_parent,
-  unlocked_path, auto_create
+  unlocked_path, auto_create, external_id, metadata
 ) on public.documents to authenticated;
 grant update (status, error, error_code, warnings, media_type, byte_size, content_sha256, page_count,
-  pages_read, pages_to_read)
+  pages_read, pages_to_read, external_id, metadata)
   on public.documents to authenticated;
 
 create table public.document_pages (

@@ -14,7 +14,8 @@ begin
     'delete_prompt', 'delete_extraction', 'delete_run', 'save_extraction_fields', 'update_extraction_field',
     'update_extraction_fields', 'update_field', 'remove_extraction_field', 'identify_document', 'complete_extraction',
     'restore_extraction', 'unlock_extraction_field', 'decide_extraction_proposals', 'decide_auto_creation',
-    'delete_organisation', 'delete_stack', 'remove_stack_document'
+    'delete_organisation', 'delete_stack', 'remove_stack_document',
+    'delete_webhook', 'test_webhook'
   ) loop
     execute format('revoke execute on function %s from public, anon, authenticated', v_function);
     execute format('grant execute on function %s to authenticated', v_function);
@@ -39,7 +40,7 @@ grant execute on function
   private.check_json, private.checked_path, private.set_at_path, private.path_name, private.merge, private.entries_under,
   private.approving_user, private.message_author, private.paths_allowed_by_message, private.author_of, private.fields_at, private.binding_locks,
   private.blocked_paths, private.moved_items, private.locked_extraction, private.check_is_caller, private.nested_scores, private.write_fields, private.is_proposed,
-  private.has_new_fields, private.record_problems, private.search,
+  private.has_new_fields, private.change_data, private.record_problems, private.search,
   private.count_unindexed_documents, private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
   to authenticated;
 
@@ -52,5 +53,7 @@ grant execute on function
   private.abandon_indexing, private.search_stems, private.use_embedder, private.lease_document_for_embedding,
   private.chunks_without_vectors, private.write_search_vectors, private.has_vectors, private.delete_old_run_records,
   private.clear_organisations, private.record_problems, private.extractions_to_check,
-  private.schemas_to_count, private.update_required_fields
+  private.schemas_to_count, private.update_required_fields,
+  private.publish_changes, private.lease_deliveries, private.record_delivery,
+  private.delete_old_changes
   to fieldmark_app;

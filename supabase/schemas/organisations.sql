@@ -67,7 +67,7 @@ create view private.actors as
     case
       when m.role = 'viewer' or not exists (select from unnest(k.scopes) as scope where scope not like '%:read')
         then 'viewer'
-      when k.scopes && array['members:write', 'keys:write', 'runs:approve'] then m.role
+      when k.scopes && array['members:write', 'keys:write', 'runs:approve', 'webhooks:write'] then m.role
       else 'member'
     end,
     true

@@ -9,7 +9,7 @@ create table private.maintenance (
   finished_at timestamptz not null default '-infinity',
   run_id uuid not null default '00000000-0000-0000-0000-000000000000'
 );
-insert into private.maintenance (task) values ('runs'), ('organisations');
+insert into private.maintenance (task) values ('runs'), ('organisations'), ('changes');
 
 create index runs_finished_at on public.runs (finished_at, id) where finished_at is not null;
 
@@ -50,6 +50,22 @@ begin
   delete from public.tool_calls where run_id in (
     select id from public.runs where id = any (v_runs) and root_thread_id is null);
   return cardinality(v_runs);
+end $$;
+
+-- Deletes changes and their deliveries that are older than this, but for the newest of an organisation, after whose number
+-- the next one is counted.
+create function private.delete_old_changes(p_keep interval) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_gone integer;
+begin
+  delete from public.changes where id = any (array(
+    select id from public.changes as c
+    where created_at < now() - p_keep
+      and exists (select from public.changes as later where later.org_id = c.org_id and later.number > c.number)
+    order by created_at limit 500 for update skip locked));
+  get diagnostics v_gone = row_count;
+  return v_gone;
 end $$;
 
 create table private.organisation_deletions (
@@ -105,6 +121,8 @@ begin
     ('private.search_chunks', 'document_id = any ($4)'),
     ('public.extractions', 'document_id = any ($4)'),
     ('public.documents', 'id = any ($4)'),
+    ('public.webhook_deliveries', 'org_id = $1'),
+    ('public.changes', 'org_id = $1'),
     ('public.agent_sessions', 'org_id = $1'),
     ('public.usage', 'org_id = $1'),
     ('public.threads', 'org_id = $1'),

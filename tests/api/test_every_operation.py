@@ -15,6 +15,7 @@ import pytest
 from answers import assert_problem, execute_as_owner
 from members import create_invitation, create_org, new_member
 
+from extraction_case import until
 from fieldmark.api.permissions import NO_SCOPE_NEEDED, PEOPLE_ONLY, SAFE_METHODS, SECOND_SCOPES, required_scope
 from fieldmark.api.request_guard import PUBLIC_PATHS
 from fieldmark.domain.permissions import Permission
@@ -71,6 +72,7 @@ async def test_every_operation_refuses_callers_and_input_with_the_same_codes(ser
         tag = (await server.http.post("/api/tags", json={"name": "t"})).json()
         stack = (await server.http.post("/api/stacks", json={"name": "t", "document_ids": [document]})).json()
         thread = (await server.http.post("/api/threads", json={"document_id": document})).json()
+        webhook = (await server.http.post("/api/webhooks", json={"url": "https://a.example"})).json()["id"]
         await server.http.delete(f"/api/keys/{revoked['id']}")
         await execute_as_owner(clone, "update public.api_keys set expires_at = now() where id = %s", expired["id"])
         async with (
@@ -97,6 +99,8 @@ async def test_every_operation_refuses_callers_and_input_with_the_same_codes(ser
                 "tag_id": tag["id"],
                 "thread_id": thread["id"],
                 "stack_id": stack["id"],
+                "webhook_id": webhook,
+                "delivery_id": str(uuid4()),
             }
             before = table_hashes(clone)
             tested_scopes = set()
@@ -149,6 +153,7 @@ READABLE_BY_SCOPE: dict[Permission, set[str]] = {
     Permission.RUNS_READ: {"runs"},
     Permission.MEMBERS_WRITE: {"invitations"},
     Permission.KEYS_READ: {"keys"},
+    Permission.CHANGES_READ: {"documents", "extractions", "schemas"},
 }
 """Kinds of data in the answers to a key with only this scope. Other scopes return none of them."""
 
@@ -200,7 +205,14 @@ async def test_answers_to_a_key_contain_only_what_its_scope_allows(serve, clone,
             "tag_id": tag["id"],
             "stack_id": stack["id"],
             "thread_id": thread["id"],
+            "webhook_id": (await server.http.post("/api/webhooks", json={"url": "https://a.example"})).json()["id"],
+            "delivery_id": str(uuid4()),
         }
+
+        async def is_published() -> bool:
+            return markers["extractions"] in (await server.http.get("/api/changes")).text
+
+        await until(is_published)
         found_by_scope: dict[Permission, set[str]] = {}
         for scope in Permission:
             routes = [one for one in operations(openapi, ids) if required_scope(one[0], one[1]) is scope]

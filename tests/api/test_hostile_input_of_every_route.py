@@ -123,6 +123,8 @@ async def make_items(server: Any) -> dict[str, str]:
         "prompt_revid": prompt["prompt_revid"],
         "tag_id": (await create("/api/tags", name="t"))["id"],
         "thread_id": thread["id"],
+        "webhook_id": (await create("/api/webhooks", url="https://a.example"))["id"],
+        "delivery_id": str(uuid4()),
         "stack_id": (await create("/api/stacks", name="t", document_ids=[document], columns=[{"name": "a"}]))["id"],
     }
 

@@ -169,6 +169,24 @@ OWNERS | existing | select from settings_journal where org_id = %(org)s
 NO_ACTOR | a forged row | insert into settings_journal (org_id, setting, old, new) values (%(org)s, 'name', '1', '2')
 NO_ACTOR | existing | update settings_journal set created_by = null
 
+READERS | existing | select from changes where id = %(change)s
+NO_ACTOR | a forged row | insert into changes (org_id, type) values (%(org)s, 'run.completed')
+NO_ACTOR | existing | update changes set run_id = null
+OWNERS | existing | select id from webhooks where id = %(webhook)s
+NO_ACTOR | what it signs with | select secret from webhooks where id = %(webhook)s
+OWNERS | own | insert into webhooks (org_id, url, secret) values (%(org)s, 'https://a.b/', 'whsec_' || repeat('A', 44))
+NO_ACTOR | of another's run | insert into webhooks (org_id, url, secret, run_id) select %(org)s, 'https://a.b/',
+    'whsec_' || repeat('A', 44), %(run)s where %(me)s is distinct from %(owner)s
+OWNERS | of the caller's run | insert into webhooks (org_id, url, secret, run_id) select %(org)s, 'https://a.b/',
+    'whsec_' || repeat('A', 44), %(run)s where %(me)s = %(owner)s
+OWNERS | existing | update webhooks set is_enabled = false where id = %(webhook)s
+NO_ACTOR | whether it failed | update webhooks set failing_since = null where id = %(webhook)s
+OWNERS | existing | select from webhook_deliveries where id = %(delivery)s
+NO_ACTOR | a forged row | insert into webhook_deliveries (org_id, webhook_id, change_id) select %(org)s, %(webhook)s, id
+    from changes where org_id = %(org)s and id <> %(change)s limit 1
+OWNERS | again | update webhook_deliveries set due_at = now() where id = %(delivery)s
+NO_ACTOR | as delivered | update webhook_deliveries set status = 'delivered' where id = %(delivery)s
+
 READERS | existing | select from documents where id = %(document)s
 MEMBERS | own folder | insert into documents (id, org_id, filename, storage_path, media_type, byte_size) values
     (%(newcomer)s, %(org)s, 'b.pdf', concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'b.pdf'), 'application/pdf', 9)
@@ -406,7 +424,7 @@ _KEPT = """
 api_keys invitations documents document_pages extractions extraction_journal fields extraction_proposals
 schemas prompts tags schema_versions prompt_versions document_tags auto_creations threads runs
 run_events tool_calls agent_sessions usage usage_by_day credit_limits queue_limits settings_journal stacks
-stack_documents stack_tables
+stack_documents stack_tables changes webhooks webhook_deliveries
 """
 CASES += [
     Case(table, "delete", "theirs", f"delete from {table} where ctid = (select ctid from {table} limit 1)", frozenset())
@@ -418,6 +436,11 @@ CALLS = _cases(
     """
 OWNERS+VIEWER | themselves | select remove_member(%(org)s, %(viewer)s)
 OWNERS | a member | select invite(%(org)s, 'member')
+OWNERS | existing | select delete_webhook(%(webhook)s)
+OWNERS | existing | select test_webhook(%(webhook)s)
+LOGIN | of any organisation | select private.publish_changes()
+LOGIN | of any organisation | select from private.lease_deliveries(9, '{}', '1 minute')
+LOGIN | of any organisation | select private.record_delivery(%(delivery)s, 200, null, null)
 OWNERS | existing | select revoke_invitation(%(invitation)s)
 MEMBERS | in the organisation | select create_api_key(%(org)s, 'k', '{runs:read}')
 OWNERS | an owner's | select revoke_api_key(%(key)s)

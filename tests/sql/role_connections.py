@@ -82,6 +82,9 @@ class Sample:
     key: UUID
     member_key: UUID
     invitation: UUID
+    change: UUID
+    webhook: UUID
+    delivery: UUID
     other_org: UUID
     second_org: UUID
     document: UUID
@@ -138,6 +141,11 @@ insert into api_keys (id, org_id, created_by, name, prefix, hash, scopes) values
   (%(member_key)s, %(org)s, %(member)s, 'Theirs', 'fm_00000002', sha256('member_key'), '{runs:write}');
 insert into invitations (id, org_id, created_by, role, hash, expires_at) values
   (%(invitation)s, %(org)s, %(owner)s, 'member', sha256('invitation'), now() + interval '1 day');
+insert into changes (id, org_id, number, type) values (%(change)s, %(org)s, 1, 'document.ready');
+insert into webhooks (id, org_id, created_by, url, secret) values
+  (%(webhook)s, %(org)s, %(owner)s, 'https://example.com/', 'whsec_' || repeat('A', 44));
+insert into webhook_deliveries (id, org_id, webhook_id, change_id) values
+  (%(delivery)s, %(org)s, %(webhook)s, %(change)s);
 insert into credit_limits (org_id, max_usd) values (%(org)s, 100), (%(other_org)s, 100);
 insert into queue_limits (org_id) values (%(org)s), (%(other_org)s);
 insert into storage.buckets (id, name) values ('another', 'another');

@@ -23,6 +23,12 @@ ROWS = (
     """insert into public.documents (id, org_id, filename, storage_path, parent_document_id, number_in_parent)
        select new.id, org_id, 'b.txt', concat_ws('/', org_id, new.id, 'b.txt'), d.id, 1
        from public.documents as d, (select private.new_id() as id) as new limit 1""",
+    "insert into public.changes (org_id, type) select id, 'webhook.test' from public.organisations",
+    """insert into public.webhooks (org_id, url, secret) select id, 'https://a.b', 'whsec_' || repeat('A', 44)
+       from public.organisations""",
+    """insert into public.webhook_deliveries (org_id, webhook_id, change_id)
+       select w.org_id, w.id, c.id from public.webhooks as w, public.changes as c where w.org_id = c.org_id
+       on conflict do nothing""",
     "update public.agent_sessions set uuid = number::text",
     "update public.runs set idempotency_key = id::text",
     "update public.organisations set personal_of = id",
@@ -59,7 +65,11 @@ public.documents | user_id = gen_random_uuid() |
     status = 'ready', error = null, media_type = null |
     error_code = 'damaged', error = null | status = 'failed', error = 'x', error_code = $ODD | warnings = '{}' |
     number_in_parent = 1 | parent_document_id = gen_random_uuid(), number_in_parent = 0 | unlocked_path =
-    storage_path | content_sha256 = 'x' | pages_read = -1 | pages_read = 2, pages_to_read = 1
+    storage_path | external_id = '' | metadata = '[]' | content_sha256 = 'x' | pages_read = -1 |
+    pages_read = 2, pages_to_read = 1
+public.changes | number = 0 | type = $ODD
+public.webhooks | url = 'example.com' | types = array_fill('x'::text, '{51}') | secret = 'x' | disabled_reason = $ODD
+public.webhook_deliveries | status = $ODD | attempts = -1
 public.document_pages | number = 0 | width = 'NaN' | height = 'Infinity' | words = '{}'
 public.extraction_journal | steps = 'x' | actor = $ODD
 public.fields | kind = $ODD, number = null | number = null | kind = 'day', number = null | text = null | status = $ODD |
@@ -151,6 +161,9 @@ public.memberships | org_id | user_id
 public.api_keys | org_id
 public.invitations | org_id
 public.settings_journal | org_id
+public.changes | org_id
+public.webhooks | org_id | run_id org_id
+public.webhook_deliveries | webhook_id org_id | change_id org_id
 public.run_events | run_id org_id
 public.runs | org_id | agent task | thread_id org_id | document_id org_id | extraction_id document_id org_id |
     parent_run_id org_id | stack_id org_id
@@ -196,6 +209,8 @@ UNIQUE = """
 agent_sessions: org_id session_id subpath uuid
 api_keys: hash
 auto_creations: run_id
+changes: org_id number
+documents: org_id external_id
 documents: parent_document_id number_in_parent
 extractions: id document_id org_id
 invitations: hash
@@ -210,6 +225,7 @@ stack_tables: schema_id
 stacks: org_id lower(name)
 tags: org_id lower(name)
 usage_by_day: org_id day agent task schema_id model slot
+webhook_deliveries: webhook_id change_id
 """
 
 

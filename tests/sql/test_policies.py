@@ -230,12 +230,21 @@ PRIVILEGES = {
         "select": "id org_id created_by created_at email role expires_at accepted_at accepted_by revoked_at revoked_by"
     },
     "settings_journal": {"select": True},
+    "changes": {"select": True},
+    # All columns but the secrets.
+    "webhooks": {
+        "select": "id org_id created_by created_at url types run_id previous_secret_until is_enabled disabled_reason "
+        "failing_since",
+        "insert": "id org_id url types run_id secret",
+        "update": "url types secret is_enabled",
+    },
+    "webhook_deliveries": {"select": True, "update": "status attempts due_at"},
     "documents": {
         "select": True,
         "insert": "id org_id user_id filename storage_path media_type byte_size content_sha256 parent_document_id "
-        "number_in_parent unlocked_path auto_create",
+        "number_in_parent unlocked_path auto_create external_id metadata",
         "update": "media_type byte_size content_sha256 status error error_code warnings page_count pages_read "
-        "pages_to_read",
+        "pages_to_read external_id metadata",
     },
     "document_pages": {
         "select": True,
@@ -383,6 +392,7 @@ CALLABLE = {
         ensure_personal_organisation create_organisation invite revoke_invitation accept_invitation
         create_api_key revoke_api_key create_schema update_schema delete_schema create_prompt update_prompt
         delete_prompt create_tag update_tag delete_tag tag_document rename_document decide_auto_creation
+        delete_webhook test_webhook
         """,
         """
         my_org_ids my_writable_org_ids my_owned_org_ids only_organisation role_of user_of current_user_id check_owner
@@ -395,7 +405,7 @@ CALLABLE = {
         cancel_run cost_of_run spent_this_month lock_credit count_active_runs is_blocked runs_ahead
         waits_behind is_budget_spent is_credit_spent check_capacity charge child_name nodes changes is_leaf
         search count_unindexed_documents search_nearest count_unembedded_documents has_vectors search_stems
-        has_new_fields record_problems check_json checked_path set_at_path path_name
+        change_data has_new_fields record_problems check_json checked_path set_at_path path_name
         merge fields_at locked_extraction check_is_caller nested_scores write_fields is_agent this_run this_call
         is_proposed this_root_run
         follow_schema schema_revid_of schema_to_extract count_references_to_schema count_references_to_prompt
@@ -413,6 +423,8 @@ CALLABLE = {
         search_words write_search_chunks abandon_indexing use_embedder lease_document_for_embedding
         chunks_without_vectors write_search_vectors has_vectors search_stems record_problems
         extractions_to_check schemas_to_count update_required_fields
+        publish_changes lease_deliveries record_delivery
+        delete_old_changes
         """,
     ),
 }

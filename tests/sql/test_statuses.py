@@ -15,6 +15,8 @@ from fieldmark.domain.statuses import (
     Approvers,
     AutoCreationStatus,
     CallStatus,
+    ChangeType,
+    DeliveryStatus,
     DocumentStage,
     DocumentStatus,
     ExtractionStatus,
@@ -39,6 +41,8 @@ ENUMS: dict[tuple[str, str], type[StrEnum]] = {
     ("invitations", "role"): MembershipRole,
     ("organisations", "approvers"): Approvers,
     ("auto_creations", "status"): AutoCreationStatus,
+    ("changes", "type"): ChangeType,
+    ("webhook_deliveries", "status"): DeliveryStatus,
 }
 
 
@@ -51,6 +55,7 @@ def test_enums_match_the_database_checks(roles: Roles) -> None:
              and pg_get_constraintdef(c.oid) ~ '= ANY \\(+ARRAY'"""
     ).fetchall()
     listed = {(table, column): set(re.findall(r"'([^']*)'::text", check)) for table, column, check in rows}
+    assert listed.pop(("webhooks", "disabled_reason")) == {"failing", "gone"}
     assert listed.pop(("fields", "kind")) == {*ValueKind, "blank"}
     assert listed.pop(("fields", "status")) == {*FieldStatus} - {FieldStatus.STALE}  # depends on the table
     assert listed.pop(("documents", "extraction_stage")) == {

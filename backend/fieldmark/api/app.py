@@ -14,6 +14,7 @@ from fastapi.telemetry import TelemetryConfig
 from fieldmark.api import (
     agent,
     api_keys,
+    changes,
     documents,
     exports,
     extractions,
@@ -31,6 +32,7 @@ from fieldmark.api import (
     threads,
     usage,
     web_ui,
+    webhooks,
 )
 from fieldmark.api.connections import http_protocol
 from fieldmark.api.cors import add_cors
@@ -71,6 +73,8 @@ _TAGS = {
     "usage": "Tokens used and their cost.",
     "organisations": "Organisations, their members and invitations.",
     "keys": "API keys.",
+    "changes": "What happened, as a feed.",
+    "webhooks": "Where changes are sent.",
     "page": "Configuration for front ends.",
     "health": "Health checks and metrics.",
 }
@@ -122,7 +126,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
     app.add_middleware(RequestLog)
     # The agents' routes are made here and not on import: agents may be registered later than that.
     data = (documents, search, extractions, exports, library, schema_changes, records, stacks, fields)
-    modules = (runs, threads, *data, overview, usage, organisations, api_keys)
+    modules = (runs, threads, *data, overview, usage, organisations, api_keys, changes, webhooks)
     for router in (*agent.make_routers(), *(module.router for module in modules)):
         router.add_to(app, dependencies=[KnownParameters], responses=ERRORS)
     for router in (web_ui.router, health.router, metrics.router):

@@ -23,6 +23,9 @@ _SCOPES_BY_AREA = {
     **dict.fromkeys(("usage", "overview"), (Permission.USAGE_READ, None)),
     "organisations": (Permission.MEMBERS_READ, Permission.MEMBERS_WRITE),
     "keys": (Permission.KEYS_READ, Permission.KEYS_WRITE),
+    "changes": (Permission.CHANGES_READ, None),
+    # (Only owners read them, and a key with only read scopes never has the rights of an owner.)
+    "webhooks": (Permission.WEBHOOKS_WRITE, Permission.WEBHOOKS_WRITE),
 }
 _SCOPE_OVERRIDES = {
     # Only owners read these, and a key with only read scopes never has the rights of an owner.

@@ -13,7 +13,8 @@ class Permission(StrEnum):
     """Scopes of an API key, as checked by `create_api_key` in SQL (tests/sql/test_rejected_values.py).
 
     `members` includes the organisation's name, settings and members; `members:write` also its invitations and the
-    history of its settings. `schemas` includes prompts and tags.
+    history of its settings. `schemas` includes prompts and tags. `changes` includes the documents, fields and runs that
+    changed.
     """
 
     DOCUMENTS_READ = "documents:read"
@@ -30,6 +31,8 @@ class Permission(StrEnum):
     MEMBERS_WRITE = "members:write"
     KEYS_READ = "keys:read"
     KEYS_WRITE = "keys:write"
+    CHANGES_READ = "changes:read"
+    WEBHOOKS_WRITE = "webhooks:write"
 
     @property
     def is_read_only(self) -> bool:
@@ -38,7 +41,7 @@ class Permission(StrEnum):
     @property
     def minimum_role(self) -> MembershipRole:
         """The role a member needs for this scope."""
-        if self is Permission.MEMBERS_WRITE:
+        if self in (Permission.MEMBERS_WRITE, Permission.WEBHOOKS_WRITE):
             return MembershipRole.OWNER
         return MembershipRole.VIEWER if self.is_read_only else MembershipRole.MEMBER
 

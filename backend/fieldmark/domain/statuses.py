@@ -242,3 +242,29 @@ class Effort(StrEnum):
     def thinks(self) -> bool:
         """Whether the model thinks before it answers, which costs time and output tokens."""
         return self not in (Effort.LOW, Effort.MEDIUM)
+
+
+class ChangeType(StrEnum):
+    """What a change reports, as checked by the table `changes` in SQL."""
+
+    DOCUMENT_READY = "document.ready"
+    DOCUMENT_FAILED = "document.failed"
+    DOCUMENT_DELETED = "document.deleted"
+    EXTRACTION_COMPLETED = "extraction.completed"
+    EXTRACTION_REVIEWED = "extraction.reviewed"
+    EXTRACTION_CHANGED = "extraction.changed"
+    RUN_AWAITING_APPROVAL = "run.awaiting_approval"
+    RUN_COMPLETED = "run.completed"
+    RUN_FAILED = "run.failed"
+    RUN_CANCELLED = "run.cancelled"
+    TABLE_COMPLETED = "table.completed"
+    WEBHOOK_TEST = "webhook.test"
+    WEBHOOK_DISABLED = "webhook.disabled"
+
+
+class DeliveryStatus(StrEnum):
+    """Whether a change has reached a webhook. FAILED: all attempts failed."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    FAILED = "failed"

@@ -28,6 +28,7 @@ def _batch_deletion(function: str) -> Callable[[Connection, timedelta], Awaitabl
 
 # Returns how many rows were found. 0: nothing is expired, or another worker is deleting.
 delete_old_run_records = _batch_deletion("delete_old_run_records")
+delete_old_changes = _batch_deletion("delete_old_changes")
 
 
 async def delete_old_jobs(conn: Connection, keep: timedelta) -> int:

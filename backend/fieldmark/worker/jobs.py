@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from uuid import UUID
 
 import structlog
@@ -34,6 +34,7 @@ from fieldmark.runs.run import Runner
 from fieldmark.runtime import Runtime
 from fieldmark.services import extractions, search
 from fieldmark.services.search_vectors import VectorIndexer
+from fieldmark.services.webhooks import Sender
 from fieldmark.settings import Settings
 from fieldmark.stores import documents
 from fieldmark.telemetry.metrics import Metrics
@@ -47,6 +48,7 @@ POLL_SECONDS = 15
 """Polling finds the jobs of a process that died. New jobs, free slots and due retries wake a worker immediately."""
 VECTORS_SECONDS = 1
 CHECK_SECONDS = 2
+WEBHOOK_SECONDS = 1
 RESTART_SECONDS = 1
 RETRY_SECONDS = 2
 GRACE_SECONDS = 1
@@ -169,7 +171,8 @@ def with_spare_slot(slots: int) -> int:
 
 
 async def _work(queue: App, runtime: Runtime) -> None:
-    async with asyncio.TaskGroup() as group:
+    sender = Sender(runtime.database, runtime.settings.webhook_networks)
+    async with aclosing(sender), asyncio.TaskGroup() as group:
         # A worker for each queue: a batch must not delay interactive runs, nor long runs the reading of documents.
         for name, slots in _queue_slots(runtime.settings).items():
             concurrency = with_spare_slot(slots)
@@ -177,6 +180,7 @@ async def _work(queue: App, runtime: Runtime) -> None:
         group.create_task(_repeat(READERS_SECONDS, {"readers": _load_readers}), name="readers")
         group.create_task(_repeat(SWEEP_SECONDS, {"sweep": Sweep(queue)}))
         group.create_task(_repeat(CHECK_SECONDS, {"checks": lambda: _check_changed(runtime)}))
+        group.create_task(_repeat(WEBHOOK_SECONDS, {"webhooks": sender.send_due}))
         if runtime.embedder is not None:
             maker = VectorIndexer(runtime.database, runtime.embedder)
             group.create_task(_repeat(VECTORS_SECONDS, {"vectors": maker.index_all}))

@@ -31,7 +31,9 @@ async def clear_up(database: Database, settings: Settings) -> None:
 
 def _tasks(settings: Settings) -> list[_Batch]:
     keep = timedelta(days=settings.keep_days)
-    forget = (retention.delete_old_run_records, retention.delete_old_jobs) if keep else ()
+    forget = (
+        ((retention.delete_old_run_records, retention.delete_old_jobs, retention.delete_old_changes)) if keep else ()
+    )
     return [*(_deletion_batch(one, keep) for one in forget), retention.clear_organisations]
 
 

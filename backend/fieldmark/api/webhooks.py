@@ -1,0 +1,173 @@
+"""/api/webhooks: where changes are sent, and what was sent."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID, uuid4
+
+from fastapi import Query
+from pydantic import Field
+
+from fieldmark.api.auth import Conn, TheRuntime, TheScope
+from fieldmark.api.routing import Routes
+from fieldmark.api.shared_types import STORABLE, Before, Limit, ListPage, RequestBody, ResponseModel
+from fieldmark.domain.statuses import ChangeType, DeliveryStatus
+from fieldmark.services.webhooks import check_url, new_secret
+from fieldmark.stores import webhooks
+
+router = Routes(prefix="/api/webhooks", tags=["webhooks"])
+
+Url = Annotated[
+    str,
+    Field(
+        max_length=2000,
+        description="Where changes are sent by POST. A private address is refused. Redirects are not followed.",
+        examples=["https://example.com/fieldmark"],
+        json_schema_extra={"pattern": r"^https?://[a-z0-9.-]{1,200}(/[!-~]{0,200})?$"},
+        pattern=STORABLE,
+    ),
+]
+Types = Annotated[
+    list[ChangeType], Field(max_length=20, description="The types of changes to send. None: all, also future ones.")
+]
+
+
+class NewWebhook(RequestBody):
+    """A webhook to create."""
+
+    url: Url
+    types: Types = Field([])
+
+
+class WebhookChange(RequestBody):
+    """Changes of a webhook. What is left out stays unchanged."""
+
+    url: Url | None = None
+    types: Types | None = None
+    is_enabled: bool | None = Field(None, description="True also forgets past failures.")
+
+
+class Webhook(ResponseModel):
+    """A place where changes are sent."""
+
+    id: UUID
+    url: str
+    types: list[ChangeType] = Field(description="None: all.")
+    is_enabled: bool
+    disabled_reason: Literal["failing", "gone"] | None = Field(
+        description="Why the service disabled it: `failing` for five days, or the receiver answered 410 (`gone`)."
+    )
+    failing_since: datetime | None = Field(description="Since when all attempts have failed.")
+    previous_secret_until: datetime | None = Field(description="Until when the replaced secret also signs.")
+    created_by: UUID | None
+    created_at: datetime
+
+
+class WebhookWithSecret(Webhook):
+    """A webhook with its new secret."""
+
+    secret: str = Field(
+        description="Verifies that a request is from this service, by the Standard Webhooks rules. It is returned only "
+        "once.",
+        examples=["whsec_…"],
+    )
+
+
+class Webhooks(ResponseModel):
+    """The webhooks of the organisation, newest first."""
+
+    items: list[Webhook]
+
+
+class Delivery(ResponseModel):
+    """A change that is sent to a webhook."""
+
+    id: UUID
+    change_id: UUID
+    type: ChangeType
+    status: DeliveryStatus
+    attempts: int
+    attempted_at: datetime | None
+    due_at: datetime | None = Field(description="When it is sent next. null: not any more.")
+    http_status: int | None = Field(description="The receiver's status at the last attempt.")
+    error_code: str | None = Field(
+        description="Why the last attempt failed: `refused` or `redirected` by its status, `timeout`, `unreachable`, "
+        "`certificate`, `name_not_found`, or `address_refused` (it is private)."
+    )
+    created_at: datetime
+
+
+class TestEvent(ResponseModel):
+    """A test that is being sent."""
+
+    change_id: UUID
+
+
+@router.get("")
+async def list_webhooks(scope: TheScope, conn: Conn) -> Webhooks:
+    """List the webhooks of the organisation. Only owners can."""
+    return Webhooks(items=[Webhook.of(row) for row in await webhooks.list_webhooks(conn, scope.org_id)])
+
+
+@router.post("", status_code=201)
+async def create_webhook(body: NewWebhook, scope: TheScope, conn: Conn, runtime: TheRuntime) -> WebhookWithSecret:
+    """Create a webhook: every change from now on is sent there, signed, at least once. Save `secret`: it is not
+    shown again."""
+    check_url(body.url, runtime.settings.webhook_networks)
+    webhook_id, secret = uuid4(), new_secret()
+    await webhooks.add(conn, scope.org_id, webhook_id, url=body.url, types=body.types, secret=secret)
+    return _with_secret(await webhooks.get(conn, webhook_id), secret)
+
+
+@router.patch("/{webhook_id}")
+async def change_webhook(webhook_id: UUID, body: WebhookChange, conn: Conn, runtime: TheRuntime) -> Webhook:
+    """Change a webhook, or enable it again."""
+    if body.url is not None:
+        check_url(body.url, runtime.settings.webhook_networks)
+    await webhooks.change(conn, webhook_id, url=body.url, types=body.types, is_enabled=body.is_enabled)
+    return Webhook.of(await webhooks.get(conn, webhook_id))
+
+
+@router.delete("/{webhook_id}", status_code=204)
+async def delete_webhook(webhook_id: UUID, conn: Conn) -> None:
+    """Delete a webhook with the record of its deliveries."""
+    await webhooks.delete(conn, webhook_id)
+
+
+@router.post("/{webhook_id}/secret")
+async def replace_secret(webhook_id: UUID, conn: Conn) -> WebhookWithSecret:
+    """Replace the secret. For a day each request has a signature by either secret."""
+    secret = new_secret()
+    await webhooks.change(conn, webhook_id, secret=secret)
+    return _with_secret(await webhooks.get(conn, webhook_id), secret)
+
+
+@router.post("/{webhook_id}/test", status_code=202)
+async def send_test(webhook_id: UUID, conn: Conn) -> TestEvent:
+    """Send a change of the type `webhook.test` to this webhook only."""
+    return TestEvent(change_id=await webhooks.test(conn, webhook_id))
+
+
+@router.get("/{webhook_id}/deliveries")
+async def list_deliveries(
+    webhook_id: UUID,
+    conn: Conn,
+    status: Annotated[DeliveryStatus | None, Query(description="Only deliveries of this status.")] = None,
+    limit: Limit = 50,
+    before: Before = None,
+) -> ListPage[Delivery]:
+    """List what was and is sent to a webhook, newest first."""
+    await webhooks.get(conn, webhook_id)
+    page = await webhooks.list_deliveries(conn, webhook_id, status=status, limit=limit, before=before)
+    return ListPage[Delivery].of(page)
+
+
+@router.post("/{webhook_id}/deliveries/{delivery_id}", status_code=202)
+async def send_again(webhook_id: UUID, delivery_id: UUID, conn: Conn) -> None:
+    """Send a change again now, with the same id."""
+    await webhooks.send_again(conn, webhook_id, delivery_id)
+
+
+def _with_secret(row: webhooks.WebhookRow, secret: str) -> WebhookWithSecret:
+    return WebhookWithSecret(secret=secret, **Webhook.of(row).model_dump())

@@ -1,0 +1,175 @@
+"""Webhooks and their deliveries in Postgres. The functions at the end need a connection as the service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, LiteralString
+from uuid import UUID
+
+from fieldmark.db.pool import Connection
+from fieldmark.domain.statuses import ChangeType, DeliveryStatus
+from fieldmark.errors import NotFound
+from fieldmark.stores.paging import PageRequest, RowPage
+from fieldmark.stores.rows import fetch_all, fetch_one, large_rows, value_of
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookRow:
+    id: UUID
+    url: str
+    types: list[ChangeType]
+    is_enabled: bool
+    disabled_reason: str | None
+    failing_since: datetime | None
+    previous_secret_until: datetime | None
+    created_by: UUID | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryRow:
+    id: UUID
+    webhook_id: UUID
+    change_id: UUID
+    type: ChangeType
+    status: DeliveryStatus
+    attempts: int
+    attempted_at: datetime | None
+    due_at: datetime | None
+    http_status: int | None
+    error_code: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DueDelivery:
+    """A delivery that this process sends. `secrets` are those to sign with."""
+
+    id: UUID
+    org_id: UUID
+    url: str
+    secrets: list[str]
+    change_id: UUID
+    type: str
+    created_at: datetime
+    attempts: int
+    data: dict[str, Any]
+
+
+_COLUMNS: Final[LiteralString] = (
+    "id, url, types, is_enabled, disabled_reason, failing_since, previous_secret_until, created_by, created_at"
+)
+_MISSING: Final = "There is no such webhook."
+
+
+async def add(
+    conn: Connection,
+    org_id: UUID,
+    webhook_id: UUID,
+    *,
+    url: str,
+    types: Sequence[ChangeType],
+    secret: str,
+    run_id: UUID | None = None,
+) -> None:
+    """Add a webhook. With a run: the callback of the request that started it. Raise TooMany."""
+    await conn.execute(
+        "insert into public.webhooks (id, org_id, url, types, secret, run_id) values (%s, %s, %s, %s, %s, %s)",
+        (webhook_id, org_id, url, [str(one) for one in types], secret, run_id),
+    )
+
+
+async def list_webhooks(conn: Connection, org_id: UUID) -> list[WebhookRow]:
+    """Return the webhooks of an organisation, newest first, without callbacks of requests."""
+    query = f"""
+        select {_COLUMNS} from public.webhooks where org_id = %s and run_id is null
+        order by created_at desc, id desc"""
+    return await fetch_all(conn, WebhookRow, query, (org_id,))
+
+
+async def get(conn: Connection, webhook_id: UUID) -> WebhookRow:
+    """Return a webhook. Raise NotFound."""
+    row = await fetch_one(conn, WebhookRow, f"select {_COLUMNS} from public.webhooks where id = %s", (webhook_id,))
+    if row is None:
+        raise NotFound(_MISSING)
+    return row
+
+
+async def change(
+    conn: Connection,
+    webhook_id: UUID,
+    *,
+    url: str | None = None,
+    types: Sequence[ChangeType] | None = None,
+    is_enabled: bool | None = None,
+    secret: str | None = None,
+) -> None:
+    """Change what is given. Raise NotFound."""
+    parameters = {
+        "id": webhook_id,
+        "url": url,
+        "types": None if types is None else [str(one) for one in types],
+        "is_enabled": is_enabled,
+        "secret": secret,
+    }
+    query = """
+        update public.webhooks set url = coalesce(%(url)s, url), types = coalesce(%(types)s, types),
+          is_enabled = coalesce(%(is_enabled)s, is_enabled)"""
+    # (The column cannot be read, so coalesce cannot keep it.)
+    query += "" if secret is None else ", secret = %(secret)s"
+    if not (await conn.execute(query.encode() + b" where id = %(id)s", parameters)).rowcount:
+        raise NotFound(_MISSING)
+
+
+async def delete(conn: Connection, webhook_id: UUID) -> None:
+    """Delete a webhook with its deliveries. Raise NotFound."""
+    await conn.execute("select public.delete_webhook(%s)", (webhook_id,))
+
+
+async def test(conn: Connection, webhook_id: UUID) -> UUID:
+    """Record a change that is sent to this webhook only. Return its id. Raise NotFound, Conflict."""
+    return await value_of(conn, "select public.test_webhook(%s)", (webhook_id,))
+
+
+async def list_deliveries(
+    conn: Connection, webhook_id: UUID, *, status: DeliveryStatus | None, limit: int, before: str | None
+) -> RowPage[DeliveryRow]:
+    """Return a page of the deliveries of a webhook, newest first."""
+    request = PageRequest("deliveries", limit, before)
+    where = ["d.webhook_id = %(webhook)s", *request.conditions("d.created_at, d.id")]
+    if status is not None:
+        where.append("d.status = %(status)s")
+    query = f"""
+        select d.id, d.webhook_id, d.change_id, c.type, d.status, d.attempts, d.attempted_at, d.http_status,
+          d.error_code,
+          case d.status when 'pending' then d.due_at end as due_at, d.created_at
+        from public.webhook_deliveries as d join public.changes as c on c.id = d.change_id
+        where {" and ".join(where)} order by d.created_at desc, d.id desc limit %(limit)s"""
+    parameters = {"webhook": webhook_id, "status": status, **request.parameters()}
+    return request.page(await fetch_all(conn, DeliveryRow, query.encode(), parameters))
+
+
+async def send_again(conn: Connection, webhook_id: UUID, delivery_id: UUID) -> None:
+    """Make a delivery due, with all its attempts before it. Raise NotFound."""
+    query = """
+        update public.webhook_deliveries set status = 'pending', attempts = 0, due_at = now()
+        where webhook_id = %s and id = %s"""
+    if not (await conn.execute(query, (webhook_id, delivery_id))).rowcount:
+        raise NotFound("The webhook has no such delivery.")
+
+
+async def lease_due(conn: Connection, limit: int, busy: Sequence[UUID], lease: timedelta) -> list[DueDelivery]:
+    """Return deliveries that are due and count an attempt of each. Another process may send them after `lease`. None is
+    of the organisations `busy`."""
+    query = "select * from private.lease_deliveries(%s, %s, %s)"
+    return await large_rows(conn, DueDelivery, query, (limit, list(busy), lease))
+
+
+async def record(
+    conn: Connection, delivery_id: UUID, *, http_status: int | None, error: str | None, retry_after: timedelta | None
+) -> None:
+    """Record how an attempt ended. `retry_after`: when to try again, None: never."""
+    query = "select private.record_delivery(%s, %s, %s, %s)"
+    await conn.execute(query, (delivery_id, http_status, error, retry_after))
