@@ -86,7 +86,7 @@ async def deliveries(http: Any, webhook: dict[str, Any]) -> list[dict[str, Any]]
     return (await http.get(f"/api/webhooks/{webhook['id']}/deliveries")).json()["items"]
 
 
-async def test_the_feed_tells_what_happened_to_a_document_in_order(serve):
+async def test_the_feed_lists_what_happened_to_a_document_in_order(serve):
     async with serve() as server:
         document = await server.upload_text()
         run = await server.extract(document)
@@ -262,20 +262,20 @@ async def test_a_replaced_secret_signs_beside_the_new_one_for_a_day(serve, recei
             sql(clone.owner_url, "update public.webhooks set previous_secret_until = now()")
 
 
-async def test_a_webhook_that_fails_for_days_or_is_gone_is_disabled_and_told(serve, receiver, clone):
+async def test_a_webhook_that_fails_for_days_or_is_gone_is_disabled_and_reported(serve, receiver, clone):
     async with serve(**LOOPBACK) as server:
         failing = await create_webhook(server.http, receiver.url, "webhook.test")
         sql(clone.owner_url, "update public.webhooks set failing_since = now() - interval '6 days'")
         receiver.answers = [500, 410]
         await server.http.post(f"/api/webhooks/{failing['id']}/test")
 
-        async def is_told(count: int) -> bool:
+        async def is_listed(count: int) -> bool:
             return len((await feed(server.http, type="webhook.disabled"))["items"]) == count
 
-        await until(lambda: is_told(1))
+        await until(lambda: is_listed(1))
         gone = await create_webhook(server.http, receiver.url, "webhook.test")
         await server.http.post(f"/api/webhooks/{gone['id']}/test")
-        await until(lambda: is_told(2))
+        await until(lambda: is_listed(2))
         found = {one["id"]: one for one in (await server.http.get("/api/webhooks")).json()["items"]}
         assert [found[one["id"]]["disabled_reason"] for one in (failing, gone)] == ["failing", "gone"]
         assert_problem(await server.http.post(f"/api/webhooks/{gone['id']}/test"), 409)

@@ -68,7 +68,7 @@ def check_url(url: str, allowed: Sequence[IpNetwork]) -> None:
         return
     if not _may_be_called(address, allowed):
         raise Invalid(
-            "The address of the webhook is private. Use a public address, or have whoever runs the service add its "
+            "The address of the webhook is private. Use a public address, or have an administrator add its "
             "network to FIELDMARK_WEBHOOK_NETWORKS."
         )
 
