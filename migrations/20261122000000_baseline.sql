@@ -4152,9 +4152,11 @@ begin
     new.problems := private.shift_entries_after_removal(new.problems, v_old.problems, v_old.extracted_fields, v_removed);
     new.accepted := private.shift_entries_after_removal(new.accepted, v_old.accepted, v_old.extracted_fields, v_removed);
   end if;
-  -- A problem that was solved and comes back is a new one.
+  -- A problem that was solved and comes back is a new one. (A broken rule is a problem of the values that no person set.
+  -- Only once a person has set all, it is one of each again.)
   new.accepted := (select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each_text(new.accepted)
-    where value not in ('missing', 'breaks_schema', 'breaks_rule') or new.problems ->> key = value);
+    where value not in ('missing', 'breaks_schema', 'breaks_rule') or new.problems ->> key = value
+      or value = 'breaks_rule' and new.locks ? key);
   new.reviewed_by := v_old.reviewed_by;
   new.reviewed_at := v_old.reviewed_at;
   if v_accepted then
@@ -4193,12 +4195,15 @@ create trigger check_extraction before insert or update on public.extractions
 --   p_doubt     why the evidence is unsure, if it says so
 --   p_problem   missing, breaks_schema or breaks_rule: found by the service, which knows the schema
 --   p_accepted  the reason that a person knew when confirming the value or reviewing the extraction
+-- A field is verified if the document or a person vouches for its value, whatever else is to be looked at: figures count it.
 create function private.field_status(
   p_kind text, p_state text, p_confidence numeric, p_doubt text, p_is_locked boolean, p_is_proposed boolean,
   p_problem text, p_accepted text
-) returns table (status text, reason text) language sql immutable set search_path = pg_catalog, pg_temp as $$
+) returns table (status text, reason text, is_verified boolean) language sql immutable set search_path = pg_catalog, pg_temp as $$
   select case when said.status in ('needs_review', 'unclear') and said.reason = p_accepted then 'accepted' else said.status end,
-    said.reason
+    said.reason,
+    p_kind = 'container' or p_is_locked or coalesce(p_state in ('found', 'message'), false)
+      or coalesce(said.reason = p_accepted, false)
   from (select case
       when p_is_proposed and p_kind <> 'container' then 'needs_review'
       when p_is_locked and p_kind = 'blank' then 'blank'
@@ -4249,9 +4254,8 @@ create table public.fields (
   -- The state of its evidence: found, not_found, …
   state text,
   confidence numeric,
-  -- Found on a page, or set by a user. Containers count as verified.
-  is_verified boolean not null,
   -- By private.field_status.
+  is_verified boolean not null,
   status text not null check (status in ('needs_review', 'unclear', 'not_written', 'blank', 'accepted', 'confirmed', 'found')),
   reason text,
   -- A field that should have a value, and is not in the fields of the extraction.
@@ -4357,9 +4361,7 @@ begin
       or f.is_absent and f.path = any (v_marked) and not (v_problems ? f.path));
     update public.fields as f set state = v_evidence -> f.path ->> 'state',
       confidence = (p_new.confidences ->> f.path)::numeric,
-      is_verified = f.kind = 'container' or coalesce(v_evidence -> f.path ->> 'state' = 'found', false)
-        or p_new.locks ? f.path,
-      status = s.status, reason = s.reason
+      is_verified = s.is_verified, status = s.status, reason = s.reason
     from public.fields as g cross join lateral private.field_status(
       g.kind, v_evidence -> g.path ->> 'state', (p_new.confidences ->> g.path)::numeric, v_evidence -> g.path ->> 'reason',
       p_new.locks ? g.path, exists (select from unnest(v_proposed) as p (name) where private.is_within(g.path, p.name)),
@@ -4379,8 +4381,7 @@ begin
       when 'RMB' then 'CNY' when '₹' then 'INR' when 'SFR' then 'CHF' else beside.currency end,
     v_evidence -> c.name ->> 'state',
     (p_new.confidences ->> c.name)::numeric,
-    k.kind = 'container' or coalesce(v_evidence -> c.name ->> 'state' = 'found', false) or p_new.locks ? c.name,
-    s.status, s.reason
+    s.is_verified, s.status, s.reason
   from private.changes(v_old, v_fields) as c
   cross join lateral (select case when c.new in ('null', '""', '{}', '[]') then 'blank' else case jsonb_typeof(c.new)
     when 'object' then 'container' when 'array' then 'container' when 'string' then
@@ -4416,7 +4417,7 @@ begin
   if v_problems <> '{}' then
     insert into public.fields (
       org_id, document_id, extraction_id, path, pattern, indexes, kind, is_absent, text, is_verified, status, reason)
-    select p_new.org_id, p_new.document_id, p_new.id, one.key, l.pattern, l.indexes, 'blank', true, null, false, s.status, s.reason
+    select p_new.org_id, p_new.document_id, p_new.id, one.key, l.pattern, l.indexes, 'blank', true, null, s.is_verified, s.status, s.reason
     from jsonb_each_text(v_problems) as one
     cross join lateral private.pattern_of(one.key) as l
     cross join lateral private.field_status(

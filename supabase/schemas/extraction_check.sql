@@ -200,9 +200,11 @@ begin
     new.problems := private.shift_entries_after_removal(new.problems, v_old.problems, v_old.extracted_fields, v_removed);
     new.accepted := private.shift_entries_after_removal(new.accepted, v_old.accepted, v_old.extracted_fields, v_removed);
   end if;
-  -- A problem that was solved and comes back is a new one.
+  -- A problem that was solved and comes back is a new one. (A broken rule is a problem of the values that no person set.
+  -- Only once a person has set all, it is one of each again.)
   new.accepted := (select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each_text(new.accepted)
-    where value not in ('missing', 'breaks_schema', 'breaks_rule') or new.problems ->> key = value);
+    where value not in ('missing', 'breaks_schema', 'breaks_rule') or new.problems ->> key = value
+      or value = 'breaks_rule' and new.locks ? key);
   new.reviewed_by := v_old.reviewed_by;
   new.reviewed_at := v_old.reviewed_at;
   if v_accepted then

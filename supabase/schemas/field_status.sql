@@ -6,12 +6,15 @@
 --   p_doubt     why the evidence is unsure, if it says so
 --   p_problem   missing, breaks_schema or breaks_rule: found by the service, which knows the schema
 --   p_accepted  the reason that a person knew when confirming the value or reviewing the extraction
+-- A field is verified if the document or a person vouches for its value, whatever else is to be looked at: figures count it.
 create function private.field_status(
   p_kind text, p_state text, p_confidence numeric, p_doubt text, p_is_locked boolean, p_is_proposed boolean,
   p_problem text, p_accepted text
-) returns table (status text, reason text) language sql immutable set search_path = pg_catalog, pg_temp as $$
+) returns table (status text, reason text, is_verified boolean) language sql immutable set search_path = pg_catalog, pg_temp as $$
   select case when said.status in ('needs_review', 'unclear') and said.reason = p_accepted then 'accepted' else said.status end,
-    said.reason
+    said.reason,
+    p_kind = 'container' or p_is_locked or coalesce(p_state in ('found', 'message'), false)
+      or coalesce(said.reason = p_accepted, false)
   from (select case
       when p_is_proposed and p_kind <> 'container' then 'needs_review'
       when p_is_locked and p_kind = 'blank' then 'blank'

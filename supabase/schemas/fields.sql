@@ -26,9 +26,8 @@ create table public.fields (
   -- The state of its evidence: found, not_found, …
   state text,
   confidence numeric,
-  -- Found on a page, or set by a user. Containers count as verified.
-  is_verified boolean not null,
   -- By private.field_status.
+  is_verified boolean not null,
   status text not null check (status in ('needs_review', 'unclear', 'not_written', 'blank', 'accepted', 'confirmed', 'found')),
   reason text,
   -- A field that should have a value, and is not in the fields of the extraction.
@@ -134,9 +133,7 @@ begin
       or f.is_absent and f.path = any (v_marked) and not (v_problems ? f.path));
     update public.fields as f set state = v_evidence -> f.path ->> 'state',
       confidence = (p_new.confidences ->> f.path)::numeric,
-      is_verified = f.kind = 'container' or coalesce(v_evidence -> f.path ->> 'state' = 'found', false)
-        or p_new.locks ? f.path,
-      status = s.status, reason = s.reason
+      is_verified = s.is_verified, status = s.status, reason = s.reason
     from public.fields as g cross join lateral private.field_status(
       g.kind, v_evidence -> g.path ->> 'state', (p_new.confidences ->> g.path)::numeric, v_evidence -> g.path ->> 'reason',
       p_new.locks ? g.path, exists (select from unnest(v_proposed) as p (name) where private.is_within(g.path, p.name)),
@@ -156,8 +153,7 @@ begin
       when 'RMB' then 'CNY' when '₹' then 'INR' when 'SFR' then 'CHF' else beside.currency end,
     v_evidence -> c.name ->> 'state',
     (p_new.confidences ->> c.name)::numeric,
-    k.kind = 'container' or coalesce(v_evidence -> c.name ->> 'state' = 'found', false) or p_new.locks ? c.name,
-    s.status, s.reason
+    s.is_verified, s.status, s.reason
   from private.changes(v_old, v_fields) as c
   cross join lateral (select case when c.new in ('null', '""', '{}', '[]') then 'blank' else case jsonb_typeof(c.new)
     when 'object' then 'container' when 'array' then 'container' when 'string' then
@@ -193,7 +189,7 @@ begin
   if v_problems <> '{}' then
     insert into public.fields (
       org_id, document_id, extraction_id, path, pattern, indexes, kind, is_absent, text, is_verified, status, reason)
-    select p_new.org_id, p_new.document_id, p_new.id, one.key, l.pattern, l.indexes, 'blank', true, null, false, s.status, s.reason
+    select p_new.org_id, p_new.document_id, p_new.id, one.key, l.pattern, l.indexes, 'blank', true, null, s.is_verified, s.status, s.reason
     from jsonb_each_text(v_problems) as one
     cross join lateral private.pattern_of(one.key) as l
     cross join lateral private.field_status(

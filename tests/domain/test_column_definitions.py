@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from fieldmark.domain.column_definitions import (
     ColumnDefinition,
+    DefinedType,
     definitions_of,
     list_of_rows,
     parse_definitions,
     schema_of,
 )
 from fieldmark.domain.columns import field_units, list_columns
-from fieldmark.domain.schema import check_schema
+from fieldmark.domain.schema import check_schema, violations, write_violations
 from fieldmark.domain.schema_changes import compare_schemas
 from fieldmark.errors import Invalid, InvalidSchema
 
@@ -29,6 +32,13 @@ def test_columns_become_a_schema_and_are_read_back_in_order():
     check_schema(schema)
     assert definitions_of(schema) == defined
     assert list_of_rows(defined) == "items" and list_of_rows(columns("a", "b.c")) is None
+
+
+def test_column_of_any_type_can_be_null():
+    """The agent writes null if a document has no such value. The other values of its row are stored."""
+    schema = schema_of([ColumnDefinition(name=kind, type=kind) for kind in get_args(DefinedType)])
+    fields = dict.fromkeys(get_args(DefinedType))
+    assert write_violations(schema, {}, fields, [(name,) for name in fields]) == violations(schema, fields) == []
 
 
 def test_properties_of_the_schema_are_in_the_order_of_the_columns():

@@ -17,8 +17,10 @@ from psycopg.types.json import Jsonb
 from role_connections import Roles, Sample
 
 from fieldmark.domain import paths
+from fieldmark.domain.field_problems import field_problems
 from fieldmark.domain.paths import EACH
 from fieldmark.domain.statuses import FieldProblem
+from fieldmark.domain.violations import Violation
 
 KEYS = st.sampled_from(["a", "b", "0", "a[1]", "total", "currency", "total_currency"])
 SCALARS = st.sampled_from([None, True, "", "x", "€", "usd", "2024-02-29", "2024-02-31", "2024-03-01T10:00", 7, 1.5])
@@ -61,7 +63,7 @@ def _currency(fields: Any, path: paths.Path) -> str | None:
     return None
 
 
-def _expected(fields: Any, evidence: Any, confidences: Any, locks: Any) -> Iterator[tuple[Any, ...]]:
+def _expected(fields: Any, evidence: Any, confidences: Any) -> Iterator[tuple[Any, ...]]:
     for path, value in _nodes(fields):
         name = paths.name(path)
         pattern = paths.name([step if isinstance(step, str) else EACH for step in path])
@@ -77,7 +79,7 @@ def _expected(fields: Any, evidence: Any, confidences: Any, locks: Any) -> Itera
             *(name, pattern, indexes, kind),
             None if kind in ("container", "blank") else str(value).replace("True", "true"),
             *(value if kind == "number" else None, day, _currency(fields, path) if kind == "number" else None, state),
-            *(confidences.get(name), kind == "container" or state == "found" or name in locks),
+            confidences.get(name),
         )
 
 
@@ -97,6 +99,13 @@ def _status(row: dict[str, Any], name: str, kind: str) -> tuple[str, str | None]
     )
 
 
+def _is_verified(row: dict[str, Any], name: str, kind: str) -> bool:
+    """Return whether the document or a person vouches for a field."""
+    by_document = row["evidence"].get(name, {}).get("state") in ("found", "message")
+    by_person = name in row["locks"] or _status(row, name, kind)[0] == "accepted"
+    return kind == "container" or by_document or by_person
+
+
 def _check_rows(edited: EditedExtraction) -> list[str]:
     """Compare the rows with the extraction. Return the paths of its values."""
     cursor = edited.connection.cursor(row_factory=dict_row)
@@ -107,19 +116,21 @@ def _check_rows(edited: EditedExtraction) -> list[str]:
         [edited.id],
     ).fetchall()[0]
     fields = json.loads(row["extracted_fields"], parse_float=Decimal)
-    expected = list(_expected(fields, row["evidence"], row["confidences"], row["locks"]))
+    expected = list(_expected(fields, row["evidence"], row["confidences"]))
     rows = edited.connection.execute(
         "select path, pattern, indexes, kind, case when kind <> 'container' then text end, number, day, currency, "
-        "state, confidence::float8, is_verified from fields where extraction_id = %s and not is_absent",
+        "state, confidence::float8 from fields where extraction_id = %s and not is_absent",
         [edited.id],
     ).fetchall()
     assert sorted(rows, key=str) == sorted(expected, key=str)
     kinds = dict.fromkeys(row["problems"], "blank") | {path: kind for path, _, _, kind, *_ in expected}
     statuses = {path: _status(row, path, kind) for path, kind in kinds.items()}
     stored = edited.connection.execute(
-        "select path, status, reason from fields where extraction_id = %s", [edited.id]
+        "select path, status, reason, is_verified from fields where extraction_id = %s", [edited.id]
     ).fetchall()
-    assert sorted(stored, key=str) == sorted(((path, *status) for path, status in statuses.items()), key=str)
+    assert sorted(stored, key=str) == sorted(
+        ((path, *status, _is_verified(row, path, kinds[path])) for path, status in statuses.items()), key=str
+    )
     assert row["review_count"] == sum(one in ("needs_review", "unclear") for one, _ in statuses.values())
     return [path for path, *_ in expected]
 
@@ -246,3 +257,34 @@ def test_rows_of_different_extractions_have_different_keys(roles: Roles, sample:
         ).fetchall()
         of_row = [key for *_, (key,) in keys]
         assert len(of_row) == len(set(of_row)) > 4
+
+
+def test_values_that_break_a_rule_are_kept_one_by_one_without_being_asked_about_twice(
+    roles: Roles, sample: Sample
+) -> None:
+    values = {"net": 10, "tax": 2, "total": 13}
+
+    def find_problems() -> None:
+        broken = [Violation((), "sum", "", about=tuple((name,) for name in values))]
+        found = field_problems(broken, edited.column("locks"))
+        problems = "select private.record_problems(id, version, %s, false) from extractions where id = %s"
+        connection.execute(problems, [Jsonb(found), edited.id])
+
+    def asked() -> set[str]:
+        return {path for path, (status, _) in _statuses(edited).items() if status == "needs_review"}
+
+    with roles.as_service(sample.member, sample.org) as connection:
+        edited = EditedExtraction(connection, sample).act_as("member", "extract")
+        edited.save(values, evidence={key: {"state": "found", "page": 1} for key in values})
+        left = set(values)
+        for name, value in values.items():
+            find_problems()
+            assert asked() == left
+            edited.act_as("member").update(name, value)
+            left.remove(name)
+        find_problems()
+        assert _statuses(edited) == dict.fromkeys(values, ("accepted", "breaks_rule"))
+        # Another value is another problem.
+        edited.update("tax", 4)
+        find_problems()
+        assert asked() == {"tax"}

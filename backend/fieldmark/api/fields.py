@@ -52,9 +52,9 @@ class DocumentFieldValue(FieldStatusOf):
     filename: str
     extraction_id: UUID
     version: int = Field(description="The extraction's version. Send it as If-Match when you change the value.")
-    value: str | float | int | bool
+    value: str | float | int | bool | None = Field(description="Null: the field has no value.")
     confidence: float | None = Field(description="As in `confidence_scores` of the extraction.")
-    evidence: Evidence
+    evidence: Evidence | None
     lock: Lock | None = Field(description="Set if a person set or confirmed the value.")
 
 
@@ -67,8 +67,8 @@ async def list_field_values(
     limit: Annotated[int, Query(ge=1, le=200, description="The most items to return; fewer if they are large.")] = 50,
     before: Before = None,
 ) -> Response:
-    """List the values of one field in the current extractions of the documents, with their locations. Blanks, objects
-    and lists are left out."""
+    """List the values of one field in the current extractions of the documents, with their locations. Fields
+    without a value have an item too, objects and lists have none."""
     steps = paths.parse(path)
     page = await field_values.list_values(conn, scope.org_id, steps, where, limit=limit, before=before)
     return await json_response(_values, page)

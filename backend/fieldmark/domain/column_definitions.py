@@ -31,11 +31,11 @@ _QUOTED_KEY: Final = re.compile(r'\["[^"]*"\]')
 _CONTENT: Final = frozenset((*REFERENCES, *BESIDE, "items", "prefixItems"))
 """Keywords of an object or a list by which it has fields, besides `properties`."""
 _SCHEMAS: Final[dict[DefinedType, JsonObject]] = {
-    "text": {"type": "string"},
-    "number": {"type": "number"},
-    "date": {"type": "string", "format": "date"},
-    "boolean": {"type": "boolean"},
-    "currency": {"type": "string", "pattern": "^[A-Z]{3}$"},
+    "text": {"type": ["string", "null"]},
+    "number": {"type": ["number", "null"]},
+    "date": {"type": ["string", "null"], "format": "date"},
+    "boolean": {"type": ["boolean", "null"]},
+    "currency": {"type": ["string", "null"], "pattern": "^[A-Z]{3}$"},
 }
 
 

@@ -166,6 +166,11 @@ _SIGNS: Final[dict[FilterOp, LiteralString]] = {
 
 def values_at(pattern: Pattern, parameters: Parameters, extraction_id: LiteralString = "e.id") -> Composed:
     """Return a subquery for the values of an extraction at a pattern: rows of `fields`. The caller adds an alias."""
+    return SQL("({} and kind <> 'blank')").format(fields_at(pattern, parameters, extraction_id))
+
+
+def fields_at(pattern: Pattern, parameters: Parameters, extraction_id: LiteralString = "e.id") -> Composed:
+    """Return a query for the fields of an extraction at a pattern, also for those without a value."""
     lists = [step for step in pattern if not isinstance(step, str)]
     without_indexes = parameters.add(paths.name([step if isinstance(step, str) else EACH for step in pattern]), "text")
     fixed = [
@@ -173,6 +178,6 @@ def values_at(pattern: Pattern, parameters: Parameters, extraction_id: LiteralSt
         for position, step in enumerate(lists, 1)
         if isinstance(step, int)
     ]
-    return SQL(
-        "(select * from public.fields where extraction_id = {} and pattern_key = md5({})::uuid and kind <> 'blank'{})"
-    ).format(SQL(extraction_id), without_indexes, Composed([SQL(" and ") + one for one in fixed]))
+    return SQL("select * from public.fields where extraction_id = {} and pattern_key = md5({})::uuid{}").format(
+        SQL(extraction_id), without_indexes, Composed([SQL(" and ") + one for one in fixed])
+    )

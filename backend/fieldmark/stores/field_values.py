@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from fieldmark.db.pool import Connection
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.paths import Path, name
-from fieldmark.stores.document_filters import Parameters, document_conditions, source_of, type_conditions, values_at
+from fieldmark.stores.document_filters import Parameters, document_conditions, fields_at, source_of, type_conditions
 from fieldmark.stores.paging import Cursor, RowPage, position_of
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 from fieldmark.stores.rows import Position, large_rows
@@ -55,7 +55,8 @@ async def list_values(
 ) -> RowPage[FieldValueRow]:
     """Return a page of the values at a path in current extractions, newest document first.
 
-    Blanks, lists and objects are left out, and conditions on fields are ignored. A page of large values has fewer than
+    Fields without a value are returned too, if the extraction has or needs them; lists and objects are not. Conditions
+    on fields are ignored. A page of large values has fewer than
     `limit`, but at least one. Raise Invalid for an invalid cursor, TooLongToAnswer."""
     cursor = position_of(before, _KIND)
     parameters = Parameters()
@@ -70,12 +71,12 @@ async def list_values(
                case v.kind when 'number' then to_jsonb(v.number) when 'boolean' then to_jsonb(v.text::boolean)
                  else to_jsonb(v.text) end as value,
                v.confidence, e.evidence -> {at} as evidence, e.locks -> {at} as lock, v.status, v.reason
-             from {source} cross join lateral {values} as v
+             from {source} cross join lateral ({values}) as v
              where {where} and v.kind <> 'container'
              order by d.created_at desc, d.id desc limit {limit}
            ), sized as (
              select found.*, count(*) over () as fetched, row_number() over newest as nth,
-               sum(pg_column_size(value) + coalesce(pg_column_size(evidence), 0)) over newest as stored
+               sum(coalesce(pg_column_size(value), 0) + coalesce(pg_column_size(evidence), 0)) over newest as stored
              from found window newest as (order by created_at desc, id desc)
            )
            select id, created_at, filename, extraction_id, version, value, confidence, evidence, lock, status, reason,
@@ -84,7 +85,7 @@ async def list_values(
     ).format(
         at=at,
         source=source_of(where, parameters),
-        values=values_at(path, parameters),
+        values=fields_at(path, parameters),
         where=SQL(" and ").join(conditions),
         limit=parameters.add(limit + 1, "bigint"),
         most=parameters.add(MAX_STORED_BYTES, "bigint"),

@@ -63,7 +63,7 @@ export const ByFieldRow = memo(function ByFieldRow({
         {evidence?.page != null && box !== undefined ? (
           <Crop documentId={row.document_id} page={evidence.page} box={box} width={WIDTH} isPaused={isScrolling} />
         ) : (
-          <span className="muted">{t('fields.reasons.not_found')}</span>
+          row.value !== null && <span className="muted">{t('fields.reasons.not_found')}</span>
         )}
       </div>
       {isActive ? (

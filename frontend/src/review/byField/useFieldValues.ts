@@ -44,9 +44,9 @@ export function useFieldValues({ path = '', document_type: documentType }: Colum
       const of = (row: FieldValue): FieldValue => ({
         ...row,
         version: now.version,
-        value: valueAt(now.extracted_fields, steps) as FieldValue['value'],
+        value: (valueAt(now.extracted_fields, steps) ?? null) as FieldValue['value'],
         confidence: now.confidence_scores[path] ?? null,
-        evidence: now.evidence[path] as Evidence,
+        evidence: (now.evidence[path] as Evidence | undefined) ?? null,
         lock: now.locks[path] ?? null,
         ...(now.statuses[path] ?? { status: 'not_written', reason: null }),
       });
@@ -103,7 +103,13 @@ export function useFieldValues({ path = '', document_type: documentType }: Colum
     times,
     canUndo,
     go,
-    confirm: (row: FieldValue, index: number) => settle(row, index + 1, confirm(row.extraction_id, path)),
+    /** Of a field without a value: that the document has none. */
+    confirm: (row: FieldValue, index: number) =>
+      settle(
+        row,
+        index + 1,
+        row.value === null ? write(row.extraction_id, path, null) : confirm(row.extraction_id, path),
+      ),
     write: (row: FieldValue, index: number, value: unknown, by: number) =>
       settle(row, index + by, write(row.extraction_id, path, value)),
     undo: () => {
