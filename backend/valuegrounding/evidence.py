@@ -108,7 +108,7 @@ class Unmapped:
     """A number or date on a page that no value covers.
 
     `text` is as printed. `first` and `last` are its first and last word, counted on the page from 0. `value` is the
-    number, or the day as YYYY-MM-DD, if only one reading is possible.
+    number, or the day as YYYY-MM-DD, if only one reading is possible. `before`: the words to its left on its line.
     """
 
     page: int
@@ -118,6 +118,7 @@ class Unmapped:
     boxes: tuple[Box, ...]
     first: int
     last: int
+    before: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,14 @@ import regex
 from valuegrounding.dates import find_dates
 from valuegrounding.evidence import Unmapped, UnmappedKind, UnmappedPart, UnmappedValue
 from valuegrounding.folding import UNSPACED
+from valuegrounding.layout import on_same_line
 from valuegrounding.locations import Candidates, WordPart, boxes_of_parts, word_parts
 from valuegrounding.numbers import BODY, Number
 from valuegrounding.word_index import WordIndex
 
 MAX_UNMAPPED: Final = 1000  # items returned at once
 _MAX_SPANS: Final = 200_000  # spans of values; text covered only by further spans is returned as unmapped
+_MAX_WORDS_BEFORE: Final = 20
 _MAX_JSON_DIGITS: Final = 15  # digits that every JSON reader preserves
 _DIGIT = re.compile(r"\d")
 # One token: `INV/2023/03`, `20:13`, `a.b@c1`. A script without spaces ends a token.
@@ -91,7 +93,19 @@ def _as_unmapped(index: WordIndex, kind: UnmappedKind, words: list[WordPart], va
     first = index.words_of_page(page).start
     text = " ".join(index.words[word][0][start:end] for word, start, end in words)
     boxes = boxes_of_parts(index, words)
-    return Unmapped(index.pages[page], kind, text, value, boxes, words[0][0] - first, words[-1][0] - first)
+    before = _text_before(index, first, words[0][0])
+    return Unmapped(index.pages[page], kind, text, value, boxes, words[0][0] - first, words[-1][0] - first, before)
+
+
+def _text_before(index: WordIndex, first: int, word: int) -> str:
+    """Return the words to the left of a word on its line, among those that are read shortly before it."""
+    at = index.words[word]
+    left = [
+        other
+        for other in index.words[max(first, word - _MAX_WORDS_BEFORE) : word]
+        if other[3] <= at[1] and on_same_line(other, at)
+    ]
+    return " ".join(other[0] for other in left)
 
 
 def _parts_between(index: WordIndex, start: int, end: int) -> list[WordPart]:

@@ -20,6 +20,7 @@ from fieldmark.api import (
     extractions,
     fields,
     health,
+    inbox,
     library,
     metrics,
     organisations,
@@ -70,6 +71,7 @@ _TAGS = {
     "tags": "Labels of documents and prompts.",
     "fields": "Counts, sums and values of fields over many documents.",
     "overview": "What the documents cost, and how good their values were.",
+    "inbox": "What waits for a person: fields, approvals, suggestions, failed files.",
     "usage": "Tokens used and their cost.",
     "organisations": "Organisations, their members and invitations.",
     "keys": "API keys.",
@@ -125,7 +127,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
     add_cors(app, settings.cors_origins)
     app.add_middleware(RequestLog)
     # The agents' routes are made here and not on import: agents may be registered later than that.
-    data = (documents, search, extractions, exports, library, schema_changes, records, stacks, fields)
+    data = (documents, search, extractions, exports, library, schema_changes, records, stacks, fields, inbox)
     modules = (runs, threads, *data, overview, usage, organisations, api_keys, changes, webhooks)
     for router in (*agent.make_routers(), *(module.router for module in modules)):
         router.add_to(app, dependencies=[KnownParameters], responses=ERRORS)

@@ -37,6 +37,7 @@ from fieldmark.errors import Invalid
 from fieldmark.services import extractions
 from fieldmark.services.evidence import INDEXES, unmapped
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
+from fieldmark.services.field_answers import AnswerCode, find_answers
 from fieldmark.stores import extractions as stored
 from fieldmark.stores.extractions import ExtractionFilter
 from fieldmark.stores.rows import ExtractionRow, FieldChange
@@ -249,6 +250,28 @@ class RuleFixes(BaseModel):
 
     version: int = Field(description="The extraction's version whose rules were checked.")
     items: list[RuleFix] = Field(description="In the order of the rules, at most 20.")
+
+
+class FieldAnswer(ResponseModel):
+    """A value that may be that of a field."""
+
+    value: JsonValue
+    code: AnswerCode = Field(
+        description="Why. proposed: by an agent. current, printed: the field has it. day_first, month_first, "
+        "other_reading: the printed text read this way. symbol: a currency that the printed symbol may mean. rule: it "
+        "would satisfy the broken rule. sum: of a column. label: printed after a text like the field's name. near: "
+        "printed, and of the field's type."
+    )
+    data: dict[str, str] = Field(description="Of the code: quote, symbol, rule, of (a column), label, removed.")
+    page: int | None
+    boxes: Boxes
+
+
+class FieldAnswers(BaseModel):
+    """Values that may be that of a field."""
+
+    version: int = Field(description="The extraction's version that they are for.")
+    items: list[FieldAnswer] = Field(description="The likeliest first, at most 9.")
 
 
 class UnmappedItem(ResponseModel):
@@ -529,6 +552,14 @@ async def list_rule_fixes(row: TheExtraction, scope: TheScope, runtime: TheRunti
         for one in await extractions.find_rule_fixes(runtime.database, scope, row)
     ]
     return RuleFixes(version=row.version, items=items)
+
+
+@router.get("/{extraction_id}/answers")
+async def list_answers(row: TheExtraction, path: FieldPath, scope: TheScope, runtime: TheRuntime) -> FieldAnswers:
+    """List printed values that may be that of a field, which may be missing, each with its location. Changes
+    nothing."""
+    found = await find_answers(runtime.database, scope, row, paths.parse(path))
+    return FieldAnswers(version=row.version, items=[FieldAnswer.of(one) for one in found])
 
 
 @router.get("/{extraction_id}/unmapped")

@@ -17,6 +17,7 @@ _SCOPES_BY_AREA = {
     ),
     "stacks": (Permission.EXTRACTIONS_READ, Permission.EXTRACTIONS_WRITE),
     "fields": (Permission.EXTRACTIONS_READ, None),
+    "inbox": (Permission.EXTRACTIONS_READ, None),
     "agent": (Permission.RUNS_READ, Permission.RUNS_WRITE),
     "runs": (Permission.RUNS_READ, Permission.RUNS_WRITE),
     "threads": (Permission.RUNS_READ, Permission.RUNS_WRITE),
@@ -49,6 +50,7 @@ _SCOPE_OVERRIDES = {
 }
 SECOND_SCOPES = {
     ("POST", "/api/schemas/{schema_id}/apply"): Permission.RUNS_WRITE,
+    ("GET", "/api/inbox"): Permission.RUNS_READ,
     # These return fields or names of tables.
     ("GET", "/api/runs/{run_id}/result"): Permission.EXTRACTIONS_READ,
     ("GET", "/api/overview"): Permission.EXTRACTIONS_READ,

@@ -37,6 +37,7 @@ UI_PATHS = (
     "records",
     "stacks",
     "review",
+    "inbox",
     "runs",
     "approvals",
     "threads",

@@ -227,6 +227,32 @@ class DocumentListFilter:
     ids: list[UUID] | None = None
     stage: DocumentStage | None = None
     stack_id: UUID | None = None
+    schema_id: UUID | None = None
+    created_by: UUID | None = None
+
+    def conditions(self) -> list[LiteralString]:
+        """Return the conditions of the filters that are set, with parameters named after them."""
+        conditions: Conditions = {
+            "parent_document_id = %(parent_id)s": self.parent_id,
+            "status = %(status)s": self.status,
+            "media_type = %(media_type)s": self.media_type,
+            "position(lower(%(name)s) in lower(filename)) > 0": self.name,
+            "created_at >= %(since)s": self.since,
+            "created_at < %(until)s": self.until,
+            "id = any (%(ids)s)": self.ids,
+            "id in (select document_id from public.stack_documents where stack_id = %(stack_id)s)": self.stack_id,
+            """id in (
+                select e.document_id
+                from public.schema_versions as v join public.extractions as e on e.schema_revid = v.id
+                where v.schema_id = %(schema_id)s)
+            """: self.schema_id,
+            "created_by = %(created_by)s": self.created_by,
+        }
+        return [
+            "org_id = %(org)s",
+            *active_conditions(conditions),
+            *([] if self.stage is None else [_AT_STAGE[self.stage]]),
+        ]
 
 
 async def count_documents(conn: Connection, org_id: UUID, stage: DocumentStage) -> int:
@@ -244,23 +270,11 @@ async def list_documents(
 ) -> RowPage[DocumentRow]:
     filters = filters or DocumentListFilter()
     request = PageRequest("documents", limit, before)
-    conditions: Conditions = {
-        "parent_document_id = %(parent_id)s": filters.parent_id,
-        "status = %(status)s": filters.status,
-        "media_type = %(media_type)s": filters.media_type,
-        "position(lower(%(name)s) in lower(filename)) > 0": filters.name,
-        "created_at >= %(since)s": filters.since,
-        "created_at < %(until)s": filters.until,
-        "id = any (%(ids)s)": filters.ids,
-        "id in (select document_id from public.stack_documents where stack_id = %(stack_id)s)": filters.stack_id,
-    }
     table: LiteralString = "public.documents" if filters.tag_id is None else _TAGGED
     sort_columns: LiteralString = "created_at, id" if filters.tag_id is None else "tagged_at, document_id"
     where: list[LiteralString] = [
-        "org_id = %(org)s",
-        *active_conditions(conditions),
+        *filters.conditions(),
         *request.conditions(sort_columns),
-        *([] if filters.stage is None else [_AT_STAGE[filters.stage]]),
     ]
     order = sort_columns.replace(",", " desc,")
     rows = await fetch_all(

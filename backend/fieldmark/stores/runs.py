@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Final, LiteralString, NamedTuple
 from uuid import UUID
 
 from psycopg import sql
@@ -241,7 +241,7 @@ async def approval_refusal_reason(conn: Connection, run_ids: Sequence[UUID]) -> 
 
 
 # Runs of other users that the caller decides. The subqueries run once, not once per run.
-_OR_DECIDED = """or (select private.approval_refusal_reason_for(%(org)s, null)) = ''
+_OR_DECIDED: LiteralString = """or (select private.approval_refusal_reason_for(%(org)s, null)) = ''
   and r.created_by not in (select private.decided_by_others(%(org)s))"""
 
 
@@ -257,6 +257,36 @@ class RunFilter:
     name: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    schema_id: UUID | None = None
+    created_by: UUID | None = None
+
+    def conditions(self, status: str | None) -> list[LiteralString]:
+        """Return the conditions for runs `r` of the user and for the filters that are set, with parameters named after
+        them. `awaiting_approval` includes runs of other users that this user decides."""
+        waiting = status == RunStatus.AWAITING_APPROVAL
+        optional: Conditions = {
+            "r.status = %(status)s": status,
+            "r.task = %(task)s": self.task,
+            "r.document_id = %(document_id)s": self.document_id,
+            "r.extraction_id = %(extraction_id)s": self.extraction_id,
+            """(r.root_run_id in (select id from public.runs where stack_id = %(stack_id)s) or r.extraction_id in (
+                select e.id from public.stack_tables as t join public.schema_versions as v on v.schema_id = t.schema_id
+                join public.extractions as e on e.schema_revid = v.id where t.stack_id = %(stack_id)s))
+            """: self.stack_id,
+            """r.extraction_id in (
+                select e.id from public.schema_versions as v join public.extractions as e on e.schema_revid = v.id
+                where v.schema_id = %(schema_id)s)
+            """: self.schema_id,
+            """exists (
+                select from public.documents as d
+                where d.id = r.document_id and position(lower(%(name)s) in lower(d.filename)) > 0)
+            """: self.name,
+            "r.created_by = %(created_by)s": self.created_by,
+            "r.created_at >= %(since)s": self.since,
+            "r.created_at < %(until)s": self.until,
+        }
+        visible: LiteralString = f"(r.created_by = %(user)s {_OR_DECIDED if waiting else ''})"
+        return ["r.org_id = %(org)s", visible, *active_conditions(optional)]
 
 
 async def list_runs(
@@ -271,31 +301,8 @@ async def list_runs(
     """Return a page of the user's runs with a status (None: any), newest first. `awaiting_approval` includes runs of
     other users that this user decides. Raise Invalid for an invalid cursor."""
     request = PageRequest("runs", limit, before)
-    waiting = status == RunStatus.AWAITING_APPROVAL
-    visible = f"(r.created_by = %(user)s {_OR_DECIDED if waiting else ''})"
     filters = filters or RunFilter()
-    optional: Conditions = {
-        "r.status = %(status)s": status,
-        "r.task = %(task)s": filters.task,
-        "r.document_id = %(document_id)s": filters.document_id,
-        "r.extraction_id = %(extraction_id)s": filters.extraction_id,
-        """(r.root_run_id in (select id from public.runs where stack_id = %(stack_id)s) or r.extraction_id in (
-            select e.id from public.stack_tables as t join public.schema_versions as v on v.schema_id = t.schema_id
-            join public.extractions as e on e.schema_revid = v.id where t.stack_id = %(stack_id)s))
-        """: filters.stack_id,
-        """exists (
-            select from public.documents as d
-            where d.id = r.document_id and position(lower(%(name)s) in lower(d.filename)) > 0)
-        """: filters.name,
-        "r.created_at >= %(since)s": filters.since,
-        "r.created_at < %(until)s": filters.until,
-    }
-    conditions = [
-        "r.org_id = %(org)s",
-        visible,
-        *active_conditions(optional),
-        *request.conditions("r.created_at, r.id"),
-    ]
+    conditions = [*filters.conditions(status), *request.conditions("r.created_at, r.id")]
     rows = await fetch_all(
         conn,
         RunRow,

@@ -1,0 +1,231 @@
+"""Answers to the question what the value of a field is: printed values that may be it, each with its location.
+
+The reason of an answer is a code with data, so that a front end says it in the reader's language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from pydantic import JsonValue
+
+from fieldmark.db.pool import Database
+from fieldmark.domain import paths
+from fieldmark.domain.columns import ColumnType, column_type
+from fieldmark.domain.fields import Missing, leaves, value_at
+from fieldmark.domain.json_values import JsonObject, as_object
+from fieldmark.domain.numbers import is_number
+from fieldmark.domain.paths import EACH, Path
+from fieldmark.domain.schema_walk import walk_fields
+from fieldmark.identity.scope import Scope
+from fieldmark.services.evidence import INDEXES
+from fieldmark.services.extractions import find_rule_fixes
+from fieldmark.services.fair_share import run_queued
+from fieldmark.stores.rows import ExtractionRow
+from valuegrounding import Box, DocumentIndex, Location
+from valuegrounding.dates import find_dates
+from valuegrounding.folding import fold
+from valuegrounding.numbers import BODY, possible_values
+from valuegrounding.units import codes_of
+
+AnswerCode: TypeAlias = Literal[
+    "proposed",
+    "current",
+    "printed",
+    "day_first",
+    "month_first",
+    "other_reading",
+    "symbol",
+    "rule",
+    "sum",
+    "label",
+    "near",
+]
+
+MAX_ANSWERS: Final = 9
+_MAX_CURRENCIES: Final = 5
+_MAX_PRINTED: Final = 4
+_CENTS = re.compile(r"[.,]\d\d(?!\d)")
+_COMMON_CURRENCIES: Final = ("USD", "EUR", "GBP", "CAD", "AUD", "SGD", "HKD", "NZD", "JPY", "CNY", "SEK", "NOK", "DKK")
+_LABELS: Final[Mapping[str, str]] = {
+    "total": "to pay|amount due|balance due|grand total|gesamt|summe|zu zahlen|endbetrag|montant|importe|totale",
+    "due": "due|payable by|fallig|zahlbar",
+    "date": "date|datum|issued|fecha",
+    **dict.fromkeys(("tax", "vat"), "vat|tax|gst|sst|mwst|ust|iva|tva"),
+    "net": "subtotal|net|netto|zwischensumme",
+    "number": "no|nr|number|nummer",
+}
+"""What is printed beside some values in place of the name of their field."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldAnswer:
+    """A value that may be that of a field.
+
+    proposed      an agent proposes it; `removed` in `data`: it proposes to remove the value
+    current       the field has it
+    printed       the field has it, and the page prints it; `quote`
+    day_first, month_first   the printed date read in this order; `quote`
+    other_reading the printed number read another way; `quote`
+    symbol        a currency that the printed symbol may mean; `symbol`
+    rule          it would satisfy the broken rule; `rule`
+    sum           it is the sum of the values of a column; `of`
+    label         it is printed after this text, which is like the field's name; `label`
+    near          it is printed after this text; `label`
+    """
+
+    value: JsonValue
+    code: AnswerCode
+    data: Mapping[str, str] = field(default_factory=dict[str, str])
+    page: int | None = None
+    boxes: Sequence[Box] = ()
+
+
+async def find_answers(database: Database, scope: Scope, row: ExtractionRow, path: Path) -> list[FieldAnswer]:
+    """Return at most nine answers for a field, the likeliest first. Opens its own transactions."""
+    name = paths.name(path)
+    index = await INDEXES.get(database, scope, row.document_id)
+    fixes = [one for one in await find_rule_fixes(database, scope, row) if one.reading.path == path]
+    found = [
+        *_proposed(row, name),
+        *(_located(one.reading.value, "rule", {"rule": one.reading.kind}, one.location) for one in fixes),
+        *await run_queued(scope.org_id, lambda: list(_printed(index, row, path))),
+    ]
+    once: dict[str, FieldAnswer] = {}
+    for one in found:
+        once.setdefault(repr(one.value), one)
+    return list(once.values())[:MAX_ANSWERS]
+
+
+def _proposed(row: ExtractionRow, name: str) -> Iterator[FieldAnswer]:
+    for one in row.proposals:
+        if one["path"] == name:
+            proof = as_object(as_object(one["evidence"]).get(name))
+            removed = {"removed": "true"} if one["removed"] else {}
+            yield FieldAnswer(one["new"], "proposed", removed, *_place(proof))
+            yield FieldAnswer(one["old"], "current")
+
+
+def _printed(index: DocumentIndex, row: ExtractionRow, path: Path) -> Iterator[FieldAnswer]:
+    name = paths.name(path)
+    value = value_at(dict(row.extracted_fields), path)
+    proof = as_object(row.evidence.get(name))
+    quote = proof.get("quote")
+    if not isinstance(value, Missing | dict | list) and proof.get("state") == "found" and isinstance(quote, str):
+        yield from _readings(value, quote, as_object(row.evidence.get(name)))
+        return
+    if isinstance(value, dict | list):
+        return
+    yield from _unmapped_answers(index, row, name, _kind_of(row.schema or {}, path, value))
+
+
+def _unmapped_answers(index: DocumentIndex, row: ExtractionRow, name: str, kind: ColumnType) -> Iterator[FieldAnswer]:
+    """Yield printed values of a field's type, first those after a text like its name."""
+    taken = {repr(one) for _, one in leaves(dict(row.extracted_fields))}
+    sums = dict(_sums(row.extracted_fields)) if kind == "number" else {}
+    words = _words_of(name)
+    ranked: list[tuple[float, float, FieldAnswer]] = []
+    for one in index.unmapped([]).items:
+        if one.kind != ("date" if kind == "date" else "number"):
+            continue
+        readings = _dates_in(one.text) if kind == "date" else [(one.text if kind == "text" else one.value, None)]
+        for answer, order in readings:
+            amount = float(answer) if is_number(answer) else 0.0
+            column = sums.get(amount)
+            score = _label_score(one.before, words) + (2 if column else 0)
+            # Identifiers and counts are printed everywhere. An amount may be that of two fields.
+            is_near = kind == "date" or (kind == "number" and _CENTS.search(one.text) is not None)
+            if answer is None or (score == 0 and (not is_near or repr(answer) in taken)):
+                continue
+            code: AnswerCode = order or ("sum" if column else "label" if score else "near")
+            data = {"label": one.before[-80:], "quote": one.text, **({"of": column} if column else {})}
+            ranked.append((score, amount, FieldAnswer(answer, code, data, one.page, one.boxes)))
+    ranked.sort(key=lambda one: one[:2], reverse=True)
+    yield from (answer for *_, answer in ranked[:_MAX_PRINTED])
+
+
+def _dates_in(quote: str) -> list[tuple[str, AnswerCode | None]]:
+    """Return the days that a printed date may be. If there are two: which of them reads the day first."""
+    folded = fold(quote)
+    days = [day for one in find_dates(folded) for day in one.days]
+    first = re.search(r"\d+", folded)
+    return [
+        (
+            f"{year:04}-{month:02}-{day:02}",
+            None if len(days) == 1 or first is None else "day_first" if int(first[0]) == day else "month_first",
+        )
+        for year, month, day in days
+    ]
+
+
+def _readings(value: JsonValue, quote: str, proof: JsonObject) -> Iterator[FieldAnswer]:
+    """Yield the stored value and what its printed text may mean instead."""
+    place = _place(proof)
+    doubt = proof.get("reason")
+    folded = fold(quote)
+    if doubt == "ambiguous_date":
+        for text, order in sorted(_dates_in(quote), key=lambda one: one[0] != value):
+            yield FieldAnswer(text, order or "printed", {"quote": quote}, *place)
+        return
+    yield FieldAnswer(value, "printed", {"quote": quote}, *place)
+    if doubt == "ambiguous_number" and is_number(value):
+        for body in BODY.finditer(folded):
+            for text in possible_values(body[0]):
+                number = float(text) if "." in text else int(text)
+                if number != value:
+                    yield FieldAnswer(number, "other_reading", {"quote": quote}, *place)
+    if proof.get("match") == "symbol":
+        codes = codes_of(folded.strip()) or frozenset[str]()
+        common = [one for one in _COMMON_CURRENCIES if one in codes] + sorted(codes - {*_COMMON_CURRENCIES})
+        for code in common[:_MAX_CURRENCIES]:
+            if code != value:
+                yield FieldAnswer(code, "symbol", {"symbol": quote}, *place)
+
+
+def _kind_of(schema: JsonObject, path: Path, value: object) -> ColumnType:
+    pattern = tuple(EACH if isinstance(step, int) else step for step in path)
+    described = dict(walk_fields(schema).fields).get(pattern)
+    if described is not None:
+        kind = column_type(described)
+        return "date" if kind == "text" and "date" in _words_of(paths.name(path)) else kind
+    return "number" if is_number(value) else "date" if "date" in _words_of(paths.name(path)) else "text"
+
+
+def _words_of(name: str) -> frozenset[str]:
+    split = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name.rsplit(".", 1)[-1])
+    return frozenset(re.findall(r"[^\W_]+", fold(split)))
+
+
+def _label_score(before: str, words: frozenset[str]) -> float:
+    """Return how like the field's name the text before a value is: 3 for all of its words, 2 for a usual label."""
+    text = fold(before)
+    printed = set(re.findall(r"[^\W_]+", text))
+    if words and words <= printed:
+        return 3.0
+    usual = "|".join(_LABELS[word] for word in words if word in _LABELS)
+    if usual and re.search(rf"(?<![^\W_])(?:{usual})(?![^\W_])", text):
+        return 2.0
+    return 1.0 if words & printed else 0.0
+
+
+def _sums(fields: Mapping[str, JsonValue]) -> Iterator[tuple[float, str]]:
+    """Yield the sums of the numbers of each column of a list, with the column's path."""
+    columns: dict[str, list[float]] = {}
+    for name, value in leaves(dict(fields)):
+        if is_number(value) and "[" in name:
+            columns.setdefault(re.sub(r"\[\d+\]", "[]", name), []).append(float(value))
+    for pattern, numbers in columns.items():
+        if len(numbers) > 1:
+            yield round(sum(numbers), 4), pattern
+
+
+def _place(proof: JsonObject) -> tuple[int | None, Sequence[Box]]:
+    page, boxes = proof.get("page"), proof.get("boxes")
+    return (page, boxes) if isinstance(page, int) and isinstance(boxes, list) else (None, ())  # type: ignore[return-value]
+
+
+def _located(value: JsonValue, code: AnswerCode, data: Mapping[str, str], location: Location) -> FieldAnswer:
+    return FieldAnswer(value, code, data, location.page, location.boxes)

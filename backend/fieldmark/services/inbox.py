@@ -1,0 +1,214 @@
+"""The inbox: one list of what waits for a person, newest first.
+
+A question is a field of a document that needs review, with the status and reason that are stored with the field. The
+other kinds are calls that wait for approval, suggested schemas, and files that could not be read.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from fieldmark.db.pool import Connection
+from fieldmark.domain.statuses import DocumentStage, RunStatus
+from fieldmark.identity.scope import Scope
+from fieldmark.stores import documents, inbox, runs
+from fieldmark.stores.documents import DocumentListFilter
+from fieldmark.stores.inbox import MAX_COUNT
+from fieldmark.stores.paging import Cursor, RowPage, position_of
+from fieldmark.stores.rows import DocumentRow, Position
+from fieldmark.stores.runs import RunFilter, RunRow
+from fieldmark.stores.tool_calls import waiting_calls
+
+
+class InboxKind(StrEnum):
+    """VALUE a field of a document; APPROVAL a call that waits; SUGGESTION a suggested schema; FAILED a file that could
+    not be read."""
+
+    VALUE = "value"
+    APPROVAL = "approval"
+    SUGGESTION = "suggestion"
+    FAILED = "failed"
+
+
+_STAGES: Final[Mapping[InboxKind, DocumentStage]] = {
+    InboxKind.VALUE: DocumentStage.NEEDS_REVIEW,
+    InboxKind.SUGGESTION: DocumentStage.PROPOSED,
+    InboxKind.FAILED: DocumentStage.FAILED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InboxFilter:
+    """Filters of the inbox; None matches all. Items came from `since` (inclusive) to `until` (exclusive)."""
+
+    kind: InboxKind | None = None
+    schema_id: UUID | None = None
+    stack_id: UUID | None = None
+    created_by: UUID | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def kinds(self) -> list[InboxKind]:
+        return list(InboxKind) if self.kind is None else [self.kind]
+
+    def of_documents(self, kind: InboxKind) -> DocumentListFilter:
+        return DocumentListFilter(
+            since=self.since,
+            until=self.until,
+            stage=_STAGES[kind],
+            stack_id=self.stack_id,
+            schema_id=self.schema_id,
+            created_by=self.created_by,
+        )
+
+    def of_runs(self) -> RunFilter:
+        return RunFilter(
+            stack_id=self.stack_id,
+            since=self.since,
+            until=self.until,
+            schema_id=self.schema_id,
+            created_by=self.created_by,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class InboxItem:
+    """One thing that waits for a person. `table` is the name of its schema.
+
+    VALUE: `path`, `status`, `reason` and `text` of the field, as stored; without a path, no one has completed the
+    extraction. APPROVAL: `run_id`, `tool` and the number of `changes`. SUGGESTION: `table` and the number of its
+    fields as `changes`. FAILED: `error_code`.
+    """
+
+    kind: InboxKind
+    created_at: datetime
+    document_id: UUID | None = None
+    filename: str | None = None
+    extraction_id: UUID | None = None
+    schema_id: UUID | None = None
+    table: str | None = None
+    path: str | None = None
+    status: str | None = None
+    reason: str | None = None
+    text: str | None = None
+    run_id: UUID | None = None
+    created_by: UUID | None = None
+    tool: str | None = None
+    changes: int | None = None
+    error_code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InboxCount:
+    """A number of items. `is_more`: there are more than these 1,000."""
+
+    count: int
+    is_more: bool
+
+
+_Subject = tuple[InboxKind, DocumentRow | RunRow]
+
+
+async def list_items(
+    conn: Connection, scope: Scope, filters: InboxFilter, *, limit: int, before: str | None
+) -> tuple[list[InboxItem], str | None]:
+    """Return the items of at most `limit` documents and calls, and the cursor of the next page. Raise Invalid for an
+    invalid cursor."""
+    position = position_of(before, "inbox")
+    subjects: list[_Subject] = []
+    for kind in filters.kinds:
+        subjects += [(kind, row) for row in (await _list(conn, scope, kind, filters, limit + 1, position)).items]
+    subjects.sort(key=lambda one: (one[1].created_at, one[1].id), reverse=True)
+    shown = subjects[:limit]
+    last = shown[-1][1] if len(subjects) > limit else None
+    following = None if last is None else str(Cursor("inbox", Position(last.created_at, last.id)))
+    return await _items(conn, shown, filters), following
+
+
+async def _list(
+    conn: Connection, scope: Scope, kind: InboxKind, filters: InboxFilter, limit: int, position: Position | None
+) -> RowPage[DocumentRow] | RowPage[RunRow]:
+    if kind is InboxKind.APPROVAL:
+        before = None if position is None else str(Cursor("runs", position))
+        waiting = RunStatus.AWAITING_APPROVAL
+        return await runs.list_runs(conn, scope, status=waiting, limit=limit, before=before, filters=filters.of_runs())
+    before = None if position is None else str(Cursor("documents", position))
+    return await documents.list_documents(
+        conn, scope.org_id, limit=limit, before=before, filters=filters.of_documents(kind)
+    )
+
+
+async def _items(conn: Connection, subjects: Sequence[_Subject], filters: InboxFilter) -> list[InboxItem]:
+    questions = defaultdict[UUID, list[inbox.QuestionRow]](list)
+    asked = [row.id for kind, row in subjects if kind is InboxKind.VALUE]
+    for question in await inbox.list_questions(conn, asked, filters.schema_id) if asked else ():
+        questions[question.document_id].append(question)
+    waiting = [row for _, row in subjects if isinstance(row, RunRow)]
+    calls = await waiting_calls(conn, [run.id for run in waiting]) if waiting else {}
+    names = await documents.names(conn, [run.document_id for run in waiting if run.document_id]) if waiting else {}
+    suggested = {row.id: revid for _, row in subjects if isinstance(row, DocumentRow) and (revid := _revid(row))}
+    schemas = await inbox.suggested_schemas(conn, list(suggested.values())) if suggested else {}
+
+    items: list[InboxItem] = []
+    for kind, row in subjects:
+        if isinstance(row, RunRow):
+            call = calls.get(row.id)
+            if call is not None:
+                items.append(
+                    InboxItem(
+                        kind,
+                        row.created_at,
+                        row.document_id,
+                        names.get(row.document_id) if row.document_id else None,
+                        row.extraction_id,
+                        run_id=row.id,
+                        created_by=row.created_by,
+                        tool=call.tool,
+                        changes=len(call.changes or ()),
+                    )
+                )
+            continue
+        item = InboxItem(kind, row.created_at, row.id, row.filename, error_code=row.error_code)
+        if kind is InboxKind.VALUE:
+            items += [
+                replace(
+                    item,
+                    extraction_id=one.extraction_id,
+                    schema_id=one.schema_id,
+                    table=one.table,
+                    path=one.path,
+                    status=one.status,
+                    reason=one.reason,
+                    text=one.text,
+                )
+                for one in questions[row.id]
+            ]
+        elif row.id in suggested:
+            schema = schemas[suggested[row.id]]
+            items.append(replace(item, schema_id=schema.schema_id, table=schema.name, changes=schema.fields))
+        else:
+            items.append(item)
+    return items
+
+
+def _revid(row: DocumentRow) -> UUID | None:
+    """Return the version of the schema that is suggested for a document."""
+    if row.stage is not DocumentStage.PROPOSED or row.auto_create is None or row.auto_create["schema_revid"] is None:
+        return None
+    return UUID(str(row.auto_create["schema_revid"]))
+
+
+async def count_items(conn: Connection, scope: Scope, filters: InboxFilter) -> dict[InboxKind, InboxCount]:
+    """Return the number of items of each kind, whatever the kind of the filter."""
+    counts: dict[InboxKind, int] = {InboxKind.APPROVAL: await inbox.count_waiting_calls(conn, scope, filters.of_runs())}
+    for kind in _STAGES:
+        count = inbox.count_questions if kind is InboxKind.VALUE else inbox.count_documents
+        counts[kind] = await count(conn, scope.org_id, filters.of_documents(kind))
+    return {kind: InboxCount(min(counts[kind], MAX_COUNT), counts[kind] > MAX_COUNT) for kind in InboxKind}

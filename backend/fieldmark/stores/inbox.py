@@ -1,0 +1,125 @@
+"""What waits for a person, in Postgres: the questions of documents, and how many there are of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Final, LiteralString
+from uuid import UUID
+
+from fieldmark.db.pool import Connection
+from fieldmark.domain.statuses import RunStatus
+from fieldmark.identity.scope import Scope
+from fieldmark.stores.documents import DocumentListFilter
+from fieldmark.stores.rows import fetch_all, value_of
+from fieldmark.stores.runs import RunFilter
+
+MAX_QUESTIONS: Final = 100
+"""Questions of one extraction that are listed. The others follow when these are answered."""
+
+MAX_COUNT: Final = 1000
+"""What is counted of each kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionRow:
+    """A field that a person has to look at. Without a path: no one has completed the extraction."""
+
+    document_id: UUID
+    extraction_id: UUID
+    schema_id: UUID | None
+    table: str | None
+    path: str | None
+    status: str | None
+    reason: str | None
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestionRow:
+    """A version of a schema that is suggested: the name of the schema, and the number of its fields."""
+
+    schema_revid: UUID
+    schema_id: UUID
+    name: str
+    fields: int
+
+
+_QUESTIONS: LiteralString = """private.live_extractions as e
+  join public.extractions as x on x.id = e.id
+  left join public.schema_versions as v on v.id = x.schema_revid
+  left join public.schemas as s on s.id = v.schema_id
+  where (e.status <> 'completed' or e.review_count > 0)
+    and (%(schema_id)s::uuid is null or v.schema_id = %(schema_id)s)"""
+
+
+async def list_questions(
+    conn: Connection, document_ids: Sequence[UUID], schema_id: UUID | None = None
+) -> list[QuestionRow]:
+    """Return the questions of documents, of one table if given: at most 100 of each extraction, most urgent first."""
+    return await fetch_all(
+        conn,
+        QuestionRow,
+        f"""select q.document_id, q.extraction_id, q.schema_id, q.name as table, f.path, f.status, f.reason, f.text
+            from (
+              select e.document_id, e.id as extraction_id, e.created_at, v.schema_id, s.name
+              from {_QUESTIONS} and e.document_id = any (%(documents)s)) as q
+            left join lateral (
+              select * from public.fields
+              where extraction_id = q.extraction_id and status in ('needs_review', 'unclear')
+              order by status, id limit %(most)s) as f on true
+            order by q.created_at, q.extraction_id, f.status, f.id""",
+        {"documents": list(document_ids), "schema_id": schema_id, "most": MAX_QUESTIONS},
+    )
+
+
+async def suggested_schemas(conn: Connection, schema_revids: Sequence[UUID]) -> dict[UUID, SuggestionRow]:
+    rows = await fetch_all(
+        conn,
+        SuggestionRow,
+        """select v.id as schema_revid, s.id as schema_id, s.name,
+             (select count(*) from json_object_keys(v.schema -> 'properties'))::integer as fields
+           from public.schema_versions as v join public.schemas as s on s.id = v.schema_id
+           where v.id = any (%s)""",
+        (list(schema_revids),),
+    )
+    return {row.schema_revid: row for row in rows}
+
+
+async def count_questions(conn: Connection, org_id: UUID, filters: DocumentListFilter) -> int:
+    """Return the number of questions of the newest 1,000 documents that have one, at most 1,001."""
+    where = " and ".join(filters.conditions())
+    return await value_of(
+        conn,
+        f"""select least(coalesce(sum(greatest(e.review_count, 1)), 0), %(most)s)::integer
+            from (
+              select id from public.documents where {where} order by created_at desc, id desc limit %(most)s) as d
+            cross join lateral (select e.review_count from {_QUESTIONS} and e.document_id = d.id) as e""",
+        {"org": org_id, **asdict(filters), "most": MAX_COUNT + 1},
+    )
+
+
+async def count_documents(conn: Connection, org_id: UUID, filters: DocumentListFilter) -> int:
+    """Return the number of documents, at most 1,001."""
+    where = " and ".join(filters.conditions())
+    return await value_of(
+        conn,
+        f"select count(*) from (select from public.documents where {where} limit %(most)s) as d",
+        {"org": org_id, **asdict(filters), "most": MAX_COUNT + 1},
+    )
+
+
+async def count_waiting_calls(conn: Connection, scope: Scope, filters: RunFilter) -> int:
+    """Return the number of runs that wait for a decision of the caller, at most 1,001."""
+    where = " and ".join(filters.conditions(RunStatus.AWAITING_APPROVAL))
+    return await value_of(
+        conn,
+        f"select count(*) from (select from public.runs as r where {where} limit %(most)s) as r",
+        {
+            "org": scope.org_id,
+            "user": scope.user_id,
+            "status": RunStatus.AWAITING_APPROVAL,
+            **asdict(filters),
+            "most": MAX_COUNT + 1,
+        },
+    )

@@ -1,0 +1,163 @@
+"""The inbox: everything that waits for a person is in one list, with the answers that the page offers."""
+
+from __future__ import annotations
+
+import pytest
+
+from extraction_case import until
+from fieldmark.offline_model.messages import call, text
+from fieldmark.testing.script import Script
+
+pytestmark = pytest.mark.anyio
+
+RECEIPT = """PENNYWISE HARDWARE
+Receipt 20832
+Date 03/11/2026
+Padlock 50 mm  8.25
+Wall plugs  3.90
+Masking tape  3.40
+TO PAY  15.55
+Cash  20.00
+Change  4.45
+"""
+SCHEMA = {
+    "type": "object",
+    "required": ["total"],
+    "properties": {
+        "vendor": {"type": "string"},
+        "date": {"type": "string", "format": "date"},
+        "total": {"type": "number"},
+        "items": {"type": "array", "items": {"type": "object", "properties": {"amount": {"type": "number"}}}},
+    },
+}
+FIELDS = {
+    "vendor": "Pennywise Hardware",
+    "date": "2026-11-03",
+    "items": [{"amount": 8.25}, {"amount": 3.9}, {"amount": 3.4}],
+}
+READ = [[call("extract_fields", {"fields": FIELDS})], [call("complete_extraction", {})], [text("Done.")]]
+
+
+async def _inbox(server, **query):
+    answer = await server.http.get("/api/inbox", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def _counts(page) -> dict[str, int]:
+    return {kind: one["count"] for kind, one in page["counts"].items()}
+
+
+async def test_inbox_has_each_kind_with_true_counts(serve):
+    script = Script([*READ, [call("extract_fields", {"fields": {**FIELDS, "total": 15.55}})], [text("Done.")]])
+    async with serve(script) as server:
+        broken = (await server.http.post("/api/documents", files={"file": ("broken.pdf", b"%PDF-1.7 x")})).json()["id"]
+        await server.wait_until_read(broken)
+        schema = (await server.http.post("/api/schemas", json={"name": "Receipts", "schema": SCHEMA})).json()
+        receipt = await server.upload_text(RECEIPT, "pennywise.txt")
+        await server.extract(receipt, schema_revid=schema["schema_revid"])
+        other = await server.upload_text(RECEIPT, "second.txt")
+        waiting = await server.extract(other, schema_revid=schema["schema_revid"], approval="ask")
+
+        async def is_checked() -> bool:
+            return _counts(await _inbox(server))["value"] > 1
+
+        await until(is_checked)
+        page = await _inbox(server)
+        kinds = [one["kind"] for one in page["items"]]
+        assert _counts(page) == {kind: kinds.count(kind) for kind in ("value", "approval", "suggestion", "failed")}
+        assert (page["items"][-1]["kind"], page["items"][-1]["error_code"]) == ("failed", "damaged")
+        approval = page["items"][0]
+        assert (approval["run_id"], approval["tool"], approval["filename"]) == (
+            waiting["run_id"],
+            "extract_fields",
+            "second.txt",
+        )
+        assert approval["changes"] == 5
+        values = {one["path"]: one for one in page["items"] if one["kind"] == "value"}
+        assert {path: (one["status"], one["reason"]) for path, one in values.items()} == {
+            "total": ("needs_review", "missing"),
+            "date": ("unclear", "ambiguous_date"),
+        }
+        assert {one["table"] for one in values.values()} == {"Receipts"}
+
+        # Filters also count.
+        table = await _inbox(server, schema_id=schema["id"], kind="value")
+        assert [one["path"] for one in table["items"]] == list(values)
+        assert _counts(table) == {"value": 2, "approval": 1, "suggestion": 0, "failed": 0}
+        assert _counts(await _inbox(server, since="2100-01-01T00:00:00Z")) == dict.fromkeys(_counts(page), 0)
+        mine = await _inbox(server, created_by=str(server.scope.user_id))
+        assert mine["items"] == page["items"]
+        assert (await _inbox(server, created_by=schema["id"]))["items"] == []
+
+        # Pages follow one another without gaps.
+        found, before = [], {}
+        while True:
+            part = await _inbox(server, limit=1, **before)
+            found += part["items"]
+            if part["next"] is None:
+                break
+            before = {"before": part["next"]}
+        assert found == page["items"]
+
+        async with server.client() as stranger:
+            empty = (await stranger.get("/api/inbox")).json()
+            assert (empty["items"], set(_counts(empty).values())) == ([], {0})
+
+
+async def test_answers_are_printed_values_with_their_location_and_reason(serve):
+    async with serve(Script(READ)) as server:
+        receipt = await server.upload_text(RECEIPT, "pennywise.txt")
+        await server.extract(receipt, schema=SCHEMA)
+        extraction = (await server.get(f"documents/{receipt}"))["shown_extraction_id"]
+
+        async def answers(path: str):
+            answer = await server.http.get(f"/api/extractions/{extraction}/answers", params={"path": path})
+            return answer.json()["items"]
+
+        total = await answers("total")
+        assert (total[0]["value"], total[0]["code"], total[0]["data"]) == (
+            15.55,
+            "sum",
+            {"label": "TO PAY", "quote": "15.55", "of": "items[].amount"},
+        )
+        assert (20.0, "near", "Cash") in [(one["value"], one["code"], one["data"]["label"]) for one in total]
+        assert all(one["page"] == 1 and one["boxes"] for one in total)
+
+        date = await answers("date")
+        assert [(one["value"], one["code"]) for one in date] == [
+            ("2026-11-03", "day_first"),
+            ("2026-03-11", "month_first"),
+        ]
+        # The answer to a question leaves the inbox.
+        saved = await server.http.patch(
+            f"/api/extractions/{extraction}/fields", json=[{"path": "total", "value": total[0]["value"]}]
+        )
+        assert saved.json()["statuses"]["total"] == {"status": "confirmed", "reason": None}
+        assert "total" not in [one["path"] for one in (await _inbox(server))["items"]]
+
+
+@pytest.mark.parametrize(
+    ("printed", "fields", "path", "expected"),
+    [
+        ("Total 1.250 EUR\n", {"total": 1.25}, "total", [(1.25, "printed"), (1250, "other_reading")]),
+        ("Total $ 10.00\n", {"currency": "MYR"}, "currency", []),
+        (
+            "Total $ 10.00\n",
+            {"currency": "CAD"},
+            "currency",
+            [("CAD", "printed"), ("USD", "symbol"), ("AUD", "symbol")],
+        ),
+    ],
+    ids=["number", "not printed", "currency"],
+)
+async def test_printed_text_is_read_in_each_way(serve, printed, fields, path, expected):
+    script = Script([[call("extract_fields", {"fields": fields})], [call("complete_extraction", {})], [text("Done.")]])
+    async with serve(script) as server:
+        document = await server.upload_text(printed)
+        await server.extract(document, schema={"type": "object"})
+        extraction = (await server.get(f"documents/{document}"))["shown_extraction_id"]
+        answer = await server.http.get(f"/api/extractions/{extraction}/answers", params={"path": path})
+        found = [(one["value"], one["code"]) for one in answer.json()["items"]]
+        assert found[: len(expected)] == expected
+        assert expected or not found
