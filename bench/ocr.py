@@ -34,8 +34,8 @@ from PIL import Image, ImageOps
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "backend"))
 
-from fieldmark.documents.reading import readers, sandbox  # noqa: E402
-from fieldmark.documents.reading.pages import DocumentContent, Limits  # noqa: E402
+from pagewords import readers, sandbox  # noqa: E402
+from pagewords.pages import DocumentContent, Limits  # noqa: E402
 from valuegrounding import DocumentIndex, PageWords  # noqa: E402
 
 LIMITS = Limits(seconds=600, patience=100)

@@ -17,9 +17,9 @@ import pypdfium2
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "backend"))
 
-from fieldmark.documents.reading.pages import Limits  # noqa: E402
-from fieldmark.documents.reading.pdf import Pdf  # noqa: E402
-from fieldmark.documents.reading.sandbox import read_file  # noqa: E402
+from pagewords.pages import Limits  # noqa: E402
+from pagewords.pdf import Pdf  # noqa: E402
+from pagewords.sandbox import read_file  # noqa: E402
 
 
 def write_pdf(pages: int, path: Path) -> int:

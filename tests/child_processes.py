@@ -11,7 +11,7 @@ import psutil
 
 _DYING_SECONDS: Final = 10
 # Command lines of the server and its forkservers, whose environment only root can read.
-_UNREADABLE: Final = ("fieldmark.cli import main", "import zygote", "reading import forkserver")
+_UNREADABLE: Final = ("fieldmark.cli import main", "import zygote", "pagewords import forkserver")
 
 # Programs that sealed-cli.sh runs before the CLI itself. Their command lines end like the CLI's.
 _LAUNCHERS = {"sh", "dash", "bash", "setpriv", "setsid", "env"}
@@ -58,7 +58,7 @@ def reader_processes(pid: int | None = None) -> list[psutil.Process]:
 
 
 def _of_reading(pid: int | None) -> list[psutil.Process]:
-    return [process for process in children(pid) if "reading import forkserver" in command_line(process)]
+    return [process for process in children(pid) if "pagewords import forkserver" in command_line(process)]
 
 
 def _is_reader(process: psutil.Process) -> bool:

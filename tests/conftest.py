@@ -37,7 +37,6 @@ from fieldmark.api.app import create_app
 from fieldmark.db.embedded import EmbeddedServer, embedded_postgres
 from fieldmark.db.migrate import migrate
 from fieldmark.db.pool import Database
-from fieldmark.documents.reading.readers import PLAIN, WITH_OCR
 from fieldmark.identity.scope import Scope
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.server import OfflineModel
@@ -45,6 +44,7 @@ from fieldmark.runtime import Runtime
 from fieldmark.services.organisations import scope_of_user
 from fieldmark.settings import Settings
 from fieldmark.worker import jobs
+from pagewords.readers import PLAIN, WITH_OCR
 from running_server import METRICS_TOKEN, PATIENCE, Clone, RunningServer, Serve
 
 # Tests start hundreds of Python processes. Without stored bytecode each would compile Fieldmark, and pytest the tests.
@@ -67,10 +67,10 @@ jobs.MODELS_AFTER_SECONDS = zygote.MODELS_AFTER_SECONDS
 _GROUPS = {
     "commands": ("tests/cli/", "tests/machines/"),  # imports the product (zygote.py)
     "ocr": (  # loads the OCR models
-        "tests/documents/odd/",
-        "tests/documents/reading/test_garbled.py",
-        "tests/documents/reading/test_pictures.py",
-        "tests/documents/reading/test_sandbox.py",
+        "tests/pagewords/test_odd_files.py",
+        "tests/pagewords/test_garbled.py",
+        "tests/pagewords/test_pictures.py",
+        "tests/pagewords/test_sandbox.py",
         "tests/api/test_review_views.py::test_cropped_page_image",
     ),
     "ordinary owner": ("tests/sql/test_managed_postgres.py",),  # starts a Postgres server

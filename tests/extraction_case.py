@@ -24,7 +24,6 @@ from child_processes import cli_processes
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.changes import Preview
-from fieldmark.domain.reading_warnings import ReadingWarning
 from fieldmark.domain.statuses import CallStatus
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import Body, Call, call
@@ -46,6 +45,7 @@ from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import StartedBy, ToolCall, ToolOutcome, execute
 from fieldmark.tools.toolset import RunTools, hash_arguments
 from page_words import words_of
+from pagewords.reading_warnings import ReadingWarning
 
 INVOICE = "Invoice number: 1\nVendor: Acme GmbH\nTotal: 10.00 EUR\n"
 

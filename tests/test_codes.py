@@ -13,9 +13,9 @@ import pytest
 from fieldmark import errors
 from fieldmark.agents.registry import AGENTS
 from fieldmark.domain import events, rules
-from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.domain.statuses import ReadingError, RunError
-from fieldmark.errors import FieldmarkError, Unreadable
+from fieldmark.errors import FieldmarkError
+from pagewords.reading_warnings import WarningCode
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -38,7 +38,7 @@ PROBLEMS = {error_type.code for error_type in subclasses_of(FieldmarkError) if e
 FRAMEWORK_CODES = {"method_not_allowed"}
 EVENT_TYPES = {error_type.model_fields["type"].default for error_type in get_args(get_args(events.Event)[0])}
 CODES: dict[str, set[str]] = {
-    "Problems": PROBLEMS - {error_type.code for error_type in subclasses_of(Unreadable)} | FRAMEWORK_CODES,
+    "Problems": PROBLEMS | FRAMEWORK_CODES,
     "Documents": set(ReadingError),
     "Warnings": set(WarningCode),
     "Runs": set(RunError),

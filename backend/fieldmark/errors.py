@@ -224,34 +224,6 @@ class SchemaViolation(InvalidFields):
     code, title = "schema_violation", "Schema violation"
 
 
-class Unreadable(FieldmarkError):
-    status, code, title = 422, "unreadable", "The file cannot be read"
-
-
-class Damaged(Unreadable):
-    code = "damaged"
-
-
-class WrongType(Unreadable):
-    code = "wrong_type"
-
-
-class NoText(Unreadable):
-    code = "no_text"
-
-
-class OverLimit(Unreadable):
-    code = "over_limit"
-
-
-class PasswordProtected(Unreadable):
-    code = "password"
-
-
-class Unsupported(Unreadable):
-    code = "unsupported"
-
-
 class QueueFull(FieldmarkError):
     status, code, title = 429, "queue_full", "Queue full"
 

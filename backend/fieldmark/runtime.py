@@ -16,18 +16,19 @@ from fieldmark.agents.registry import agent_rows
 from fieldmark.db.embedded import embedded_postgres
 from fieldmark.db.migrate import migrate, pending_migrations
 from fieldmark.db.pool import Database
-from fieldmark.documents.reading.pages import Limits as ReadingLimits
-from fieldmark.documents.render import PageImages
 from fieldmark.embedding import Embedder, embedder_for
 from fieldmark.errors import Misconfigured
 from fieldmark.files import Files, LocalFiles, files_for
-from fieldmark.isolation import deny_memory_access, users
+from fieldmark.isolation import set_user_range
 from fieldmark.runs.billing.prices import Prices, parse_price
 from fieldmark.services.documents import DocumentService
+from fieldmark.services.page_images import PageImages
 from fieldmark.settings import Settings
 from fieldmark.stores import search_vectors
 from fieldmark.telemetry.metrics import Metrics
 from fieldmark.telemetry.traces import export_to
+from pagewords.pages import Limits as ReadingLimits
+from processisolation.lockdown import deny_memory_access
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
     does not respond.
     """
     deny_memory_access()
-    users.set_range(settings.process_user_ids)
+    set_user_range(settings.process_user_ids)
     # While threads compute, the event loop gets the interpreter back at each of its steps after so long: five times as
     # soon as Python has it.
     sys.setswitchinterval(0.001)
@@ -143,7 +144,7 @@ async def migrate_as_owner(settings: Settings) -> list[str]:
     that role gets the password in it.
     """
     deny_memory_access()
-    users.set_range(settings.process_user_ids)
+    set_user_range(settings.process_user_ids)
     if settings.embedded_database and settings.database_owner_url is None:
         with embedded_postgres(settings.home, settings.postgres_major) as embedded:
             return await _migrate(settings, embedded.owner_url, embedded.app_password)

@@ -105,7 +105,7 @@ _CODES: Final[Mapping[str, Codes]] = {
     },
 }
 
-# Each unit with its folded spellings, the canonical name first. domain/measures.py converts some of them.
+# Each unit with its folded spellings, the canonical name first. measures.py converts some of them.
 _UNITS: Final = """
 g gr gm gram grams gramm, kg kgs kilo kilos, mg, t tonne tonnes, lb lbs, oz, l ltr liter liters litre litres lt, ml,
 cl, dl, hl, gal, m mtr meter metre, cm, mm, km, m2 m^2 qm sqm mq, m3 m^3 cbm, cm2 cm^2, cm3 cm^3 ccm, ft, in inch

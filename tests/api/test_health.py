@@ -18,8 +18,8 @@ from psycopg import sql
 from extraction_case import until
 from fieldmark.api.app import create_app
 from fieldmark.db import pool
-from fieldmark.documents.reading import readers
 from fieldmark.settings import Settings
+from pagewords import readers
 from running_server import PATIENCE
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,8 @@ import pytest
 from answers import assert_problem
 from PIL import Image, ImageDraw, ImageFont
 
-from documents.reading.generated_files import make_pdf, text_at
 from fieldmark.stores import documents, extractions
+from generated_files import make_pdf, text_at
 
 pytestmark = pytest.mark.anyio
 

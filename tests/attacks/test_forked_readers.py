@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.documents.reading.jobs import ReadJob, job_to_json
-from fieldmark.documents.reading.pages import MIB, Limits
-from fieldmark.documents.reading.readers import Forkserver
-from fieldmark.isolation import landlock
+from pagewords.jobs import ReadJob, job_to_json
+from pagewords.pages import MIB, Limits
+from pagewords.readers import Forkserver
+from processisolation import landlock
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ SECRET = "tocsin of the first"
 ATTACKS = """
 import sys; sys.path.insert(0, sys.argv.pop())
 import ctypes, json, os, re, socket, time
-from fieldmark.documents.reading import child, forkserver
+from pagewords import child, forkserver
 said = []
 def tried(name, deed):
     try:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from extraction_case import ExtractionCase
-from fieldmark.documents.reading.pages import Limits
-from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.files import LocalFiles
 from fieldmark.offline_model.messages import call, text
 from fieldmark.services.documents import DocumentService
 from fieldmark.stores import documents, extractions
 from fieldmark.testing.script import Script
+from pagewords.pages import Limits
+from pagewords.reading_warnings import WarningCode
 from valuegrounding import DocumentIndex, PageWords
 
 sys.path.append(str(Path(__file__).parents[1] / "documents" / "reading"))

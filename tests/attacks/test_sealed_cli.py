@@ -17,9 +17,9 @@ import pytest
 from child_processes import cli_processes, is_alive, is_cli_itself
 from extraction_case import home_folder, run_in_progress, until
 from fieldmark import __version__
-from fieldmark.isolation import users
 from fieldmark.offline_model.messages import text
 from fieldmark.runs.engine import pool
+from processisolation import users
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("its process is sealed")]
 
@@ -261,7 +261,7 @@ async def test_killed_service_takes_its_cli_down():
 
 LAUNCHED = """
 import os, subprocess, sys, time
-from fieldmark.isolation import landlock
+from processisolation import landlock
 launcher, folder = sys.argv[1:]
 environment = {
     "PATH": "/usr/bin:/bin", "FIELDMARK_CLI": "/bin/sleep", "FIELDMARK_SEALED": folder, "FIELDMARK_CPU_SECONDS": "60",

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.errors import Unavailable
-from fieldmark.isolation import isolation_warning, isolation_warning_for, landlock, users
+from fieldmark.isolation import isolation_warning, isolation_warning_for
 from fieldmark.runs.engine import pool
 from fieldmark.testing.script import Script
+from processisolation import landlock, users
 from running_server import Serve
 
 AS_ROOT = os.geteuid() == 0
@@ -42,19 +42,19 @@ echo mine > "$HOME/mine" && cat "$HOME/mine"
 READER = f"""
 import ctypes, os, sys
 sys.path.insert(0, {str(BACKEND)!r})
-from fieldmark.documents.reading import sandbox_lockdown
+from processisolation import lockdown
 pid, folder, address, how, user = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4], int(sys.argv[5])
 libc = ctypes.CDLL(None, use_errno=True)
 print("mine")
 if how == "landlock":
-    sandbox_lockdown.confine_early()
+    lockdown.confine_early()
 if how == "free":
     if os.geteuid() == 0:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
 else:
-    sandbox_lockdown.lock_down(1 << 30, 60, os.getppid(), user)
+    lockdown.lock_down(1 << 30, 60, os.getppid(), user)
 def tried(deed, said):
     try:
         deed()
@@ -76,7 +76,7 @@ tried(lambda: os.unlink(folder + "/doomed"), "unlinked")
 PORTS = """
 import importlib.util, socket, sys
 _, backend, port, confined = sys.argv
-spec = importlib.util.spec_from_file_location("landlock", backend + "/fieldmark/isolation/landlock.py")
+spec = importlib.util.spec_from_file_location("landlock", backend + "/processisolation/landlock.py")
 landlock = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(landlock)
 if confined:
@@ -234,7 +234,7 @@ def test_confined_process_cannot_bind_a_port(confined: str, can: list[str]) -> N
 
 @root
 def test_each_process_and_postgres_has_its_own_user() -> None:
-    taking = "from fieldmark.isolation import users; print(users.lease_user().user); input()"
+    taking = "from processisolation import users; print(users.lease_user().user); input()"
     others = [
         subprocess.Popen([sys.executable, "-c", taking], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(2)
@@ -257,7 +257,7 @@ def test_each_process_and_postgres_has_its_own_user() -> None:
 HOLDER = """
 import ctypes, os, sys
 sys.path.insert(0, sys.argv[3])
-from fieldmark.isolation import deny_memory_access
+from processisolation.lockdown import deny_memory_access
 if os.geteuid() == 0:
     user = int(sys.argv[2])
     os.setgroups([]), os.setresgid(user, user, user), os.setresuid(user, user, user)
@@ -333,7 +333,7 @@ def test_postgres_user_is_never_assigned_to_a_sandbox() -> None:
         here = [users.lease_user() for _ in few[1:]]
         assert sorted(one.user for one in here if one is not None) == list(few[1:])
         assert users.postgres_user() == few[0]
-        with pytest.raises(Unavailable):
+        with pytest.raises(users.NoFreeUserError):
             users.lease_user()
         for one in here:
             if one is not None:

@@ -11,8 +11,8 @@ import pytest
 
 from browser import scripts
 from browser.window import SAMPLES, Window, delayed_response, label, playwright
-from documents.reading.generated_files import make_pdf, text_at
 from extraction_case import until
+from generated_files import make_pdf, text_at
 
 pytestmark = pytest.mark.anyio
 

@@ -22,7 +22,7 @@ import pytest
 
 from fieldmark.db.embedded import EmbeddedServer, embedded_postgres, embedded_postgres_in_thread
 from fieldmark.errors import Misconfigured
-from fieldmark.isolation import users
+from processisolation import users
 
 _AS_ROOT = os.geteuid() == 0
 

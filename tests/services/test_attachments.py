@@ -13,9 +13,6 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from fieldmark.documents.reading.enclosed import MAX_PAGES, max_enclosed_bytes
-from fieldmark.documents.reading.pages import MIB, Limits
-from fieldmark.domain.reading_warnings import MAX_ENCLOSED
 from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.files import LocalFiles
 from fieldmark.identity.scope import Scope
@@ -24,6 +21,9 @@ from fieldmark.stores import documents, stacks
 from fieldmark.stores.documents import DocumentListFilter
 from fieldmark.stores.rows import DocumentRow
 from fieldmark.stores.stacks import RowState
+from pagewords.enclosed import MAX_PAGES, max_enclosed_bytes
+from pagewords.pages import MIB, Limits
+from pagewords.reading_warnings import MAX_ENCLOSED
 
 pytestmark = pytest.mark.anyio
 

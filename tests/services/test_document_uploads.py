@@ -11,13 +11,13 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from fieldmark.documents.reading.pages import Limits
 from fieldmark.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
 from fieldmark.files import LocalFiles
 from fieldmark.identity.scope import Scope
 from fieldmark.services.documents import DocumentService
 from fieldmark.stores import documents
 from fieldmark.stores.rows import DocumentRow, PageText
+from pagewords.pages import Limits
 from running_server import PATIENCE
 
 pytestmark = pytest.mark.anyio

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.documents.reading.einvoice import embedded_pages
-from fieldmark.documents.reading.pages import Limits, Page
-from fieldmark.documents.reading.pagination import paginate
-from fieldmark.domain.reading_warnings import MAX_EXCERPT, WarningCode
 from fieldmark.files import LocalFiles
 from fieldmark.services.documents import DocumentService
 from fieldmark.services.einvoices import MAX_MISMATCHES, find_mismatches
 from fieldmark.stores import documents
+from pagewords.einvoice import embedded_pages
+from pagewords.pages import Limits, Page
+from pagewords.pagination import paginate
+from pagewords.reading_warnings import MAX_EXCERPT, WarningCode
 
 SAMPLE = Path(__file__).parents[2] / "docs" / "samples" / "zf_mustang_20221026.pdf"
 PRINTED = """Rechnung RE-2041 vom 05.03.2024

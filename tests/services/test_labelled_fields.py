@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fieldmark.documents.reading.pages import Limits
-from fieldmark.documents.reading.sandbox import read_file
 from fieldmark.services.labelled_fields import document_type, read_fields
+from pagewords.pages import Limits
+from pagewords.sandbox import read_file
 from valuegrounding import DocumentIndex, PageWords
 
 SAMPLES = Path(__file__).parents[2] / "docs" / "samples"

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from extraction_case import document_with_pages
 from fieldmark.agents.extraction.agent import EXTRACTION
-from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.tools.ledger import StartedBy, ToolCall, execute
 from fieldmark.tools.toolset import MAX_RESULT_BYTES
+from pagewords.reading_warnings import ReadingWarning, WarningCode
 
 pytestmark = pytest.mark.anyio
 

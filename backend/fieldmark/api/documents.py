@@ -36,11 +36,8 @@ from fieldmark.api.shared_types import (
     Until,
     json_response,
 )
-from fieldmark.documents.reading.jobs import WHOLE_PAGE
-from fieldmark.documents.render import LONGEST_SIDE, render_page, with_margin
 from fieldmark.domain.document_filters import MAX_IDS
 from fieldmark.domain.permissions import Permission
-from fieldmark.domain.reading_warnings import WarningCode, WarningSeverity
 from fieldmark.domain.statuses import AutoCreationStatus, DocumentStage, DocumentStatus, ReadingError, RunError
 from fieldmark.errors import FieldmarkError, Invalid, NotFound
 from fieldmark.identity.scope import Scope
@@ -48,11 +45,15 @@ from fieldmark.runtime import Runtime
 from fieldmark.services import auto_creations
 from fieldmark.services.api_keys import require_scope
 from fieldmark.services.fair_share import PAGE_RENDERING
+from fieldmark.services.page_images import with_margin
 from fieldmark.stores import documents
 from fieldmark.stores.documents import DocumentListFilter
 from fieldmark.stores.library import tags
 from fieldmark.stores.rows import PageRow
 from fieldmark.stores.rows import PageText as PageTextRow
+from pagewords.jobs import WHOLE_PAGE
+from pagewords.reading_warnings import WarningCode, WarningSeverity
+from pagewords.render import LONGEST_SIDE, render_page
 
 router = Routes(prefix="/api/documents", tags=["documents"])
 

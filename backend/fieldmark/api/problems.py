@@ -15,7 +15,16 @@ from starlette.exceptions import HTTPException
 
 from fieldmark.api.request_log import route_template
 from fieldmark.domain import paths
-from fieldmark.errors import FieldmarkError, Misconfigured, QueueFull, TooManyAtOnce, Unauthenticated, Unavailable
+from fieldmark.errors import (
+    FieldmarkError,
+    Misconfigured,
+    NotFound,
+    QueueFull,
+    TooManyAtOnce,
+    Unauthenticated,
+    Unavailable,
+)
+from pagewords.errors import NoSuchPage, PagewordsError, ReadersUnavailable, Unreadable
 
 log = structlog.get_logger()
 
@@ -77,10 +86,10 @@ def problem_response(
 def problem_codes() -> list[str]:
     """Return every code that a problem may have."""
 
-    def codes(error_class: type[FieldmarkError]) -> set[str]:
+    def codes(error_class: type[FieldmarkError | Unreadable]) -> set[str]:
         return {error_class.code}.union(*map(codes, error_class.__subclasses__()))
 
-    return sorted(codes(FieldmarkError) | {"method_not_allowed"})  # the framework's own code
+    return sorted(codes(FieldmarkError) | codes(Unreadable) | {"method_not_allowed"})  # the framework's own code
 
 
 def _error_responses() -> dict[int | str, dict[str, Any]]:
@@ -107,6 +116,7 @@ def problem_schemas() -> dict[str, Any]:
 def add_error_handlers(app: FastAPI) -> None:
     """Return every error of the application as a problem."""
     app.add_exception_handler(FieldmarkError, _handle_fieldmark_error)
+    app.add_exception_handler(PagewordsError, _handle_pagewords_error)
     app.add_exception_handler(RequestValidationError, _handle_validation_error)
     app.add_exception_handler(HTTPException, _handle_http_exception)
     app.add_exception_handler(Exception, _handle_unexpected_error)
@@ -115,6 +125,17 @@ def add_error_handlers(app: FastAPI) -> None:
 async def _handle_fieldmark_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, FieldmarkError)  # registered for this class
     return error_response(error)
+
+
+async def _handle_pagewords_error(request: Request, error: Exception) -> JSONResponse:
+    match error:
+        case NoSuchPage():
+            return error_response(NotFound(str(error)))
+        case ReadersUnavailable():
+            return error_response(Unavailable(str(error)))
+        case _:
+            assert isinstance(error, Unreadable)
+            return problem_response(422, error.code, "The file cannot be read", str(error))
 
 
 def error_response(error: FieldmarkError) -> JSONResponse:

@@ -215,15 +215,14 @@ async def _tokens(settings: Settings) -> Check:
 
 async def _reader() -> Check:
     """Check the sandbox by reading a file in it."""
-    from fieldmark.documents.reading.pages import Limits
-    from fieldmark.documents.reading.sandbox import read_file
+    from pagewords import Limits, PagewordsError, read_file
 
     with tempfile.TemporaryDirectory(prefix="fieldmark-doctor-") as folder:
         file = Path(folder) / "a.txt"
         file.write_text("Total: 10.00 EUR\n", encoding="utf-8")
         try:
             await read_file(file, file.name, Limits())
-        except FieldmarkError as error:
+        except PagewordsError as error:
             return Check("sandbox", State.FAILED, str(error), "See the log of `fieldmark worker`.")
     return Check("sandbox", State.OK, "Works: a test file was read.")
 

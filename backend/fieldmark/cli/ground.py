@@ -16,11 +16,10 @@ from fieldmark.cli.process import FAILED, MISUSED, WAITS, exit_with, read_settin
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import show_step, steps
 from fieldmark.domain.fields import has_fields, leaves
-from fieldmark.errors import Unreadable
 from fieldmark.settings import Settings
 
 if TYPE_CHECKING:  # what takes long to import is imported where it is needed
-    from fieldmark.documents.reading.pages import DocumentContent
+    from pagewords import DocumentContent
 
 
 @command(without_user=True)
@@ -81,15 +80,15 @@ def _read_json(file: Path) -> JsonValue:
 
 
 async def _read(settings: Settings, file: Path) -> DocumentContent:
-    from fieldmark.documents.reading.pages import MIB, Limits
-    from fieldmark.documents.reading.sandbox import read_file
-    from fieldmark.isolation import users
+    from fieldmark.isolation import set_user_range
+    from pagewords import Limits, PagewordsError, read_file
+    from pagewords.pages import MIB
 
-    users.set_range(settings.process_user_ids)
+    set_user_range(settings.process_user_ids)
     limits = Limits(max_bytes=settings.max_file_mb * MIB, max_pages=settings.max_pages)
     with steps().status("") as status:
         show_step(status, "Reading the document…")
         try:
             return await read_file(file, file.name, limits)
-        except Unreadable as error:
+        except PagewordsError as error:
             exit_with(f"{error} [{error.code}]", FAILED)

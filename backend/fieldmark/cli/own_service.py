@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from fieldmark.db.embedded import embedded_postgres_in_thread
-from fieldmark.documents.reading import readers
-from fieldmark.isolation import deny_memory_access, users
+from fieldmark.isolation import set_user_range
 from fieldmark.settings import Settings
+from pagewords import readers
+from processisolation.lockdown import deny_memory_access
 
 if TYPE_CHECKING:
     from fieldmark.api.in_process import InProcessService
@@ -27,7 +28,7 @@ async def open_own_service(
     """Open the service for one user. Yield it, and a context in which its worker runs. `task`: the agent task that the
     command will start, if any. Raises what `open_runtime` raises."""
     deny_memory_access()
-    users.set_range(settings.process_user_ids)
+    set_user_range(settings.process_user_ids)
     async with AsyncExitStack() as stack:
         database = None
         if settings.embedded_database:

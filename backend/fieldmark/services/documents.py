@@ -18,30 +18,21 @@ import structlog
 
 from fieldmark.db.pool import Connection, Database, savepoint
 from fieldmark.db.worker_thread import run_in_thread
-from fieldmark.documents.reading.enclosed import MAX_DEPTH, MAX_PAGES, max_enclosed_bytes
-from fieldmark.documents.reading.pages import EnclosedFile, Limits
-from fieldmark.documents.reading.pages import Page as ReadPage
-from fieldmark.documents.reading.sandbox import file_size, read_file, unlock_file
 from fieldmark.domain.ids import new_id
-from fieldmark.domain.reading_warnings import MAX_ENCLOSED, ReadingWarning, WarningCode, skipped_files_warning
 from fieldmark.domain.statuses import DocumentStatus
-from fieldmark.errors import (
-    Conflict,
-    Invalid,
-    NotFound,
-    OverLimit,
-    PasswordProtected,
-    QueueFull,
-    TooLarge,
-    Unavailable,
-    Unreadable,
-)
+from fieldmark.errors import Conflict, Invalid, NotFound, QueueFull, TooLarge, Unavailable
 from fieldmark.files import Files, StoredPath, parse_stored_path, safe_name, stored_path
 from fieldmark.identity.scope import Scope
 from fieldmark.services import einvoices
 from fieldmark.services.fair_share import run_queued
 from fieldmark.stores import documents, stacks
 from fieldmark.stores.rows import DocumentRow, NewChildDocument, PageRow
+from pagewords.enclosed import MAX_DEPTH, MAX_PAGES, max_enclosed_bytes
+from pagewords.errors import OverLimit, PasswordProtected, Unreadable
+from pagewords.pages import EnclosedFile, Limits
+from pagewords.pages import Page as ReadPage
+from pagewords.reading_warnings import MAX_ENCLOSED, ReadingWarning, WarningCode, skipped_files_warning
+from pagewords.sandbox import file_size, read_file, unlock_file
 
 log = structlog.get_logger()
 

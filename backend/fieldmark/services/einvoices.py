@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from rapidfuzz import fuzz, process
 
-from fieldmark.documents.reading.pages import Page, clean
-from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
+from pagewords.pages import Page, clean
+from pagewords.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
 from valuegrounding import DocumentIndex, PageWords, dates, units
 from valuegrounding.folding import fold
 

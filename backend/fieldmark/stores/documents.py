@@ -12,7 +12,6 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.reading_warnings import ReadingWarning
 from fieldmark.domain.statuses import DocumentStage, DocumentStatus
 from fieldmark.errors import Conflict, DocumentFailed, NotFound
 from fieldmark.identity.scope import Scope
@@ -32,6 +31,7 @@ from fieldmark.stores.rows import (
     large_rows,
     value_of,
 )
+from pagewords.reading_warnings import ReadingWarning
 
 _STAGE: LiteralString = """(case documents.status when 'reading' then 'processing' when 'failed' then 'failed'
   else coalesce(

@@ -17,13 +17,13 @@ from fieldmark.db.pool import Connection
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain.formatting import format_ranges
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.domain.reading_warnings import ReadingWarning
 from fieldmark.errors import Fenced
 from fieldmark.stores import documents, runs
 from fieldmark.stores.rows import PageText
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry, ToolFailed
 from fieldmark.tools.toolset import MAX_RESULT_BYTES, ShownResult, ToolInput, ToolResult, tool
+from pagewords.reading_warnings import ReadingWarning
 
 _PAGES = re.compile(r"\s*(\d{1,6})\s*+(?:(-)\s*+(\d{1,6})?)?\s*")
 _MAX_HITS = 20

@@ -14,7 +14,6 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.worker import Worker
 
 from fieldmark.agents.registry import AGENTS, answer_offline, find_task
-from fieldmark.documents.reading import readers
 from fieldmark.domain.statuses import Effort
 from fieldmark.errors import FieldmarkError
 from fieldmark.offline_model.server import OfflineModel
@@ -39,6 +38,7 @@ from fieldmark.settings import Settings
 from fieldmark.stores import documents
 from fieldmark.telemetry.metrics import Metrics
 from fieldmark.worker import maintenance
+from pagewords import readers
 
 log = structlog.get_logger()
 

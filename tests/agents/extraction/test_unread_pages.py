@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from extraction_case import document_with_pages
-from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.tools.toolset import MAX_RESULT_BYTES
+from pagewords.reading_warnings import ReadingWarning, WarningCode
 
 pytestmark = pytest.mark.anyio
 

@@ -19,10 +19,10 @@ from claude_agent_sdk.types import SessionStore, SystemPromptCustom
 from fieldmark import __version__
 from fieldmark.agents.spec import AgentSpec
 from fieldmark.domain.statuses import Effort
-from fieldmark.isolation import landlock
 from fieldmark.runs.engine.binding import RunBinding
 from fieldmark.runs.engine.tool_server import tool_server
 from fieldmark.tools.toolset import Toolset
+from processisolation import landlock
 
 log = structlog.get_logger()
 

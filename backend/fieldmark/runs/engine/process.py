@@ -27,7 +27,7 @@ from claude_agent_sdk import (
 )
 
 from fieldmark.agents.spec import Prompt
-from fieldmark.isolation import users
+from fieldmark.isolation import lease_user
 from fieldmark.runs.engine.binding import RunBinding
 from fieldmark.runs.engine.cli_attestation import COMMANDS, SandboxViolation, check_init, checked_messages
 from fieldmark.runs.engine.cli_errors import readable_messages
@@ -97,13 +97,15 @@ class CliProcess:
             raise CLIConnectionError("The agent's CLI did not start in time.") from None
 
     def _make_folder(self) -> Path:
-        user = self._resources.enter_context(users.leased_user())
+        lease = lease_user()
+        if lease is not None:
+            self._resources.callback(lease.release)
         self._folder = folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
         self._resources.callback(shutil.rmtree, folder, True)
         (folder / "config").mkdir(mode=0o700)
-        if user is not None:
-            os.chown(folder / "config", user, user)
-            os.chown(folder, user, user)
+        if lease is not None:
+            os.chown(folder / "config", lease.user, lease.user)
+            os.chown(folder, lease.user, lease.user)
         return folder
 
     async def converse(self, prompt: Prompt | None) -> AsyncIterator[Message]:

@@ -9,11 +9,8 @@ from typing import Any, Literal, get_args
 from uuid import UUID
 
 from fieldmark.db.pool import Database
-from fieldmark.documents.reading.jobs import DrawJob
-from fieldmark.documents.reading.pages import MIB, Limits
-from fieldmark.documents.reading.sandbox import draw_pages
 from fieldmark.domain.paths import name
-from fieldmark.errors import Invalid, NotFound, TooLarge, Unreadable
+from fieldmark.errors import Invalid, NotFound, TooLarge
 from fieldmark.files import Files
 from fieldmark.identity.scope import Scope
 from fieldmark.services.exports.page import Sheet, as_html
@@ -23,6 +20,10 @@ from fieldmark.services.extractions import problems, read_checked
 from fieldmark.services.fair_share import PAGE_RENDERING, run_queued
 from fieldmark.stores import documents, extractions
 from fieldmark.stores.rows import DocumentRow
+from pagewords.errors import PagewordsError
+from pagewords.jobs import DrawJob
+from pagewords.pages import MIB, Limits
+from pagewords.sandbox import draw_pages
 
 Format = Literal["json", "csv", "xlsx", "html"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -117,7 +118,7 @@ async def _sheets(
                 numbers = [number for number, *_ in sizes]
                 job = DrawJob(document.media_type or "", numbers, DPI, LONGEST_SIDE, MAX_IMAGE_BYTES)
                 images = await draw_pages(path, job, limits)
-        except (NotFound, TooLarge, Unreadable):
+        except (NotFound, TooLarge, PagewordsError):
             images = []
     drawn: list[bytes | None] = [*images, *[None] * (len(sizes) - len(images))]
     return [Sheet(*size, png) for size, png in zip(sizes, drawn, strict=True)]

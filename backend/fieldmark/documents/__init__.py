@@ -1,1 +1,0 @@
-"""Uploaded files: uploaded, read into pages and words, drawn as images."""

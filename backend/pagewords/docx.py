@@ -1,0 +1,346 @@
+"""DOCX: paragraphs and tables in order, with headers, notes and footers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+from pagewords.archive import PictureFile, open_archive, parse_xml, picture_files
+from pagewords.charts import CHART, DIAGRAM, drawing_lines
+from pagewords.docx_style import DocxStyles, TextStyle, is_on
+from pagewords.errors import PagewordsError, WrongType
+from pagewords.formula import OMML, OMML_RUN, gap, omml_line
+from pagewords.list_numbers import WordLists
+from pagewords.mail import read_mail
+from pagewords.markup import html_parts
+from pagewords.pages import Limits, clean
+from pagewords.pagination import Part, align, expand_tabs, superscript
+from pagewords.pictures import Picture, points
+from pagewords.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
+from pagewords.sniff import DOCX, EML, HTML, TXT, media_type
+from pagewords.symbols import UNKNOWN, shown_symbols, symbol_font, unknown_symbols
+from pagewords.text import plain_parts
+
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_RUNS = (f"{_W}r", OMML_RUN)
+_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
+_VML = "{urn:schemas-microsoft-com:vml}"
+_FRAMES = (f"{_DRAWING}inline", f"{_DRAWING}anchor")
+_PICTURES = frozenset({"{http://schemas.openxmlformats.org/drawingml/2006/main}blip", f"{_VML}imagedata"})
+_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+
+_MAX_GRID_COLUMNS = 63  # of a table in Word
+MAX_CHUNKS = 100  # files inserted into a document
+
+_InlineItem: TypeAlias = tuple[str, Any, TextStyle]
+
+
+def docx_parts(data: bytes, limits: Limits, *, is_chunk: bool = False) -> list[Part]:
+    """Return the document's lines: headers, the body in order, then footnotes, endnotes, comments and footers.
+
+    A page break, or a page break that Word last rendered, starts a new part.
+    """
+    archive = open_archive(data, limits)
+    names = set(archive.namelist())
+    roots = {
+        name: parse_xml(archive.read(f"word/{name}.xml")) if f"word/{name}.xml" in names else None
+        for name in ("styles", "numbering")
+    }
+    document = _SharedState(DocxStyles(roots["styles"]), WordLists(roots["numbering"], roots["styles"]))
+    document.read_docx = None if is_chunk else partial(docx_parts, limits=limits, is_chunk=True)
+    if "word/document.xml" not in names:
+        raise WrongType("The file is not a Word document: its main part is missing.")
+
+    def lines_of(kind: str) -> list[str]:
+        # Variants for first and even pages mostly repeat each other.
+        lines: dict[str, None] = {}
+        for name in sorted(names):
+            if re.fullmatch(rf"word/{kind}\d*\.xml", name):
+                parts = read(name)
+                lines.update(dict.fromkeys(line for part in parts for line in part if line))
+                pictures.extend(picture for part in parts for picture in part.pictures)
+        return list(lines)
+
+    def read(name: str) -> list[Part]:
+        return _PartReader(parse_xml(archive.read(name)), document, picture_files(archive, name)).parts
+
+    pictures: list[Picture] = []
+    parts = read("word/document.xml")
+    parts[0][:0] = lines_of("header")
+    for kind in ("footnotes", "endnotes"):
+        parts[-1].extend(lines_of(kind))
+    parts[-1].extend(f"Comment: {line}" for line in lines_of("comments"))
+    parts[-1].extend(lines_of("footer"))
+    parts[0].hidden, parts[0].struck = document.hidden, document.struck
+    parts[0].warnings += [*dict.fromkeys(document.warnings), *unknown_symbols(document.unknown_symbols)]
+    if document.unread_chunks:
+        names = clean("; ".join(document.unread_chunks))[:MAX_EXCERPT]
+        count = len(document.unread_chunks)
+        parts[0].warnings.append(ReadingWarning(WarningCode.ATTACHMENTS_NOT_READ, None, count, names))
+    parts[-1].pictures += pictures
+    return parts
+
+
+@dataclass(slots=True)
+class _SharedState:
+    """State shared by the parts of a Word document: styles, lists, hidden words and warnings."""
+
+    styles: DocxStyles
+    lists: WordLists
+    hidden: list[str] = field(default_factory=list[str])
+    struck: list[str] = field(default_factory=list[str])
+    unknown_symbols: list[str] = field(default_factory=list[str])
+    drawings: set[str] = field(default_factory=set[str])
+    read_docx: Callable[[bytes], list[Part]] | None = None
+    chunks: int = 0
+    unread_chunks: list[str] = field(default_factory=list[str])
+    warnings: list[ReadingWarning] = field(default_factory=list[ReadingWarning])
+
+
+class _PartReader:
+    """The lines of one XML part of a Word document. Each of `parts` starts on a new page."""
+
+    def __init__(
+        self,
+        root: Any,
+        document: _SharedState,
+        picture_file: Callable[[str | None], PictureFile],
+        inherited: TextStyle | None = None,
+    ) -> None:
+        self.parts: list[Part] = []
+        self._lines = Part()
+        self._document = document
+        self._styles = document.styles
+        self._picture_file = picture_file
+        self._add_blocks(root, inherited or document.styles.default)
+        self.parts.append(self._lines)
+
+    def _add_blocks(self, parent: Any, inherited: TextStyle) -> None:
+        for node in parent:
+            if node.tag == f"{_W}p":
+                self._add_paragraph(node, self._styles.of_paragraph(node, inherited))
+            elif node.tag == f"{_W}tbl":
+                style = self._styles.of_table(node, inherited)
+                self._lines.extend(align([self._cells(row, style) for row in _rows_or_cells(node, "tr")]))
+                self._lines.append("")
+            elif node.tag == f"{_W}altChunk":
+                self._add_chunk(node.get(f"{_R}id"))
+            else:  # the body, content controls, custom XML and notes contain blocks
+                self._add_blocks(node, inherited)
+
+    def _add_chunk(self, identifier: str | None) -> None:
+        """Add the lines of a file inserted into the document, which Word shows in its place."""
+        target, read = self._picture_file(identifier)
+        self._document.chunks += 1
+        parts: Sequence[Sequence[str]] | None = None
+        if read is not None and self._document.chunks <= MAX_CHUNKS:
+            try:
+                parts = self._read_chunk(read(), target)
+            except (PagewordsError, ValueError):
+                parts = None
+        if parts is None:
+            self._document.unread_chunks.append(target.rsplit("/", 1)[-1])
+        for part in parts or ():
+            self._lines.extend(part)
+            if isinstance(part, Part):
+                self._lines.pictures += part.pictures
+                self._document.warnings += part.warnings
+                self._document.hidden.extend(part.hidden)
+                self._document.struck.extend(part.struck)
+
+    def _read_chunk(self, data: bytes, name: str) -> Sequence[Sequence[str]] | None:
+        kind = media_type(data, name)
+        if kind == DOCX and self._document.read_docx is not None:
+            return self._document.read_docx(data)
+        readers = {HTML: html_parts, TXT: plain_parts}
+        if kind == EML:  # a web page with its pictures
+            return [part[part.index("") :] for part in read_mail(data).parts]
+        return readers[kind](data) if kind in readers else None
+
+    def _cells(self, row: Any, inherited: TextStyle) -> list[str]:
+        style = self._styles.of_row(row, inherited)
+        cells = [
+            _PartReader(
+                cell, self._document, self._picture_file, replace(style, hidden=True) if _is_covered(cell) else style
+            ).parts
+            for cell in _rows_or_cells(row, "tc")
+        ]
+        self._lines.pictures += [picture for parts in cells for part in parts for picture in part.pictures]
+        texts = [" ".join(line for part in parts for line in part if line.strip()) for parts in cells]
+        lines = [""] * _grid_columns(row, f"{_W}trPr/{_W}gridBefore", 0)
+        for cell, text in zip(_rows_or_cells(row, "tc"), texts, strict=True):
+            lines += [text, *([""] * (_grid_columns(cell, f"{_W}tcPr/{_W}gridSpan", 1) - 1))]
+        return lines
+
+    def _add_paragraph(self, paragraph: Any, style: TextStyle) -> None:
+        label = self._document.lists.label(paragraph)
+        line = f"{label} " if label and style.is_visible else ""
+        boxes: list[Any] = []
+        drawings: list[str | None] = []
+        before = ""
+        for kind, value, look in self._inline_items(paragraph, style):
+            if kind == "formula" or (kind == "text" and before == "formula"):
+                line += gap(line, value)
+            before = kind
+            if not look.is_visible:
+                if kind == "text":
+                    self._document.hidden.extend(clean(value).split())
+            elif kind == "text" and look.is_struck:
+                self._document.struck.extend(clean(value).split())
+            elif kind == "text" and (look.is_raised or look.is_lowered):
+                line += superscript(value, line, is_lowered=look.is_lowered)
+            elif kind in ("text", "formula"):
+                line += value
+            elif kind == "box":
+                boxes.append(value)
+            elif kind == "picture":
+                self._lines.pictures.append(self._picture(value))
+            elif kind == "drawing":
+                drawings.append(value)
+            elif kind == "line":
+                self._lines.append(expand_tabs(line))
+                line = ""
+            else:
+                if line.strip():
+                    self._lines.append(expand_tabs(line))
+                    line = ""
+                self.parts.append(self._lines)
+                self._lines = Part()
+        self._lines.append(expand_tabs(line))
+        for box in boxes:
+            self._add_blocks(box, style)
+        for name in drawings:
+            target, read = self._picture_file(name)
+            if target in self._document.drawings:
+                continue
+            self._document.drawings.add(target)
+            if read is None:
+                self._lines.pictures.append(Picture(target, None))
+            else:
+                self._lines.extend(drawing_lines(read()))
+
+    def _inline_items(self, nodes: Iterable[Any], style: TextStyle) -> Iterator[_InlineItem]:
+        """Yield the content of a paragraph as (kind, value, style).
+
+        The kinds are ("text", str), ("formula", str), ("line", None), ("page", None), ("box", element) for a text box,
+        ("picture", element) and ("drawing", id) for a chart or a diagram.
+        """
+        for child in nodes:
+            tag = child.tag
+            if tag in (f"{_W}t", f"{OMML}t"):
+                yield "text", self._symbols(style.symbol_font, child.text or ""), style
+            elif tag == f"{_W}sym":
+                code = child.get(f"{_W}char", "")
+                sign = chr(int(code, 16)) if re.fullmatch(r"[0-9A-Fa-f]{2,4}", code) else UNKNOWN
+                yield "text", self._symbols(symbol_font(child.get(f"{_W}font")), sign), style
+            elif tag == f"{_W}checkBox":
+                yield "text", "☒" if _is_ticked_legacy_box(child) else "☐", style
+            elif tag == f"{_W}ddList":
+                yield "text", _selected_legacy_entry(child), style
+            elif tag in (f"{_W}tab", f"{_W}ptab"):
+                yield "text", "\t", style
+            elif tag == f"{_W}noBreakHyphen":
+                yield "text", "-", style
+            elif tag in (f"{_W}br", f"{_W}cr"):
+                yield ("page" if child.get(f"{_W}type") == "page" else "line"), None, style
+            elif tag == f"{_W}lastRenderedPageBreak":
+                yield "page", None, TextStyle()
+            elif tag == f"{_W}txbxContent":
+                yield "box", child, TextStyle()
+            elif tag in (CHART, DIAGRAM):
+                yield "drawing", child.get(f"{_R}id") or child.get(f"{_R}dm"), style
+            elif tag == f"{_VML}textpath":  # a watermark
+                yield "text", f" {child.get('string', '')} ", style
+            elif tag in _PICTURES:
+                yield "picture", child, style
+            # pPr contains tab stops, Fallback repeats the text box for old versions, del and moveFrom are not on the
+            # page.
+            elif tag in (f"{_W}pPr", f"{_W}del", f"{_W}moveFrom", _FALLBACK):
+                continue
+            elif tag == f"{_W}ruby":
+                yield from self._ruby(child, style)
+            elif tag in _RUNS:
+                yield from self._inline_items(child, self._styles.of_run(child, style))
+            elif isinstance(tag, str) and tag.startswith(OMML):
+                yield from self._formula(child, style)
+            else:
+                yield from self._inline_items(child, style)
+
+    def _symbols(self, font: str, text: str) -> str:
+        shown = shown_symbols(font, text)
+        if UNKNOWN in shown:
+            unknown = (sign for sign, known in zip(text, shown, strict=True) if known == UNKNOWN != sign)
+            self._document.unknown_symbols += [f"{font} {ord(sign):04X}".strip() for sign in unknown]
+        return shown
+
+    def _ruby(self, ruby: Any, style: TextStyle) -> Iterator[_InlineItem]:
+        """Yield a ruby text, followed by its reading in brackets. The file has the reading first."""
+        base, reading = (
+            [item for part in ruby.iterchildren(f"{_W}{name}") for item in self._inline_items(part, style)]
+            for name in ("rubyBase", "rt")
+        )
+        yield from base
+        if any(kind == "text" and look.is_visible and value.strip() for kind, value, look in reading):
+            reading = [("text", "(", style), *reading, ("text", ")", style)]
+        yield from reading
+
+    def _formula(self, formula: Any, style: TextStyle) -> Iterator[_InlineItem]:
+        """Yield a formula as one line, then other content in it, such as hidden text."""
+        others: list[_InlineItem] = []
+
+        def token(node: Any) -> str:
+            line = ""
+            for kind, value, look in self._inline_items((node,), style):
+                if kind in ("text", "formula") and look.is_visible and not look.is_struck:
+                    is_shifted = look.is_raised or look.is_lowered
+                    line += superscript(value, line, is_lowered=look.is_lowered) if is_shifted else value
+                elif kind != "page":
+                    others.append((kind, value, look))
+            return line
+
+        if line := omml_line(formula, token):
+            yield "formula", line, style
+        yield from others
+
+    def _picture(self, node: Any) -> Picture:
+        extent: Any = next((frame.find(f"{_DRAWING}extent") for frame in node.iterancestors(*_FRAMES)), None)
+        width, height = (None, None) if extent is None else (points(extent.get(side), "emu") for side in ("cx", "cy"))
+        name = next((node.get(f"{_R}{name}") for name in ("embed", "link", "id") if node.get(f"{_R}{name}")), None)
+        return Picture(*self._picture_file(name), width, height)
+
+
+def _is_ticked_legacy_box(box: Any) -> bool:
+    marks = (box.find(f"{_W}{name}") for name in ("checked", "default"))
+    return is_on(next((mark for mark in marks if mark is not None), None))
+
+
+def _selected_legacy_entry(choice: Any) -> str:
+    entries = [entry.get(f"{_W}val", "") for entry in choice.iterchildren(f"{_W}listEntry")]
+    marks = (choice.find(f"{_W}{name}") for name in ("result", "default"))
+    number = next((mark.get(f"{_W}val", "0") for mark in marks if mark is not None), "0")
+    return entries[int(number)] if number.isdecimal() and int(number) < len(entries) else ""
+
+
+def _is_covered(cell: Any) -> bool:
+    """Return whether a merged cell of a row above covers this one."""
+    merge = cell.find(f"{_W}tcPr/{_W}vMerge")
+    return merge is not None and merge.get(f"{_W}val", "continue") == "continue"
+
+
+def _grid_columns(node: Any, path: str, default: int) -> int:
+    """Return how many columns of the table's grid a cell fills, or a row skips."""
+    found = node.find(path)
+    count = "" if found is None else found.get(f"{_W}val", "")
+    return max(default, min(int(count), _MAX_GRID_COLUMNS)) if re.fullmatch("[0-9]{1,9}", count) else default
+
+
+def _rows_or_cells(parent: Any, name: str) -> Iterator[Any]:
+    for node in parent:
+        if node.tag == f"{_W}{name}":
+            yield node
+        elif node.tag in (f"{_W}sdt", f"{_W}sdtContent", f"{_W}ins"):
+            yield from _rows_or_cells(node, name)
