@@ -29,7 +29,16 @@ import httpx
 import psutil
 import psycopg
 
-from processes import ProcessTreeUsage, Service, child, postmaster, read_line, restore_signals, service
+from processes import (
+    ProcessTreeUsage,
+    Service,
+    child,
+    cpu_by_process,
+    postmaster,
+    read_line,
+    restore_signals,
+    service,
+)
 from simulated_model import (
     FIELDS,
     INVOICE,
@@ -224,7 +233,7 @@ async def measure_soak(documents: int) -> None:
             await asyncio.sleep(12)  # backends report their statistics after ten idle seconds
             idle = database_counters(owner)
             await asyncio.sleep(10)
-            before, gate = database_counters(owner), asyncio.Semaphore(8)
+            before, gate, cpu_before = database_counters(owner), asyncio.Semaphore(8), cpu_by_process(at)
             memory = [["start", *resource_usage(at)]]
 
             async def post(http: httpx.AsyncClient, number: str, content: bytes) -> None:
@@ -242,7 +251,7 @@ async def measure_soak(documents: int) -> None:
                 if posting.done():
                     posting.result()  # a request that failed
                 await asyncio.sleep(0.2)
-            took = time.monotonic() - before[0]
+            took, cpu = time.monotonic() - before[0], cpu_by_process(at)
             memory.append(["end", *resource_usage(at)])
             await posting
             await asyncio.sleep(12)
@@ -253,11 +262,14 @@ async def measure_soak(documents: int) -> None:
         packed = (sum(database_counters(owner)[3].values()) - sum(before[3].values())) / documents / 1000
     rest = [(before[at] - idle[at]) / (before[0] - idle[0]) for at in (1, 2)]
     commits, wal = [(after[at] - before[at] - rest[at - 1] * (after[0] - before[0])) / documents for at in (1, 2)]
+    used = {name: (cpu[name] - cpu_before[name]) / documents * 1000 for name in cpu}
     grown = {name: (size - before[3][name]) / documents / 1000 for name, size in after[3].items()}
     print_table(
         f"soak: {documents} documents of two organisations, extracted in the background by a model without delay",
         ("", "figure", "goal"),
         ("documents/min", f"{documents / took * 60:.0f}", "≥ 200"),
+        ("CPU a document, ms", f"{sum(used.values()):.0f}", "≤ 180"),
+        *((f"    {name}", f"{used[name]:.0f}") for name in used),
         (f"documents read/s ({count}, before)", f"{reading:.1f}", "≥ 12"),
         ("commits a document", f"{commits:.1f}", "≤ 25"),
         ("WAL a document, kB", f"{wal / 1000:.0f}", "≤ 100"),

@@ -130,6 +130,13 @@ def postmaster(home: Path) -> psutil.Process:
     return psutil.Process(int((home / "postgres" / "data" / "postmaster.pid").read_text().split()[0]))
 
 
+def cpu_by_process(at: Service) -> dict[str, float]:
+    """Return the CPU seconds so far of the CLIs and readers, of the service, and of Postgres, with ended processes."""
+    own = sum(psutil.Process(at.process.pid).cpu_times()[:2])
+    tree, database = ProcessTreeUsage(at.process.pid).cpu(), ProcessTreeUsage(postmaster(at.home).pid).cpu()
+    return {"CLIs and readers": tree - own, "service": own, "Postgres": database}
+
+
 class ProcessTreeUsage:
     """CPU time and peak memory of a process with all its children, including ended ones."""
 

@@ -38,8 +38,12 @@ def default_max_live_agents() -> int:
     """Return how many agents may run in parallel by default. Agents may use half of the memory; a third of that is for
     background runs."""
     megabytes = min(_physical_mb(), _container_limit_mb())
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(2, min(processors * _AGENTS_PER_PROCESSOR, megabytes // 3 // _AGENT_MB, 64))
+    return max(2, min(processor_count() * _AGENTS_PER_PROCESSOR, megabytes // 3 // _AGENT_MB, 64))
+
+
+def processor_count() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _physical_mb() -> int:

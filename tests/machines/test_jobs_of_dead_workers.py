@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 @asynccontextmanager
 async def queue_with_run(case: Any, clone: Clone) -> AsyncIterator[App]:
     await case.queue_run()
-    async with open_queue(case.database, clone.app_url, {RUNS: 4}) as queue:
+    async with open_queue(case.database, clone.app_url, lambda queue: 4) as queue:
         yield queue
 
 

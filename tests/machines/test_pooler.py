@@ -24,7 +24,7 @@ from fieldmark.db.pool import Database
 from fieldmark.errors import Misconfigured
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import call, text
-from fieldmark.runs.lifecycle.queue import RUNS, open_queue
+from fieldmark.runs.lifecycle.queue import open_queue
 from fieldmark.testing.script import Script
 from running_server import Clone
 
@@ -152,7 +152,7 @@ async def test_two_users_on_a_pooled_connection_see_only_their_own_rows(
 
 async def test_worker_works_through_a_session_pooler(clone: Clone):
     async with pgbouncer(clone, size=6, mode="session") as url, Database(url) as database:
-        async with open_queue(database, url, {RUNS: 1}) as queue:
+        async with open_queue(database, url, lambda queue: 1) as queue:
             assert await queue.job_manager.list_jobs_async() == []  # its schema is found
         async with database.listen("runs") as heard:
             async with database.as_service() as connection:
@@ -168,7 +168,7 @@ async def test_transaction_pooler_that_the_url_does_not_name_is_refused(database
             async with Database(url):
                 pass
         with pytest.raises(Misconfigured, match="pgbouncer=true"):
-            async with open_queue(database, url, {RUNS: 1}):
+            async with open_queue(database, url, lambda queue: 1):
                 pass
 
 

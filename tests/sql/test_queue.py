@@ -81,6 +81,15 @@ def test_worker_has_a_spare_slot_for_an_organisation_without_jobs(roles: Roles, 
         assert claim(owner, first_worker, slots=2) is not None
 
 
+def test_worker_with_fewer_slots_than_jobs_claims_none(roles: Roles, sample: Sample) -> None:
+    with empty_queue(roles) as owner:
+        first_worker = worker(owner)
+        add_documents(owner, sample.org, 4)
+        assert [claim(owner, first_worker, slots=3) for _ in range(3)] == [sample.org] * 3
+        add_documents(owner, sample.other_org, 1)
+        assert [claim(owner, first_worker, slots=slots) for slots in (2, 1, 3)] == [None, None, sample.other_org]
+
+
 def test_claims_and_slots_are_per_queue(roles: Roles, sample: Sample) -> None:
     with empty_queue(roles) as owner:
         first_worker = worker(owner)

@@ -132,7 +132,7 @@ async def _queue(runtime: Runtime) -> Check:
     from fieldmark.runs.lifecycle.queue import open_queue
 
     try:
-        async with open_queue(runtime.database, runtime.direct_url, {}):
+        async with open_queue(runtime.database, runtime.direct_url, lambda queue: 0):
             return Check("queue", State.OK, "A worker can connect.")
     except Misconfigured as error:
         return Check("queue", State.WARNING, str(error), "Only a service without a worker can run here.")

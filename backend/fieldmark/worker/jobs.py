@@ -34,7 +34,7 @@ from fieldmark.runtime import Runtime
 from fieldmark.services import extractions, search
 from fieldmark.services.search_vectors import VectorIndexer
 from fieldmark.services.webhooks import Sender
-from fieldmark.settings import Settings
+from fieldmark.settings import Settings, processor_count
 from fieldmark.stores import documents
 from fieldmark.telemetry.metrics import Metrics
 from fieldmark.worker import maintenance
@@ -64,7 +64,11 @@ async def working(runtime: Runtime, pool: CliPool | None = None) -> AsyncGenerat
     async with AsyncExitStack() as stack:
         if pool is None:
             pool = await stack.enter_async_context(open_cli_pool(runtime.settings, runtime.metrics))
-        slots = _queue_slots(runtime.settings)
+        most = _queue_slots(runtime.settings)
+
+        def slots(name: str) -> int:
+            return min(most[name], pool.background_slots) if name == BACKGROUND else most[name]
+
         queue = await stack.enter_async_context(open_queue(runtime.database, runtime.direct_url, slots))
         runner = _register(queue, runtime, pool)
         task = asyncio.create_task(_work(queue, runtime), name="worker")
@@ -88,7 +92,9 @@ async def open_cli_pool(
         pool = CliPool(
             await stack.enter_async_context(_model_service(settings)),
             seconds=settings.run_seconds,
-            settings=PoolSettings(settings.max_live_agents + spares if spares else 0, spares, task is None),
+            settings=PoolSettings(
+                settings.max_live_agents + spares if spares else 0, spares, task is None, busy=processor_count() + 1
+            ),
             initial_kind=CliKind.of(spec, settings.model, settings.max_turns),
             max_active=settings.max_live_agents,
             metrics=metrics,
@@ -159,7 +165,7 @@ def _register(queue: App, runtime: Runtime, pool: CliPool) -> Runner:
 
 
 def _queue_slots(settings: Settings) -> dict[str, int]:
-    """Return how many jobs of each queue are executed in parallel."""
+    """Return how many jobs of each queue are executed in parallel at most."""
     agents = settings.max_live_agents
     return {RUNS: agents, BACKGROUND: max(1, agents // 2), DOCUMENTS: 2, SEARCH: 1}
 

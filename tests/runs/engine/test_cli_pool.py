@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from uuid import uuid4
 
 import pytest
-from claude_agent_sdk import ResultMessage
+from claude_agent_sdk import Message, ResultMessage
 
 from child_processes import cli_processes
-from extraction_case import document_with_pages, until
+from extraction_case import document_with_pages, run_handlers, until
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.library.agent import AskRequest
 from fieldmark.errors import Unavailable
-from fieldmark.offline_model.messages import Turn, call, text
+from fieldmark.offline_model.messages import Block, Body, Turn, call, text
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.engine.options import CliKind
+from fieldmark.runs.engine.process import CliProcess
 from fieldmark.runs.lifecycle import launch
 from fieldmark.runs.lifecycle.decisions import cancel
 from fieldmark.testing.script import Script, count_model_answers, repeat_forever
@@ -289,3 +291,41 @@ async def test_foreign_text_is_never_a_command(cases):
             assert request["model"] == "claude-sonnet-5" and "root:x:0:0" not in str(request)
             assert isinstance(talk.messages[-1], ResultMessage)
         assert warm.cli_sources == {"new": 1, "used_before": len(COMMANDS) - 1}
+
+
+async def test_background_slots_follow_the_runs_that_do_not_wait_for_the_model(cases):
+    asked, released = asyncio.Event(), asyncio.Event()
+
+    async def answer(body: Body) -> list[Block]:
+        asked.set()
+        await released.wait()
+        return [text("Done.")]
+
+    case, *_ = cases
+    async with warm_pool(answer, busy=3) as warm:
+
+        @asynccontextmanager
+        async def run(background: bool) -> AsyncIterator[CliProcess]:
+            other = await case.another_extraction()
+            context = await other.context(await other.queue_run(background=background))
+            _, handlers = run_handlers(other, EXTRACTION.create_tools(context), context)
+            async with warm.pool.acquire(
+                EXTRACTION, case.scope, handlers, model=MODEL, max_turns=50, session_id=uuid4()
+            ) as cli:
+                yield cli
+
+        assert warm.pool.background_slots == 3
+        async with run(background=True) as cli:
+            assert warm.pool.background_slots == 3
+            talk = asyncio.create_task(_messages(cli))
+            await asked.wait()
+            await until(lambda: warm.pool.background_slots == 4)
+            async with run(background=False):
+                assert warm.pool.background_slots == 3
+            released.set()
+            await talk
+        assert warm.pool.background_slots == 3
+
+
+async def _messages(cli: CliProcess) -> list[Message]:
+    return [message async for message in cli.converse("Hello.")]

@@ -21,7 +21,7 @@ POLLING_SECONDS = 300
 async def test_finished_job_starts_the_next_at_once(case, clone):
     read: list[UUID] = []
     released, all_read = asyncio.Event(), asyncio.Event()
-    async with open_queue(case.database, clone.app_url, {DOCUMENTS: 2}) as queue:
+    async with open_queue(case.database, clone.app_url, lambda queue: 2) as queue:
 
         @queue.task(name="read_document", queue=DOCUMENTS)
         async def read_document(document_id: str) -> None:
@@ -42,7 +42,7 @@ async def test_finished_job_starts_the_next_at_once(case, clone):
 async def test_failed_job_is_retried_after_its_pause(case, clone):
     tries = 0
     done = asyncio.Event()
-    async with open_queue(case.database, clone.app_url, {DOCUMENTS: 2}) as queue:
+    async with open_queue(case.database, clone.app_url, lambda queue: 2) as queue:
 
         @queue.task(name="read_document", queue=DOCUMENTS, retry=RetryStrategy(max_attempts=3, wait=1))
         async def read_document(document_id: str) -> None:
@@ -57,6 +57,25 @@ async def test_failed_job_is_retried_after_its_pause(case, clone):
             async with asyncio.timeout(60):
                 await done.wait()
     assert tries == 3
+
+
+async def test_new_slot_starts_a_job_while_the_others_run(case, clone):
+    slots, running, enough = 1, 0, asyncio.Event()
+    async with open_queue(case.database, clone.app_url, lambda queue: slots) as queue:
+
+        @queue.task(name="read_document", queue=DOCUMENTS)
+        async def read_document(document_id: str) -> None:
+            nonlocal slots, running
+            running += 1
+            slots = min(running + 1, 3)  # as if this job waits for the model now
+            if running == 3:
+                enough.set()
+            await enough.wait()
+
+        async with run_worker(queue):
+            add_documents(clone.owner_url, case.scope.org_id, 3)
+            async with asyncio.timeout(60):
+                await enough.wait()
 
 
 @asynccontextmanager

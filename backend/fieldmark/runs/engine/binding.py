@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Coroutine
+import time
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 from uuid import UUID
@@ -28,6 +30,9 @@ from fieldmark.tools.ledger import ToolOutcome
 
 log = structlog.get_logger()
 
+MODEL_SECONDS = 0.5
+"""A CLI that is silent for longer waits for the model. Its own work on a request takes less, also if it has to share a
+processor."""
 MAX_EARLY_BATCHES = 50
 """Limit of transcript batches that a CLI may send between runs. Clearing a conversation sends three."""
 
@@ -74,6 +79,26 @@ class RunBinding:
         self._handlers: RunHandlers | None = None
         self._ended_session: UUID | None = None
         self._early_batches: list[tuple[SessionKey, list[SessionStoreEntry]]] = []
+        self._requests = 0  # from the CLI, that are being answered
+        self._heard_at = time.monotonic()
+
+    @property
+    def waits_for_model(self) -> bool:
+        """Whether the CLI has asked the model and waits for the rest of its message."""
+        return not self._requests and time.monotonic() - self._heard_at > MODEL_SECONDS
+
+    def hear(self) -> None:
+        """Note that the CLI works: it got a prompt, or has sent something other than a part of the model's message."""
+        self._heard_at = time.monotonic()
+
+    @contextmanager
+    def _request(self) -> Generator[None]:
+        self._requests += 1
+        try:
+            yield
+        finally:
+            self._requests -= 1
+            self.hear()
 
     def attach(self, handlers: RunHandlers) -> None:
         self._handlers = handlers
@@ -97,7 +122,8 @@ class RunBinding:
         if handlers is None:
             self._taint("permission request")
             await _never_answer()
-        return await handlers.run(handlers.hook(hook_input, call_id, context))
+        with self._request():
+            return await handlers.run(handlers.hook(hook_input, call_id, context))
 
     async def after_call(self, hook_input: HookInput, call_id: str | None, context: HookContext) -> SyncHookJSONOutput:
         handlers = self._handlers
@@ -108,7 +134,8 @@ class RunBinding:
         if handlers is None:
             self._taint("tool call")
             await _never_answer()
-        return await handlers.run(handlers.executor(name, call_id, arguments))
+        with self._request():
+            return await handlers.run(handlers.executor(name, call_id, arguments))
 
     # The SDK's SessionStore interface
 

@@ -35,7 +35,8 @@ class PoolSettings:
     """Limits of the pool. `processes` is the total number of CLIs, including those in use; `spares` of them are
     connected in advance, and replaced when they are used if `replaces_spares`. With 0 processes, each CLI ends with its
     run. `starts` limits concurrent starts. A CLI is ended after `runs` runs, after `idle_seconds` without a run, or
-    above `max_mb` of memory."""
+    above `max_mb` of memory. `busy` is the number of runs that the processors serve well, without those that wait for
+    the model."""
 
     processes: int = 0
     spares: int = 0
@@ -44,6 +45,19 @@ class PoolSettings:
     idle_seconds: float = 300
     max_mb: int = 400
     starts: int = field(default_factory=lambda: os.cpu_count() or 1)
+    busy: int = field(default_factory=lambda: (os.cpu_count() or 1) + 1)
+
+
+@dataclass(eq=False, slots=True)
+class _Lease:
+    """A run that has a CLI, or waits for one."""
+
+    rank: StartRank
+    cli: CliProcess | None = None
+
+    @property
+    def waits_for_model(self) -> bool:
+        return self.cli is not None and self.cli.binding.waits_for_model
 
 
 class CliPool:
@@ -67,7 +81,7 @@ class CliPool:
         self._settings = settings or PoolSettings()
         self._metrics = metrics or Metrics()
         self._max_active = max_active
-        self._active = 0
+        self._leases: list[_Lease] = []
         self._available: list[CliProcess] = []  # in order of idle time, longest first; spares have no organisation
         self._initial_kind = initial_kind
         # The kinds that runs requested most recently without finding a used CLI.
@@ -95,6 +109,20 @@ class CliPool:
             await asyncio.wait(self._ending)
 
     @property
+    def _active(self) -> int:
+        return len(self._leases)
+
+    @property
+    def background_slots(self) -> int:
+        """How many background runs may be executed now: as many as the processors serve beside the interactive runs,
+        but at least one, and another for each that waits for the model.
+
+        More would not be faster: a CLI that rests between its runs needs more processor time for each."""
+        busy = sum(one.rank is StartRank.INTERACTIVE and not one.waits_for_model for one in self._leases)
+        waiting = sum(one.rank is StartRank.BACKGROUND and one.waits_for_model for one in self._leases)
+        return waiting + max(1, self._settings.busy - busy)
+
+    @property
     def has_free_slot(self) -> bool:
         """Whether another run could be executed now."""
         return self._active < self._max_active
@@ -119,7 +147,8 @@ class CliPool:
         kind = CliKind.of(spec, model, max_turns, one_at_a_time)
         if not self._settings.replaces_spares:
             self._initial_kind = None
-        self._active += 1
+        lease = _Lease(handlers.rank)
+        self._leases.append(lease)
         try:
             cli, source = await self._acquire(kind, scope, handlers, session_id, resumed)
             has_completed = False
@@ -129,13 +158,16 @@ class CliPool:
                 cli.org_id = scope.org_id
                 cli.runs += 1
                 cli.binding.attach(handlers)
+                cli.binding.hear()
+                lease.cli = cli
                 yield cli
                 has_completed = True
             finally:
+                lease.cli = None
                 cli.binding.detach()
                 await self._return(cli, has_completed)
         finally:
-            self._active -= 1
+            self._leases.remove(lease)
             self._changed.set()
 
     async def _acquire(

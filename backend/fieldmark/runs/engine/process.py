@@ -23,6 +23,7 @@ from claude_agent_sdk import (
     Message,
     MirrorErrorMessage,
     ResultMessage,
+    StreamEvent,
     SystemMessage,
 )
 
@@ -115,11 +116,14 @@ class CliProcess:
         CLI has anything besides our tools or is in another conversation, and the error of a call that must end the
         run."""
         self.has_completed = False
+        self.binding.hear()
         if prompt is not None:
             await self._send(prompt, as_text=True)
         messages = readable_messages(self._connected.receive_response())
         async for message in checked_messages(messages, self.kind.toolset, self._commands):
             self.binding.check()
+            if not isinstance(message, StreamEvent):
+                self.binding.hear()
             session_id = _session_id(message)
             if session_id not in (None, str(self.session_id)) and not isinstance(message, MirrorErrorMessage):
                 raise SandboxViolation("The agent's CLI is in another conversation than this run's.")

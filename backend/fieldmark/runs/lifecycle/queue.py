@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, LiteralString
@@ -35,13 +36,14 @@ HEARTBEAT_SECONDS = 5
 STALLED_SECONDS = 15
 """A worker without a heartbeat for this long counts as dead, and its jobs are queued again."""
 PERSISTENT_SECONDS = 8
+SLOTS_SECONDS = 0.1
 
 
 @asynccontextmanager
-async def open_queue(database: Database, direct_url: str, slots: Mapping[str, int]) -> AsyncGenerator[App]:
-    """Open the queue over direct connections: a worker needs LISTEN, which transaction poolers don't support. `slots`
-    is the number of concurrent jobs of each queue's worker (see `private.claim_job`). Raise Misconfigured if the URL
-    leads to a pooler, Unavailable if the database does not respond."""
+async def open_queue(database: Database, direct_url: str, slots: Callable[[str], int]) -> AsyncGenerator[App]:
+    """Open the queue over direct connections: a worker needs LISTEN, which transaction poolers don't support.
+    `slots(queue)` is the number of jobs that the queue's worker may execute now (see `private.claim_job`). Raise
+    Misconfigured if the URL leads to a pooler, Unavailable if the database does not respond."""
     url, pooled = libpq_url(direct_url)
     if pooled:
         raise Misconfigured(
@@ -77,16 +79,18 @@ class _JobManager(JobManager):
 
     Finishing a job waits for a database that restarts: otherwise the job would stay with its worker forever.
 
-    procrastinate wakes a worker for each new job, but loses a wake-up during a fetch. Here the end of a job and a due
-    retry also wake the worker, and a worker that is woken during a fetch fetches again.
+    procrastinate wakes a worker for each new job, but loses a wake-up during a fetch. Here the end of a job, a due
+    retry and a new slot also wake the worker, and a worker that is woken during a fetch fetches again.
     """
 
-    def __init__(self, connector: BaseConnector, database: Database, slots: Mapping[str, int]) -> None:
+    def __init__(self, connector: BaseConnector, database: Database, slots: Callable[[str], int]) -> None:
         super().__init__(connector)
         self._database = database
         self._slots = slots
         self._callbacks: dict[str, NotificationCallback] = {}
         self._woken: set[str] = set()
+        self._running: defaultdict[str, set[int | None]] = defaultdict(set)
+        self._watched: set[str] = set()
 
     async def listen_for_jobs(
         self, *, on_notification: NotificationCallback, queues: Iterable[str] | None = None
@@ -123,14 +127,33 @@ class _JobManager(JobManager):
                 "select * from private.claim_job(%(queue)s, %(worker_id)s, %(slots)s)",
                 queue=queue,
                 worker_id=worker_id,
-                slots=self._slots[queue],
+                slots=self._slots(queue),
             )
             if rows:
-                return Job.from_row(rows[0])
+                job = Job.from_row(rows[0])
+                self._running[queue].add(job.id)
+                return job
             if queue not in self._woken:
+                self._watch_slots(queue)
                 return None
 
+    def _watch_slots(self, queue: str) -> None:
+        """Wake the worker of a queue, all of whose slots are taken, once it has another."""
+        if queue not in self._watched and len(self._running[queue]) >= self._slots(queue):
+            self._watched.add(queue)
+            asyncio.get_running_loop().call_later(SLOTS_SECONDS, self._check_slots, queue)
+
+    def _check_slots(self, queue: str) -> None:
+        self._watched.discard(queue)
+        if not self._running[queue]:
+            return  # the end of the last job has woken the worker
+        if len(self._running[queue]) < self._slots(queue):
+            asyncio.get_running_loop().create_task(self._wake(queue))
+        else:
+            self._watch_slots(queue)
+
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
+        self._running[job.queue].discard(job.id)
         await self._execute_as_holder(
             "select procrastinate_finish_job_v1(id, %(status)s, %(delete_job)s) from held",
             job,
@@ -147,6 +170,7 @@ class _JobManager(JobManager):
         queue: str | None = None,
         lock: str | None = None,
     ) -> None:
+        self._running[job.queue].discard(job.id)
         await self._execute_as_holder(
             "select procrastinate_retry_job_v2(id, coalesce(%(retry_at)s::timestamptz, now()), %(priority)s::integer, "
             "%(queue)s::varchar, %(lock)s::varchar) from held",
