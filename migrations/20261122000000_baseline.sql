@@ -2931,7 +2931,9 @@ declare
     where j.worker_id = p_worker_id and j.status = 'doing');
   v_org text := '';
 begin
-  if cardinality(v_running) < p_slots then
+  if cardinality(v_running) > p_slots then
+    return;
+  elsif cardinality(v_running) < p_slots then
     v_running := '{}';
   end if;
   -- Whether another organisation waits: one step per active organisation, however many jobs wait.

@@ -33,8 +33,8 @@ _ROOM_OF_A_MARK = 80
 
 
 class GetDocumentText(ToolInput):
-    """Read the document's text, from its first page or the given `pages`. A long document is returned in parts; the
-    last line says how to continue. [warning: …] marks what could not be read reliably on a page."""
+    """Read the document's text: all or some pages. A long text comes in parts; the last line says how to continue.
+    [warning: …] marks what could not be read reliably."""
 
     pages: Annotated[str | None, Field(max_length=20, description='"3", "3-5" or "3-" (to the end).')] = None
     offset: Annotated[int, Field(ge=0, le=100_000_000, description="As in the last line of a part.")] = 0

@@ -26,7 +26,7 @@ FieldPath = Annotated[
     Field(
         min_length=1,
         max_length=1000,
-        description='vendor.name, items[2].price, or ["a.b"].c for a key with dots.',
+        description='As in vendor.name, items[2].price, ["a.b"].c.',
     ),
 ]
 

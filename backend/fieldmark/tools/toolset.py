@@ -30,7 +30,7 @@ MAX_RESULT_BYTES = 40_000
 
 Confidence = Annotated[
     float,
-    Field(strict=True, ge=0, le=1, allow_inf_nan=False, description="0 to 1: how sure you are."),
+    Field(strict=True, ge=0, le=1, allow_inf_nan=False, description="0 to 1."),
 ]
 
 
@@ -314,7 +314,9 @@ class RunTools(Toolset):
         self.actions = actions
 
 
-_NOT_FOR_THE_MODEL = frozenset({"title", "additionalProperties", "minLength", "maxLength", "minimum", "maximum"})
+_NOT_FOR_THE_MODEL = frozenset(
+    {"title", "additionalProperties", "minLength", "maxLength", "minimum", "maximum", "minProperties"}
+)
 """Keywords left out of a tool's schema, since they do not help the model. Calls are still checked against them."""
 
 _ANY_VALUE: JsonObject = {"type": ["string", "number", "boolean", "object", "array", "null"]}

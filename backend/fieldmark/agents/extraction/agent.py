@@ -194,13 +194,12 @@ async def _brief_extract(conn: Connection, context: RunContext, given: ExtractIn
         return await _brief_fields(conn, context, given)
     schema = await extractions.schema_of(conn, context.extraction_id)
     # The part that runs share comes first, for the provider's cache, and the document last.
-    common = EXTRACTION.text("extract", schema=_schema_text(schema))
+    common = EXTRACTION.text("extract", schema=_schema_text(schema)) + await _instructions_text(conn, context, given)
     shown = await examples.choose(conn, context.scope, context.run, context.document_id, schema)
     corrected = examples.as_text(shown)
     boundary, text = await first_part(conn, context, context.document_id, corrected)
     corrections = EXTRACTION.text("examples", examples=boundary.delimit("examples", corrected)) if shown else ""
-    instructions = await _instructions_text(conn, context, given)
-    return common.strip(), instructions + corrections + await _document(conn, context, boundary, text)
+    return common.strip(), corrections + await _document(conn, context, boundary, text)
 
 
 async def _brief_fields(conn: Connection, context: RunContext, given: ExtractInput) -> Prompt:

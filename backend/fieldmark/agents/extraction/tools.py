@@ -89,22 +89,25 @@ class IdentifyDocument(ToolInput):
 
 
 class ExtractFields(ToolInput):
-    """Save fields, and the document's type with them. Objects merge with what is saved; other values, lists included,
-    replace it. With a summary, the call also completes the extraction and ends the task."""
+    """Save fields and the document's type. Objects merge with what is saved; other values, lists included, replace it.
+    With a summary, also complete the extraction and end the task."""
 
-    document_type: Annotated[DocumentType | None, Field(description="As in identify_document.")] = None
-    fields: Annotated[dict[str, JsonValue], Field(min_length=1, description="Nested as in the document.")]
+    document_type: DocumentType | None = None
+    fields: Annotated[dict[str, JsonValue], Field(min_length=1)]
     confidences: Annotated[
         dict[str, Confidence] | None, Field(description='Only those below 0.9, by path: {"items[0].price": 0.6}.')
     ] = None
     evidence: Annotated[
         dict[str, Quoted] | None,
         Field(
-            description="Only for values that could not be found on the page without it, by path: "
+            description="Only for values that cannot be found on the page without it, by path: "
             '{"term": {"quote": "due within a month", "page": 1}}.'
         ),
     ] = None
-    summary: Annotated[str | None, Field(max_length=4000, description="As in complete_extraction.")] = None
+    summary: Annotated[
+        str | None,
+        Field(max_length=4000, description="Your answer to the person: a short sentence; another for what is missing."),
+    ] = None
 
 
 class UpdateField(ToolInput):
@@ -124,14 +127,11 @@ class RemoveField(ToolInput):
 
 
 class CompleteExtraction(ToolInput):
-    """Declare the task done, as the last call; with a summary it ends the task. Refused, with the reasons, if no
-    field is saved, if fields break the schema or its rules, or if pages were not read."""
+    """Complete the extraction, as the last call; with a summary it ends the task. Refused, with the reasons, if a
+    field or a page is missing or a rule is broken."""
 
-    document_type: Annotated[DocumentType | None, Field(description="As in identify_document.")] = None
-    summary: Annotated[
-        str | None,
-        Field(max_length=4000, description="Your answer to the person: a short sentence; another for what is missing."),
-    ] = None
+    document_type: DocumentType | None = None
+    summary: Annotated[str | None, Field(max_length=4000, description="As in extract_fields.")] = None
 
 
 @dataclass(frozen=True, slots=True)
