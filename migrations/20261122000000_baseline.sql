@@ -1423,10 +1423,14 @@ create table public.extractions (
   review_count integer not null default 0,
   -- Incremented with each change of extracted_fields.
   version integer not null default 0,
-  -- The order among the extractions of a document under one schema, before the newest first: those that are empty and
-  -- those that failed hide no other. A column, since a function would be called for each row of a table.
+  -- An agent created it by itself, and no one has accepted it yet. Maintained by the database.
+  is_suggestion boolean not null default false,
+  -- Which of a document's extractions is the current one: the one with the lowest precedence, then the newest. Below 2
+  -- they count: those that are empty hide no other, those that failed and suggestions no one has accepted are never
+  -- current. A column, since a function would be called for each row of a table.
   precedence smallint not null generated always as (
-    case when status = 'failed' then 2 when status = 'in_progress' and version = 0 then 1 else 0 end) stored,
+    case when is_suggestion then 3 when status = 'failed' then 2 when status = 'in_progress' and version = 0 then 1 else 0 end
+  ) stored,
   unique (id, document_id, org_id),
   unique (id, org_id),
   -- Invisible characters, which make two keys look the same. Same list as domain/invisible.py.
@@ -1502,6 +1506,7 @@ declare
   v_schema json;
 begin
   new.run_id := private.this_root_run();
+  new.is_suggestion := private.is_proposed(new.run_id);
   new.schema_revid := private.schema_to_extract(
     new.org_id, new.prompt_revid, new.schema_revid, new.schema is not null);
   if new.schema_revid is not null then
@@ -4800,17 +4805,16 @@ $$;
 
 -- Which of a document's extractions count.
 
--- The extractions that are shown as those of a document: under each schema the first by `precedence`. One without a stored
--- schema counts until there is a later one. A suggested extraction counts once it is accepted.
-create view private.live_extractions with (security_invoker = true) as
+-- Under each schema a document has one current extraction, by `precedence`. One without a stored schema is current until
+-- there is a later one.
+create view private.current_by_schema with (security_invoker = true) as
   select e.id, e.org_id, e.document_id, e.created_at, e.status, e.review_count, e.reviewed_by
   from public.extractions as e left join public.schema_versions as v on v.id = e.schema_revid
-  where e.status <> 'failed' and not private.is_proposed(e.run_id) and not exists (
+  where e.precedence < 2 and not exists (
     select from public.extractions as o left join public.schema_versions as w on w.id = o.schema_revid
-    where o.document_id = e.document_id and o.status <> 'failed' and (e.schema_revid is null or w.schema_id = v.schema_id)
-      and (-o.precedence, o.created_at, o.id) > (-e.precedence, e.created_at, e.id)
-      and not private.is_proposed(o.run_id));
-grant select on private.live_extractions to authenticated;
+    where o.document_id = e.document_id and (e.schema_revid is null or w.schema_id = v.schema_id)
+      and o.precedence < 2 and (-o.precedence, o.created_at, o.id) > (-e.precedence, e.created_at, e.id));
+grant select on private.current_by_schema to authenticated;
 
 -- What the extractions of a document say about its stage.
 create function private.extraction_stage(p_document_id uuid) returns text
@@ -4820,7 +4824,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     when bool_or(status <> 'completed' or review_count > 0) then 'needs_review'
     when bool_and(reviewed_by is not null) then 'reviewed'
     else 'extracted' end
-  from private.live_extractions where document_id = p_document_id
+  from private.current_by_schema where document_id = p_document_id
 $$;
 
 -- Security definer: users may not write this column. An extraction is locked before its document, also by delete_document.
@@ -4840,8 +4844,18 @@ create trigger store_changed_extraction_stage after update on public.extractions
     (old.status, old.reviewed_by is null, old.review_count > 0, old.precedence, old.schema_revid)
     is distinct from (new.status, new.reviewed_by is null, new.review_count > 0, new.precedence, new.schema_revid))
   execute function private.store_extraction_stage();
-create trigger store_extraction_stage after update of status on public.auto_creations
-  for each row execute function private.store_extraction_stage();
+
+-- A suggestion is decided, or made again by another run.
+create function private.mark_suggestions() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  update public.extractions set is_suggestion = private.is_proposed(run_id)
+  where document_id = new.document_id and is_suggestion <> private.is_proposed(run_id);
+  return null;
+end $$;
+
+create trigger mark_suggestions after insert or update of status, run_id on public.auto_creations
+  for each row execute function private.mark_suggestions();
 
 -- What happens to documents now: of several activities, the one with the lowest precedence is the document's stage. While
 -- there is one, `extraction_stage` does not count.
@@ -4857,16 +4871,14 @@ create view private.document_activities with (security_invoker = true) as
   select org_id, document_id, 'proposed', 3 from public.auto_creations where status = 'proposed';
 grant select on private.document_activities to authenticated;
 
--- A document's current extraction is its newest completed one. A suggested extraction counts once it is accepted.
+-- What search, figures and SQL use: a document's newest extraction that is completed.
 create view public.current_extractions with (security_invoker = true) as
   select e.id, d.org_id, d.id as document_id, e.created_at, e.updated_at, e.document_type, e.schema_revid, e.version,
     e.extracted_fields, e.evidence, e.locks, e.status, e.review_count, e.reviewed_by
   from public.documents as d
   cross join lateral (
     select * from public.extractions as e
-    where e.document_id = d.id and e.status = 'completed'
-      and not exists (
-        select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
+    where e.document_id = d.id and e.status = 'completed' and e.precedence < 2
     order by e.created_at desc, e.id desc limit 1) as e;
 revoke all on public.current_extractions from anon, authenticated;
 grant select on public.current_extractions to authenticated;
@@ -4875,8 +4887,7 @@ grant select on public.current_extractions to authenticated;
 
 -- The rows of stacks: each document with its extraction under the stack's schema.
 
--- Each document's extraction under any version of a stack's schema, a failed one last. A suggested one counts once
--- accepted. Read by `of_stack` and `of_document`: others than the stack's documents have rows, too.
+-- Each document's current extraction under a stack's schema, or a failed one if there is none. Read by `of_stack` and `of_document`: others than the stack's documents have rows, too.
 create view private.stack_extractions with (security_invoker = true) as
   select t.stack_id as of_stack, d.id as of_document, e.*
   from public.stack_tables as t
@@ -4885,8 +4896,7 @@ create view private.stack_extractions with (security_invoker = true) as
     select * from public.extractions as e
     where e.document_id = d.id
       and e.schema_revid in (select v.id from public.schema_versions as v where v.schema_id = t.schema_id)
-      and not exists (
-        select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
+      and e.precedence < 3
     order by e.precedence, e.created_at desc, e.id desc limit 1) as e;
 grant select on private.stack_extractions to authenticated;
 

@@ -1,16 +1,15 @@
 -- Which of a document's extractions count.
 
--- The extractions that are shown as those of a document: under each schema the first by `precedence`. One without a stored
--- schema counts until there is a later one. A suggested extraction counts once it is accepted.
-create view private.live_extractions with (security_invoker = true) as
+-- Under each schema a document has one current extraction, by `precedence`. One without a stored schema is current until
+-- there is a later one.
+create view private.current_by_schema with (security_invoker = true) as
   select e.id, e.org_id, e.document_id, e.created_at, e.status, e.review_count, e.reviewed_by
   from public.extractions as e left join public.schema_versions as v on v.id = e.schema_revid
-  where e.status <> 'failed' and not private.is_proposed(e.run_id) and not exists (
+  where e.precedence < 2 and not exists (
     select from public.extractions as o left join public.schema_versions as w on w.id = o.schema_revid
-    where o.document_id = e.document_id and o.status <> 'failed' and (e.schema_revid is null or w.schema_id = v.schema_id)
-      and (-o.precedence, o.created_at, o.id) > (-e.precedence, e.created_at, e.id)
-      and not private.is_proposed(o.run_id));
-grant select on private.live_extractions to authenticated;
+    where o.document_id = e.document_id and (e.schema_revid is null or w.schema_id = v.schema_id)
+      and o.precedence < 2 and (-o.precedence, o.created_at, o.id) > (-e.precedence, e.created_at, e.id));
+grant select on private.current_by_schema to authenticated;
 
 -- What the extractions of a document say about its stage.
 create function private.extraction_stage(p_document_id uuid) returns text
@@ -20,7 +19,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     when bool_or(status <> 'completed' or review_count > 0) then 'needs_review'
     when bool_and(reviewed_by is not null) then 'reviewed'
     else 'extracted' end
-  from private.live_extractions where document_id = p_document_id
+  from private.current_by_schema where document_id = p_document_id
 $$;
 
 -- Security definer: users may not write this column. An extraction is locked before its document, also by delete_document.
@@ -40,8 +39,18 @@ create trigger store_changed_extraction_stage after update on public.extractions
     (old.status, old.reviewed_by is null, old.review_count > 0, old.precedence, old.schema_revid)
     is distinct from (new.status, new.reviewed_by is null, new.review_count > 0, new.precedence, new.schema_revid))
   execute function private.store_extraction_stage();
-create trigger store_extraction_stage after update of status on public.auto_creations
-  for each row execute function private.store_extraction_stage();
+
+-- A suggestion is decided, or made again by another run.
+create function private.mark_suggestions() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  update public.extractions set is_suggestion = private.is_proposed(run_id)
+  where document_id = new.document_id and is_suggestion <> private.is_proposed(run_id);
+  return null;
+end $$;
+
+create trigger mark_suggestions after insert or update of status, run_id on public.auto_creations
+  for each row execute function private.mark_suggestions();
 
 -- What happens to documents now: of several activities, the one with the lowest precedence is the document's stage. While
 -- there is one, `extraction_stage` does not count.
@@ -57,16 +66,14 @@ create view private.document_activities with (security_invoker = true) as
   select org_id, document_id, 'proposed', 3 from public.auto_creations where status = 'proposed';
 grant select on private.document_activities to authenticated;
 
--- A document's current extraction is its newest completed one. A suggested extraction counts once it is accepted.
+-- What search, figures and SQL use: a document's newest extraction that is completed.
 create view public.current_extractions with (security_invoker = true) as
   select e.id, d.org_id, d.id as document_id, e.created_at, e.updated_at, e.document_type, e.schema_revid, e.version,
     e.extracted_fields, e.evidence, e.locks, e.status, e.review_count, e.reviewed_by
   from public.documents as d
   cross join lateral (
     select * from public.extractions as e
-    where e.document_id = d.id and e.status = 'completed'
-      and not exists (
-        select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
+    where e.document_id = d.id and e.status = 'completed' and e.precedence < 2
     order by e.created_at desc, e.id desc limit 1) as e;
 revoke all on public.current_extractions from anon, authenticated;
 grant select on public.current_extractions to authenticated;

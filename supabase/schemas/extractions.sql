@@ -41,10 +41,14 @@ create table public.extractions (
   review_count integer not null default 0,
   -- Incremented with each change of extracted_fields.
   version integer not null default 0,
-  -- The order among the extractions of a document under one schema, before the newest first: those that are empty and
-  -- those that failed hide no other. A column, since a function would be called for each row of a table.
+  -- An agent created it by itself, and no one has accepted it yet. Maintained by the database.
+  is_suggestion boolean not null default false,
+  -- Which of a document's extractions is the current one: the one with the lowest precedence, then the newest. Below 2
+  -- they count: those that are empty hide no other, those that failed and suggestions no one has accepted are never
+  -- current. A column, since a function would be called for each row of a table.
   precedence smallint not null generated always as (
-    case when status = 'failed' then 2 when status = 'in_progress' and version = 0 then 1 else 0 end) stored,
+    case when is_suggestion then 3 when status = 'failed' then 2 when status = 'in_progress' and version = 0 then 1 else 0 end
+  ) stored,
   unique (id, document_id, org_id),
   unique (id, org_id),
   -- Invisible characters, which make two keys look the same. Same list as domain/invisible.py.
@@ -120,6 +124,7 @@ declare
   v_schema json;
 begin
   new.run_id := private.this_root_run();
+  new.is_suggestion := private.is_proposed(new.run_id);
   new.schema_revid := private.schema_to_extract(
     new.org_id, new.prompt_revid, new.schema_revid, new.schema is not null);
   if new.schema_revid is not null then

@@ -1,7 +1,6 @@
 -- The rows of stacks: each document with its extraction under the stack's schema.
 
--- Each document's extraction under any version of a stack's schema, a failed one last. A suggested one counts once
--- accepted. Read by `of_stack` and `of_document`: others than the stack's documents have rows, too.
+-- Each document's current extraction under a stack's schema, or a failed one if there is none. Read by `of_stack` and `of_document`: others than the stack's documents have rows, too.
 create view private.stack_extractions with (security_invoker = true) as
   select t.stack_id as of_stack, d.id as of_document, e.*
   from public.stack_tables as t
@@ -10,8 +9,7 @@ create view private.stack_extractions with (security_invoker = true) as
     select * from public.extractions as e
     where e.document_id = d.id
       and e.schema_revid in (select v.id from public.schema_versions as v where v.schema_id = t.schema_id)
-      and not exists (
-        select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
+      and e.precedence < 3
     order by e.precedence, e.created_at desc, e.id desc limit 1) as e;
 grant select on private.stack_extractions to authenticated;
 

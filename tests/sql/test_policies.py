@@ -257,7 +257,7 @@ PRIVILEGES = {
         "update": "document_type status extracted_fields confidences confidence_scores evidence locks",
     },
     "current_extractions": {"select": True},
-    "private.live_extractions": {"select": True},
+    "private.current_by_schema": {"select": True},
     "private.document_activities": {"select": True},
     "private.stack_extractions": {"select": True},
     "stacks": {"select": True, "insert": "id org_id user_id name", "update": "name"},

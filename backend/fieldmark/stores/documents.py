@@ -57,7 +57,7 @@ _COLUMNS = (
     "from public.document_tags as has join public.tags as t on t.id = has.tag_id "
     "where has.document_id = documents.id and t.deleted_at is null) as tags, "
     f"(select e.id {SHOWN_EXTRACTION.format(which='e.document_id = documents.id')}) as shown_extraction_id, "
-    "(select coalesce(sum(review_count), 0)::integer from private.live_extractions where document_id = documents.id) "
+    "(select coalesce(sum(review_count), 0)::integer from private.current_by_schema where document_id = documents.id) "
     f"as to_review, {_STAGE} as stage"
 )
 # How an index finds the documents at a stage. (With `in`, the planner may read all documents in order.)

@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 _COLUMNS = """
     id, document_id, document_type, status, reviewed_by, schema, schema_revid, prompt_revid,
-    private.is_proposed(run_id) as proposed,
+    is_suggestion as proposed,
     extracted_fields, confidences as confidence_scores, evidence, locks, (
         select coalesce(jsonb_agg(jsonb_build_object(
             'id', p.id, 'path', p.name, 'old', p.old, 'new', p.new, 'removed', p.new is null,
@@ -300,7 +300,7 @@ class ExtractionFilter:
 # Materialized, so that filenames are searched once even if the planner misjudges the number of matches.
 _MATCHING_DOCUMENTS: LiteralString = """with matching_documents as materialized (
     select id from public.documents where org_id = %(org)s and position(lower(%(name)s) in lower(filename)) > 0)"""
-_TO_CHECK: LiteralString = "review_count > 0 and id in (select id from private.live_extractions where id = e.id)"
+_TO_CHECK: LiteralString = "review_count > 0 and id in (select id from private.current_by_schema where id = e.id)"
 
 
 async def list_extractions(
@@ -331,7 +331,7 @@ async def list_extractions(
         ExtractionSummaryRow,
         f"""{_MATCHING_DOCUMENTS if filters.name is not None else ""}
             select id, document_id, document_type, status, schema_revid, prompt_revid, version, created_at, updated_at,
-                is_valid as valid, review_count, private.is_proposed(run_id) as proposed, (
+                is_valid as valid, review_count, is_suggestion as proposed, (
                 select count(*) from public.extraction_proposals as p
                 where p.extraction_id = e.id and p.status = 'pending') as proposals
             from public.extractions as e

@@ -148,13 +148,13 @@ _CHECKED: Final[LiteralString] = """public.fields as f where f.org_id = %(org)s 
     and f.checked_at < ((%(until)s::date + 1)::timestamp at time zone 'utc')
     and (%(schema)s::uuid is null or f.checked_revid in (
       select id from public.schema_versions where schema_id = %(schema)s))"""
-# The extractions that were started in the period, by an index, and the join that leaves those that are shown (a lookup
+# The extractions that were started in the period, by an index, and the join that leaves current ones (a lookup
 # for each: otherwise all extractions of the organisation would be compared).
 _STARTED: Final[LiteralString] = """select e.id, e.schema_revid from public.extractions as e
     where e.org_id = %(org)s and e.created_at >= (%(since)s::timestamp at time zone 'utc')
       and e.created_at < ((%(until)s::date + 1)::timestamp at time zone 'utc')"""
-_IS_LIVE: Final[LiteralString] = """cross join lateral (
-                 select from private.live_extractions where id = e.id offset 0) as live"""
+_IS_CURRENT: Final[LiteralString] = """cross join lateral (
+                 select from private.current_by_schema where id = e.id offset 0) as c"""
 _UNCHANGED: Final[LiteralString] = "f.outcome in ('confirmed', 'reviewed')"
 
 
@@ -206,7 +206,7 @@ async def open_columns(conn: Connection, period: Period) -> list[OpenColumn]:
                select v.schema_id, s.name as table, f.pattern, count(*) filter (where f.reason = 'missing') as missing,
                  count(*) filter (where f.reason = 'not_found') as not_found
                from started as e
-               {_IS_LIVE}
+               {_IS_CURRENT}
                cross join lateral (
                  select pattern, reason from public.fields
                  where extraction_id = e.id and status in ('needs_review', 'unclear')
@@ -314,7 +314,7 @@ async def filled_columns(conn: Connection, period: Period, columns: Sequence[str
         with started as materialized (
           {_STARTED} and e.schema_revid in (select id from public.schema_versions where schema_id = %(schema)s)
         ), live as materialized (
-          select e.id from started as e {_IS_LIVE}
+          select e.id from started as e {_IS_CURRENT}
         )
         select null as pattern, count(*) as filled from live
         union all

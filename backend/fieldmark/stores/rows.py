@@ -30,10 +30,8 @@ Conditions: TypeAlias = dict[LiteralString, object]
 """Optional SQL conditions with their values. A condition whose value is None does not apply."""
 
 SHOWN_EXTRACTION: LiteralString = """from public.extractions as e where e.status <> 'failed' and {which}
-    order by private.is_proposed(e.run_id), e.precedence, e.created_at desc, e.id desc
-    limit 1"""
-"""Selects a document's shown extraction among those that match `which`: the newest with content. An undecided
-suggestion comes last."""
+    order by e.precedence, e.created_at desc, e.id desc limit 1"""
+"""Selects a document's shown extraction among those that match `which`: its current one, or else a suggestion."""
 
 T = TypeVar("T")
 
