@@ -14,7 +14,7 @@ from psycopg import sql
 from extraction_case import sql as rows
 from extraction_case import until
 from fieldmark.db.pool import Connection, Database, libpq_url
-from fieldmark.errors import Misconfigured, TooManyAtOnce, Unavailable
+from fieldmark.errors import Invalid, Misconfigured, TooManyAtOnce, Unavailable
 from fieldmark.identity.scope import Scope
 from running_server import Clone
 
@@ -94,14 +94,32 @@ async def test_user_id_cannot_inject_sql_or_claims(database: Database) -> None:
     assert (claims["sub"], claims["role"]) == (hostile, "authenticated")
 
 
-async def test_connections_lost_while_idle_are_replaced(clone: Clone) -> None:
+@pytest.mark.parametrize("is_single", [False, True])
+async def test_connections_lost_while_idle_are_replaced(clone: Clone, is_single: bool) -> None:
+    query = "select pg_backend_pid() as pid"
     async with Database(clone.app_url, size=3) as database:
         async with database.as_service() as a, database.as_service() as b, database.as_service() as c:
-            pids = [(await _fetch_row(each, "select pg_backend_pid() as pid"))["pid"] for each in (a, b, c)]
+            pids = [(await _fetch_row(each, query))["pid"] for each in (a, b, c)]
         async with await psycopg.AsyncConnection.connect(clone.owner_url, autocommit=True) as owner:
             await owner.execute("select pg_terminate_backend(pid, 5000) from unnest(%s::int[]) as pid", [pids])
-        async with database.as_service() as connection:
-            assert (await _fetch_row(connection, "select pg_backend_pid() as pid"))["pid"] not in pids
+        if is_single:
+            row = await database.once(lambda connection: _fetch_row(connection, query))
+        else:
+            async with database.as_service() as connection:
+                row = await _fetch_row(connection, query)
+        assert row["pid"] not in pids
+
+
+async def test_single_statement_is_a_transaction_of_the_service(clone: Clone) -> None:
+    async with Database(clone.app_url, size=1) as database:
+        async with database.as_user(Scope(uuid4(), uuid4())):
+            pass
+        query = "select current_user::text as role, set_config('lock_timeout', '7s', true) as setting"
+        assert await database.once(lambda conn: _fetch_row(conn, query)) == {"role": "fieldmark_app", "setting": "7s"}
+        query = "select current_setting('lock_timeout') as setting"
+        assert await database.once(lambda conn: _fetch_row(conn, query)) == {"setting": "0"}
+        with pytest.raises(Invalid):
+            await database.once(lambda conn: conn.execute("select %s", ("\0",)))
 
 
 async def test_connection_lost_in_a_transaction_raises_unavailable(clone: Clone, database: Database) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeVar
 from uuid import UUID
 
 from psycopg import AsyncConnection, DataError, Error, OperationalError, ProgrammingError, errors, sql
@@ -45,6 +45,8 @@ class Connection(AsyncConnection[DictRow]):
         until the commit."""
         self.news |= {(channel, payload)}
 
+
+_T = TypeVar("_T")
 
 WAIT_SECONDS: Final = 10.0  # for a free connection
 _CONNECT_SECONDS: Final = 10
@@ -204,9 +206,22 @@ class Database:
             async with self._transaction(_AS_SERVICE) as connection:
                 yield connection
 
+    async def once(self, statement: Callable[[Connection], Awaitable[_T]]) -> _T:
+        """Execute a single statement as the service's role, without BEGIN and COMMIT, which are round trips. Return
+        what `statement` returns. If the connection is lost, it is called again: repeating it must do no harm."""
+        with span("transaction"), _raising_our_errors():
+            for left in range(self._size, -1, -1):
+                async with self._pool.connection() as connection:
+                    try:
+                        return await statement(connection)
+                    except OperationalError as error:
+                        if not left or not _is_connection_lost(error):
+                            raise
+        raise AssertionError
+
     @asynccontextmanager
     async def _transaction(self, begin_statement: sql.SQL | sql.Composed) -> AsyncGenerator[Connection]:
-        try:
+        with _raising_our_errors():
             # An idle connection may be lost. Nothing was executed before `begin_statement`, so a lost connection is
             # returned to the pool and the next one tried. All of them may be lost at once.
             for left in range(self._size, -1, -1):
@@ -222,29 +237,10 @@ class Database:
                     news = connection.news
                 self._notifier.add(news)
                 return
-        except errors.LockNotAvailable as error:
-            raise Unavailable("Another request holds a lock on the same data. Try again in a few seconds.") from error
-        except errors.QueryCanceled as error:
-            raise Unavailable(
-                "A database statement exceeded its time limit. Try again with a smaller request."
-            ) from error
-        except OperationalError as error:
-            if _is_connection_lost(error):
-                raise Unavailable(f"The database does not respond: {_reason(error)}") from error
-            raise
-        except Error as error:
-            if isinstance(error, errors.IdleInTransactionSessionTimeout):
-                raise Unavailable(
-                    "The database ended a transaction that was idle for too long. It looked abandoned; try again."
-                ) from error
-            if (refusal := _error_from_sql(error)) is None:
-                raise
-            raise refusal from error
 
     async def _send_notifications(self, news: frozenset[tuple[str, str]]) -> None:
         channels, payloads = [channel for channel, _ in news], [payload for _, payload in news]
-        async with self.as_service() as connection:
-            await connection.execute("select private.notify(%s, %s)", (channels, payloads))
+        await self.once(lambda conn: conn.execute("select private.notify(%s, %s)", (channels, payloads)))
 
     @asynccontextmanager
     async def listen(self, *channels: str, about: str | None = None) -> AsyncGenerator[Subscription]:
@@ -299,6 +295,29 @@ async def savepoint(conn: Connection) -> AsyncGenerator[None]:
         async with conn.transaction():
             yield
     except Error as error:
+        if (refusal := _error_from_sql(error)) is None:
+            raise
+        raise refusal from error
+
+
+@contextmanager
+def _raising_our_errors() -> Generator[None]:
+    """Raise errors of the database as FieldmarkErrors, if they are expected ones."""
+    try:
+        yield
+    except errors.LockNotAvailable as error:
+        raise Unavailable("Another request holds a lock on the same data. Try again in a few seconds.") from error
+    except errors.QueryCanceled as error:
+        raise Unavailable("A database statement exceeded its time limit. Try again with a smaller request.") from error
+    except OperationalError as error:
+        if _is_connection_lost(error):
+            raise Unavailable(f"The database does not respond: {_reason(error)}") from error
+        raise
+    except Error as error:
+        if isinstance(error, errors.IdleInTransactionSessionTimeout):
+            raise Unavailable(
+                "The database ended a transaction that was idle for too long. It looked abandoned; try again."
+            ) from error
         if (refusal := _error_from_sql(error)) is None:
             raise
         raise refusal from error
@@ -364,14 +383,22 @@ from me
 
 
 def configure_session(settings: Mapping[str, str]) -> Callable[[AsyncConnection[Any]], Awaitable[None]]:
-    """Return a function that applies settings to a new connection. Poolers may refuse them as startup options."""
+    """Return a function that applies settings to a new connection, in autocommit mode. Poolers may refuse them as
+    startup options."""
 
     async def configure(connection: AsyncConnection[Any]) -> None:
         calls = [sql.SQL("set_config({}, {}, false)").format(name, value) for name, value in settings.items()]
+        await connection.set_autocommit(True)
         await connection.execute(sql.SQL("select ") + sql.SQL(", ").join(calls))
-        await connection.commit()
 
     return configure
+
+
+def unchecked_pool(**options: Any) -> AsyncConnectionPool[Any]:
+    """Return a pool that does not check a connection before each use, which would be a round trip. The users of a lost
+    connection try again."""
+    options["check"] = None
+    return AsyncConnectionPool(**options)
 
 
 async def check_connection(url: str, what: str, *, needs_session: bool = False) -> None:

@@ -108,8 +108,7 @@ class RunMonitor:
             return False
         if self._pool.has_free_slot:
             return True
-        async with self._context.database.as_service() as conn:
-            return not await runs.are_runs_queued(conn)
+        return not await self._context.database.once(runs.are_runs_queued)
 
 
 async def _wait_until_ended(task: asyncio.Task[Any]) -> None:

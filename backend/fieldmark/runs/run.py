@@ -111,8 +111,7 @@ class Runner:
 
     async def execute(self, run_id: UUID) -> None:
         """Claim a run and execute it until it ends or waits. Do nothing if the run has ended or was deleted."""
-        async with self.database.as_service() as conn:
-            scope = await runs.scope_of(conn, run_id)
+        scope = await self.database.once(lambda conn: runs.scope_of(conn, run_id))
         if scope is None:
             return
         with structlog.contextvars.bound_contextvars(run_id=str(run_id), org_id=str(scope.org_id)):

@@ -62,8 +62,8 @@ class ApiKeys:
                 "The API key is malformed. A key is fm_, 8 characters, _ and 64 characters. Check that it was copied "
                 "completely."
             )
-        async with self._database.as_service() as conn:
-            found = await api_keys.find_by_hash(conn, hashlib.sha256(key.encode()).digest())
+        digest = hashlib.sha256(key.encode()).digest()
+        found = await self._database.once(lambda conn: api_keys.find_by_hash(conn, digest))
         if found is None:
             raise Unauthenticated("There is no such API key. It may have been deleted: create another one.")
         if found.refusal == KeyExpired.code:

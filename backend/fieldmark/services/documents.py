@@ -200,8 +200,7 @@ class DocumentService:
     async def read(self, document_id: UUID) -> None:
         """Read a queued document: store its pages, create documents from the files inside it, and set its status to
         `ready`, or to `failed` with the reason. Do nothing if it is read already or deleted."""
-        async with self._database.as_service() as conn:
-            scope = await documents.scope_of(conn, document_id)
+        scope = await self._database.once(lambda conn: documents.scope_of(conn, document_id))
         if scope is None:
             return
         async with self._database.as_user(scope) as conn:
@@ -320,8 +319,7 @@ class DocumentService:
         return [skipped_files_warning(code, names) for code, names in names_by_code.items() if names]
 
     async def _register_pending_files(self, *paths: str) -> None:
-        async with self._database.as_service() as conn:
-            await documents.register_pending_files(conn, paths)
+        await self._database.once(lambda conn: documents.register_pending_files(conn, paths))
 
     async def remove(self, scope: Scope, document_id: UUID) -> None:
         """Delete a document with its pages, extractions, runs and original. Raise NotFound."""
@@ -336,8 +334,7 @@ class DocumentService:
         """Delete the files of deleted documents. Raise Unavailable if the file store cannot be reached; the remaining
         files stay queued."""
         while True:
-            async with self._database.as_service() as conn:
-                paths = await documents.files_to_delete(conn, FILES_PER_BATCH)
+            paths = await self._database.once(lambda conn: documents.files_to_delete(conn, FILES_PER_BATCH))
             for path in paths:
                 try:
                     await self._files.remove(path)

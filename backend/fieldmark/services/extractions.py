@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
@@ -221,19 +222,14 @@ async def read_checked(
 async def check_changed(database: Database) -> int:
     """Check extractions of all tenants that nothing has checked since they changed, and count which fields of their
     schemas should have a value. Return the number of extractions."""
-    async with database.as_service() as conn:
-        rows = await extractions.to_check(conn, CHECK_BATCH_SIZE)
+    rows = await database.once(lambda conn: extractions.to_check(conn, CHECK_BATCH_SIZE))
     for row in rows:
         found = await run_queued_unbounded(
             row.org_id, violations_for_display, row.schema, row.extracted_fields, row.evidence, row.locks
         )
-        async with database.as_service() as conn:
-            await _record(conn, row.id, row.version, found, row.locks)
-    async with database.as_service() as conn:
-        schemas = await extractions.schemas_to_count(conn)
-    for schema_id in schemas:
-        async with database.as_service() as conn:
-            await extractions.update_required_fields(conn, schema_id)
+        await database.once(partial(_record, extraction_id=row.id, version=row.version, found=found, locks=row.locks))
+    for schema_id in await database.once(extractions.schemas_to_count):
+        await database.once(partial(extractions.update_required_fields, schema_id=schema_id))
     return len(rows)
 
 

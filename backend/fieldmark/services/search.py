@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Annotated, Any, Final, Literal, TypeAlias
 from uuid import UUID
@@ -255,34 +256,27 @@ async def index(database: Database, document_id: UUID) -> None:
     """Index a pending document in its current state, or remove it from the index if it is deleted."""
     for _ in range(_MAX_ATTEMPTS):
         pages: list[tuple[int, list[str]]] = []
-        async with database.as_service() as conn:
-            source = await store.find_queued_document(conn, document_id)
-            while source is not None and source.is_ready:
-                pages += (more := await store.words(conn, document_id, pages[-1][0] if pages else 0))
-                if len(more) < store.PAGES_PER_BATCH:
-                    break
+        source = await database.once(partial(store.find_queued_document, document_id=document_id))
+        while source is not None and source.is_ready:  # a change while its words are read is noticed by the write
+            words = partial(store.words, document_id=document_id, after=pages[-1][0] if pages else 0)
+            pages += (more := await database.once(words))
+            if len(more) < store.PAGES_PER_BATCH:
+                break
         if source is None:
             return
         chunks = await run_queued_unbounded(source.org_id, search_terms.chunks, pages)
         header = _header(source)
         header_language = chunks[0].language if chunks else search_terms.detect_language(header)
-        async with database.as_service() as conn:
-            stems = {
-                language: await store.stems(
-                    conn,
-                    language,
-                    {
-                        *chain.from_iterable(chunk.terms for chunk in chunks if chunk.language == language),
-                        *(header if language == header_language else ()),
-                    },
-                )
-                for language in {header_language, *(chunk.language for chunk in chunks)}
-            }
+        stems: dict[str, dict[str, str]] = {}
+        for language in {header_language, *(chunk.language for chunk in chunks)}:
+            terms = set(chain.from_iterable(chunk.terms for chunk in chunks if chunk.language == language))
+            terms.update(header if language == header_language else ())
+            stems[language] = await database.once(partial(store.stems, language=language, terms=terms))
         entries = await run_queued_unbounded(source.org_id, _index_entries, chunks, header, header_language, stems)
-        async with database.as_service() as conn:
-            await conn.execute("set local synchronous_commit = off")  # a lost write stays pending
-            if await store.write(conn, document_id, source.change, entries if source.is_ready else []):
-                return
+        chunks_to_store = entries if source.is_ready else []
+        write = partial(store.write, document_id=document_id, change=source.change, chunks=chunks_to_store)
+        if await database.once(write):
+            return
     # The document changes faster than it is indexed: its job is queued again.
     raise Invalid(f"The document changed during each of {_MAX_ATTEMPTS} attempts to index it. It is tried again later.")
 

@@ -90,11 +90,11 @@ async def stems(conn: Connection, language: str, terms: Collection[str]) -> dict
 
 
 async def write(conn: Connection, document_id: UUID, change: int, chunks: Sequence[NewChunk]) -> bool:
-    """Store the chunks of a document. Return False if the document changed in the meantime. Needs a connection as the
-    service."""
+    """Store the chunks of a document, and commit it without waiting: if the write is lost, it is repeated. Return False
+    if the document changed in the meantime. Needs a connection as the service."""
     return await value_of(
         conn,
-        "select private.write_search_chunks(%s, %s, %s) as is_done",
+        "select private.write_search_chunks(%s, %s, %s) as is_done, set_config('synchronous_commit', 'off', true)",
         (document_id, change, await large_json([chunk.to_json() for chunk in chunks])),
     )
 

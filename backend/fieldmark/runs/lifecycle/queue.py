@@ -18,13 +18,13 @@ from procrastinate.manager import JobManager, NotificationCallback, get_channel_
 
 from fieldmark.db.pool import (
     CONNECTION_OPTIONS,
-    IDLE_IN_TRANSACTION,
     IDLE_SECONDS,
     RECONNECT_SECONDS,
     Database,
     check_connection,
     configure_session,
     libpq_url,
+    unchecked_pool,
 )
 from fieldmark.errors import Misconfigured, Unavailable
 
@@ -58,9 +58,8 @@ async def open_queue(database: Database, direct_url: str, slots: Callable[[str],
         timeout=5,  # a worker must be able to stop while the database is down
         reconnect_timeout=RECONNECT_SECONDS,
         kwargs={**CONNECTION_OPTIONS, "application_name": "fieldmark-queue"},
-        configure=configure_session(
-            {"search_path": "queue", "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION}
-        ),
+        configure=configure_session({"search_path": "queue"}),
+        pool_factory=unchecked_pool,
     )
     app = App(connector=connector)
     app.job_manager = _JobManager(connector, database, slots)
