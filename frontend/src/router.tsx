@@ -7,7 +7,7 @@ import { parseDocumentFilter, type DocumentFilter } from './documents/filter';
 import { parseDocumentView, type DocumentView } from './document/documentView';
 import { parseColumn, type Column } from './review/byField/column';
 import { parseTableView, type TableView } from './tables/tableView';
-import { Shell } from './Shell';
+import { Shell } from './shell/Shell';
 import { t } from './shared/i18n';
 import { Loading } from './components/ui/Loading';
 import { EmptyState } from './components/ui/EmptyState';
@@ -112,6 +112,18 @@ const settingsRoute = createRoute({
   component: lazyRouteComponent(() => import('./settings/SettingsPage'), 'SettingsPage'),
 });
 
+const membersRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/members',
+  component: lazyRouteComponent(() => import('./settings/SettingsPage'), 'MembersPage'),
+});
+
+const keysRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/keys',
+  component: lazyRouteComponent(() => import('./settings/SettingsPage'), 'KeysPage'),
+});
+
 const invitationRoute = createRoute({
   getParentRoute: () => root,
   path: '/invitation',
@@ -133,6 +145,8 @@ export const router = createRouter({
     askRoute,
     searchRoute,
     settingsRoute,
+    membersRoute,
+    keysRoute,
     invitationRoute,
   ]),
   defaultPreload: 'intent',

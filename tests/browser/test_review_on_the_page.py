@@ -241,7 +241,7 @@ async def test_document_with_missing_fields_can_be_marked_reviewed(serve, browsi
         areas = page.get_by_role("navigation", name=label("areas.main"))
         await window.open("/documents")
         await page.get_by_text("Needs review (2)").nth(1).wait_for()
-        await areas.get_by_role("link", name="Review 2").wait_for()
+        await areas.get_by_role("link", name="Inbox 2").wait_for()
 
         # On the document page: a missing field is a row, another one is added from the page, then it is reviewed.
         await page.get_by_role("link", name="b.txt").click()
@@ -284,7 +284,7 @@ async def test_document_with_missing_fields_can_be_marked_reviewed(serve, browsi
         assert (stored["status"], stored["valid"]) == ("completed", True)
 
         # In the review: one field is typed, the other is not in the document; it can still be marked reviewed.
-        await areas.get_by_role("link", name="Review 1").click()
+        await areas.get_by_role("link", name="Inbox 1").click()
         await page.get_by_label("Value of vendor").or_(page.get_by_label("Value of reference")).wait_for()
         await page.keyboard.type("Acme")
         await page.keyboard.press("Enter")
@@ -292,7 +292,7 @@ async def test_document_with_missing_fields_can_be_marked_reviewed(serve, browsi
         await page.get_by_role("list", name=label("review.remainingProblems")).wait_for()
         await page.keyboard.press("Enter")
         await page.get_by_role("heading", name=label("review.done")).wait_for()
-        await areas.get_by_role("link", name="Review", exact=True).wait_for()
+        await areas.get_by_role("link", name="Inbox", exact=True).wait_for()
         assert [(await server.get(f"documents/{one}"))["stage"] for one in (first, second)] == ["reviewed"] * 2
         assert (await server.extraction(in_review))["valid"] is False
         await areas.get_by_role("link", name="Documents").click()

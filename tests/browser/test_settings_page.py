@@ -19,12 +19,13 @@ async def test_member_is_invited_and_removed(serve, browsing):
         await window.open("/settings")
         await page.get_by_label(label("settings.organisation.create")).fill("Acme")
         await page.get_by_role("button", name="Create", exact=True).click()
-        await page.get_by_role("button", name="Account: Acme").wait_for()
+        await page.get_by_role("button", name="Organisation: Acme").wait_for()
         await page.get_by_role("checkbox", name=label("settings.organisation.second_person")).click()
         # A run asks for the actions that are checked.
         in_chat = page.get_by_role("group", name=label("agents.document"))
         await in_chat.get_by_role("checkbox", name=label("tools.create_tag")).click()
         await in_chat.get_by_role("checkbox", name=label("tools.create_tag"), checked=False, disabled=False).wait_for()
+        await page.get_by_role("link", name="Members", exact=True).click()
         # Styles of a component override the general button style, whichever page was open before.
         make = page.get_by_role("button", name=label("settings.invitations.create"))
         assert await make.evaluate("one => getComputedStyle(one).color") == "rgb(255, 255, 255)"
@@ -38,10 +39,13 @@ async def test_member_is_invited_and_removed(serve, browsing):
         await other.page.get_by_label("Link or token").fill(other.link(user_id=stranger))
         await other.page.get_by_role("button", name="Sign in").click()
         await other.page.get_by_role("button", name="Accept").click()
-        await other.page.get_by_role("button", name="Account: Acme").wait_for()
+        await other.page.get_by_role("button", name="Organisation: Acme").wait_for()
         await other.open("/settings", user_id=stranger)
+        await other.page.get_by_role(
+            "checkbox", name=label("settings.organisation.second_person"), disabled=True
+        ).wait_for()
+        await other.page.get_by_role("link", name="Members", exact=True).click()
         await other.page.get_by_text(label("settings.members.onlyOwners")).wait_for()
-        assert await other.page.get_by_role("checkbox", name=label("settings.organisation.second_person")).is_disabled()
         assert await other.page.get_by_role("heading", name="Invitations").count() == 0
 
         await page.reload()
@@ -50,6 +54,8 @@ async def test_member_is_invited_and_removed(serve, browsing):
         await page.get_by_text("accepted just now").wait_for()
         await other.page.reload()
         await other.page.get_by_text(label("settings.members.onlyOwners")).wait_for()
+        await other.page.get_by_role("link", name="Keys", exact=True).click()
+        await other.page.get_by_role("heading", name=label("settings.sections.keys")).wait_for()
         assert await other.page.get_by_role("button", name=label("settings.keys.create")).count() == 0
         # A viewer gets no controls that write.
         await other.page.get_by_role("link", name="Documents", exact=True).click()
@@ -75,7 +81,7 @@ async def test_member_is_invited_and_removed(serve, browsing):
 async def test_api_key_is_shown_once_and_revoked(serve, browsing):
     async with serve() as server, browsing(server, viewport={"width": 360, "height": 740}) as window:
         page = window.page
-        await window.open("/settings")
+        await window.open("/keys")
         await page.get_by_role("region", name="API keys").get_by_label("Name").fill("nightly import")
         await page.get_by_role("checkbox", name="documents:write").uncheck()
         await page.get_by_role("button", name=label("settings.keys.create")).click()

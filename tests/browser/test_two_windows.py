@@ -98,7 +98,7 @@ async def test_switching_organisation_hides_the_one_before_and_keeps_uploads_apa
         dropped = page.get_by_label("Files to upload")
         await dropped.set_input_files([{"name": "dropped.txt", "mimeType": "text/plain", "buffer": b"Total: 4"}])
         await page.get_by_role("link", name="dropped.txt").wait_for()
-        await page.get_by_role("button", name="Account").click()
+        await page.get_by_role("button", name="Organisation").click()
         await page.get_by_role("menuitem", name="Acme").click()
         await page.get_by_role("link", name="acme.txt").wait_for()
         assert await page.get_by_text("personal.txt").count() == 0
@@ -107,7 +107,7 @@ async def test_switching_organisation_hides_the_one_before_and_keeps_uploads_apa
         await other.page.get_by_text(label("errors.not_found")).wait_for()
         assert "12.5" not in await other.page.content()
 
-        await page.get_by_role("button", name="Account").click()
+        await page.get_by_role("button", name="Organisation").click()
         await page.get_by_role("menuitem", name="Personal").click()
         await page.get_by_role("link", name="dropped.txt").first.wait_for()
         assert await page.get_by_text("acme.txt").count() == 0

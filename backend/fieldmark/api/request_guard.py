@@ -45,6 +45,10 @@ UI_PATHS = (
     "search",
     "schemas",
     "settings",
+    "members",
+    "keys",
+    "inbox",
+    "tables",
     "invitation",
 )
 """The first part of every path of the web UI (frontend/src/router.tsx). Each path below returns the UI."""

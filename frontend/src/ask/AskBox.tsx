@@ -14,12 +14,14 @@ interface Props {
   threadId: string | undefined;
   /** undefined: all documents. */
   stackId: string | undefined;
+  /** The text to start with. */
+  question: string | undefined;
   onStack: (stackId: string | undefined) => void;
   onAsked: (threadId: string) => Promise<void>;
 }
 
-export function AskBox({ threadId, stackId, onStack, onAsked }: Props) {
-  const [message, setMessage] = useState('');
+export function AskBox({ threadId, stackId, question, onStack, onAsked }: Props) {
+  const [message, setMessage] = useState(question ?? '');
   const [tag, setTag] = useState('');
   const [name, setName] = useState('');
   const tags = useQuery(tagsQuery);

@@ -19,7 +19,7 @@ import { ThreadList } from './ThreadList';
 const askRoute = getRouteApi('/ask');
 
 export function AskPage() {
-  const { thread, stack } = askRoute.useSearch();
+  const { thread, stack, question } = askRoute.useSearch();
   const updateSearch = useUpdateSearch<AskView>();
   const queries = useQueryClient();
   const threads = useQuery(threadsQuery('library'));
@@ -72,6 +72,7 @@ export function AskPage() {
         )}
         {canWrite && (
           <AskBox
+            question={question}
             key={thread ?? ''}
             threadId={thread}
             stackId={stack}

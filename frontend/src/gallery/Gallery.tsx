@@ -35,6 +35,7 @@ import { Switch } from '../components/ui/Switch';
 import { Table, Td, Th, Tr } from '../components/ui/Table';
 import { TabPanel, Tabs } from '../components/ui/Tabs';
 import { toast, Toasts } from '../components/ui/Toast';
+import { TooltipLayer } from '../components/ui/Tooltip';
 
 const OPTIONS = [
   { value: 'receipts', label: 'Receipts Nov' },
@@ -242,6 +243,7 @@ export function Gallery() {
         </EmptyState>
       </Card>
       <Toasts />
+      <TooltipLayer />
     </main>
   );
 }

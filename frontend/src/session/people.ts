@@ -7,6 +7,12 @@ import { t } from '../shared/i18n';
 import { meQuery } from './config';
 import { useOrganisation } from './role';
 
+/** Return "Jo Doyle" for jo.doyle@example.org. */
+export function nameOfEmail(email: string): string {
+  const words = visibleText(email.split('@')[0] ?? '').split(/[._-]+/);
+  return words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join(' ');
+}
+
 /** Return a function from a user's id to "you", their email, or the start of their id where no email is known. */
 export function usePersonName(): (userId: string) => string {
   const me = useQuery(meQuery);

@@ -1,7 +1,8 @@
-/** The settings of the current organisation: general, members, invitations, API keys, usage. */
+/** The pages of the current organisation: settings with usage, members with invitations, API keys. */
 
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
+import type { Organisation } from '../api/types';
 import { meQuery } from '../session/config';
 import { useOrganisation } from '../session/role';
 import { t } from '../shared/i18n';
@@ -14,7 +15,57 @@ import { OrganisationSettings } from './OrganisationSettings';
 import styles from './Settings.module.css';
 import { UsageTable } from './UsageTable';
 
+type PageProps = { organisation: Organisation; isOwner: boolean };
+
 export function SettingsPage() {
+  return (
+    <OrganisationPage title={t('areas.settings')}>
+      {({ organisation, isOwner }) => (
+        <>
+          <Section id="organisation">
+            <OrganisationSettings organisation={organisation} isOwner={isOwner} />
+          </Section>
+          <Section id="usage">
+            <UsageTable organisation={organisation} />
+          </Section>
+        </>
+      )}
+    </OrganisationPage>
+  );
+}
+
+export function MembersPage() {
+  return (
+    <OrganisationPage title={t('areas.members')}>
+      {({ organisation, isOwner }) => (
+        <>
+          <Section id="members">
+            <Members organisation={organisation} isOwner={isOwner} />
+          </Section>
+          {isOwner && (
+            <Section id="invitations">
+              <Invitations organisation={organisation} />
+            </Section>
+          )}
+        </>
+      )}
+    </OrganisationPage>
+  );
+}
+
+export function KeysPage() {
+  return (
+    <OrganisationPage title={t('areas.keys')}>
+      {({ organisation }) => (
+        <Section id="keys">
+          <Keys organisation={organisation} />
+        </Section>
+      )}
+    </OrganisationPage>
+  );
+}
+
+function OrganisationPage({ title, children }: { title: string; children: (props: PageProps) => ReactNode }) {
   const me = useQuery(meQuery);
   const organisation = useOrganisation();
   if (me.isError) return <ErrorNotice error={me.error} onRetry={() => void me.refetch()} />;
@@ -22,24 +73,8 @@ export function SettingsPage() {
   const isOwner = organisation.role === 'owner';
   return (
     <div className={styles.page}>
-      <h1>{t('areas.settings')}</h1>
-      <Section id="organisation">
-        <OrganisationSettings organisation={organisation} isOwner={isOwner} />
-      </Section>
-      <Section id="members">
-        <Members organisation={organisation} isOwner={isOwner} />
-      </Section>
-      {isOwner && (
-        <Section id="invitations">
-          <Invitations organisation={organisation} />
-        </Section>
-      )}
-      <Section id="keys">
-        <Keys organisation={organisation} />
-      </Section>
-      <Section id="usage">
-        <UsageTable organisation={organisation} />
-      </Section>
+      <h1>{title}</h1>
+      {children({ organisation, isOwner })}
     </div>
   );
 }

@@ -20,7 +20,7 @@ const VISIBLE_ATTRIBUTES = new Set([
   'title',
 ]);
 /** Names of keys, and the product. */
-const LITERALS = new Set(['Enter', 'Esc', 'Alt Enter', '↑', '↓', 'Fieldmark', '×', '…', '→']);
+const LITERALS = new Set(['Enter', 'Esc', 'Tab', 'G', '⌘K', 'Alt Enter', '↑', '↓', 'Fieldmark', '×', '…', '→']);
 
 type Tree = { readonly [key: string]: string | Tree };
 

@@ -19,7 +19,7 @@ export function initials(name: string): string {
   return letters.map((word) => [...word][0]!.toUpperCase()).join('');
 }
 
-/** `id` decides the colour; `name` is said by the text beside it, or with `isAlone` by the avatar itself. */
+/** `id` decides the colour. The initials are decoration; `name` is said by the text beside it, or with `isAlone` by the avatar itself. */
 export function Avatar({ id, name, size = 20, isAlone = false }: AvatarProps) {
   const colour = COLOURS[[...id].reduce((sum, letter) => sum + letter.charCodeAt(0), 0) % COLOURS.length];
   return (
@@ -30,10 +30,11 @@ export function Avatar({ id, name, size = 20, isAlone = false }: AvatarProps) {
       className={cn(
         'inline-flex shrink-0 items-center justify-center rounded-full font-semibold select-none',
         size >= 24 ? 'size-7 text-2xs' : 'size-5 text-[0.5rem]',
+        'before:content-[attr(data-initials)]',
         colour,
-      )}>
-      {initials(name)}
-    </span>
+      )}
+      data-initials={initials(name)}
+    />
   );
 }
 

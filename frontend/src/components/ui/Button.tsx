@@ -4,7 +4,7 @@ import type { LucideIcon } from 'lucide-react';
 import type { ComponentPropsWithRef, ReactNode } from 'react';
 import { cn } from './cn';
 import { Kbd } from './Kbd';
-import { Tooltip } from './Tooltip';
+import { tooltip } from './Tooltip';
 
 export interface ButtonProps extends ComponentPropsWithRef<'button'> {
   kind?: 'main' | 'plain' | 'quiet';
@@ -39,11 +39,12 @@ export function buttonClass({ kind = 'plain', size = 'sm', danger, label }: Butt
 }
 
 export function Button({ kind, size, danger, icon: Sign, label, keys, className, children, ...others }: ButtonProps) {
-  const button = (
+  return (
     <button
       type="button"
       aria-label={label}
       aria-keyshortcuts={keys === undefined ? undefined : ariaKeys(keys)}
+      {...(label !== undefined && tooltip(label, keys))}
       className={cn(buttonClass({ kind, size, danger: danger === true, label }), className)}
       {...others}>
       {Sign !== undefined && <Sign size={size === 'lg' ? 18 : 15} strokeWidth={1.75} aria-hidden="true" />}
@@ -51,7 +52,6 @@ export function Button({ kind, size, danger, icon: Sign, label, keys, className,
       {keys !== undefined && label === undefined && <Kbd onPrimary={kind === 'main'}>{keys}</Kbd>}
     </button>
   );
-  return label === undefined ? button : <Tooltip text={label} keys={keys} trigger={button} />;
 }
 
 /** "⌘↵" is what people see; screen readers get the names of WAI-ARIA. */

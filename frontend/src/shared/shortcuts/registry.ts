@@ -10,8 +10,10 @@ export type ShortcutId = { [Area in ShortcutArea]: `${Area}.${keyof Actions[Area
 export interface Shortcut {
   /** Stable: people's own keys are stored under it. Its text is `shortcuts.actions.<id>`. */
   id: ShortcutId;
-  /** The default, as `keyName` returns it: "j", "Shift+Enter", "Mod+k". */
+  /** The default, as `keyName` returns it: "j", "Shift+Enter", "Mod+k"; or two keys, one after the other: "g d". */
   keys: string;
+  /** It also works while a text is being typed. */
+  inInputs?: boolean;
 }
 
 interface Active extends Shortcut {
@@ -90,14 +92,28 @@ function isHandledByTarget(event: KeyboardEvent): boolean {
   return (event.key === 'Enter' || event.key === ' ') && event.target.closest('button, a, summary') !== null;
 }
 
+/** How long the second key of two may take. */
+const SECOND_KEY_MS = 1500;
+
 export function listen(): () => void {
+  let first: { key: string; at: number } | null = null;
   const pressed = (event: KeyboardEvent) => {
-    if (event.defaultPrevented || choice.get().off || isEditable(event.target) || isHandledByTarget(event)) return;
+    if (event.defaultPrevented || choice.get().off || isHandledByTarget(event)) return;
+    if (['Shift', 'Control', 'Alt', 'Meta'].includes(event.key)) return;
+    const isTyping = isEditable(event.target);
+    const usable = listed.filter((shortcut) => !isTyping || shortcut.inInputs === true);
     const name = keyName(event);
-    const found = listed.find((shortcut) => keysOf(shortcut) === name) as Active | undefined;
-    if (found === undefined) return;
-    event.preventDefault();
-    found.act(event);
+    const both = first !== null && event.timeStamp - first.at < SECOND_KEY_MS ? `${first.key} ${name}` : null;
+    first = null;
+    // A page's shortcut, which was added later, counts more than one of the frame around it.
+    const withKeys = (keys: string) => usable.findLast((shortcut) => keysOf(shortcut) === keys) as Active | undefined;
+    const found = (both === null ? undefined : withKeys(both)) ?? withKeys(name);
+    if (found !== undefined) {
+      event.preventDefault();
+      found.act(event);
+    } else if (usable.some((shortcut) => keysOf(shortcut)?.startsWith(`${name} `) === true)) {
+      first = { key: name, at: event.timeStamp };
+    }
   };
   document.addEventListener('keydown', pressed);
   return () => document.removeEventListener('keydown', pressed);

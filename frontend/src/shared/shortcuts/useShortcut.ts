@@ -4,7 +4,7 @@ import { useLayoutEffect, useRef } from 'react';
 import { addShortcut, type Shortcut } from './registry';
 
 export function useShortcut(shortcut: Shortcut, act: (event: KeyboardEvent) => void, active = true): void {
-  const { id, keys } = shortcut;
+  const { id, keys, inInputs = false } = shortcut;
   const latest = useRef(act);
   // In a layout effect, so that a key never acts on an earlier state than the one shown.
   useLayoutEffect(() => {
@@ -12,6 +12,6 @@ export function useShortcut(shortcut: Shortcut, act: (event: KeyboardEvent) => v
   });
   useLayoutEffect(() => {
     if (!active) return undefined;
-    return addShortcut({ id, keys, act: (event) => latest.current(event) });
-  }, [id, keys, active]);
+    return addShortcut({ id, keys, inInputs, act: (event) => latest.current(event) });
+  }, [id, keys, inInputs, active]);
 }
