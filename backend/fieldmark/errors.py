@@ -100,6 +100,12 @@ class DocumentFailed(Conflict):
     code, title = "document_failed", "The document could not be read"
 
 
+class ExternalIdTaken(Conflict):
+    """Another document of the organisation has the external id. Its id is in `details`."""
+
+    code, title = "external_id_taken", "External id already used"
+
+
 class Stale(Conflict):
     pass
 

@@ -17,7 +17,8 @@ from fieldmark.api.documents import PAGES_AT_ONCE
 pytestmark = pytest.mark.anyio
 
 DOCUMENT_KEYS = [
-    *("id", "filename", "media_type", "byte_size", "content_sha256", "page_count", "status", "error", "error_code"),
+    *("id", "filename", "media_type", "byte_size", "content_sha256", "external_id", "metadata"),
+    *("page_count", "status", "error", "error_code"),
     *("parent_document_id", "duplicate_of", "tags", "created_at", "auto_create", "shown_extraction_id"),
     *("stage", "to_review"),
 ]
@@ -55,7 +56,7 @@ async def test_document_from_upload_to_deletion(serve, clone):
         answer = await http.post("/api/documents", files={"file": ("Rechnung März.pdf", INVOICE.read_bytes())})
         assert answer.status_code == 201
         uploaded = answer.json()
-        assert list(uploaded) == DOCUMENT_KEYS
+        assert list(uploaded) == [*DOCUMENT_KEYS, "run_id"]
         assert (uploaded["filename"], uploaded["status"]) == ("Rechnung März.pdf", "reading")
         assert (uploaded["byte_size"], uploaded["media_type"]) == (INVOICE.stat().st_size, None)
         document_id = await server.wait_until_read(UUID(uploaded["id"]))
@@ -277,6 +278,7 @@ async def test_hostile_filename_is_sanitised(serve, clone):
             answer = await server.http.post("/api/documents", content=body, headers=headers)
             assert answer.status_code == 201, filename
             document = answer.json()
+            assert document.pop("run_id") is None
             assert document["filename"] == stored_name and len(stored_name.encode()) <= 255
             found = await server.get(f"documents/{document['id']}")
             assert found == document | {"warnings": [], "children": []}

@@ -49,6 +49,8 @@ ROUTES_WITH_ID = [
     ("PATCH", "/api/documents/{document}", {"filename": "b.txt"}),
     ("GET", "/api/schemas/{schema}", None),
     ("GET", "/api/schemas/{schema}/versions", None),
+    ("GET", "/api/schemas/{schema}/quality", None),
+    ("GET", "/api/schemas/{schema}/corrections", None),
     ("GET", "/api/schemas/{schema}/records", None),
     ("GET", "/api/schemas/{schema}/records/export", None),
     ("POST", "/api/schemas/{schema}/records/export", {"rows": [{"document_id": "{document}"}]}),

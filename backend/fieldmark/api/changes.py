@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import Query, Response
 from pydantic import Field
 
-from fieldmark.api.auth import Conn, TheScope
+from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import Limit, ResponseModel, json_response
 from fieldmark.domain.statuses import ChangeType
@@ -43,7 +43,7 @@ class ChangesPage(ResponseModel):
 @router.get("", response_model=ChangesPage)
 async def read_changes(
     scope: TheScope,
-    conn: Conn,
+    runtime: TheRuntime,
     after: Annotated[
         int | Literal["latest"],
         Query(
@@ -55,14 +55,16 @@ async def read_changes(
     type: Annotated[list[ChangeType] | None, Query(max_length=20, description="Only changes of these types.")] = None,
     limit: Limit = 50,
 ) -> Response:
-    """List changes in the order of their numbers. A worker numbers each change about a second after it was committed;
-    none appears before a number that was listed already. Changes are kept as long as records of runs
-    (FIELDMARK_KEEP_DAYS)."""
-    end = await changes.last_number(conn, scope.org_id)
-    if isinstance(after, str):
-        return await json_response(ChangesPage, items=[], last=end, has_more=False)
-    # (Beyond any number of the feed: kept within what Postgres accepts.)
-    rows = await changes.list_after(conn, scope.org_id, min(max(after, 0), end), types=type or [], limit=limit + 1)
+    """List changes in the order of their numbers. None appears later with a number that is lower than one that was
+    listed already. Changes are kept as long as records of runs (FIELDMARK_KEEP_DAYS)."""
+    async with runtime.database.as_service() as conn:
+        await changes.publish(conn)
+    async with runtime.database.as_user(scope) as conn:
+        end = await changes.last_number(conn, scope.org_id)
+        if isinstance(after, str):
+            return await json_response(ChangesPage, items=[], last=end, has_more=False)
+        # (Beyond any number of the feed: kept within what Postgres accepts.)
+        rows = await changes.list_after(conn, scope.org_id, min(max(after, 0), end), types=type or [], limit=limit + 1)
     shown = rows[:limit]
     has_more = len(rows) > limit
     last = shown[-1].number if has_more else end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import shutil
 import tempfile
@@ -10,13 +11,13 @@ from collections.abc import AsyncGenerator
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import Query, Request, Response
+from fastapi import Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, Field, SecretStr
-from starlette.datastructures import UploadFile
+from pydantic import AfterValidator, BaseModel, Field, SecretStr, TypeAdapter
+from starlette.datastructures import FormData, UploadFile
 
 from fieldmark.api.auth import Conn, TheCaller, TheRuntime, TheScope
 from fieldmark.api.downloads import StoredFileResponse
@@ -39,8 +40,10 @@ from fieldmark.api.shared_types import (
 from fieldmark.domain.document_filters import MAX_IDS
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import AutoCreationStatus, DocumentStage, DocumentStatus, ReadingError, RunError
+from fieldmark.domain.values import value_problem
 from fieldmark.errors import FieldmarkError, Invalid, NotFound
 from fieldmark.identity.scope import Scope
+from fieldmark.runs.lifecycle import launch
 from fieldmark.runtime import Runtime
 from fieldmark.services import auto_creations
 from fieldmark.services.api_keys import require_scope
@@ -48,12 +51,14 @@ from fieldmark.services.fair_share import PAGE_RENDERING
 from fieldmark.services.page_images import with_margin
 from fieldmark.stores import documents
 from fieldmark.stores.documents import DocumentListFilter
-from fieldmark.stores.library import tags
+from fieldmark.stores.library import schemas, tags
 from fieldmark.stores.rows import PageRow
 from fieldmark.stores.rows import PageText as PageTextRow
+from fieldmark.stores.runs import RunOptions
 from pagewords.jobs import WHOLE_PAGE
 from pagewords.reading_warnings import WarningCode, WarningSeverity
 from pagewords.render import LONGEST_SIDE, render_page
+from valuegrounding.numbers import exact_float
 
 router = Routes(prefix="/api/documents", tags=["documents"])
 
@@ -106,6 +111,8 @@ class Document(ResponseModel):
     media_type: str | None = Field(description="Detected from the content when the document is read.")
     byte_size: int | None
     content_sha256: str | None = Field(description="SHA-256 of the file, in hexadecimal. Known when it is read.")
+    external_id: str | None = Field(description="Your own key of it, unique in the organisation.")
+    metadata: dict[str, Any] = Field(description="Your own data about it.")
     page_count: int | None
     status: DocumentStatus
     error: str | None = Field(description="Why reading failed and what to do, for people.")
@@ -132,6 +139,42 @@ class Document(ResponseModel):
         description="The number of fields that a person has to look at, in all extractions of the document that count: "
         "missing, against the schema or a rule, not found, unclear, or with a proposal.",
     )
+
+
+class UploadedDocument(Document):
+    """A document with the run that extracts its fields, if one was requested."""
+
+    run_id: UUID | None
+
+
+ExternalId = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=200,
+        pattern=r"^[!-~]([ -~]{0,198}[!-~])?$",
+        description="Your own key of the document, such as the id of your row. Unique in the organisation: 409 "
+        "`external_id_taken`, with the `document_id` that has it.",
+        examples=["order-1017"],
+    ),
+]
+MAX_METADATA = 2000
+
+
+def _check_metadata(value: dict[str, Any]) -> dict[str, Any]:
+    if len(json.dumps(value, ensure_ascii=False)) > MAX_METADATA:
+        raise ValueError(f"The metadata is longer than {MAX_METADATA:,} characters of JSON.")
+    if problem := value_problem(value):
+        raise ValueError(f"The metadata cannot be stored. {problem}")
+    return value
+
+
+Metadata = Annotated[
+    dict[str, Any],
+    AfterValidator(_check_metadata),
+    Field(description="Your own data about the document, a JSON object of at most 2,000 characters."),
+]
+_OWN_DATA = TypeAdapter[tuple[str | None, dict[str, Any] | None]](tuple[ExternalId | None, Metadata | None])
 
 
 class Acceptance(RequestBody):
@@ -193,6 +236,8 @@ class DocumentChange(RequestBody):
         None, description="One line without invisible characters. The stored original keeps its name."
     )
     tags: Annotated[list[UUID], Field(max_length=100)] | None = Field(None, description="Replaces all tags.")
+    external_id: ExternalId | None = None
+    metadata: Metadata | None = Field(None, description="Replaces your own data about the document.")
 
 
 class Password(RequestBody):
@@ -250,6 +295,18 @@ class Page(BaseModel):
                                 "description": "The password of a protected PDF or Office file. It is not stored; an "
                                 "unprotected copy is stored next to the original.",
                             },
+                            "external_id": {
+                                "type": "string",
+                                "minLength": 1,
+                                "maxLength": 200,
+                                "description": "Your own key of the document. Unique in the organisation.",
+                            },
+                            "metadata": {
+                                "type": "string",
+                                "maxLength": MAX_METADATA,
+                                "description": "Your own data about it: a JSON object. It is returned with the "
+                                "document, and in changes and webhooks.",
+                            },
                         },
                     }
                 },
@@ -267,8 +324,29 @@ async def upload_document(
         UUID | None,
         Query(description="Also add the document to this stack. A key needs extractions:write for it."),
     ] = None,
-) -> Document:
-    """Upload a file. A job starts to read it at once."""
+    extract: Annotated[
+        str | None,
+        Query(
+            max_length=200,
+            pattern=STORABLE,
+            description="Also extract its fields, as soon as it is read, with this stored schema: its name, its id, or "
+            "the id of a version. Empty: without a schema. A key needs runs:write for it.",
+        ),
+    ] = None,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            min_length=1,
+            max_length=200,
+            description="A repeated key returns the same document and run. 422 `idempotency_key_reused` for another "
+            "file.",
+        ),
+    ] = None,
+) -> UploadedDocument:
+    """Upload a file. A job starts to read it at once. With `extract`, an agent then extracts its fields: this is all
+    that a system needs to call, if it reads `/api/changes` or has a webhook."""
+    if extract is not None:
+        require_scope(caller, Permission.RUNS_WRITE, "extract")
     if auto_create:
         require_scope(caller, Permission.RUNS_WRITE, "auto_create")
     if stack_id is not None:
@@ -277,6 +355,7 @@ async def upload_document(
         raise Invalid("The request is not a form. Send the file as multipart/form-data, in a part named file.")
     async with request.form(max_files=1, max_fields=10) as form:
         file, password = form.get("file"), form.get("password")
+        external_id, metadata = _own_data(form)
         if not isinstance(file, UploadFile):
             raise Invalid("The form has no file. Send the file in a part named file.")
         if password is not None and not (isinstance(password, str) and 0 < len(password) <= MAX_PASSWORD):
@@ -284,12 +363,50 @@ async def upload_document(
         with tempfile.NamedTemporaryFile(prefix="fieldmark-upload-") as copy:
             await asyncio.to_thread(shutil.copyfileobj, file.file, copy)
             copy.flush()
-            name = file.filename or "document"
-            return Document.of(
-                await runtime.documents.upload(
-                    scope, Path(copy.name), name, password, auto_create=auto_create, stack_id=stack_id
-                )
+            document = await runtime.documents.upload(
+                scope,
+                Path(copy.name),
+                file.filename or "document",
+                password,
+                auto_create=auto_create,
+                stack_id=stack_id,
+                external_id=external_id,
+                metadata=metadata,
+                idempotency_key=idempotency_key,
             )
+    run_id = None
+    if extract is not None:
+        run_id = await _extract(runtime, scope, document.id, extract, idempotency_key)
+    return UploadedDocument.of({**asdict(document), "run_id": run_id})
+
+
+def _own_data(form: FormData) -> tuple[str | None, dict[str, Any] | None]:
+    """Return the external id and the metadata of a form. Raise Invalid."""
+    external_id, text = form.get("external_id"), form.get("metadata")
+    try:
+        metadata = None if text is None else json.loads(text if isinstance(text, str) else "", parse_float=exact_float)
+        return _OWN_DATA.validate_python((external_id, metadata))
+    except (ValueError, RecursionError):
+        raise Invalid(
+            "The form's external_id must be 1 to 200 printable ASCII characters, and its metadata the text of a JSON "
+            f"object of at most {MAX_METADATA:,} characters."
+        ) from None
+
+
+async def _extract(runtime: Runtime, scope: Scope, document_id: UUID, schema: str, idempotency_key: str | None) -> UUID:
+    """Start to extract with a schema, given by name, id or version. Return the run. Raise NotFound."""
+    values: dict[str, Any] = {"document_id": document_id}
+    try:
+        schema_id = UUID(schema)
+    except ValueError:
+        values |= {"schema": schema} if schema else {}
+    else:
+        async with runtime.database.as_user(scope) as conn:
+            is_schema = await schemas.find(conn, schema_id) is not None
+        values["schema_id" if is_schema else "schema_revid"] = schema_id
+    options = RunOptions(idempotency_key=idempotency_key)
+    request = launch.parse_request("extract", values)
+    return await launch.start(runtime.database, scope, "extract", request, prices=runtime.prices, options=options)
 
 
 @router.post("/adopt", status_code=201)
@@ -360,9 +477,11 @@ async def get_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) 
 
 @router.patch("/{document_id}")
 async def update_document(document_id: UUID, body: DocumentChange, conn: Conn) -> Document:
-    """Rename a document, replace its tags, or both."""
+    """Rename a document, replace its tags, or set your own key and data of it."""
     if body.filename is not None:
         await documents.rename(conn, document_id, body.filename)
+    if body.external_id is not None or body.metadata is not None:
+        await documents.set_own_data(conn, document_id, external_id=body.external_id, metadata=body.metadata)
     if body.tags is not None:
         await tags.set_document_tags(conn, document_id, body.tags)
     return Document.of(await documents.get(conn, document_id))

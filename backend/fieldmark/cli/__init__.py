@@ -9,6 +9,7 @@ import typer
 
 from fieldmark import __version__
 from fieldmark.cli.ask import ask
+from fieldmark.cli.changes import show_changes, webhook
 from fieldmark.cli.chat import chat
 from fieldmark.cli.doctor import doctor
 from fieldmark.cli.documents import delete, documents, show, usage
@@ -68,6 +69,7 @@ _COMMANDS: Final[dict[str, dict[str, tuple[Callable[..., None], str]]]] = {
         "migrate": (migrate, "fieldmark migrate"),
         "doctor": (doctor, "fieldmark doctor"),
         "token": (token, "fieldmark token --hours 12"),
+        "changes": (show_changes, "fieldmark changes --follow --type extraction.completed"),
         "usage": (usage, "fieldmark usage --since 2026-01-01"),
         "organisation": (organisation, "fieldmark organisation --json"),
     },
@@ -79,6 +81,7 @@ schema.command("diff", cls=HelpedCommand)(diff)
 schema.command("apply", cls=HelpedCommand)(apply)
 _app.add_typer(schema, name="schema", rich_help_panel="Read documents")
 _app.add_typer(key, name="key", rich_help_panel="Run the service")
+_app.add_typer(webhook, name="webhook", rich_help_panel="Run the service")
 
 
 def _print_version(wanted: bool) -> None:

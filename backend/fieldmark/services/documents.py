@@ -8,11 +8,12 @@ import math
 import secrets
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from uuid import UUID
+from typing import Any
+from uuid import UUID, uuid5
 
 import structlog
 
@@ -20,7 +21,7 @@ from fieldmark.db.pool import Connection, Database, savepoint
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain.ids import new_id
 from fieldmark.domain.statuses import DocumentStatus
-from fieldmark.errors import Conflict, Invalid, NotFound, QueueFull, TooLarge, Unavailable
+from fieldmark.errors import Conflict, IdempotencyKeyReused, Invalid, NotFound, QueueFull, TooLarge, Unavailable
 from fieldmark.files import Files, StoredPath, parse_stored_path, safe_name, stored_path
 from fieldmark.identity.scope import Scope
 from fieldmark.services import einvoices
@@ -78,6 +79,9 @@ class DocumentService:
         *,
         auto_create: bool | None = None,
         stack_id: UUID | None = None,
+        external_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
     ) -> DocumentRow:
         """Store a copy of `source` and queue its reading. Return the document. `stack_id`: also add it to this stack.
         Raise TooLarge, NotFound for the stack.
@@ -87,13 +91,24 @@ class DocumentService:
 
         If a `password` unlocks the file, an unprotected copy is stored next to the original; the password is not
         stored. With a wrong password the reading fails with the code `password`; `queue_reading_with_password` retries.
+
+        A repeated `idempotency_key` of the same caller returns the same document; raise IdempotencyKeyReused for
+        another file. `external_id` and `metadata` are the caller's own; raise ExternalIdTaken.
         """
         size = (await asyncio.to_thread(source.stat)).st_size
         self._check_size(size)
         content_sha256 = await asyncio.to_thread(_sha256, source)
         name = safe_name(filename.replace("\\", "/").rsplit("/", 1)[-1])
         document_id = new_id()
-        path = str(stored_path(scope.org_id, document_id, name))
+        stored_name = name
+        if idempotency_key is not None:
+            # The key decides the id, so that concurrent requests meet in the database. Each has a file of its own.
+            document_id = uuid5(scope.org_id, f"{scope.user_id} {idempotency_key}")
+            stored_name = f"{secrets.token_hex(8)}-{name.encode()[-200:].decode(errors='ignore')}"
+            async with self._database.as_user(scope) as conn:
+                if (earlier := await documents.find(conn, document_id)) is not None:
+                    return _same_upload(earlier, content_sha256)
+        path = str(stored_path(scope.org_id, document_id, stored_name))
         async with self._unlocked(source, password, ignore_errors=True) as copy:
             unlocked_path = None if copy is None else _unlocked_copy_path(scope, document_id)
             files = {path: source} if copy is None or unlocked_path is None else {path: source, unlocked_path: copy}
@@ -112,15 +127,23 @@ class DocumentService:
                     unlocked_path=unlocked_path,
                     content_sha256=content_sha256,
                     auto_create=auto_create,
+                    external_id=external_id,
+                    metadata=metadata,
                 )
-                assert document is not None  # its id is new
+                if document is None:
+                    if (earlier := await documents.find(conn, document_id)) is not None:
+                        raise _AlreadyUploaded(_same_upload(earlier, content_sha256))
+                    await documents.check_external_id(conn, scope.org_id, external_id)
+                    raise Unavailable("The document was not stored. Try again.")  # the other one is deleted already
                 if stack_id is not None:
                     await stacks.get(conn, stack_id)
                     await stacks.add_documents(conn, scope, stack_id, [document_id])
                 return document
-        except BaseException:
+        except BaseException as error:
             for target in files:
                 await self._files.remove(target)
+            if isinstance(error, _AlreadyUploaded):
+                return error.document
             raise
 
     async def queue_reading_with_password(self, scope: Scope, document_id: UUID, password: str) -> DocumentRow:
@@ -352,6 +375,20 @@ class DocumentService:
                 f"raise "
                 "FIELDMARK_MAX_FILE_MB."
             )
+
+
+class _AlreadyUploaded(Exception):
+    """A concurrent request with the same idempotency key stored the document."""
+
+    def __init__(self, document: DocumentRow) -> None:
+        self.document = document
+
+
+def _same_upload(earlier: DocumentRow, content_sha256: str) -> DocumentRow:
+    """Return the document of an earlier request with the same key. Raise IdempotencyKeyReused for another file."""
+    if earlier.content_sha256 != content_sha256:
+        raise IdempotencyKeyReused("This Idempotency-Key was used for another file. Use a new key for each upload.")
+    return earlier
 
 
 def _sha256(file: Path) -> str:

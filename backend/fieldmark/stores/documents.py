@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import DocumentStage, DocumentStatus
-from fieldmark.errors import Conflict, DocumentFailed, NotFound
+from fieldmark.errors import Conflict, DocumentFailed, ExternalIdTaken, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.paging import PageRequest, RowPage
 from fieldmark.stores.rows import (
@@ -42,7 +42,8 @@ _STAGE: LiteralString = """(case documents.status when 'reading' then 'processin
 
 _COLUMNS = (
     "id, filename, media_type, byte_size, page_count, status, error, error_code, parent_document_id, created_at, "
-    "storage_path, unlocked_path, content_sha256, (select first.id from public.documents as first "
+    "storage_path, unlocked_path, content_sha256, external_id, metadata, "
+    "(select first.id from public.documents as first "
     "where first.org_id = documents.org_id and first.content_sha256 = documents.content_sha256 "
     "and (first.created_at, first.id) < (documents.created_at, documents.id) "
     "order by first.created_at, first.id limit 1) as duplicate_of, "
@@ -95,16 +96,56 @@ async def add(
     unlocked_path: str | None = None,
     content_sha256: str | None = None,
     auto_create: bool | None = None,
+    external_id: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> DocumentRow | None:
-    """Insert a document and return it; a trigger queues its reading. Return None if the id is taken."""
+    """Insert a document and return it; a trigger queues its reading. Return None if the id or the external id is
+    taken."""
     # Without a conflict target: of two inserts at once, the later may meet `unique (id, org_id)` before the key.
     return await fetch_one(
         conn,
         DocumentRow,
         f"""insert into public.documents (id, org_id, filename, storage_path, byte_size, unlocked_path, content_sha256,
-              auto_create)
-            values (%s, %s, %s, %s, %s, %s, %s, %s) on conflict do nothing returning {_COLUMNS}""",
-        (document_id, org_id, filename, storage_path, byte_size, unlocked_path, content_sha256, auto_create),
+              auto_create, external_id, metadata)
+            values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict do nothing returning {_COLUMNS}""",
+        (
+            document_id,
+            org_id,
+            filename,
+            storage_path,
+            byte_size,
+            unlocked_path,
+            content_sha256,
+            auto_create,
+            external_id,
+            Jsonb(dict(metadata or {})),
+        ),
+    )
+
+
+async def check_external_id(conn: Connection, org_id: UUID, external_id: str | None) -> None:
+    """Raise ExternalIdTaken if a document of the organisation has this external id."""
+    query = "select id from public.documents where org_id = %s and external_id = %s"
+    if (taken := await value_of(conn, query, (org_id, external_id))) is not None:
+        raise ExternalIdTaken(
+            f"Another document has the external id {external_id!r}. Read it with GET /api/documents/{taken}.",
+            {"document_id": str(taken)},
+        )
+
+
+async def set_own_data(
+    conn: Connection, document_id: UUID, *, external_id: str | None, metadata: Mapping[str, Any] | None
+) -> None:
+    """Replace the caller's own key and data of a document, of which None stays unchanged. Raise NotFound, and
+    ExternalIdTaken."""
+    row = await get(conn, document_id)
+    if external_id is not None and external_id != row.external_id:
+        org_id = await value_of(conn, "select org_id from public.documents where id = %s", (document_id,))
+        await check_external_id(conn, org_id, external_id)
+    await conn.execute(
+        """update public.documents set external_id = coalesce(%s, external_id), metadata = coalesce(%s, metadata)
+           where id = %s""",
+        (external_id, None if metadata is None else Jsonb(dict(metadata)), document_id),
     )
 
 

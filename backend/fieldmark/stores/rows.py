@@ -176,6 +176,8 @@ class DocumentRow:
     storage_path: str
     unlocked_path: str | None
     content_sha256: str | None = None
+    external_id: str | None = None
+    metadata: Fields = field(default_factory=dict[str, Any])
     duplicate_of: UUID | None = None
     tags: list[Fields] = field(default_factory=list[Fields])
     # The automatic proposal of an agent, as in the API. None if no proposal was requested.
