@@ -688,7 +688,7 @@ create table public.documents (
   extraction_stage text not null default 'ready' check (extraction_stage in ('ready', 'needs_review', 'extracted', 'reviewed')),
   -- The caller's own key and data, returned with the document everywhere.
   external_id text check (external_id ~ '^[[:graph:]]([[:print:]]{0,198}[[:graph:]])?$'),
-  metadata jsonb not null default '{}' check (jsonb_typeof(metadata) = 'object' and octet_length(metadata::text) <= 2048),
+  metadata jsonb not null default '{}' check (jsonb_typeof(metadata) = 'object' and octet_length(metadata::text) <= 20000),
   -- For a file inside a mail or an archive: the outer document, and the file's number in it.
   parent_document_id uuid,
   number_in_parent integer check (number_in_parent > 0),

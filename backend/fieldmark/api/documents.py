@@ -38,6 +38,7 @@ from fieldmark.api.shared_types import (
     json_response,
 )
 from fieldmark.domain.document_filters import MAX_IDS
+from fieldmark.domain.numbers import exact_float
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import AutoCreationStatus, DocumentStage, DocumentStatus, ReadingError, RunError
 from fieldmark.domain.values import value_problem
@@ -58,7 +59,6 @@ from fieldmark.stores.runs import RunOptions
 from pagewords.jobs import WHOLE_PAGE
 from pagewords.reading_warnings import WarningCode, WarningSeverity
 from pagewords.render import LONGEST_SIDE, render_page
-from valuegrounding.numbers import exact_float
 
 router = Routes(prefix="/api/documents", tags=["documents"])
 
