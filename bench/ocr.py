@@ -36,7 +36,7 @@ sys.path.insert(0, str(ROOT / "backend"))
 
 from pagewords import readers, sandbox  # noqa: E402
 from pagewords.pages import DocumentContent, Limits  # noqa: E402
-from valuegrounding import DocumentIndex, PageWords  # noqa: E402
+from valuegrounding import DocumentIndex  # noqa: E402
 
 LIMITS = Limits(seconds=600, patience=100)
 PAGES = 20
@@ -126,9 +126,7 @@ def alphanumeric(text: str) -> str:
 
 def located_values(content: DocumentContent, values: dict[str, str]) -> tuple[set[str], set[str]]:
     """Return the names of the values that grounding locates, and of those in the text."""
-    index = DocumentIndex(
-        [PageWords(page.number, [[w.text, w.x0, w.y0, w.x1, w.y1] for w in page.words]) for page in content.pages]
-    )
+    index = DocumentIndex(content.pages)
     text = alphanumeric(" ".join(page.text for page in content.pages))
     grounded = {name for name, value in values.items() if index.find(value, label=(name,)) is not None}
     return grounded, {name for name, value in values.items() if alphanumeric(value) in text}

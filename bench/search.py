@@ -51,7 +51,7 @@ from fieldmark.services import search
 from fieldmark.services.organisations import scope_of_user
 from fieldmark.services.search_vectors import VectorIndexer
 from fieldmark.stores import documents
-from fieldmark.stores.rows import PageRow
+from pagewords import Page, Word
 from processes import restore_signals, time_limit
 
 DEADLINE_SECONDS = 3000
@@ -124,8 +124,8 @@ async def measure_quality(
                 storage_path=str(stored_path(scope.org_id, document, "a.txt")),
                 byte_size=1,
             )
-            words = [[word, 0.1, 0.1, 0.2, 0.2] for word in body.split()]
-            await documents.add_pages(conn, document, scope.org_id, [PageRow(1, 600, 800, body, words, "text")])
+            words = [Word(word, 0.1, 0.1, 0.2, 0.2) for word in body.split()]
+            await documents.add_pages(conn, document, scope.org_id, [Page(1, 600, 800, body, words, "text")])
             await documents.finish_reading(conn, document, media_type="text/plain", page_count=1)
         await search.index(database, document)
     if embedder is not None:

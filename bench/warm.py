@@ -37,8 +37,8 @@ from fieldmark.offline_model.messages import Body, Turn, call, text
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.services.organisations import scope_of_user
 from fieldmark.stores import documents
-from fieldmark.stores.rows import PageRow
 from fieldmark.testing.script import count_model_answers
+from pagewords import Page
 from processes import Service, restore_signals, service, time_limit
 
 METRICS_TOKEN = "a-token-of-the-benchmark"
@@ -68,7 +68,7 @@ class User:
     async def document(self, database: Database, words: str, name: str = "a.txt") -> UUID:
         """Insert a document that is already read: reading is not measured here."""
         document_id = uuid4()
-        page = PageRow(number=1, width=600, height=800, text=words, words=[], engine="text")
+        page = Page(number=1, width=600, height=800, text=words, words=[], engine="text")
         async with database.as_user(self.scope) as conn:
             path = f"{self.scope.org_id}/{document_id}/a.txt"
             await documents.add(

@@ -39,12 +39,11 @@ from fieldmark.runs.events.approvals import approval_event
 from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.runs.run import Runner
 from fieldmark.stores import documents, extractions, runs, tool_calls
-from fieldmark.stores.rows import PageRow
 from fieldmark.stores.runs import RunOptions, Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import StartedBy, ToolCall, ToolOutcome, execute
 from fieldmark.tools.toolset import RunTools, hash_arguments
-from page_words import words_of
+from page_words import text_page
 from pagewords.reading_warnings import ReadingWarning
 
 INVOICE = "Invoice number: 1\nVendor: Acme GmbH\nTotal: 10.00 EUR\n"
@@ -311,17 +310,7 @@ async def case_for_document(
     einvoice_pages: Collection[int] = (),
 ) -> ExtractionCase:
     """Create a case for an uploaded document by storing these pages as its content."""
-    rows = [
-        PageRow(
-            number=n,
-            width=600,
-            height=800,
-            text=text,
-            words=words_of(text),
-            engine="xml" if n in einvoice_pages else "text",
-        )
-        for n, text in enumerate(pages, 1)
-    ]
+    rows = [text_page(n, text, engine="xml" if n in einvoice_pages else "text") for n, text in enumerate(pages, 1)]
     async with database.as_user(scope) as conn:
         await documents.add_pages(conn, document_id, scope.org_id, rows)
         await documents.finish_reading(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from pagewords import Page, Word
 from valuegrounding import DocumentIndex, PageWords
 
 PITCH = 0.01
@@ -27,6 +28,10 @@ def words_of(text: str, confidence: float | None = None) -> list[list[Any]]:
         for row, line in enumerate(text.split("\n"))
         for found in re.finditer(r"\S+", line)
     ]
+
+
+def text_page(number: int, text: str, engine: str = "text") -> Page:
+    return Page(number, 600, 800, text, [Word(*word) for word in words_of(text)], engine)
 
 
 def document_index(*pages: str, confidence: float | None = None) -> DocumentIndex:

@@ -67,6 +67,11 @@ class Page:
     warnings: tuple[ReadingWarning, ...] = ()
 
     @property
+    def is_xml(self) -> bool:
+        """Whether this is an embedded e-invoice, which is not printed."""
+        return self.engine == "xml"
+
+    @property
     def all_warnings(self) -> list[ReadingWarning]:
         """Return the page's warnings, the one about hidden words first."""
         if not self.hidden_words:

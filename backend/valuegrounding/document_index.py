@@ -16,7 +16,7 @@ from valuegrounding.candidate_ranker import CandidateRanker
 from valuegrounding.evidence import NO_CLAIM, Claim, Finding, Location, UnmappedPart
 from valuegrounding.locations import Candidates, locate
 from valuegrounding.measures import Measure
-from valuegrounding.page import PageWords
+from valuegrounding.page import SearchablePage
 from valuegrounding.paths import Path, walk
 from valuegrounding.row_grounder import RowGrounder
 from valuegrounding.text_search import TextSearch
@@ -29,7 +29,7 @@ _NO_CLAIMS: Final[Mapping[str, Claim]] = {}
 class DocumentIndex:
     """The searchable words of one document."""
 
-    def __init__(self, pages: Iterable[PageWords]) -> None:
+    def __init__(self, pages: Iterable[SearchablePage]) -> None:
         pages = list(pages)
         printed = [page for page in pages if not page.is_xml]
         xml = [page for page in pages if page.is_xml]
@@ -119,7 +119,7 @@ class DocumentIndex:
 
 
 class _PageIndex:
-    def __init__(self, pages: Sequence[PageWords]) -> None:
+    def __init__(self, pages: Sequence[SearchablePage]) -> None:
         self.words = WordIndex(pages)
         self.text_search = TextSearch(self.words)
         self.finder = CandidateFinder(self.words, self.text_search)

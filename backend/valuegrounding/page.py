@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 Word: TypeAlias = Sequence[Any]
 """[text, x0, y0, x1, y1], followed by a confidence from 0 to 1 if OCR read the word. The box is in fractions of the
 page's width and height, from its top left corner."""
 Box: TypeAlias = tuple[float, float, float, float]
 """x0, y0, x1, y1."""
+
+
+class SearchablePage(Protocol):
+    """What is searched of a page: `PageWords`, `pagewords.Page` or a class of yours."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def words(self) -> Sequence[Word]: ...
+    @property
+    def is_xml(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from operator import add
 from typing import Final, NamedTuple
 
 from valuegrounding import dates, folding, layout, numbers, units
-from valuegrounding.page import PageWords, Word
+from valuegrounding.page import SearchablePage, Word
 from valuegrounding.text_stream import Span, TextStream
 
 MAX_WORD_CHARACTERS: Final = 2_000  # longer words are not searched
@@ -54,7 +54,7 @@ class WordIndex:
     and its page. A page is an index into `pages`, which holds the page numbers.
     """
 
-    def __init__(self, pages: Iterable[PageWords]) -> None:
+    def __init__(self, pages: Iterable[SearchablePage]) -> None:
         self.words: list[Word] = []
         self.pages: list[int] = []
         self.page_of: list[int] = []

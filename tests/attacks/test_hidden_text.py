@@ -15,7 +15,7 @@ from fieldmark.stores import documents, extractions
 from fieldmark.testing.script import Script
 from pagewords.pages import Limits
 from pagewords.reading_warnings import WarningCode
-from valuegrounding import DocumentIndex, PageWords
+from valuegrounding import DocumentIndex
 
 sys.path.append(str(Path(__file__).parents[1] / "documents" / "reading"))
 from generated_files import make_pdf, text_at
@@ -58,7 +58,7 @@ async def test_hidden_text_is_neither_followed_nor_extracted(
         async with database.as_user(scope) as conn:
             page = await documents.page(conn, case.document_id, 1)
         assert page is not None
-        return DocumentIndex([PageWords(1, page.words)])
+        return DocumentIndex([page])
 
     def extraction_script() -> Script:
         write = {"path": "total", "value": "9999.00", "confidence": 1.0}

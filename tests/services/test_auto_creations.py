@@ -32,8 +32,9 @@ from fieldmark.stores import auto_creations as rows
 from fieldmark.stores import documents, extractions, organisations, runs, tool_calls
 from fieldmark.stores.extractions import ExtractionFilter
 from fieldmark.stores.library import PromptText, prompts, schemas, tags
-from fieldmark.stores.rows import DocumentRow, NewChildDocument, PageRow
+from fieldmark.stores.rows import DocumentRow, NewChildDocument
 from fieldmark.stores.runs import Subject
+from pagewords import Page
 
 pytestmark = pytest.mark.anyio
 
@@ -183,7 +184,7 @@ class Organisation:
                 byte_size=1,
                 auto_create=auto_create,
             )
-            page = PageRow(number=1, width=600, height=800, text=text, words=[], engine="text")
+            page = Page(number=1, width=600, height=800, text=text, words=[], engine="text")
             await documents.add_pages(conn, document_id, self.scope.org_id, [page])
         return document_id
 

@@ -21,8 +21,7 @@ from fieldmark.services import search
 from fieldmark.services.search import SearchResult
 from fieldmark.stores import documents
 from fieldmark.stores import search as store
-from fieldmark.stores.rows import PageRow
-from page_words import words_of
+from page_words import text_page
 
 pytestmark = pytest.mark.anyio
 
@@ -53,7 +52,7 @@ class Library:
         return document
 
     async def add_pages(self, conn: Any, document: UUID, pages: tuple[str, ...]) -> None:
-        rows = [PageRow(number, 600, 800, text, words_of(text), "text") for number, text in enumerate(pages, start=1)]
+        rows = [text_page(number, text) for number, text in enumerate(pages, start=1)]
         await documents.add_pages(conn, document, self.scope.org_id, rows)
         await documents.finish_reading(conn, document, media_type="text/plain", page_count=len(pages))
 

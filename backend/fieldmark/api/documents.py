@@ -19,6 +19,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, BaseModel, Field, SecretStr, TypeAdapter
 from starlette.datastructures import FormData, UploadFile
 
+import pagewords
 from fieldmark.api.auth import Conn, TheCaller, TheRuntime, TheScope
 from fieldmark.api.downloads import StoredFileResponse
 from fieldmark.api.problems import log
@@ -53,7 +54,6 @@ from fieldmark.services.page_images import with_margin
 from fieldmark.stores import documents
 from fieldmark.stores.documents import DocumentListFilter
 from fieldmark.stores.library import schemas, tags
-from fieldmark.stores.rows import PageRow
 from fieldmark.stores.rows import PageText as PageTextRow
 from fieldmark.stores.runs import RunOptions
 from pagewords.jobs import WHOLE_PAGE
@@ -655,8 +655,6 @@ async def get_page(document_id: UUID, number: int, scope: TheScope, runtime: The
     return await json_response(_page, row)
 
 
-def _page(row: PageRow) -> Page:
-    words = [
-        Word(text=w[0], x0=w[1], y0=w[2], x1=w[3], y1=w[4], confidence=w[5] if len(w) > 5 else None) for w in row.words
-    ]
+def _page(row: pagewords.Page) -> Page:
+    words = [Word(**word._asdict()) for word in row.words]
     return Page(number=row.number, width=row.width, height=row.height, text=row.text, words=words, engine=row.engine)

@@ -49,10 +49,10 @@ def ground(
     print_warnings(
         [{"message": one.message, "severity": one.severity, "excerpt": one.excerpt} for one in content.warnings]
     )
-    from valuegrounding import Claim, DocumentIndex, PageWords
+    from valuegrounding import Claim, DocumentIndex
 
     claims = {name: Claim(quote=str(text)) for name, text in texts.items()}
-    index = DocumentIndex(PageWords(page.number, page.words, page.engine == "xml") for page in content.pages)
+    index = DocumentIndex(content.pages)
     findings = index.ground(found_in, claims)
     evidence = {name: finding.as_json(claims.get(name)) for name, finding in findings.items()}
     scores = {name: finding.confidence for name, finding in findings.items() if finding.state != "blank"}

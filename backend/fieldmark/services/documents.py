@@ -18,7 +18,6 @@ from uuid import UUID, uuid5
 import structlog
 
 from fieldmark.db.pool import Connection, Database, savepoint
-from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain.ids import new_id
 from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.errors import Conflict, IdempotencyKeyReused, Invalid, NotFound, QueueFull, TooLarge, Unavailable
@@ -27,11 +26,10 @@ from fieldmark.identity.scope import Scope
 from fieldmark.services import einvoices
 from fieldmark.services.fair_share import run_queued
 from fieldmark.stores import documents, stacks
-from fieldmark.stores.rows import DocumentRow, NewChildDocument, PageRow
+from fieldmark.stores.rows import DocumentRow, NewChildDocument
 from pagewords.enclosed import MAX_DEPTH, MAX_PAGES, max_enclosed_bytes
 from pagewords.errors import OverLimit, PasswordProtected, Unreadable
 from pagewords.pages import EnclosedFile, Limits
-from pagewords.pages import Page as ReadPage
 from pagewords.reading_warnings import MAX_ENCLOSED, ReadingWarning, WarningCode, skipped_files_warning
 from pagewords.sandbox import file_size, read_file, unlock_file
 
@@ -272,9 +270,9 @@ class DocumentService:
             # The outermost document is locked first, as a deletion does.
             if not await documents.lock(conn, root_id) or await documents.start_reading(conn, document_id) is None:
                 return  # another worker has read it, or it was deleted meanwhile
-            rows = await run_in_thread(_rows, reading.pages)
-            for start in range(0, len(rows), PAGES_PER_STATEMENT):
-                await documents.add_pages(conn, document_id, scope.org_id, rows[start : start + PAGES_PER_STATEMENT])
+            pages = reading.pages
+            for start in range(0, len(pages), PAGES_PER_STATEMENT):
+                await documents.add_pages(conn, document_id, scope.org_id, pages[start : start + PAGES_PER_STATEMENT])
             await documents.finish_reading(
                 conn,
                 document_id,
@@ -396,10 +394,6 @@ def _sha256(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def _rows(pages: Sequence[ReadPage]) -> list[PageRow]:
-    return [_row(page) for page in pages]
-
-
 def _unlocked_copy_path(scope: Scope, document_id: UUID) -> str:
     # A random name, so that no client can have put an object there before.
     return str(StoredPath(scope.org_id, document_id, f"unlocked-{secrets.token_hex(16)}"))
@@ -415,14 +409,3 @@ async def _containers(conn: Connection, document: DocumentRow) -> list[UUID]:
             break
         document = parent
     return containers
-
-
-def _row(page: ReadPage) -> PageRow:
-    return PageRow(
-        number=page.number,
-        width=page.width,
-        height=page.height,
-        text=page.text,
-        engine=page.engine,
-        words=[list(word[:5] if word.confidence is None else word) for word in page.words],
-    )

@@ -13,7 +13,7 @@ from rapidfuzz import fuzz, process
 
 from pagewords.pages import Page, clean
 from pagewords.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
-from valuegrounding import DocumentIndex, PageWords, dates, units
+from valuegrounding import DocumentIndex, dates, units
 from valuegrounding.folding import fold
 
 MAX_MISMATCHES: Final = 10
@@ -53,14 +53,12 @@ class _Fact(NamedTuple):
 def find_mismatches(pages: Sequence[Page]) -> list[ReadingWarning]:
     """Return a warning for each value of the e-invoice that no printed page contains, with the most similar printed
     text. Empty if no page has printed text."""
-    xml_pages = [page for page in pages if page.engine == "xml"]
-    printed = [page for page in pages if page.engine != "xml"]
+    xml_pages = [page for page in pages if page.is_xml]
+    printed = [page for page in pages if not page.is_xml]
     text = "\n".join(page.text for page in printed)[:MAX_CHARACTERS]
     if not xml_pages or not text.strip():
         return []
-    index = DocumentIndex(
-        PageWords(page.number, [[w.text, w.x0, w.y0, w.x1, w.y1] for w in page.words]) for page in printed
-    )
+    index = DocumentIndex(printed)
     known = {day for page in xml_pages for line in _LINE.finditer(page.text) if (day := _day(line[2]))}
     facts: dict[tuple[str | float, ...], tuple[Page, _Fact]] = {}
     facts_by_page = ((page, fact) for page in xml_pages for fact in _facts(page.text, known))

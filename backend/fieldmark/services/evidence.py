@@ -22,7 +22,7 @@ from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.identity.scope import Scope
 from fieldmark.services.fair_share import run_queued
 from fieldmark.stores import documents
-from fieldmark.stores.rows import ExtractionRow, PageWordsRow
+from fieldmark.stores.rows import ExtractionRow
 from valuegrounding import Claim, DocumentIndex, Finding, Location, PageWords, UnmappedPart
 from valuegrounding.measures import Measure, unit_name
 
@@ -65,16 +65,12 @@ class DocumentIndexes:
             async with database.as_user(scope) as conn:
                 pages = await documents.words(conn, document_id)
             # Takes half a second for hundreds of pages.
-            index = await run_queued(scope.org_id, _build_index, pages)
+            index = await run_queued(scope.org_id, DocumentIndex, pages)
             if status == DocumentStatus.READY:
                 self._built[document_id] = index, sum(len(page.words) for page in pages)
                 while sum(words for _, words in self._built.values()) > self._max_words:
                     self._built.popitem(last=False)
             return index
-
-
-def _build_index(pages: Sequence[PageWordsRow]) -> DocumentIndex:
-    return DocumentIndex([PageWords(page.number, page.words, page.is_xml) for page in pages])
 
 
 INDEXES: Final = DocumentIndexes()

@@ -21,9 +21,7 @@ from fieldmark.stores.rows import (
     Conditions,
     DocumentRow,
     NewChildDocument,
-    PageRow,
     PageText,
-    PageWordsRow,
     active_conditions,
     fetch_all,
     fetch_one,
@@ -31,7 +29,8 @@ from fieldmark.stores.rows import (
     large_rows,
     value_of,
 )
-from pagewords.reading_warnings import ReadingWarning
+from pagewords import Page, ReadingWarning, Word
+from valuegrounding import PageWords
 
 _STAGE: LiteralString = """(case documents.status when 'reading' then 'processing' when 'failed' then 'failed'
   else coalesce(
@@ -364,7 +363,7 @@ async def start_reading(conn: Connection, document_id: UUID) -> DocumentRow | No
     return row
 
 
-async def add_pages(conn: Connection, document_id: UUID, org_id: UUID, pages: Sequence[PageRow]) -> None:
+async def add_pages(conn: Connection, document_id: UUID, org_id: UUID, pages: Sequence[Page]) -> None:
     rows: list[dict[str, Any]] = [
         {
             "document_id": document_id,
@@ -373,7 +372,7 @@ async def add_pages(conn: Connection, document_id: UUID, org_id: UUID, pages: Se
             "width": page.width,
             "height": page.height,
             "text": page.text,
-            "words": await large_json(page.words),
+            "words": await large_json([word.to_json() for word in page.words]),
             "engine": page.engine,
         }
         for page in pages
@@ -443,10 +442,10 @@ async def pages(conn: Connection, document_id: UUID, first: int = 1, last: int |
     )
 
 
-async def words(conn: Connection, document_id: UUID) -> list[PageWordsRow]:
+async def words(conn: Connection, document_id: UUID) -> list[PageWords]:
     return await large_rows(
         conn,
-        PageWordsRow,
+        PageWords,
         """select number, words, engine = 'xml' as is_xml
            from public.document_pages where document_id = %s order by number""",
         (document_id,),
@@ -492,15 +491,19 @@ async def page_sizes(conn: Connection, document_id: UUID, numbers: Sequence[int]
     return [(row["number"], row["width"], row["height"]) for row in await cursor.fetchall()]
 
 
-async def page(conn: Connection, document_id: UUID, number: int) -> PageRow | None:
+async def page(conn: Connection, document_id: UUID, number: int) -> Page | None:
     rows = await large_rows(
         conn,
-        PageRow,
+        _stored_page,
         """select number, width, height, text, words, engine from public.document_pages
            where document_id = %s and number = %s""",
         (document_id, number),
     )
     return rows[0] if rows else None
+
+
+def _stored_page(words: list[list[Any]], **columns: Any) -> Page:
+    return Page(words=[Word(*word) for word in words], **columns)
 
 
 async def warnings(conn: Connection, document_id: UUID) -> list[ReadingWarning]:

@@ -211,27 +211,6 @@ class PageText:
 
 
 @dataclass(frozen=True, slots=True)
-class PageWordsRow:
-    """The words of a page: [text, x0, y0, x1, y1] and, from OCR, a confidence. `is_xml`: see PageText."""
-
-    number: int
-    words: list[list[Any]]
-    is_xml: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PageRow:
-    """A page. Width and height are in points, or in pixels for images."""
-
-    number: int
-    width: float
-    height: float
-    text: str
-    words: list[list[Any]]
-    engine: str
-
-
-@dataclass(frozen=True, slots=True)
 class ExtractionRow:
     """An extraction with its schema. `extracted_fields` are ordered by `domain/field_order`. `proposals` are the
     pending ones, as in the API. `proposed`: an agent created the extraction automatically, and no one has accepted it

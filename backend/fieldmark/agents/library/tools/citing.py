@@ -119,7 +119,7 @@ async def _locate_quote(
     shown = {one.number: one for one in await run_unqueued(text_blocks, page.words)}.get(block.number)
     if shown is None:  # the document was read again meanwhile, and has fewer blocks
         raise _not_read(args.block_id)
-    words = PageWords(block.page, page.words[shown.first : shown.end], page.engine == "xml")
+    words = PageWords(block.page, page.words[shown.first : shown.end], page.is_xml)
     index = await run_queued_unbounded(question.context.scope.org_id, DocumentIndex, [words])
     place = index.find_quote(args.quote, block.page)
     if place is None or place.match not in ("exact", "normalised"):
