@@ -3339,12 +3339,6 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
   where run.id = private.this_run() and t.is_message
 $$;
 
--- The arguments of this call before the user who approved it edited them; null if they were not edited.
-create function private.arguments_before_edit() returns jsonb
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select proposed::jsonb from public.tool_calls where run_id = private.this_run() and id = private.this_call()
-$$;
-
 -- The leaves (or `document_type`) that the author's message names. The service sets them for this transaction.
 create function private.paths_allowed_by_message() returns text[]
 language sql stable set search_path = pg_catalog, pg_temp as $$
@@ -3353,12 +3347,6 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     else array(
       select jsonb_array_elements_text(coalesce(nullif(current_setting('fieldmark.paths_in_message', true), ''), '[]')::jsonb))
   end
-$$;
-
-create function private.author_of(p_name text) returns uuid
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select coalesce(
-    private.approving_user(), case when p_name = any (private.paths_allowed_by_message()) then private.message_author() end)
 $$;
 
 -- extraction_journal.sql
@@ -3572,7 +3560,9 @@ declare
   v_by uuid := case when private.is_agent() then private.approving_user() else auth.uid() end;
   v_message_paths text[] := private.paths_allowed_by_message();
   v_message_author uuid := private.message_author();
-  v_before_edit jsonb := case when v_by is not null and private.is_agent() then private.arguments_before_edit() end;
+  -- The arguments of this call, if the user who approved it edited them.
+  v_before_edit jsonb := case when v_by is not null and private.is_agent() then (
+    select proposed::jsonb from public.tool_calls where run_id = private.this_run() and id = private.this_call()) end;
 begin
   return (
     select
@@ -4010,7 +4000,8 @@ begin
   perform private.require(new.version = v_old.version, 'The version of an extraction is set by the database. Leave it out.');
   new.document_type_by := v_old.document_type_by;
   if new.document_type is distinct from v_old.document_type then
-    v_author := case when private.is_agent() then private.author_of('document_type') else auth.uid() end;
+    v_author := case when not private.is_agent() then auth.uid() else coalesce(private.approving_user(),
+      case when 'document_type' = any (private.paths_allowed_by_message()) then private.message_author() end) end;
     if not private.is_agent() or v_old.document_type_by is null or v_old.document_type_by = v_author then
       new.document_type_by := v_author;
     else
@@ -4816,23 +4807,19 @@ create view private.current_by_schema with (security_invoker = true) as
       and o.precedence < 2 and (-o.precedence, o.created_at, o.id) > (-e.precedence, e.created_at, e.id));
 grant select on private.current_by_schema to authenticated;
 
--- What the extractions of a document say about its stage.
-create function private.extraction_stage(p_document_id uuid) returns text
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select case
-    when count(*) = 0 then 'ready'
-    when bool_or(status <> 'completed' or review_count > 0) then 'needs_review'
-    when bool_and(reviewed_by is not null) then 'reviewed'
-    else 'extracted' end
-  from private.current_by_schema where document_id = p_document_id
-$$;
-
--- Security definer: users may not write this column. An extraction is locked before its document, also by delete_document.
+-- What the extractions of a document say about its stage. Security definer: users may not write this column. An extraction
+-- is locked before its document, also by delete_document.
 create function private.store_extraction_stage() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_document_id uuid := coalesce(new.document_id, old.document_id);
-  v_stage text := private.extraction_stage(v_document_id);
+  v_stage text := (
+    select case
+      when count(*) = 0 then 'ready'
+      when bool_or(status <> 'completed' or review_count > 0) then 'needs_review'
+      when bool_and(reviewed_by is not null) then 'reviewed'
+      else 'extracted' end
+    from private.current_by_schema where document_id = v_document_id);
 begin
   update public.documents set extraction_stage = v_stage where id = v_document_id and extraction_stage <> v_stage;
   return null;
@@ -4911,7 +4898,9 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         select from jsonb_each(p_new -> 'properties') where private.has_new_fields(p_old -> 'properties' -> key, value)
           or coalesce(p_old -> 'required' ? key, false) <> coalesce(p_new -> 'required' ? key, false))
     else p_old <> p_new end
-  from (values ('{properties,items,required,title,x-fieldmark}'::text[], '{columns,required}'::text[])) as compared (apart, of_columns)
+  from (values (
+    '{properties,items,required,title,default,examples,$comment,x-fieldmark}'::text[], '{columns,required}'::text[])
+  ) as compared (apart, of_columns)
 $$;
 
 -- `state`: duplicate (a document that is longer in the stack has the same bytes), container (an archive, whose files have
@@ -6048,7 +6037,7 @@ grant execute on function
   private.detach_dead_worker, private.has_open_children, private.await_runs, private.tree_of_run, private.cancel_run,
   private.queue_unlocked_copy, private.record_reading, private.child_name, private.nodes, private.changes, private.is_leaf,
   private.check_json, private.checked_path, private.set_at_path, private.path_name, private.merge, private.entries_under,
-  private.approving_user, private.message_author, private.paths_allowed_by_message, private.author_of, private.fields_at, private.binding_locks,
+  private.approving_user, private.message_author, private.paths_allowed_by_message, private.fields_at, private.binding_locks,
   private.blocked_paths, private.moved_items, private.locked_extraction, private.check_is_caller, private.nested_scores, private.write_fields, private.is_proposed,
   private.has_new_fields, private.change_data, private.record_problems, private.search,
   private.count_unindexed_documents, private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors

@@ -11,23 +11,19 @@ create view private.current_by_schema with (security_invoker = true) as
       and o.precedence < 2 and (-o.precedence, o.created_at, o.id) > (-e.precedence, e.created_at, e.id));
 grant select on private.current_by_schema to authenticated;
 
--- What the extractions of a document say about its stage.
-create function private.extraction_stage(p_document_id uuid) returns text
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select case
-    when count(*) = 0 then 'ready'
-    when bool_or(status <> 'completed' or review_count > 0) then 'needs_review'
-    when bool_and(reviewed_by is not null) then 'reviewed'
-    else 'extracted' end
-  from private.current_by_schema where document_id = p_document_id
-$$;
-
--- Security definer: users may not write this column. An extraction is locked before its document, also by delete_document.
+-- What the extractions of a document say about its stage. Security definer: users may not write this column. An extraction
+-- is locked before its document, also by delete_document.
 create function private.store_extraction_stage() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_document_id uuid := coalesce(new.document_id, old.document_id);
-  v_stage text := private.extraction_stage(v_document_id);
+  v_stage text := (
+    select case
+      when count(*) = 0 then 'ready'
+      when bool_or(status <> 'completed' or review_count > 0) then 'needs_review'
+      when bool_and(reviewed_by is not null) then 'reviewed'
+      else 'extracted' end
+    from private.current_by_schema where document_id = v_document_id);
 begin
   update public.documents set extraction_stage = v_stage where id = v_document_id and extraction_stage <> v_stage;
   return null;

@@ -14,12 +14,6 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
   where run.id = private.this_run() and t.is_message
 $$;
 
--- The arguments of this call before the user who approved it edited them; null if they were not edited.
-create function private.arguments_before_edit() returns jsonb
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select proposed::jsonb from public.tool_calls where run_id = private.this_run() and id = private.this_call()
-$$;
-
 -- The leaves (or `document_type`) that the author's message names. The service sets them for this transaction.
 create function private.paths_allowed_by_message() returns text[]
 language sql stable set search_path = pg_catalog, pg_temp as $$
@@ -28,10 +22,4 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     else array(
       select jsonb_array_elements_text(coalesce(nullif(current_setting('fieldmark.paths_in_message', true), ''), '[]')::jsonb))
   end
-$$;
-
-create function private.author_of(p_name text) returns uuid
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select coalesce(
-    private.approving_user(), case when p_name = any (private.paths_allowed_by_message()) then private.message_author() end)
 $$;

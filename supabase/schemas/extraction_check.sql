@@ -51,7 +51,8 @@ begin
   perform private.require(new.version = v_old.version, 'The version of an extraction is set by the database. Leave it out.');
   new.document_type_by := v_old.document_type_by;
   if new.document_type is distinct from v_old.document_type then
-    v_author := case when private.is_agent() then private.author_of('document_type') else auth.uid() end;
+    v_author := case when not private.is_agent() then auth.uid() else coalesce(private.approving_user(),
+      case when 'document_type' = any (private.paths_allowed_by_message()) then private.message_author() end) end;
     if not private.is_agent() or v_old.document_type_by is null or v_old.document_type_by = v_author then
       new.document_type_by := v_author;
     else

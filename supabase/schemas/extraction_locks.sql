@@ -121,7 +121,9 @@ declare
   v_by uuid := case when private.is_agent() then private.approving_user() else auth.uid() end;
   v_message_paths text[] := private.paths_allowed_by_message();
   v_message_author uuid := private.message_author();
-  v_before_edit jsonb := case when v_by is not null and private.is_agent() then private.arguments_before_edit() end;
+  -- The arguments of this call, if the user who approved it edited them.
+  v_before_edit jsonb := case when v_by is not null and private.is_agent() then (
+    select proposed::jsonb from public.tool_calls where run_id = private.this_run() and id = private.this_call()) end;
 begin
   return (
     select

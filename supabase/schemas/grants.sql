@@ -38,7 +38,7 @@ grant execute on function
   private.detach_dead_worker, private.has_open_children, private.await_runs, private.tree_of_run, private.cancel_run,
   private.queue_unlocked_copy, private.record_reading, private.child_name, private.nodes, private.changes, private.is_leaf,
   private.check_json, private.checked_path, private.set_at_path, private.path_name, private.merge, private.entries_under,
-  private.approving_user, private.message_author, private.paths_allowed_by_message, private.author_of, private.fields_at, private.binding_locks,
+  private.approving_user, private.message_author, private.paths_allowed_by_message, private.fields_at, private.binding_locks,
   private.blocked_paths, private.moved_items, private.locked_extraction, private.check_is_caller, private.nested_scores, private.write_fields, private.is_proposed,
   private.has_new_fields, private.change_data, private.record_problems, private.search,
   private.count_unindexed_documents, private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors

@@ -24,7 +24,9 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         select from jsonb_each(p_new -> 'properties') where private.has_new_fields(p_old -> 'properties' -> key, value)
           or coalesce(p_old -> 'required' ? key, false) <> coalesce(p_new -> 'required' ? key, false))
     else p_old <> p_new end
-  from (values ('{properties,items,required,title,x-fieldmark}'::text[], '{columns,required}'::text[])) as compared (apart, of_columns)
+  from (values (
+    '{properties,items,required,title,default,examples,$comment,x-fieldmark}'::text[], '{columns,required}'::text[])
+  ) as compared (apart, of_columns)
 $$;
 
 -- `state`: duplicate (a document that is longer in the stack has the same bytes), container (an archive, whose files have

@@ -111,7 +111,8 @@ def test_correction_locks_only_fields_named_in_the_message(edited: EditedExtract
     # The setting has no effect in a front end's transaction.
     edited.member()
     edited.set_call(None, "", ["total"])
-    assert edited.fetch("select (private.paths_allowed_by_message(), private.author_of('total'))::text") == "({},)"
+    allowed = "select (private.paths_allowed_by_message(), private.message_author(), private.approving_user())::text"
+    assert edited.fetch(allowed) == "({},,)"
 
 
 def test_front_end_update_locks_and_service_update_does_not(roles: Roles, sample: Sample) -> None:

@@ -410,7 +410,7 @@ CALLABLE = {
         is_proposed this_root_run
         follow_schema schema_revid_of schema_to_extract count_references_to_schema count_references_to_prompt
         count_references_to_tag approving_user
-        message_author paths_allowed_by_message author_of binding_locks blocked_paths moved_items entries_under
+        message_author paths_allowed_by_message binding_locks blocked_paths moved_items entries_under
         """,
     ),
     "fieldmark_app": (
