@@ -213,3 +213,18 @@ async def test_creator_of_a_key_but_no_other_member_may_delete_what_it_created(s
             for path in ("runs/" + run["run_id"], "extractions/" + run["extraction"]["id"], "documents/" + by_key):
                 assert_problem(await bert.delete(f"/api/{path}"), 404)
                 assert (await anna.delete(f"/api/{path}")).status_code == 204
+
+
+async def test_key_that_may_add_files_can_do_nothing_else(serve):
+    async with serve() as server:
+        key = await create_key(server.http, "documents:add")
+        async with server.client_with_token(key["key"]) as robot:
+            added = await robot.post("/api/documents", files={"file": ("a.txt", b"Total: 1")})
+            assert added.is_success, added.text
+            (document,) = (await server.get("documents"))["items"]
+            path = f"/api/documents/{document['id']}"
+            for refused in (robot.get("/api/documents"), robot.get(path), robot.delete(path), robot.get("/api/usage")):
+                assert_problem(await refused, 403, "scope_missing")
+        full = await create_key(server.http, "documents:write")
+        async with server.client_with_token(full["key"]) as robot:
+            assert (await robot.post("/api/documents", files={"file": ("b.txt", b"Total: 2")})).is_success

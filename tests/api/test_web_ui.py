@@ -90,7 +90,8 @@ async def test_sign_in_configuration_is_public_and_has_no_secrets(serve):
     settings = {"supabase_secret_key": "sb_secret_x", "supabase_publishable_key": "sb_publishable_x"}
     async with serve(**settings) as server, httpx.AsyncClient(base_url=server.base_url) as anonymous:
         response = await anonymous.get("/api/config")
-        assert response.json() == {"supabase": None, "offline_model": False, "max_file_mb": 50}
+        public = {"supabase": None, "offline_model": False, "max_file_mb": 50, "embedded_database": False}
+        assert response.json() == public
         assert_problem(await anonymous.get("/api/documents"), 401)
         assert_problem(await anonymous.get("/api/config/"), 401)
         assert_problem(await anonymous.post("/documents"), 401)

@@ -181,6 +181,8 @@ class SchemaVersion(ResponseModel):
 class TableQuality(ResponseModel):
     """The quality of the table of a schema in a period."""
 
+    name: str
+    stack_id: UUID | None = Field(description="The stack whose columns the schema is.")
     documents: int = Field(description="The documents of the table whose reading started in the period.")
     filled: int = Field(description="Their values, in all columns outside lists.")
     checks: Checks

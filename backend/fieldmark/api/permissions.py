@@ -32,6 +32,7 @@ _SCOPE_OVERRIDES = {
     # Only owners read these, and a key with only read scopes never has the rights of an owner.
     ("GET", "/api/organisations/{organisation_id}/invitations"): Permission.MEMBERS_WRITE,
     ("GET", "/api/organisations/{organisation_id}/settings_journal"): Permission.MEMBERS_WRITE,
+    ("POST", "/api/documents"): Permission.DOCUMENTS_ADD,
     ("POST", "/api/agent/approve"): Permission.RUNS_APPROVE,
     ("POST", "/api/documents/{document_id}/auto_create/accept"): Permission.RUNS_APPROVE,
     ("POST", "/api/documents/{document_id}/auto_create/reject"): Permission.RUNS_APPROVE,

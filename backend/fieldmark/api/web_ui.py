@@ -53,6 +53,7 @@ class Config(BaseModel):
     )
     offline_model: bool = Field(description="Whether built-in rules replace the model because no API key is set.")
     max_file_mb: int = Field(description="The largest upload in MB.")
+    embedded_database: bool = Field(description="Whether the built-in Postgres is used.")
 
 
 @router.get("/config", summary="Configuration for front ends")
@@ -62,7 +63,12 @@ async def get_config(runtime: TheRuntime) -> Config:
     supabase = None
     if settings.supabase_url:
         supabase = SupabaseConfig(url=settings.supabase_url, publishable_key=settings.supabase_publishable_key)
-    return Config(supabase=supabase, offline_model=settings.offline, max_file_mb=settings.max_file_mb)
+    return Config(
+        supabase=supabase,
+        offline_model=settings.offline,
+        max_file_mb=settings.max_file_mb,
+        embedded_database=settings.embedded_database,
+    )
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,14 @@ _RANKS = (MembershipRole.VIEWER, MembershipRole.MEMBER, MembershipRole.OWNER)
 class Permission(StrEnum):
     """Scopes of an API key, as checked by `create_api_key` in SQL (tests/sql/test_rejected_values.py).
 
-    `members` includes the organisation's name, settings and members; `members:write` also its invitations and the
-    history of its settings. `schemas` includes prompts and tags. `changes` includes the documents, fields and runs that
-    changed.
+    `documents:add` is the part of `documents:write` that uploads files. `members` includes the organisation's name,
+    settings and members; `members:write` also its invitations and the history of its settings. `schemas` includes
+    prompts and tags. `changes` includes the documents, fields and runs that changed.
     """
 
     DOCUMENTS_READ = "documents:read"
     DOCUMENTS_WRITE = "documents:write"
+    DOCUMENTS_ADD = "documents:add"
     EXTRACTIONS_READ = "extractions:read"
     EXTRACTIONS_WRITE = "extractions:write"
     SCHEMAS_READ = "schemas:read"

@@ -77,6 +77,8 @@ class ApiKeys:
             self._recording[found.id] = task
             task.add_done_callback(lambda _: self._recording.pop(found.id, None))
         scopes, role = frozenset(found.scopes), MembershipRole(found.role)
+        if Permission.DOCUMENTS_WRITE in scopes:
+            scopes |= {Permission.DOCUMENTS_ADD}
         return KeyCaller(found.id, found.org_id, found.name, found.prefix, scopes, role, found.expires_at)
 
     async def _record_use(self, key_id: UUID) -> None:

@@ -161,6 +161,8 @@ class WeekQuality:
 class TableQuality:
     """The quality of a schema's table. `documents`: those whose reading started in the period."""
 
+    name: str
+    stack_id: UUID | None
     documents: int
     filled: int
     checks: Checks
@@ -262,6 +264,8 @@ async def table_quality(conn: Connection, days: Period) -> TableQuality:
         count = None if "[" in name else filled.get(name, 0)
         shown.append(ColumnQuality(name, titles.get(name), count, checks, one.found if one else 0))
     return TableQuality(
+        schema.name,
+        await stored.stack_of(conn, days.schema_id),
         documents,
         sum(filled.values()),
         Checks.of(sum(one.unchanged for one in checked.values()), sum(one.corrected for one in checked.values())),

@@ -329,6 +329,11 @@ async def filled_columns(conn: Connection, period: Period, columns: Sequence[str
     return found.pop(None), found
 
 
+async def stack_of(conn: Connection, schema_id: UUID) -> UUID | None:
+    """Return the stack whose columns a schema is."""
+    return await value_of(conn, "select stack_id from public.stack_tables where schema_id = %s", (schema_id,))
+
+
 async def schema_versions(conn: Connection, schema_id: UUID) -> list[SchemaVersion]:
     """Return the versions of a schema, oldest first; at most the newest 100."""
     newest = await fetch_all(

@@ -18,6 +18,7 @@ import { useSettingsMutation } from './useSettingsMutation';
 const SCOPES: readonly Permission[] = [
   'documents:read',
   'documents:write',
+  'documents:add',
   'extractions:read',
   'extractions:write',
   'runs:read',

@@ -31,6 +31,22 @@ export function formatDays(first: string, last: string): string {
   return new Intl.DateTimeFormat(locale(), SHORT_DAY).formatRange(Date.parse(first), Date.parse(last));
 }
 
+/** November 2026 */
+export function formatMonth(day: string): string {
+  return new Intl.DateTimeFormat(locale(), { month: 'long', year: 'numeric', timeZone: 'UTC' }).format(Date.parse(day));
+}
+
+/** Q4 2026 */
+export function formatQuarter(day: string): string {
+  const at = new Date(day);
+  return `Q${Math.floor(at.getUTCMonth() / 3) + 1} ${at.getUTCFullYear()}`;
+}
+
+/** 26 Nov */
+export function formatShortDay(day: string): string {
+  return new Intl.DateTimeFormat(locale(), { day: 'numeric', month: 'short', timeZone: 'UTC' }).format(Date.parse(day));
+}
+
 export function formatNumber(value: number, options: Intl.NumberFormatOptions = {}): string {
   return new Intl.NumberFormat(locale(), options).format(value);
 }
@@ -49,6 +65,16 @@ export function formatBytes(count: number): string {
 /** `part`: 0..1. */
 export function formatPercent(part: number): string {
   return formatNumber(part, { style: 'percent' });
+}
+
+/** `part`: 0..1, with one digit after the point. */
+export function formatShare(part: number): string {
+  return formatNumber(part, { style: 'percent', minimumFractionDigits: 1, maximumFractionDigits: 1 });
+}
+
+/** Format a cost in a column of costs: two digits, more only for amounts below a cent. */
+export function formatCost(amount: number): string {
+  return inDollars(amount, amount > 0 && amount < 0.01 ? 4 : 2);
 }
 
 /** Format a cost with as many digits as small amounts need. */
