@@ -5,6 +5,8 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, r
 import { parseAskView, type AskView } from './ask/askView';
 import { parseDocumentFilter, type DocumentFilter } from './documents/filter';
 import { parseDocumentView, type DocumentView } from './document/documentView';
+import { parsePeriod, type PeriodView } from './home/period';
+import { parseQualityView, type QualityView } from './quality/qualityView';
 import { parseColumn, type Column } from './review/byField/column';
 import { parseTableView, type TableView } from './tables/tableView';
 import { Shell } from './shell/Shell';
@@ -26,8 +28,22 @@ const start = createRoute({
   getParentRoute: () => root,
   path: '/',
   beforeLoad: () => {
-    throw redirect({ to: '/documents', replace: true });
+    throw redirect({ to: '/home', replace: true });
   },
+});
+
+const homeRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/home',
+  validateSearch: (search): PeriodView => parsePeriod(search),
+  component: lazyRouteComponent(() => import('./home/HomePage'), 'HomePage'),
+});
+
+const qualityRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/quality/$schemaId',
+  validateSearch: (search): QualityView => parseQualityView(search),
+  component: lazyRouteComponent(() => import('./quality/QualityPage'), 'QualityPage'),
 });
 
 const documentsRoute = createRoute({
@@ -133,6 +149,8 @@ const invitationRoute = createRoute({
 export const router = createRouter({
   routeTree: root.addChildren([
     start,
+    homeRoute,
+    qualityRoute,
     documentsRoute,
     documentRoute,
     recordsRoute,

@@ -3,55 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import psycopg
 import pytest
 from answers import assert_problem
 
-from fieldmark.offline_model.messages import Turn, call, text
-from fieldmark.testing.script import Script
+from checked_documents import FIELDS, read_document, schema_named, script, set_value
 
 pytestmark = pytest.mark.anyio
-
-FIELDS = {"total": 10, "vendor": "Acme"}
-USED = {"input_tokens": 50_000, "output_tokens": 1_000}  # 0.11 USD
-SCHEMA = {
-    "type": "object",
-    "required": ["number"],
-    "properties": {"total": {"type": "number"}, "vendor": {"type": "string"}, "number": {"type": "string"}},
-}
-
-
-def script() -> Script:
-    save = call("extract_fields", {"fields": FIELDS, "confidences": {}, "evidence": {}})
-    return Script([Turn([save], usage=USED), Turn([text("Done.")], usage=USED)])
-
-
-async def _read(server, schema_id: str | None = None, **body: Any) -> dict[str, Any]:
-    document_id = await server.upload_text("Total: 10\nVendor: Acme\n")
-    of_schema = {} if schema_id is None else {"schema_id": schema_id}
-    return await server.extract(document_id, **of_schema, **body)
-
-
-async def _schema(server, name: str) -> str:
-    made = await server.http.post("/api/schemas", json={"name": name, "schema": SCHEMA})
-    return made.json()["id"]
-
-
-async def _set(server, extraction_id: str, path: str, value: Any) -> None:
-    url = f"/api/extractions/{extraction_id}/fields"
-    version = (await server.extraction(extraction_id))["version"]
-    answer = await server.http.patch(url, json={"path": path, "value": value}, headers={"If-Match": str(version)})
-    assert answer.status_code == 200, answer.text
 
 
 async def test_costs_by_day_table_and_model_have_the_same_sum(serve):
     async with serve(script()) as server:
-        invoices, receipts = await _schema(server, "Invoices"), await _schema(server, "Receipts")
+        invoices, receipts = await schema_named(server, "Invoices"), await schema_named(server, "Receipts")
         opus = {"model": "claude-opus-5"}
         for schema_id, options in ((invoices, {}), (invoices, opus), (receipts, {}), (None, {})):
-            await _read(server, schema_id, **options)
+            await read_document(server, schema_id, **options)
         await server.ask("What did Acme charge?")
         cost = (await server.get("overview"))["cost"]
         used = await server.get("usage")
@@ -68,12 +35,12 @@ async def test_costs_by_day_table_and_model_have_the_same_sum(serve):
 
 async def test_checks_of_people_are_counted_by_field_with_the_exact_bound(serve, clone):
     async with serve(script()) as server:
-        schema_id = await _schema(server, "Invoices")
-        first, second = [(await _read(server, schema_id))["extraction"]["id"] for _ in range(2)]
-        await _set(server, first, "total", 11)
-        await _set(server, first, "vendor", "Acme")
-        await _set(server, first, "number", "A-1")
-        await _set(server, second, "total", 10)
+        schema_id = await schema_named(server, "Invoices")
+        first, second = [(await read_document(server, schema_id))["extraction"]["id"] for _ in range(2)]
+        await set_value(server, first, "total", 11)
+        await set_value(server, first, "vendor", "Acme")
+        await set_value(server, first, "number", "A-1")
+        await set_value(server, second, "total", 10)
         quality = (await server.get("overview"))["quality"]
         assert (quality["checks"]["checked"], quality["checks"]["corrected"]) == (3, 1)
         assert quality["checks"]["at_most"] == pytest.approx(0.8646, abs=1e-4)
@@ -109,9 +76,9 @@ async def test_checks_of_people_are_counted_by_field_with_the_exact_bound(serve,
 
 async def test_time_of_people_has_no_breaks(serve, clone):
     async with serve(script()) as server:
-        extraction = (await _read(server))["extraction"]["id"]
+        extraction = (await read_document(server))["extraction"]["id"]
         for path, value in FIELDS.items():
-            await _set(server, extraction, path, value)
+            await set_value(server, extraction, path, value)
         with psycopg.connect(clone.owner_url) as owner:
             for path, seconds in (("total", 0), ("vendor", 8)):
                 owner.execute(

@@ -33,6 +33,8 @@ from fieldmark.services.api_keys import KEY_PREFIX, ApiKeys, KeyCaller
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/metrics", "/openapi.json", "/api/config"})
 
 UI_PATHS = (
+    "home",
+    "quality",
     "documents",
     "records",
     "stacks",
@@ -56,6 +58,7 @@ UI_PATHS = (
 _SCOPES_RETURNING_DATA = frozenset(
     {
         Permission.DOCUMENTS_WRITE,
+        Permission.DOCUMENTS_ADD,
         Permission.EXTRACTIONS_WRITE,
         Permission.SCHEMAS_WRITE,
         Permission.MEMBERS_WRITE,
@@ -180,7 +183,7 @@ def _may_not_read(request: Request) -> bool:
     scope = required_scope(request.method, route_template(request.scope))
     if not isinstance(caller, KeyCaller) or request.method in SAFE_METHODS or scope is None:
         return False
-    return scope in _SCOPES_RETURNING_DATA and scope.replace(":write", ":read") not in caller.scopes
+    return scope in _SCOPES_RETURNING_DATA and f"{scope.partition(':')[0]}:read" not in caller.scopes
 
 
 def _is_public(request: Request) -> bool:

@@ -58,7 +58,13 @@ export type TypedAnswer = NonNullable<Turn['result']>;
 export type FieldValue = Schemas['DocumentFieldValue'];
 export type FieldValues = Schemas['ListPage_DocumentFieldValue_'];
 export type UnmappedItem = Schemas['UnmappedItem'];
-export type Used = Schemas['DailyUsage'];
+export type Overview = Schemas['Overview'];
+export type TableCost = Schemas['TableCost'];
+export type CostShare = Schemas['CostShare'];
+export type FieldQuality = Schemas['FieldQuality'];
+export type TableQuality = Schemas['TableQuality'];
+export type Correction = Schemas['Correction'];
+export type DoneOnDay = Schemas['DoneOnDay'];
 export type WaitingCall = Schemas['WaitingCall'];
 export type Word = Schemas['Word'];
 

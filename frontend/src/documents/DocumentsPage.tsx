@@ -2,12 +2,13 @@
 
 import { getRouteApi } from '@tanstack/react-router';
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
+import { X } from 'lucide-react';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from 'react';
 import type { Document } from '../api/types';
 import { useCanWrite } from '../session/role';
 import { Button } from '../components/ui/Button';
-import { visibleText } from '../shared/format';
+import { formatDays, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Loading } from '../components/ui/Loading';
 import { EmptyState } from '../components/ui/EmptyState';
@@ -134,6 +135,14 @@ export function DocumentsPage() {
               </option>
             ))}
           </select>
+        )}
+        {filter.since !== undefined && filter.until !== undefined && (
+          <Button
+            icon={X}
+            aria-label={t('documents.allDays')}
+            onClick={() => narrow({ since: undefined, until: undefined })}>
+            {formatDays(filter.since, filter.until)}
+          </Button>
         )}
         {canWrite && <UploadOptions />}
         {canWrite && (

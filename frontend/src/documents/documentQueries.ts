@@ -21,6 +21,8 @@ export const documentsQuery = (filter: DocumentFilter) =>
               ...(filter.name !== undefined && { filename: filter.name }),
               ...(filter.status !== undefined && { stage: filter.status }),
               ...(filter.tag !== undefined && { tag_id: filter.tag }),
+              ...(filter.since !== undefined && { since: `${filter.since}T00:00:00Z` }),
+              ...(filter.until !== undefined && { until: dayAfter(filter.until) }),
             },
           },
           signal,
@@ -33,6 +35,10 @@ export const documentsQuery = (filter: DocumentFilter) =>
       return stages.has('processing') ? 1000 : stages.has('extracting') ? 3000 : 15_000;
     },
   });
+
+function dayAfter(day: string): string {
+  return new Date(Date.parse(day) + 86_400_000).toISOString();
+}
 
 export const documentQuery = (documentId: string) =>
   queryOptions({

@@ -7,14 +7,22 @@ export interface DocumentFilter {
   name?: string;
   status?: Document['stage'];
   tag?: string;
+  /** Uploaded on these days (UTC, both included). */
+  since?: string;
+  until?: string;
 }
+
+const DAY = /^\d{4}-\d{2}-\d{2}$/;
+const isDay = (one: unknown): one is string =>
+  typeof one === 'string' && DAY.test(one) && !Number.isNaN(Date.parse(one));
 
 /** Parse the search parameters of an address; drop invalid ones. */
 export function parseDocumentFilter(search: Record<string, unknown>): DocumentFilter {
-  const { name, status, tag } = search;
+  const { name, status, tag, since, until } = search;
   return {
     ...(typeof name === 'string' && name !== '' && { name }),
     ...(typeof status === 'string' && Object.hasOwn(STAGES, status) && { status: status as Document['stage'] }),
     ...(typeof tag === 'string' && tag !== '' && { tag }),
+    ...(isDay(since) && isDay(until) && since <= until && { since, until }),
   };
 }

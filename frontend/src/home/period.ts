@@ -24,10 +24,7 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/;
 /** Parse the search parameters of an address; drop invalid ones. */
 export function parsePeriod({ span, day }: Record<string, unknown>): PeriodView {
   const isDay = typeof day === 'string' && DAY.test(day) && !Number.isNaN(Date.parse(day));
-  return {
-    ...((SPANS as readonly unknown[]).includes(span) && { span: span as Span }),
-    ...(isDay && { day }),
-  };
+  return { ...((SPANS as readonly unknown[]).includes(span) && { span: span as Span }), ...(isDay && { day }) };
 }
 
 export function today(): string {

@@ -13,7 +13,7 @@ import { Keys } from './Keys';
 import { Members } from './Members';
 import { OrganisationSettings } from './OrganisationSettings';
 import styles from './Settings.module.css';
-import { UsageTable } from './UsageTable';
+import { Spending } from './Spending';
 
 type PageProps = { organisation: Organisation; isOwner: boolean };
 
@@ -26,7 +26,7 @@ export function SettingsPage() {
             <OrganisationSettings organisation={organisation} isOwner={isOwner} />
           </Section>
           <Section id="usage">
-            <UsageTable organisation={organisation} />
+            <Spending />
           </Section>
         </>
       )}

@@ -34,9 +34,3 @@ export const agentToolsQuery = (agent: string) =>
     queryKey: ['tools of an agent', agent],
     queryFn: ({ signal }) => dataOf(api.GET('/api/agent/tools', { params: { query: { agent } }, signal })),
   });
-
-export const usageQuery = (organisationId: string) =>
-  queryOptions({
-    queryKey: ['organisation', organisationId, 'usage'],
-    queryFn: ({ signal }) => dataOf(api.GET('/api/usage', { signal })),
-  });

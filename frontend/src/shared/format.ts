@@ -31,6 +31,11 @@ export function formatDays(first: string, last: string): string {
   return new Intl.DateTimeFormat(locale(), SHORT_DAY).formatRange(Date.parse(first), Date.parse(last));
 }
 
+/** Thursday, 26 November 2026 */
+export function formatLongDay(at: number): string {
+  return new Intl.DateTimeFormat(locale(), { dateStyle: 'full' }).format(at);
+}
+
 /** November 2026 */
 export function formatMonth(day: string): string {
   return new Intl.DateTimeFormat(locale(), { month: 'long', year: 'numeric', timeZone: 'UTC' }).format(Date.parse(day));

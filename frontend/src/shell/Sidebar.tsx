@@ -194,7 +194,7 @@ export function PhoneHead({ onSearch, onShowShortcuts }: Props) {
   );
 }
 
-const PHONE_AREAS = ['inbox', 'documents', 'tables', 'ask'] as const;
+const PHONE_AREAS = ['home', 'inbox', 'tables', 'ask'] as const;
 
 export function PhoneBar({ onFiles }: { onFiles: (files: FileList | null) => void }) {
   const canWrite = useCanWrite();

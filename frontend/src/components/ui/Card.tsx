@@ -5,16 +5,19 @@ import { cn } from './cn';
 
 interface Props {
   title?: ReactNode;
+  /** The accessible name of a card without a title. */
+  label?: string;
   /** Beside the title, at the right. */
   actions?: ReactNode;
   className?: string;
   children: ReactNode;
 }
 
-export function Card({ title, actions, className, children }: Props) {
+export function Card({ title, label, actions, className, children }: Props) {
   const id = useId();
   return (
     <section
+      aria-label={label}
       aria-labelledby={title === undefined ? undefined : id}
       className={cn('min-w-0 rounded-lg border border-border bg-card p-5', className)}>
       {(title !== undefined || actions !== undefined) && (

@@ -1,0 +1,112 @@
+/** Columns over a time, drawn with CSS. The table behind it says the same to screen readers and the keyboard. */
+
+import { Link, type LinkProps } from '@tanstack/react-router';
+import { cn } from '../ui/cn';
+import { axisLines, labelled } from './scale';
+
+export interface ChartColumn {
+  id: string;
+  value: number;
+  /** Under the axis. */
+  label: string;
+  /** When pointed at. */
+  title: string;
+  link?: LinkProps | undefined;
+  isStrong?: boolean;
+}
+
+interface Props {
+  columns: readonly ChartColumn[];
+  formatValue: (value: number) => string;
+  /** Above the strong column. */
+  note?: string | undefined;
+  maxLabels?: number;
+}
+
+export function ColumnChart({ columns, formatValue, note, maxLabels = 5 }: Props) {
+  const lines = axisLines(Math.max(...columns.map((one) => one.value), 0));
+  const top = lines.at(-1)!;
+  const shown = labelled(columns.length, maxLabels);
+  const strong = columns.findIndex((one) => one.isStrong === true);
+  return (
+    <div aria-hidden="true" className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-2 text-2xs text-muted-foreground">
+      <div className="relative my-2 w-11">
+        {lines.map((line) => (
+          <span
+            key={line}
+            className="absolute right-0 translate-y-1/2 whitespace-nowrap"
+            style={{ bottom: `${(line / top) * 100}%` }}>
+            {formatValue(line)}
+          </span>
+        ))}
+      </div>
+      <div className="relative my-2 h-36">
+        {lines.map((line) => (
+          <span
+            key={line}
+            className="absolute inset-x-0 border-t border-line"
+            style={{ bottom: `${(line / top) * 100}%` }}
+          />
+        ))}
+        <div className="absolute inset-0 flex items-end gap-px sm:gap-0.5">
+          {columns.map((one) => (
+            <Column key={one.id} column={one} top={top} />
+          ))}
+        </div>
+        {note !== undefined && strong >= 0 && (
+          <span
+            className={cn(
+              'absolute rounded-xs bg-card px-1 font-medium whitespace-nowrap text-foreground',
+              strong > columns.length / 2 ? '-translate-x-full' : '',
+            )}
+            style={{
+              left: `${((strong + (strong > columns.length / 2 ? 0 : 1)) / columns.length) * 100}%`,
+              bottom: `${Math.min((columns[strong]!.value / top) * 100, 88)}%`,
+            }}>
+            {note}
+          </span>
+        )}
+      </div>
+      <span />
+      <div className="relative h-4">
+        {columns.map(
+          (one, index) =>
+            shown.has(index) && (
+              <span
+                key={one.id}
+                className="absolute -translate-x-1/2 whitespace-nowrap"
+                style={{ left: `${((index + 0.5) / columns.length) * 100}%` }}>
+                {one.label}
+              </span>
+            ),
+        )}
+      </div>
+    </div>
+  );
+}
+
+function Column({ column, top }: { column: ChartColumn; top: number }) {
+  const bar = (
+    <span
+      className={cn(
+        'block w-full rounded-t-xs group-hover:bg-primary-hover',
+        column.isStrong === true ? 'bg-primary' : 'bg-primary/60',
+        column.value > 0 && 'min-h-px',
+      )}
+      style={{ height: `${(column.value / top) * 100}%` }}
+    />
+  );
+  const className = 'group flex h-full min-w-0 flex-1 items-end';
+  if (column.link === undefined) {
+    return (
+      <span className={className} title={column.title}>
+        {bar}
+      </span>
+    );
+  }
+  return (
+    <Link {...column.link} tabIndex={-1} className={className} title={column.title}>
+      {bar}
+    </Link>
+  );
+}

@@ -1,0 +1,223 @@
+/** For developers: fill a table with samples, send a file, query with SQL. */
+
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { Check, CircleHelp, Copy, Database, FlaskConical, SquareTerminal } from 'lucide-react';
+import { type ReactNode, useState } from 'react';
+import { api, dataOf } from '../api/client';
+import { Button } from '../components/ui/Button';
+import { Card } from '../components/ui/Card';
+import { cn } from '../components/ui/cn';
+import { errorMessage } from '../components/ui/Notice';
+import { StatusPill } from '../components/ui/StatusPill';
+import { toast } from '../components/ui/Toast';
+import { configQuery } from '../session/config';
+import { useOrganisation } from '../session/role';
+import { formatDay, formatNumber } from '../shared/format';
+import { t } from '../shared/i18n';
+import { tablesQuery } from '../tables/tableQueries';
+import { viewQuery } from './overviewQueries';
+
+const DAYS = 90;
+const DAY_MS = 86_400_000;
+
+export function BuildCards() {
+  return (
+    <section aria-labelledby="build" className="grid gap-4">
+      <h2 id="build" className="text-lg font-semibold">
+        {t('home.build.title')}
+      </h2>
+      <div className="grid gap-4 lg:grid-cols-2 xl:grid-cols-3">
+        <SamplesCard />
+        <SendCard />
+        <PostgresCard />
+      </div>
+    </section>
+  );
+}
+
+const SAMPLES = [
+  { shop: 'Pennywise Hardware Ltd', day: '2026-11-24', total: 15.55 },
+  { shop: 'Corner Fig Cafe Ltd', day: '2026-05-04', total: 34.6, isUnclear: true },
+  { shop: 'Lark & Sons Taxi Ltd', day: '2026-11-04', total: null },
+];
+
+function SamplesCard() {
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const config = useQuery(configQuery);
+  const fill = useMutation({
+    mutationFn: () => dataOf(api.POST('/api/stacks/samples', { body: { name: t('home.build.samplesName') } })),
+    onSuccess: async (stack) => {
+      await queries.invalidateQueries({ queryKey: ['stacks'] });
+      await navigate({ to: '/stacks/$stackId', params: { stackId: stack.id } });
+    },
+    onError: (error) => toast(errorMessage(error), { urgent: true }),
+  });
+  return (
+    <BuildCard
+      icon={<FlaskConical size={16} strokeWidth={1.75} aria-hidden="true" />}
+      title={t('home.build.samples')}
+      foot={config.data?.offline_model === true ? t('home.build.samplesOffline') : t('home.build.samplesHint')}
+      action={
+        <Button disabled={fill.isPending} onClick={() => fill.mutate()}>
+          {t('home.build.fill')}
+        </Button>
+      }>
+      <div className="rounded-md border border-border">
+        <table className="w-full text-sm" aria-label={t('home.build.preview')}>
+          <tbody>
+            {SAMPLES.map((one) => (
+              <tr key={one.shop} className="border-b border-line last:border-0">
+                <td className="max-w-32 truncate px-2 py-1.5">{one.shop}</td>
+                <td className={cn('px-2 py-1.5 whitespace-nowrap', one.isUnclear === true && 'bg-need-bg text-need')}>
+                  {one.isUnclear === true && (
+                    <CircleHelp size={13} className="mr-1 inline" aria-label={t('home.build.unclear')} />
+                  )}
+                  {formatDay(one.day)}
+                </td>
+                <td
+                  className={cn(
+                    'px-2 py-1.5 text-right',
+                    one.total === null && 'bg-need-bg font-medium whitespace-nowrap text-need',
+                  )}>
+                  {one.total === null
+                    ? t('home.fields.missing')
+                    : formatNumber(one.total, { minimumFractionDigits: 2 })}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </BuildCard>
+  );
+}
+
+function SendCard() {
+  const organisation = useOrganisation();
+  const queries = useQueryClient();
+  const [key, setKey] = useState<string | null>(null);
+  const command = (secret: string) =>
+    [
+      `curl ${window.location.origin}/api/documents \\`,
+      `  -H "Authorization: Bearer ${secret}" \\`,
+      '  -F file=@invoice.pdf',
+    ].join('\n');
+  const create = useMutation({
+    mutationFn: async () => {
+      const expiresAt = new Date(Date.now() + DAYS * DAY_MS).toISOString();
+      const name = t('home.build.keyName', { day: formatDay(new Date().toISOString().slice(0, 10)) });
+      const body = { name, scopes: ['documents:add' as const], expires_at: expiresAt };
+      return (await dataOf(api.POST('/api/keys', { body }))).key;
+    },
+    onSuccess: async (made) => {
+      setKey(made);
+      await copy(command(made));
+      await queries.invalidateQueries({ queryKey: ['organisation', organisation?.id, 'keys'] });
+    },
+    onError: (error) => toast(errorMessage(error), { urgent: true }),
+  });
+  return (
+    <BuildCard
+      icon={<SquareTerminal size={16} strokeWidth={1.75} aria-hidden="true" />}
+      title={t('home.build.send')}
+      foot={key === null ? t('home.build.sendHint', { days: DAYS }) : t('home.build.keyOnce')}
+      action={
+        <Button
+          icon={Copy}
+          disabled={create.isPending}
+          onClick={() => (key === null ? create.mutate() : void copy(command(key)))}>
+          {key === null ? t('home.build.copyWithKey') : t('home.build.copy')}
+        </Button>
+      }>
+      <Code label={t('home.build.send')}>{command(key ?? 'fm_…')}</Code>
+    </BuildCard>
+  );
+}
+
+function PostgresCard() {
+  const config = useQuery(configQuery);
+  const tables = useQuery(tablesQuery);
+  const first = tables.data?.find((one) => one.records > 0);
+  const view = useQuery({ ...viewQuery(first?.schema_id ?? ''), enabled: first !== undefined });
+  const sql = view.data?.sql ?? EXAMPLE;
+  return (
+    <BuildCard
+      icon={<Database size={16} strokeWidth={1.75} aria-hidden="true" />}
+      title={t('home.build.postgres')}
+      pill={
+        config.data !== undefined && (
+          <StatusPill tone="ok" icon={Check}>
+            {config.data.embedded_database ? t('home.build.builtIn') : t('home.build.own')}
+          </StatusPill>
+        )
+      }
+      foot={config.data?.embedded_database === false ? t('home.build.viewHint') : t('home.build.ownHint')}
+      action={
+        <Button icon={Copy} onClick={() => void copy(sql)}>
+          {t('home.build.copy')}
+        </Button>
+      }>
+      <Code label={t('home.build.postgres')}>{sql}</Code>
+    </BuildCard>
+  );
+}
+
+/** Before there is a table. */
+const EXAMPLE = [
+  'select d.filename, f.path, f.text, f.status',
+  'from fields as f',
+  'join documents as d on d.id = f.document_id',
+  "where f.status in ('found', 'confirmed');",
+].join('\n');
+
+interface CardProps {
+  icon: ReactNode;
+  title: string;
+  pill?: ReactNode;
+  foot: string;
+  action: ReactNode;
+  children: ReactNode;
+}
+
+function BuildCard({ icon, title, pill, foot, action, children }: CardProps) {
+  return (
+    <Card
+      title={
+        <span className="flex items-center gap-2">
+          {icon}
+          {title}
+        </span>
+      }
+      actions={pill}
+      className="flex flex-col">
+      <div className="flex-1">{children}</div>
+      <div className="mt-3 flex flex-wrap items-center justify-between gap-2">
+        <p className="min-w-0 flex-1 text-xs text-muted-foreground">{foot}</p>
+        {action}
+      </div>
+    </Card>
+  );
+}
+
+function Code({ label, children }: { label: string; children: string }) {
+  return (
+    <pre
+      role="region"
+      aria-label={label}
+      tabIndex={0}
+      className="max-h-28 overflow-auto rounded-md border border-border bg-canvas p-3 text-xs leading-5">
+      {children}
+    </pre>
+  );
+}
+
+async function copy(text: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    toast(t('home.build.copied'));
+  } catch {
+    toast(t('home.build.notCopied'), { urgent: true });
+  }
+}

@@ -1,0 +1,41 @@
+/** Home: what needs a person, what it cost and how good it was, and how to build with it. */
+
+import { useQuery } from '@tanstack/react-query';
+import { getRouteApi } from '@tanstack/react-router';
+import { meQuery } from '../session/config';
+import { useCanWrite } from '../session/role';
+import { formatLongDay, visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
+import { BuildCards } from './BuildCards';
+import { periodOf } from './period';
+import { PeriodSection } from './PeriodSection';
+import { TodayCards } from './TodayCards';
+
+const homeRoute = getRouteApi('/home');
+
+export function HomePage() {
+  const view = homeRoute.useSearch();
+  const canWrite = useCanWrite();
+  return (
+    <div className="mx-auto grid max-w-[87.5rem] gap-7 p-4 sm:p-6">
+      <div className="flex flex-wrap items-baseline gap-x-3 gap-y-1">
+        <h1 className="text-xl font-semibold">
+          <Greeting />
+        </h1>
+        <p className="text-muted-foreground">{formatLongDay(Date.now())}</p>
+      </div>
+      <TodayCards />
+      <PeriodSection period={periodOf(view)} />
+      {canWrite && <BuildCards />}
+    </div>
+  );
+}
+
+function Greeting() {
+  const me = useQuery(meQuery);
+  const name = me.data?.email?.split(/[@.]/)[0];
+  const hour = new Date().getHours();
+  const part = hour < 12 ? 'morning' : hour < 18 ? 'day' : 'evening';
+  if (name === undefined || name === '') return t(`home.greeting.${part}`);
+  return t(`home.greeting.${part}Name`, { name: visibleText(name[0]!.toUpperCase() + name.slice(1)) });
+}

@@ -1,0 +1,46 @@
+/** The organisation's limits, and its cost of this month. Home has the cost of each month. */
+
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { ErrorNotice } from '../components/ui/Notice';
+import { overviewQuery } from '../home/overviewQueries';
+import { periodOf } from '../home/period';
+import { formatDollars } from '../shared/format';
+import { t } from '../shared/i18n';
+import styles from './Settings.module.css';
+
+export function Spending() {
+  const { data, isError, error, refetch } = useQuery(overviewQuery(periodOf({})));
+  if (isError) return <ErrorNotice error={error} onRetry={() => void refetch()} />;
+  if (data === undefined) return null;
+  const { credit, cost } = data;
+  const amount = formatDollars(credit?.spent_usd ?? cost.total.cost_usd);
+  const max = credit?.max_usd ?? null;
+  return (
+    <>
+      <p>
+        {[
+          max === null
+            ? t('settings.usage.spent', { amount })
+            : t('settings.usage.spentOf', { amount, limit: formatDollars(max) }),
+          max === null && t('settings.usage.noLimit'),
+          credit?.max_concurrent_runs != null &&
+            t('settings.usage.concurrentRuns', { count: credit.max_concurrent_runs }),
+        ]
+          .filter(Boolean)
+          .join(' · ')}
+      </p>
+      {max !== null && max > 0 && (
+        <meter
+          className={styles.meter}
+          min={0}
+          max={max}
+          high={max * 0.8}
+          value={credit?.spent_usd ?? 0}
+          aria-label={t('settings.usage.spentMeter')}
+        />
+      )}
+      <Link to="/home">{t('settings.usage.months')}</Link>
+    </>
+  );
+}
