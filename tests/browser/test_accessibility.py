@@ -71,6 +71,7 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, clone, ax
 
         await page.goto("about:blank")
         await window.open("/documents")
+        await check_area("home", "/home", page.get_by_role("heading", name=label("home.build.title")))
         await check_area("documents", "/documents", page.get_by_role("link", name="survey.txt"))
         await check_area("approvals", "/approvals", page.get_by_role("button", name="Approve", exact=True))
         await page.get_by_role("button", name="Edit").click()

@@ -41,7 +41,7 @@ async def test_cost_and_quality_of_a_month_are_on_one_page_and_numbers_open_thei
         await expect(corrections.get_by_role("deletion")).to_contain_text("10")
         await expect(corrections.get_by_role("insertion")).to_contain_text("11")
         columns = page.get_by_role("region", name=label("quality.byColumn")).last
-        await expect(columns.get_by_role("row").filter(has_text="total")).to_contain_text("95.0%")
+        await expect(columns.get_by_role("row").filter(has_text="vendor")).to_contain_text("95.0%")
         await page.get_by_role("button", name=label("period.previous.month")).click()
         await page.get_by_role("heading", name=label("quality.none")).wait_for()
         await page.go_back()

@@ -17,16 +17,18 @@ export function HomePage() {
   const view = homeRoute.useSearch();
   const canWrite = useCanWrite();
   return (
-    <div className="mx-auto grid max-w-[87.5rem] gap-7 p-4 sm:p-6">
-      <div className="flex flex-wrap items-baseline gap-x-3 gap-y-1">
-        <h1 className="text-xl font-semibold">
-          <Greeting />
-        </h1>
-        <p className="text-muted-foreground">{formatLongDay(Date.now())}</p>
+    <div className="min-h-full bg-background">
+      <div className="mx-auto grid max-w-[87.5rem] gap-7 p-4 sm:p-6">
+        <div className="flex flex-wrap items-baseline gap-x-3 gap-y-1">
+          <h1 className="text-xl font-semibold">
+            <Greeting />
+          </h1>
+          <p className="text-muted-foreground">{formatLongDay(Date.now())}</p>
+        </div>
+        <TodayCards />
+        <PeriodSection period={periodOf(view)} />
+        {canWrite && <BuildCards />}
       </div>
-      <TodayCards />
-      <PeriodSection period={periodOf(view)} />
-      {canWrite && <BuildCards />}
     </div>
   );
 }

@@ -4,17 +4,15 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { CircleHelp, type LucideIcon, ShieldCheck, Sparkles, Table2, TriangleAlert } from 'lucide-react';
 import type { DoneOnDay } from '../api/types';
-import { waitingQuery } from '../approvals/approvalQueries';
 import { buttonClass } from '../components/ui/Button';
 import { Card } from '../components/ui/Card';
 import { cn } from '../components/ui/cn';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Progress } from '../components/ui/Progress';
 import { Skeleton } from '../components/ui/Skeleton';
-import { countQuery } from '../documents/documentQueries';
 import { formatDuration, formatNumber, formatShortDay, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { workQuery } from './overviewQueries';
+import { inboxCountsQuery, workQuery } from './overviewQueries';
 
 const KINDS = [
   { kind: 'value', icon: CircleHelp, tone: 'text-need-dot', to: '/review' },
@@ -33,23 +31,11 @@ export function TodayCards() {
   );
 }
 
-/** The counts that the areas show. undefined: not loaded yet. */
-function useNeeds() {
-  const approvals = useQuery(waitingQuery);
-  const counts = {
-    value: useQuery(countQuery('needs_review')).data,
-    approval: approvals.data?.items.length,
-    suggestion: useQuery(countQuery('proposed')).data,
-    failed: useQuery(countQuery('failed')).data,
-  };
-  return { counts, isMore: approvals.data?.next != null, error: approvals.error, refetch: approvals.refetch };
-}
-
 function NeedCard() {
-  const { counts, isMore, error, refetch } = useNeeds();
-  const isLoaded = Object.values(counts).every((count) => count !== undefined);
-  const total = Object.values(counts).reduce<number>((sum, count) => sum + (count ?? 0), 0);
-  const first = KINDS.find(({ kind }) => (counts[kind] ?? 0) > 0);
+  const { data: counts, error, refetch } = useQuery(inboxCountsQuery);
+  const total = Object.values(counts ?? {}).reduce((sum, { count }) => sum + count, 0);
+  const isMore = Object.values(counts ?? {}).some((one) => one.is_more);
+  const first = KINDS.find(({ kind }) => (counts?.[kind]?.count ?? 0) > 0);
   return (
     <Card label={t('home.need.title')} className="grid content-start gap-4 sm:grid-cols-[auto_minmax(0,1fr)] sm:gap-10">
       {error !== null ? (
@@ -59,7 +45,7 @@ function NeedCard() {
           <div className="flex flex-col justify-between gap-4">
             <p className="text-muted-foreground">
               <span className="block text-4xl font-semibold text-foreground">
-                {isLoaded ? formatNumber(total) : '–'}
+                {counts === undefined ? '–' : formatNumber(total)}
                 {isMore && '+'}
               </span>
               {t('home.need.title')}
@@ -70,12 +56,12 @@ function NeedCard() {
               </Link>
             )}
           </div>
-          {isLoaded && total === 0 ? (
+          {counts !== undefined && total === 0 ? (
             <p className="self-center text-muted-foreground">{t('home.need.none')}</p>
           ) : (
             <ul className="grid content-start gap-1">
               {KINDS.map((one) => (
-                <Kind key={one.kind} {...one} count={counts[one.kind]} />
+                <Kind key={one.kind} {...one} count={counts?.[one.kind]} />
               ))}
             </ul>
           )}
@@ -91,11 +77,12 @@ interface KindProps {
   tone: string;
   to: (typeof KINDS)[number]['to'];
   status?: 'proposed' | 'failed';
-  count: number | undefined;
+  count: { count: number; is_more: boolean } | undefined;
 }
 
 function Kind({ kind, icon: Sign, tone, to, status, count }: KindProps) {
-  if (count === undefined || count === 0) return null;
+  if (count === undefined || count.count === 0) return null;
+  const number = `${formatNumber(count.count)}${count.is_more ? '+' : ''}`;
   return (
     <li>
       <Link
@@ -103,7 +90,7 @@ function Kind({ kind, icon: Sign, tone, to, status, count }: KindProps) {
         search={status === undefined ? {} : { status }}
         className="flex min-h-7 items-center gap-2 rounded-md px-2 text-foreground no-underline hover:bg-hover">
         <Sign size={15} strokeWidth={1.75} className={tone} aria-hidden="true" />
-        {t(`home.need.${kind}`, { count })}
+        {t(`home.need.${kind}`, { count: count.count, number })}
       </Link>
     </li>
   );

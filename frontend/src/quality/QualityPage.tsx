@@ -8,7 +8,7 @@ import type { Correction, TableQuality } from '../api/types';
 import { BoundChart } from '../components/charts/BoundChart';
 import { ShareBar } from '../components/charts/ShareBar';
 import { Avatar } from '../components/ui/Avatar';
-import { Button, buttonClass } from '../components/ui/Button';
+import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Loading } from '../components/ui/Loading';
@@ -20,6 +20,7 @@ import { PeriodPicker } from '../home/PeriodPicker';
 import { usePersonName } from '../session/people';
 import { formatNumber, formatShare, formatShortDay, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
+import { TableViews } from '../shared/TableViews';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
 import type { QualityView } from './qualityView';
 
@@ -44,10 +45,10 @@ export function QualityPage() {
   }
   if (data === undefined) return <Loading />;
   return (
-    <div className="grid h-full grid-rows-[auto_minmax(0,1fr)] max-xl:h-auto max-xl:grid-rows-none">
+    <div className="grid h-full grid-rows-[auto_minmax(0,1fr)] bg-background max-xl:min-h-full max-xl:h-auto max-xl:grid-rows-none">
       <div className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b border-border px-4 py-2">
         <h1 className="truncate text-lg font-semibold">{visibleText(data.name)}</h1>
-        <Views schemaId={schemaId} stackId={data.stack_id} />
+        <TableViews schemaId={schemaId} stackId={data.stack_id} />
         <span className="flex-1" />
         <PeriodPicker period={period} as="p" />
       </div>
@@ -67,30 +68,6 @@ export function QualityPage() {
         <Corrections schemaId={schemaId} period={period} column={view.column} total={data.checks.corrected} />
       </div>
     </div>
-  );
-}
-
-/** The two views of a table. */
-export function Views({ schemaId, stackId }: { schemaId: string; stackId: string | null }) {
-  const className = cn(
-    buttonClass({ kind: 'quiet' }),
-    'min-h-6 aria-[current=page]:bg-background aria-[current=page]:shadow-sm',
-  );
-  return (
-    <nav aria-label={t('quality.views')} className="flex gap-0.5 rounded-md bg-muted p-0.5">
-      {stackId === null ? (
-        <Link to="/records/$schemaId" params={{ schemaId }} className={className}>
-          {t('quality.rows')}
-        </Link>
-      ) : (
-        <Link to="/stacks/$stackId" params={{ stackId }} className={className}>
-          {t('quality.rows')}
-        </Link>
-      )}
-      <Link to="/quality/$schemaId" params={{ schemaId }} className={className}>
-        {t('quality.name')}
-      </Link>
-    </nav>
   );
 }
 
@@ -140,7 +117,7 @@ function Weeks({ data }: { data: TableQuality }) {
     share: checks.corrected / checks.checked,
     bound: checks.at_most ?? 0,
     label: formatShortDay(monday),
-    note: `n ${formatNumber(checks.checked)}`,
+    note: `${t('quality.n')} ${formatNumber(checks.checked)}`,
     title: t('home.fields.of', { corrected: formatNumber(checks.corrected), checked: formatNumber(checks.checked) }),
   }));
   if (weeks.length === 0) return null;
@@ -168,7 +145,7 @@ function Weeks({ data }: { data: TableQuality }) {
               <Th>{t('quality.week')}</Th>
               <Th className="text-right">{t('quality.corrected')}</Th>
               <Th className="text-right">{t('quality.atMostSure')}</Th>
-              <Th className="text-right">n</Th>
+              <Th className="text-right">{t('quality.n')}</Th>
             </tr>
           </thead>
           <tbody>
@@ -225,7 +202,7 @@ function Columns({ data, view }: { data: TableQuality; view: QualityView }) {
             <Th className="text-right">{t('quality.corrected')}</Th>
             <Th className="text-right">{t('quality.found')}</Th>
             <Th colSpan={2}>{t('quality.atMostSure')}</Th>
-            <Th className="pr-0 text-right">n</Th>
+            <Th className="pr-0 text-right">{t('quality.n')}</Th>
           </tr>
         </thead>
         <tbody>

@@ -21,6 +21,7 @@ import { Markdown } from '../shared/Markdown';
 import { EmptyState } from '../components/ui/EmptyState';
 import { ErrorNotice, errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
+import { TableViews } from '../shared/TableViews';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
 import { RecordsTable } from '../tables/RecordsTable';
 import { TableExport } from '../tables/TableExport';
@@ -124,6 +125,7 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
           {' / '}
           {visibleText(stack.name)}
         </h1>
+        {stack.schema_id !== null && <TableViews schemaId={stack.schema_id} stackId={id} />}
         <div className={styles.actions}>
           {canWrite && (
             <>

@@ -10,6 +10,7 @@ import { Loading } from '../components/ui/Loading';
 import { EmptyState } from '../components/ui/EmptyState';
 import { ErrorNotice } from '../components/ui/Notice';
 import { RecordsTable } from './RecordsTable';
+import { TableViews } from '../shared/TableViews';
 import { TableExport } from './TableExport';
 import { TableTabs } from './TableTabs';
 import styles from './Tables.module.css';
@@ -56,6 +57,7 @@ function Records({ schemaId, view }: { schemaId: string | undefined; view: Table
       <div className={styles.bar}>
         <h1>{t('areas.records')}</h1>
         <TableTabs tables={tables.data} current={id} />
+        <TableViews schemaId={id} stackId={null} />
         <TableExport request={request} name={visibleText(shown?.name ?? t('areas.records'))} />
       </div>
       <RecordsTable

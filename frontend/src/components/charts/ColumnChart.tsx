@@ -28,6 +28,12 @@ export function ColumnChart({ columns, formatValue, note, maxLabels = 5 }: Props
   const top = lines.at(-1)!;
   const shown = labelled(columns.length, maxLabels);
   const strong = columns.findIndex((one) => one.isStrong === true);
+  const isAtRight = strong > columns.length / 2;
+  /** The columns under the note. */
+  const width = Math.ceil(columns.length / 3);
+  const beside = isAtRight
+    ? columns.slice(Math.max(strong - width, 0), strong + 1)
+    : columns.slice(strong, strong + width);
   return (
     <div aria-hidden="true" className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-2 text-2xs text-muted-foreground">
       <div className="relative my-2 w-11">
@@ -40,7 +46,7 @@ export function ColumnChart({ columns, formatValue, note, maxLabels = 5 }: Props
           </span>
         ))}
       </div>
-      <div className="relative my-2 h-36">
+      <div className="relative my-2 h-44">
         {lines.map((line) => (
           <span
             key={line}
@@ -57,11 +63,11 @@ export function ColumnChart({ columns, formatValue, note, maxLabels = 5 }: Props
           <span
             className={cn(
               'absolute rounded-xs bg-card px-1 font-medium whitespace-nowrap text-foreground',
-              strong > columns.length / 2 ? '-translate-x-full' : '',
+              isAtRight && '-translate-x-full',
             )}
             style={{
-              left: `${((strong + (strong > columns.length / 2 ? 0 : 1)) / columns.length) * 100}%`,
-              bottom: `${Math.min((columns[strong]!.value / top) * 100, 88)}%`,
+              left: `${((strong + (isAtRight ? 1 : 0)) / columns.length) * 100}%`,
+              bottom: `${Math.min((Math.max(...beside.map((one) => one.value)) / top) * 100, 90)}%`,
             }}>
             {note}
           </span>
