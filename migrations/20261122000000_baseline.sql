@@ -479,7 +479,7 @@ begin
   perform private.require(cardinality(v_scopes) > 0, 'An API key needs at least one scope.');
   select scope into v_unknown from unnest(v_scopes) as scope
   where scope is null or scope not in (
-    'documents:read', 'documents:write', 'extractions:read', 'extractions:write', 'schemas:read', 'schemas:write',
+    'documents:read', 'documents:write', 'documents:add', 'extractions:read', 'extractions:write', 'schemas:read', 'schemas:write',
     'runs:read', 'runs:write', 'runs:approve', 'usage:read', 'members:read', 'members:write', 'keys:read', 'keys:write',
     'changes:read', 'webhooks:write')
   limit 1;

@@ -67,7 +67,7 @@ def is_near(box: list[float], other: list[float]) -> bool:
 async def test_from_the_link_to_the_export(serve, browsing):
     async with serve() as server, browsing(server) as window:
         page = window.page
-        await window.open()
+        await window.open("/documents")
         assert "#" not in page.url and "token" not in page.url
         await upload(window)
         # The page text can be selected. It covers the printed word and the space after it.

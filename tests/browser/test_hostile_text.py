@@ -24,7 +24,7 @@ async def test_hostile_text_is_shown_and_does_nothing(serve, browsing):
     async with serve(Script([[one] for one in said])) as server, browsing(server) as window:
         page = window.page
         await server.upload_text(f"Note: {LINK}\n{TAG}\n", name=NAME)
-        await window.open()
+        await window.open("/documents")
         link = page.get_by_role("link", name="<img src=x")
         await link.wait_for()
         # The name does not appear to end in .pdf.

@@ -334,7 +334,7 @@ function FieldsCard({ data, period }: CardProps) {
               </Th>
               <Th className="border-0 text-right">{t('home.fields.atMost')}</Th>
               <Th className="border-0 text-right">{t('home.fields.missing')}</Th>
-              <Th className="border-0 pr-0 text-right">{t('home.fields.notFound')}</Th>
+              <Th className="border-0 pr-0 text-right whitespace-normal!">{t('home.fields.notFound')}</Th>
             </tr>
           </thead>
           <tbody>
