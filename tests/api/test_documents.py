@@ -57,6 +57,7 @@ async def test_document_from_upload_to_deletion(serve, clone):
         assert answer.status_code == 201
         uploaded = answer.json()
         assert list(uploaded) == [*DOCUMENT_KEYS, "run_id"]
+        assert uploaded.pop("run_id") is None
         assert (uploaded["filename"], uploaded["status"]) == ("Rechnung März.pdf", "reading")
         assert (uploaded["byte_size"], uploaded["media_type"]) == (INVOICE.stat().st_size, None)
         document_id = await server.wait_until_read(UUID(uploaded["id"]))

@@ -17,6 +17,7 @@ from fieldmark.domain.document_filters import FieldPath
 from fieldmark.services import overview
 from fieldmark.stores import overview as stored
 from fieldmark.stores import usage
+from fieldmark.stores.library import schemas
 
 router = Routes(prefix="/api", tags=["overview"])
 
@@ -264,6 +265,7 @@ async def list_corrections(
     offset: Annotated[int, Query(ge=0, le=1_000_000, description="The number of corrections to skip.")] = 0,
 ) -> Corrections:
     """List the values of a schema's table that people corrected in a period."""
+    await schemas.get(conn, schema_id)
     days = overview.period(scope, since, until, schema_id)
     rows = await stored.corrections(conn, days, column, limit=limit, offset=offset)
     return Corrections(items=[Correction.of(one) for one in rows])

@@ -234,7 +234,7 @@ async def create_samples(body: NewSamples, _: ThePerson, scope: TheScope, runtim
     _check_name(body.name)
     stack_id, is_new = await stacks.create_samples(runtime.documents, runtime.database, scope, body.name)
     if is_new:
-        fill = StackRequest(stack_id=stack_id)
+        fill = StackRequest.model_validate({"stack_id": stack_id})
         options = RunOptions(approval="auto")
         await launch.start(runtime.database, scope, "stack", fill, prices=runtime.prices, options=options)
     async with runtime.database.as_user(scope) as conn:

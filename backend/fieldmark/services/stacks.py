@@ -30,9 +30,9 @@ MAX_READ_AT_ONCE: Final = 500
 
 SAMPLE_FILES: Final = Path(__file__).resolve().parent.parent / "sample_files"
 SAMPLE_COLUMNS: Final = (
-    ColumnDefinition(name="vendor", required=True),
-    ColumnDefinition(name="date", type="date", required=True),
-    ColumnDefinition(name="total", type="number", required=True),
+    ColumnDefinition.model_validate({"name": "vendor", "required": True}),
+    ColumnDefinition.model_validate({"name": "date", "type": "date", "required": True}),
+    ColumnDefinition.model_validate({"name": "total", "type": "number", "required": True}),
 )
 
 
