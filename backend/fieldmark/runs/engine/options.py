@@ -115,6 +115,7 @@ def agent_options(
         effort=effort.value,
         thinking={"type": "adaptive"} if effort.thinks else {"type": "disabled"},
         verbatim_prompts=not is_clearable,
+        # Also for runs that no one watches: only these have the message's end and the output tokens that are charged.
         include_partial_messages=True,
         max_turns=kind.max_turns,
         max_buffer_size=MAX_MESSAGE_BYTES,
