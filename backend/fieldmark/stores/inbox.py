@@ -45,7 +45,7 @@ class SuggestionRow:
     fields: int
 
 
-_QUESTIONS: LiteralString = """private.live_extractions as e
+_QUESTIONS: LiteralString = """private.current_by_schema as e
   join public.extractions as x on x.id = e.id
   left join public.schema_versions as v on v.id = x.schema_revid
   left join public.schemas as s on s.id = v.schema_id
