@@ -44,7 +44,6 @@ async def test_cost_and_quality_of_a_month_are_on_one_page_and_numbers_open_thei
         await expect(columns.get_by_role("row").filter(has_text="vendor")).to_contain_text("95.0%")
         await page.get_by_role("button", name=label("period.previous.month")).click()
         await page.get_by_role("heading", name=label("quality.none")).wait_for()
-        await page.go_back()
         await page.get_by_role("link", name=label("quality.rows"), exact=True).click()
         await page.get_by_role("grid").wait_for()
 
