@@ -317,11 +317,11 @@ async def named_items(side: Side, round_number: int) -> AsyncGenerator[str]:
             await ask(side, "GET", f"/api/{one}_versions/{version[f'{one}_revid']}")
             yield f"GET /api/{one}_versions/{{{one}_revid}}"
         if kind == "schemas":
-            for path in ("records", "records/export", "view"):
-                await ask(
-                    side, "GET", f"{at}/{path}", params={"totals": True, "marks": True} if path == "records" else {}
-                )
-                yield f"GET {name}/{path}"
+            for path in ("rows", "export", "view"):
+                table = at.replace("/schemas/", "/tables/")
+                params = {"totals": True, "marks": True} if path == "rows" else {}
+                await ask(side, "GET", f"{table}/{path}", params=params)
+                yield f"GET /api/tables/{{table_id}}/{path}"
             await ask(side, "POST", f"{at}/changes", json={"schema": schema})
             yield f"POST {name}/changes"
             await ask(side, "POST", f"{at}/apply", json={"schema_revid": version["schema_revid"]})
@@ -376,7 +376,7 @@ async def query_fields(side: Side, round_number: int) -> AsyncGenerator[str]:
         yield f"GET {name}/{path}"
     await ask(side, "POST", f"{at}/locks", params={"path": "field_3"})
     yield f"POST {name}/locks"
-    for path in ("fields", "records"):
+    for path in ("fields", "tables"):
         await ask(side, "GET", f"/api/{path}")
         yield f"GET /api/{path}"
     await ask(side, "GET", "/api/fields/values", params={"path": "field_1"})

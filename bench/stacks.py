@@ -124,7 +124,7 @@ async def measure(documents: int, kills: int) -> None:
                 memory.append(workers.memory())
                 found = await progress_of(http, stack_id)
                 states = ["waiting", "running", "stale", "incomplete", "failed", "duplicate"]
-                others = (await http.get(f"/api/stacks/{stack_id}/rows", params={"row_status": states})).json()["items"]
+                others = (await http.get(f"/api/tables/{stack_id}/rows", params={"row_status": states})).json()["items"]
             rows = owner.execute(
                 """select e.extracted_fields, d.filename, count(*) over (partition by e.document_id) as extractions
                    from public.extractions as e join public.documents as d on d.id = e.document_id

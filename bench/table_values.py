@@ -96,7 +96,7 @@ async def fill_receipts(at: Service, folder: Path, most: int) -> bool:
         while run["status"] not in ("completed", "failed", "cancelled"):
             await asyncio.sleep(0.5)
             run = (await http.get(f"/api/runs/{run['run_id']}")).raise_for_status().json()
-        found = await all_rows(http, f"/api/stacks/{stack['id']}/rows")
+        found = await all_rows(http, f"/api/tables/{stack['id']}/rows")
         rows = {row["filename"].removesuffix(".pdf"): row for row in found}
     print(f"{len(keys)} receipts; rows: {dict(Counter(row['status'] for row in rows.values()))}")
     counts: dict[str, Counter[str]] = {column["name"]: Counter() for column in COLUMNS}
@@ -186,7 +186,7 @@ async def compare_documents(at: Service, model: RecordedModel, folder: Path, sys
                     at_extraction = f"/api/extractions/{run['extraction']['id']}"
                     (await http.post(f"{at_extraction}/complete")).raise_for_status()
                 label = json.loads((folder / "labels" / f"{name}.json").read_text())
-                path = f"/api/schemas/{made['id']}/records"
+                path = f"/api/tables/{made['id']}/rows"
                 lists = (await http.get(path)).raise_for_status().json()["lists"]
                 for list_name in [None, *lists]:
                     query = {} if list_name is None else {"list": list_name}

@@ -87,7 +87,7 @@ def insert(owner: psycopg.Connection, org: UUID, first: int, count: int, columns
 
 async def measure(side: Side, times: int) -> dict[str, list[float]]:
     """Return the durations of each operation in milliseconds."""
-    path = f"/api/schemas/{_OWN_ORG}/records"
+    table = f"/api/tables/{_OWN_ORG}"
     durations: dict[str, list[float]] = {}
 
     async def timed(name: str, repetitions: int, work: Callable[[int], Awaitable[Any]]) -> None:
@@ -98,7 +98,7 @@ async def measure(side: Side, times: int) -> dict[str, list[float]]:
                 durations.setdefault(name, []).append((time.perf_counter() - began) * 1000)
 
     def page(**query: Any) -> Callable[[int], Awaitable[Any]]:
-        return lambda _: ask(side, "GET", path, params=query)
+        return lambda _: ask(side, "GET", f"{table}/rows", params=query)
 
     async def edit(number: int) -> None:
         at = f"/api/extractions/{side.extraction(1 + number % 100)}/fields"
@@ -113,7 +113,7 @@ async def measure(side: Side, times: int) -> dict[str, list[float]]:
     await timed("totals", times, page(limit=100, totals=True))
     await timed("edit a value", times, edit)
     began = time.perf_counter()
-    content = await ask(side, "GET", f"{path}/export", params={"format": "xlsx"})
+    content = await ask(side, "GET", f"{table}/export", params={"format": "xlsx"})
     durations["XLSX"] = [(time.perf_counter() - began) * 1000]
     print(f"XLSX: {len(content) / 1e6:.1f} MB; peak memory of this process "
           f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB", flush=True)  # fmt: skip

@@ -420,10 +420,10 @@ class Agreement:
         for schema, (schema_id, _) in self._schemas.items():
             extraction = {document: seen for document, all_seen in live.items() for seen in all_seen
                           if seen.schema == schema}  # fmt: skip
-            path = f"schemas/{schema_id}/records"
+            path = f"tables/{schema_id}"
             for query in ({}, {"list": "items"}) if schema == "nested" else ({},):
                 await self._compare_records(path, query, extraction)
-        await self._compare_records(f"stacks/{self._stack}/rows", {}, extraction)
+        await self._compare_records(f"tables/{self._stack}", {}, extraction)
 
     async def _pages(self, path: str, **query: Any) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
@@ -461,7 +461,7 @@ class Agreement:
     async def _records(self, path: str, query: dict[str, Any]) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         while True:
-            page = await self._ask("GET", path, params={**query, "limit": 100, "offset": len(rows)})
+            page = await self._ask("GET", f"{path}/rows", params={**query, "limit": 100, "offset": len(rows)})
             rows += page["items"]
             if len(rows) >= page["total"]:
                 return rows

@@ -66,7 +66,7 @@ async def test_each_missing_total_and_doubtful_vendor_is_to_be_reviewed(serve):
         async def to_review() -> dict[int, dict[str, str]]:
             """Return the reasons in the cells that need a person, by receipt."""
             query = {"limit": 100, "cell_status": ["needs_review", "unclear"]}
-            rows = (await server.http.get(f"/api/stacks/{stack['id']}/rows", params=query)).json()["items"]
+            rows = (await server.http.get(f"/api/tables/{stack['id']}/rows", params=query)).json()["items"]
             return {
                 int(row["filename"].removesuffix(".txt")): {
                     name: cell["reason"]

@@ -26,7 +26,7 @@ async def upload(server, stack_id: str, name: str, content: bytes) -> str:
 
 
 async def rows_by_name(server, stack_id: str) -> dict:
-    return {row["filename"]: row for row in (await server.get(f"stacks/{stack_id}/rows"))["items"]}
+    return {row["filename"]: row for row in (await server.get(f"tables/{stack_id}/rows"))["items"]}
 
 
 @pytest.mark.story
@@ -132,7 +132,7 @@ async def test_table_is_proposed_approved_filled_corrected_and_exported(serve, c
             "documents": 5, "done": 3, "incomplete": 0, "failed": 1, "unreadable": 1, "waiting": 0, "running": 0,
             "awaiting_approval": 0, "stale": 0, "duplicates": 1, "containers": 0, "cost_usd": 0,
         }  # fmt: skip
-        answer = await server.http.get(f"/api/stacks/{stack_id}/rows/export", params={"row_status": "done"})
+        answer = await server.http.get(f"/api/tables/{stack_id}/export", params={"row_status": "done"})
         lines = list(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))
         assert [line[7:] for line in lines] == [
             ["total", "vendor"],
@@ -154,7 +154,7 @@ async def test_cost_ceiling_stops_a_run_and_the_next_run_reads_what_is_left(serv
         progress = (await server.get(f"stacks/{stack_id}"))["progress"]
         assert (progress["failed"], progress["done"] + progress["waiting"] + progress["running"]) == (0, 7)
         assert progress["waiting"] > 0
-        left = await server.get(f"stacks/{stack_id}/rows?row_status=waiting")
+        left = await server.get(f"tables/{stack_id}/rows?row_status=waiting")
         assert {row["error_code"] for row in left["items"]} <= {"max_cost", None}
         assert (await server.http.post("/api/agent/stack", json=fill)).json()["status"] == "completed"
         assert (await server.get(f"stacks/{stack_id}"))["progress"]["done"] == 7
@@ -191,7 +191,7 @@ async def test_rows_wait_for_a_second_person_who_finds_them_by_their_stack(serve
 
             await approve(result["run_id"], result["waits_for"]["call_id"])
             await until(lambda: progress_is(awaiting_approval=2, running=0, done=0))
-            rows = await server.get(f"stacks/{stack_id}/rows?row_status=awaiting_approval")
+            rows = await server.get(f"tables/{stack_id}/rows?row_status=awaiting_approval")
             assert {row["filename"] for row in rows["items"]} == {"1.txt", "2.txt"}
 
             query = {"status": "awaiting_approval", "stack_id": stack_id}

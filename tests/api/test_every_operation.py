@@ -101,6 +101,7 @@ async def test_every_operation_refuses_callers_and_input_with_the_same_codes(ser
                 "stack_id": stack["id"],
                 "webhook_id": webhook,
                 "delivery_id": str(uuid4()),
+                "table_id": stack["id"],
             }
             before = table_hashes(clone)
             tested_scopes = set()
@@ -204,6 +205,7 @@ async def test_answers_to_a_key_contain_only_what_its_scope_allows(serve, clone,
             "prompt_revid": prompt["prompt_revid"],
             "tag_id": tag["id"],
             "stack_id": stack["id"],
+            "table_id": stack["id"],
             "thread_id": thread["id"],
             "webhook_id": (await server.http.post("/api/webhooks", json={"url": "https://a.example"})).json()["id"],
             "delivery_id": str(uuid4()),

@@ -125,6 +125,7 @@ async def make_items(server: Any) -> dict[str, str]:
         "thread_id": thread["id"],
         "webhook_id": (await create("/api/webhooks", url="https://a.example"))["id"],
         "delivery_id": str(uuid4()),
+        "table_id": schema["id"],
         "stack_id": (await create("/api/stacks", name="t", document_ids=[document], columns=[{"name": "a"}]))["id"],
     }
 

@@ -66,7 +66,7 @@ async def test_hostile_schema_does_not_block_the_event_loop(serve, name):
         upload = await http.post("/api/documents", files={"file": ("a.txt", b"Total: 10")})
         document_id = upload.json()["id"]
         stack = (await http.post("/api/stacks", json={"name": "S", "columns": [{"name": "a"}]})).json()
-        await http.get(f"/api/stacks/{stack['id']}/rows")  # warms up
+        await http.get(f"/api/tables/{stack['id']}/rows")  # warms up
 
         async def request(method: str, path: str, **body: Any) -> Any:
             with longest_block(blocks, f"{method} {path.partition('?')[0].rpartition('/')[2] or path}"):
@@ -79,13 +79,13 @@ async def test_hostile_schema_does_not_block_the_event_loop(serve, name):
         extract = {"document_id": document_id, "schema": SCHEMAS[name], "wait": False}
         await request("POST", "/api/agent/extract", json=extract)
         if created.status_code == 201:
-            path = f"/api/schemas/{created.json()['id']}"
-            for query in ("records", "records?list=items", "records?totals=true&marks=true", "view", "records/export"):
-                await request("GET", f"{path}/{query}")
-            await request("POST", f"{path}/changes", json={"schema": SCHEMAS[name]})
+            schema_id = created.json()["id"]
+            for query in ("rows", "rows?list=items", "rows?totals=true&marks=true", "view", "export"):
+                await request("GET", f"/api/tables/{schema_id}/{query}")
+            await request("POST", f"/api/schemas/{schema_id}/changes", json={"schema": SCHEMAS[name]})
         await request("PATCH", f"/api/schemas/{stack['schema_id']}", json={"schema": SCHEMAS[name]})
-        for path in ("", f"/{stack['id']}", f"/{stack['id']}/rows", f"/{stack['id']}/rows/export"):
-            await request("GET", f"/api/stacks{path}")
+        for path in ("stacks", f"stacks/{stack['id']}", *(f"tables/{stack['id']}/{one}" for one in ("rows", "export"))):
+            await request("GET", f"/api/{path}")
         for preview in (True, False):
             columns = {"columns": [{"name": "a"}, {"name": "b"}], "preview": preview}
             await request("PUT", f"/api/stacks/{stack['id']}/columns", json=columns)
@@ -102,9 +102,9 @@ async def test_hostile_paths_columns_and_filters_do_not_block_the_event_loop(ser
         }
         schema = (await http.post("/api/schemas", json={"name": "S", "schema": fields})).json()
         stack = (await http.post("/api/stacks", json={"name": "S", "columns": [{"name": "a"}]})).json()
-        records, rows = f"/api/schemas/{schema['id']}/records", f"/api/stacks/{stack['id']}/rows"
+        table, of_stack = f"/api/tables/{schema['id']}", f"/api/tables/{stack['id']}/rows"
         filters = [f"{LONG_PATH} = {'9' * 300}", "a[]" * 300 + " > 1", f'a = "{"x" * 900}"', "(" * 900, '["' * 400]
-        for path in (records, rows, f"{records}/export", "/api/search?q=total"):
+        for path in (f"{table}/rows", of_stack, f"{table}/export", "/api/search?q=total"):
             await http.get(path)
             for text in filters:
                 with longest_block(blocks, f"GET {path} {text[:10]}"):
@@ -114,7 +114,7 @@ async def test_hostile_paths_columns_and_filters_do_not_block_the_event_loop(ser
                 assert answer.status_code < 500, answer.text[:300]
         for name in ("sort", "column", "list"):
             with longest_block(blocks, f"GET {name}"):
-                await http.get(records, params={name: LONG_PATH})
+                await http.get(f"{table}/rows", params={name: LONG_PATH})
         for columns in (MANY_COLUMNS, [{"name": LONG_PATH[:200]}] * 200, [{"name": "a." * 99 + "a"}] * 200):
             for preview in (True, False):
                 with longest_block(blocks, "PUT columns"):

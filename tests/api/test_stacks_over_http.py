@@ -55,7 +55,7 @@ async def test_table_is_readable_when_its_schema_lost_the_list_of_its_rows_or_wa
             found = await server.get(f"stacks/{stack['id']}")
             assert (found["rows"], [one["name"] for one in found["columns"]]) == (None, columns)
             assert found["schema_deleted"] is (columns == [])
-            rows = await server.get(f"stacks/{stack['id']}/rows")
+            rows = await server.get(f"tables/{stack['id']}/rows")
             assert [one["document_id"] for one in rows["items"]] == [str(document)]
             await server.http.delete(f"/api/schemas/{stack['schema_id']}")
         again = await server.http.put(f"/api/stacks/{stack['id']}/columns", json={"columns": COLUMNS})
@@ -109,7 +109,7 @@ async def test_questions_about_a_stack_use_its_documents_and_leave_out_copies(se
                    from extractions as e join schema_versions as v on v.schema_id = %s where document_id = %s""",
                 [(await server.get(f"stacks/{stack['id']}"))["schema_id"], named["other"].id],
             )
-        rows = (await server.get(f"stacks/{stack['id']}/rows?totals=true"))["totals"]
+        rows = (await server.get(f"tables/{stack['id']}/rows?totals=true"))["totals"]
         assert [one["sum"] for one in rows] == ["7"]
         query["where"] = {"stack_id": stack["id"]}
         figures = (await server.http.post("/api/fields/query", json=query)).json()

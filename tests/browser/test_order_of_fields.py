@@ -53,7 +53,7 @@ async def test_fields_have_the_order_of_the_schema_everywhere(serve, browsing, c
         html = (await server.http.get(f"{export}html")).text
         assert sorted(FIELDS, key=lambda name: html.index(f">{name}<")) == [*FIELDS]
 
-        records = f"/api/schemas/{schema['id']}/records"
+        records = f"/api/tables/{schema['id']}/rows"
         table = (await server.http.get(records)).json()
         assert [column["path"] for column in table["columns"]] == list(table["items"][0]["cells"]) == [*FIELDS]
         content = (await server.http.get(f"{records}/export?format=csv")).content.decode("utf-8-sig")
@@ -61,7 +61,7 @@ async def test_fields_have_the_order_of_the_schema_everywhere(serve, browsing, c
         content = (await server.http.get(f"{records}/export?format=xlsx")).content
         head = [cell.value for cell in openpyxl.load_workbook(io.BytesIO(content))["Receipt"][1]]
         assert head[-len(FIELDS) - 1 : -1] == [*FIELDS]
-        view = (await server.get(f"schemas/{schema['id']}/view"))["sql"]
+        view = (await server.get(f"tables/{schema['id']}/view"))["sql"]
         with psycopg.connect(clone.owner_url) as conn:
             conn.execute(view)
             columns = [column.name for column in conn.execute("select * from records_receipt").description or ()]

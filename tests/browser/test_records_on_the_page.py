@@ -48,7 +48,7 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
 
         async def stored() -> dict[str, tuple[object, bool]]:
             """Return each vendor's total, and whether the row is reviewed."""
-            items = (await server.get(f"schemas/{schema['id']}/records"))["items"]
+            items = (await server.get(f"tables/{schema['id']}/rows"))["items"]
             return {
                 one["cells"]["vendor"]["value"]: (one["cells"]["total"]["value"], one["is_reviewed"]) for one in items
             }
@@ -251,7 +251,7 @@ async def test_missing_values_are_seen_and_asked_about_before_a_review(serve, br
         await check_changed(server.runtime.database)
 
         async def reviewed() -> set[str]:
-            items = (await server.get(f"schemas/{schema['id']}/records"))["items"]
+            items = (await server.get(f"tables/{schema['id']}/rows"))["items"]
             return {one["cells"]["vendor"]["value"] for one in items if one["is_reviewed"]}
 
         await window.open("/records")
@@ -286,7 +286,7 @@ async def test_missing_values_are_seen_and_asked_about_before_a_review(serve, br
             return await reviewed() == {"Beta", "Gamma"}
 
         await until(is_done)
-        rows = (await server.get(f"schemas/{schema['id']}/records"))["items"]
+        rows = (await server.get(f"tables/{schema['id']}/rows"))["items"]
         totals = [row["cells"]["total"] for row in rows if row["is_reviewed"]]
         assert {(one["status"], one["reason"]) for one in totals} == {("blank", "person"), ("accepted", "missing")}
         assert {row["status"] for row in rows} == {"done"}

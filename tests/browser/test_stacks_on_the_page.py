@@ -46,7 +46,7 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         await page.get_by_text(label("stacks.noColumnsHint")).wait_for()
 
         # Why a row failed is in the row, and complete at its status, by keys too.
-        why = (await server.get(f"stacks/{stack['id']}/rows?row_status=failed"))["items"][0]["error"]
+        why = (await server.get(f"tables/{stack['id']}/rows?row_status=failed"))["items"][0]["error"]
         await grid.get_by_role("row", name="broken.pdf").get_by_text(why).wait_for()
         await grid.get_by_role("row", name="broken.pdf").get_by_text(failed).click()
         popover = page.get_by_role("dialog", name=label("tables.rowActions"))

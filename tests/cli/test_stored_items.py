@@ -45,29 +45,29 @@ async def test_schema_is_pushed_listed_and_shown_by_version(commands):
         assert HOSTILE in (await fieldmark.run("schema", "show", HOSTILE)).err
 
 
-async def test_records_of_a_schema_are_printed_and_written_to_a_file(commands, tmp_path):
+async def test_table_of_a_schema_is_printed_and_written_to_a_file(commands, tmp_path):
     values = [call("extract_fields", {"fields": {"total": 10.0}}), call("complete_extraction", {"summary": "Read."})]
     async with commands(Script([values, [text("Done.")]])) as fieldmark:
         assert (await fieldmark.run("schema", "push", fieldmark.file(json.dumps(SCHEMA), "Invoice.json"))).code == 0
-        empty = await fieldmark.run("records", "Invoice")
+        empty = await fieldmark.run("table", "Invoice")
         assert (empty.code, empty.out) == (0, "")
         assert (await fieldmark.run("extract", fieldmark.file(), "--schema", "Invoice")).code == 0
-        printed = await fieldmark.run("records", "invoice", "--where", "total > 5")
+        printed = await fieldmark.run("table", "invoice", "--where", "total > 5")
         assert [line.split() for line in printed.out.splitlines()] == [
             ["document", "to", "review", "total"],
             ["a.txt", "10"],
         ]
-        (record,) = map(json.loads, (await fieldmark.run("records", "Invoice", "--json")).out.splitlines())
+        (record,) = map(json.loads, (await fieldmark.run("table", "Invoice", "--json")).out.splitlines())
         assert (record["filename"], record["cells"]["total"]["value"]) == ("a.txt", 10)
         for status, number in (("needs_review", 0), ("found", 1)):
-            filtered = await fieldmark.run("records", "Invoice", "--status", status, "--column", "total", "--json")
+            filtered = await fieldmark.run("table", "Invoice", "--status", status, "--column", "total", "--json")
             assert (status, len(filtered.out.splitlines())) == (status, number)
-        marked = json.loads((await fieldmark.run("records", "Invoice", "--marks", "--json")).out)
+        marked = json.loads((await fieldmark.run("table", "Invoice", "--marks", "--json")).out)
         assert marked["marks"] == []
-        assert (await fieldmark.run("records", "Invoice", "--marks")).out.split()[-3:] == ["marks", "a.txt", "10"]
+        assert (await fieldmark.run("table", "Invoice", "--marks")).out.split()[-3:] == ["marks", "a.txt", "10"]
         assert "security_invoker" in (await fieldmark.run("view", "Invoice")).out
         file = tmp_path / "all.csv"
-        assert (await fieldmark.run("records", "Invoice", "--out", str(file))).code == 0
+        assert (await fieldmark.run("table", "Invoice", "--out", str(file))).code == 0
         written = file.read_text("utf-8-sig").splitlines()[1].split(",")
         assert written[1:] == ["a.txt", "", "done", "false", "0", "", "10"]
         for arguments, code in (
@@ -75,7 +75,7 @@ async def test_records_of_a_schema_are_printed_and_written_to_a_file(commands, t
             (("Invoice", "--sort", "vendor"), 1),
             (("Invoice", "--out", "a.pdf"), 2),
         ):
-            assert (await fieldmark.run("records", *arguments)).code == code
+            assert (await fieldmark.run("table", *arguments)).code == code
 
 
 async def test_extract_uses_stored_items_by_name(commands):

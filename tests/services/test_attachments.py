@@ -13,14 +13,13 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from fieldmark.domain.statuses import DocumentStatus
+from fieldmark.domain.statuses import DocumentStatus, RowStatus
 from fieldmark.files import LocalFiles
 from fieldmark.identity.scope import Scope
 from fieldmark.services.documents import DocumentService
 from fieldmark.stores import documents, stacks
 from fieldmark.stores.documents import DocumentListFilter
 from fieldmark.stores.rows import DocumentRow
-from fieldmark.stores.stacks import RowState
 from pagewords.enclosed import MAX_PAGES, max_enclosed_bytes
 from pagewords.pages import MIB, Limits
 from pagewords.reading_warnings import MAX_ENCLOSED
@@ -151,7 +150,7 @@ async def test_files_inside_a_document_of_a_stack_have_rows(service, database, m
             counts = (await stacks.progress(conn, [stack_id]))[stack_id].counts
             unread = await stacks.rows_to_read(conn, stack_id, root_id, 99)
         found = {row.filename: str(row.state) for row in listed}
-        assert sum(counts.values()) == len(listed) and counts.get(RowState.CONTAINER, 0) <= 1
+        assert sum(counts.values()) == len(listed) and counts.get(RowStatus.CONTAINER, 0) <= 1
         assert {one.document_id for one in unread} == {one.document_id for one in listed if one.state == "waiting"}
         return found
 
@@ -164,7 +163,7 @@ async def test_files_inside_a_document_of_a_stack_have_rows(service, database, m
     async with database.as_user(scope) as conn:
         assert await stacks.add_documents(conn, scope, late, [root_id, other_id]) == 7
         assert await stacks.add_documents(conn, scope, late, [root_id]) == 0
-        failed = await stacks.rows(conn, late, limit=9, states=[RowState.FAILED])
+        failed = await stacks.rows(conn, late, limit=9, states=[RowStatus.FAILED])
     assert (await states(late), [row.error_code for row in failed]) == (rows, ["enclosed_too_deep"])
     # Files stay when the archive around them is taken out, and do not return with it.
     async with database.as_user(scope) as conn:

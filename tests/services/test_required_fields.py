@@ -10,7 +10,7 @@ import pytest
 from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.services import extractions
 from fieldmark.stores import extractions as stored
-from fieldmark.stores import records
+from fieldmark.stores import tables
 from fieldmark.stores.library import schemas
 from library_rows import LibraryDocument, insert_documents
 
@@ -73,7 +73,7 @@ async def test_fields_are_counted_again_when_people_edit_or_complete(database, c
     async def required() -> list[str]:
         await extractions.check_changed(database)
         async with database.as_user(scope) as conn:
-            return await records.required_columns(conn, version.id, list(TEXTS))
+            return await tables.required_columns(conn, version.id, list(TEXTS))
 
     async def edit(row: LibraryDocument, fields: dict[str, str]) -> None:
         async with database.as_user(scope) as conn:
@@ -104,7 +104,7 @@ async def test_field_stays_required_until_fewer_than_75_percent_have_it(database
         )
         await extractions.check_changed(database)
         async with database.as_user(scope) as conn:
-            return await records.required_columns(conn, version.id, list(TEXTS))
+            return await tables.required_columns(conn, version.id, list(TEXTS))
 
     vendor, note = {"vendor": "Acme"}, {"note": "x"}
     assert await required_after(*[vendor] * 15, *[note] * 4) == []  # 15 of 19

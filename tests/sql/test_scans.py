@@ -16,14 +16,14 @@ from fieldmark.domain import paths
 from fieldmark.domain.columns import list_columns
 from fieldmark.domain.statuses import DocumentStage
 from fieldmark.identity.scope import Scope
-from fieldmark.stores import auto_creations, documents, extractions, records, runs, tool_calls
+from fieldmark.stores import auto_creations, documents, extractions, runs, tables, tool_calls
 from fieldmark.stores.documents import DocumentListFilter
 from fieldmark.stores.extractions import ExtractionFilter
 from fieldmark.stores.library import prompts, schemas, tags
 from fieldmark.stores.paging import Cursor
-from fieldmark.stores.records import RecordKey, RecordsQuery
 from fieldmark.stores.rows import Position
 from fieldmark.stores.runs import Subject
+from fieldmark.stores.tables import RowKey, Table
 
 pytestmark = pytest.mark.anyio
 
@@ -147,10 +147,10 @@ STATEMENTS: dict[str, Statement] = {
     "extractions.list of a prompt": lambda c, f: extractions.list_extractions(
         c, f.scope.org_id, limit=20, filters=ExtractionFilter(prompt_id=f.prompt)
     ),
-    "records.load_records": lambda c, f: records.load_records(
+    "tables.load_rows": lambda c, f: tables.load_rows(
         c,
-        RecordsQuery(f.schema, {column.path: column for column in list_columns(_SCHEMA, None)}),
-        [RecordKey(f.document, f.extraction, ())],
+        Table("T", None, {column.path: column for column in list_columns(_SCHEMA, None)}),
+        [RowKey(f.document, f.extraction, ())],
     ),
     "schemas.by_name": lambda c, f: schemas.by_name(c, f.scope.org_id, "SCHEMA 40"),
     "schemas.list": lambda c, f: schemas.list_page(c, f.scope, limit=20),

@@ -25,11 +25,11 @@ from fieldmark.api import (
     metrics,
     organisations,
     overview,
-    records,
     runs,
     schema_changes,
     search,
     stacks,
+    tables,
     threads,
     usage,
     web_ui,
@@ -68,6 +68,7 @@ _TAGS = {
     "schemas": "Named JSON Schemas with their versions.",
     "prompts": "Named instructions for extractions, with their versions.",
     "stacks": "Sets of documents with one table, which an agent fills.",
+    "tables": "The documents of a schema or a stack as rows.",
     "tags": "Labels of documents and prompts.",
     "fields": "Counts, sums and values of fields over many documents.",
     "overview": "What the documents cost, and how good their values were.",
@@ -127,7 +128,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
     add_cors(app, settings.cors_origins)
     app.add_middleware(RequestLog)
     # The agents' routes are made here and not on import: agents may be registered later than that.
-    data = (documents, search, extractions, exports, library, schema_changes, records, stacks, fields, inbox)
+    data = (documents, search, extractions, exports, library, schema_changes, tables, stacks, fields, inbox)
     modules = (runs, threads, *data, overview, usage, organisations, api_keys, changes, webhooks)
     for router in (*agent.make_routers(), *(module.router for module in modules)):
         router.add_to(app, dependencies=[KnownParameters], responses=ERRORS)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 from uuid import UUID
 
 from fastapi import Depends, Header, Query, Response
@@ -31,7 +31,7 @@ from fieldmark.api.shared_types import (
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.retry import retry_while_stale
-from fieldmark.domain.statuses import ExtractionStatus, FieldStatus
+from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid
 from fieldmark.services import extractions
@@ -40,7 +40,7 @@ from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Wri
 from fieldmark.services.field_answers import AnswerCode, find_answers
 from fieldmark.stores import extractions as stored
 from fieldmark.stores.extractions import ExtractionFilter
-from fieldmark.stores.rows import ExtractionRow, FieldChange
+from fieldmark.stores.rows import ExtractionRow, FieldChange, ReasonField, StatusField
 from valuegrounding import Doubt
 
 router = Routes(prefix="/api/extractions", tags=["extractions"])
@@ -110,29 +110,11 @@ class Proposal(BaseModel):
     created_at: datetime
 
 
-Reason: TypeAlias = (
-    Literal["missing", "breaks_schema", "breaks_rule", "proposal", "not_found"]
-    | Doubt
-    | Literal["low_confidence", "person", "message"]
-)
-
-
 class FieldStatusOf(ResponseModel):
     """Whether a person has to look at a field, and why."""
 
-    status: FieldStatus = Field(
-        description="needs_review and unclear: a person has to look at it. stale: read with an older version of the "
-        "schema, in which the field differs. not_written: nothing was read. blank: the document or a person says that "
-        "there is no value. accepted: a person kept it, knowing the reason. confirmed: set or confirmed by a person. "
-        "found: on a page, or in a message."
-    )
-    reason: Reason | None = Field(
-        description="missing: there should be a value, by the schema or since nearly all rows of the table have one; "
-        "breaks_schema; breaks_rule; proposal: an agent proposes another value; not_found: on no page. Of an unclear "
-        "value: what else it may mean (see `reason` of the evidence), or low_confidence: the agent doubts it, or the "
-        "text is hard to read. person: a person wrote what is not printed, or said that there is none. message: it is "
-        "in the message of a person."
-    )
+    status: StatusField
+    reason: ReasonField
 
 
 class ExtractionHead(BaseModel):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Final, Generic, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 from fastapi import Header, Query, Response
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.errors import Invalid
@@ -121,6 +122,20 @@ def parse_if_match_revid(if_match: str | None) -> UUID | None:
 async def json_response(make: Callable[P, BaseModel], *args: P.args, **kwargs: P.kwargs) -> Response:
     """Return a JSON response, built and serialised in a worker thread because it may have thousands of values."""
     return Response(await run_in_thread(_json, make, *args, **kwargs), media_type="application/json")
+
+
+async def dataclass_response(kind: type[object], value: object) -> Response:
+    """Return a JSON response of a dataclass, serialised in a worker thread because it may have thousands of values."""
+    return Response(await run_in_thread(_dump, kind, value), media_type="application/json")
+
+
+@cache
+def _adapter(kind: type[object]) -> TypeAdapter[object]:
+    return TypeAdapter(kind)
+
+
+def _dump(kind: type[object], value: object) -> bytes:
+    return _adapter(kind).dump_json(value, warnings=False)
 
 
 def _json(make: Callable[P, BaseModel], *args: P.args, **kwargs: P.kwargs) -> str:

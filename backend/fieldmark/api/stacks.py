@@ -1,4 +1,5 @@
-"""/api/stacks: named sets of documents with one table, which the stack agent fills (`POST /api/agent/stack`)."""
+"""/api/stacks: named sets of documents with one table, which the stack agent fills (`POST /api/agent/stack`). Its rows
+are those of `/api/tables/{id}`."""
 
 from __future__ import annotations
 
@@ -7,43 +8,24 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import Depends, Query, Request, Response
+from fastapi import Query
 from pydantic import BaseModel, Field, JsonValue
 
 from fieldmark.agents.stack.agent import StackRequest
 from fieldmark.api.auth import Conn, ThePerson, TheRuntime, TheScope
-from fieldmark.api.records import (
-    ByStatus,
-    CellColumn,
-    Descending,
-    FieldStatusIs,
-    FileFormat,
-    Filter,
-    Marks,
-    MostRecords,
-    RecordsPage,
-    RecordsToExport,
-    SkippedRecords,
-    Sort,
-    Totals,
-    export_response,
-    records_response,
-)
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import STORABLE, Before, Limit, ListPage, RequestBody, ResponseModel
 from fieldmark.db.pool import Connection
 from fieldmark.domain.column_definitions import ColumnDefinition, Definitions
-from fieldmark.domain.document_filters import FieldCondition
 from fieldmark.domain.names import name_problem
-from fieldmark.domain.statuses import RunStatus
+from fieldmark.domain.statuses import RowStatus, RunStatus
 from fieldmark.errors import Invalid
 from fieldmark.runs.lifecycle import launch
 from fieldmark.services import stacks
-from fieldmark.services.records import RecordsRequest
 from fieldmark.services.schema_changes import SchemaChanges
 from fieldmark.stores import stacks as stored
 from fieldmark.stores.runs import RunOptions
-from fieldmark.stores.stacks import RowState, StackProgress, StackRow
+from fieldmark.stores.stacks import StackProgress, StackRow
 
 router = Routes(prefix="/api/stacks", tags=["stacks"])
 
@@ -172,35 +154,6 @@ class ReplacedValues(BaseModel):
     next: int | None = Field(description="Pass it as `after` for the following values. null: these are the last.")
 
 
-class StackRowsOptions:
-    """The query parameters of a stack's table."""
-
-    def __init__(
-        self,
-        stack_id: UUID,
-        filter: Filter = None,
-        cell_status: FieldStatusIs = None,
-        cell_column: CellColumn = None,
-        sort: Sort = None,
-        descending: Descending = False,
-        by_status: ByStatus = False,
-        row_status: Annotated[list[RowState] | None, Query(description="Only rows in these states.")] = None,
-    ) -> None:
-        conditions = [FieldCondition.parse(text) for text in filter or ()]
-        self.request = RecordsRequest(
-            None,
-            None,
-            conditions,
-            cell_status or (),
-            cell_column,
-            sort,
-            descending,
-            by_status,
-            stack_id=stack_id,
-            states=tuple(row_status or ()),
-        )
-
-
 @router.get("")
 async def list_stacks(
     scope: TheScope,
@@ -308,45 +261,6 @@ async def list_changes(
     return ReplacedValues(run_id=run_id, items=[ReplacedValue.of(one) for one in page], next=following)
 
 
-@router.get("/{stack_id}/rows", response_model=RecordsPage)
-async def list_rows(
-    options: Annotated[StackRowsOptions, Depends()],
-    conn: Conn,
-    totals: Totals = False,
-    marks: Marks = False,
-    limit: MostRecords = 100,
-    offset: SkippedRecords = 0,
-) -> Response:
-    """List the table of a stack: a row for each of its documents, or for each item of the list in them. A document that
-    has not been read yet has a row without cells."""
-    return await records_response(conn, options.request, limit, offset, with_totals=totals, with_marks=marks)
-
-
-@router.get("/{stack_id}/rows/export", response_class=Response)
-async def export_rows(
-    options: Annotated[StackRowsOptions, Depends()],
-    scope: TheScope,
-    runtime: TheRuntime,
-    request: Request,
-    file_format: FileFormat = "csv",
-) -> Response:
-    """Export the table of a stack, as `GET /api/schemas/{id}/records/export` does."""
-    return await export_response(runtime, scope, options.request, file_format, str(request.base_url))
-
-
-@router.post("/{stack_id}/rows/export", response_class=Response)
-async def export_chosen_rows(
-    body: RecordsToExport,
-    options: Annotated[StackRowsOptions, Depends()],
-    scope: TheScope,
-    runtime: TheRuntime,
-    request: Request,
-    file_format: FileFormat = "csv",
-) -> Response:
-    """Export only these rows of a stack's table. 404 if one of them is not in it."""
-    return await export_response(runtime, scope, options.request, file_format, str(request.base_url), body)
-
-
 def _check_name(name: str) -> None:
     if problem := name_problem(name):
         raise Invalid(problem)
@@ -376,18 +290,18 @@ async def _to_stacks(conn: Connection, rows: Sequence[StackRow]) -> list[Stack]:
 
 
 def _to_progress(progress: StackProgress) -> Progress:
-    counts = {state: progress.counts.get(state, 0) for state in RowState}
+    counts = {state: progress.counts.get(state, 0) for state in RowStatus}
     return Progress(
         documents=sum(counts.values()),
-        done=counts[RowState.DONE],
-        incomplete=counts[RowState.INCOMPLETE],
-        failed=counts[RowState.FAILED],
+        done=counts[RowStatus.DONE],
+        incomplete=counts[RowStatus.INCOMPLETE],
+        failed=counts[RowStatus.FAILED],
         unreadable=progress.unreadable,
-        waiting=counts[RowState.WAITING],
-        running=counts[RowState.RUNNING],
-        awaiting_approval=counts[RowState.AWAITING_APPROVAL],
-        stale=counts[RowState.STALE],
-        duplicates=counts[RowState.DUPLICATE],
-        containers=counts[RowState.CONTAINER],
+        waiting=counts[RowStatus.WAITING],
+        running=counts[RowStatus.RUNNING],
+        awaiting_approval=counts[RowStatus.AWAITING_APPROVAL],
+        stale=counts[RowStatus.STALE],
+        duplicates=counts[RowStatus.DUPLICATE],
+        containers=counts[RowStatus.CONTAINER],
         cost_usd=None if progress.cost_usd is None else float(progress.cost_usd),
     )

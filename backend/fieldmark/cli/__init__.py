@@ -19,7 +19,6 @@ from fieldmark.cli.extract import correct, extract
 from fieldmark.cli.ground import ground
 from fieldmark.cli.keys import key
 from fieldmark.cli.process import standard_streams
-from fieldmark.cli.records import records, view
 from fieldmark.cli.runs import approve, cancel, runs
 from fieldmark.cli.schema_changes import apply, diff
 from fieldmark.cli.schemas import schema
@@ -27,6 +26,7 @@ from fieldmark.cli.search import search
 from fieldmark.cli.service import migrate, serve, token, worker
 from fieldmark.cli.stack import stack
 from fieldmark.cli.suggestions import accept, organisation, propose, reject
+from fieldmark.cli.tables import table, view
 from fieldmark.cli.target import HelpedCommand, HelpedGroup
 
 _app = typer.Typer(
@@ -44,7 +44,7 @@ _COMMANDS: Final[dict[str, dict[str, tuple[Callable[..., None], str]]]] = {
         "documents": (documents, "fieldmark documents --limit 20"),
         "show": (show, "fieldmark show EXTRACTION --history"),
         "export": (export, "fieldmark export EXTRACTION --out invoice.xlsx"),
-        "records": (records, "fieldmark records invoices --where 'total > 1000' --out invoices.csv"),
+        "table": (table, "fieldmark table invoices --where 'total > 1000' --out invoices.csv"),
         "view": (view, "fieldmark view invoices | psql DATABASE"),
         "delete": (delete, "fieldmark delete document DOCUMENT"),
     },

@@ -19,7 +19,7 @@ from fieldmark.cli.client import Client, Disconnected, ErrorResponse, error_text
 from fieldmark.cli.files import check_out, format_of, print_json, write
 from fieldmark.cli.follow import RunState, StartedRuns, running, show_event
 from fieldmark.cli.process import FAILED, MISUSED, WAITS, exit_with
-from fieldmark.cli.records import FORMATS
+from fieldmark.cli.tables import FORMATS
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, plain, show_progress, show_step, steps
 from fieldmark.domain.column_definitions import ColumnDefinition, parse_definitions
@@ -100,7 +100,7 @@ def stack(
                 state = await runs.follow_to_end(await runs.start(task, {**body, **options}), person, show=_show_event)
             content = None
             if out is not None:
-                content = await client.file(f"{path}/rows/export", format=file_format)
+                content = await client.file(f"/api/tables/{found['id']}/export", format=file_format)
             report = await _report(client, path)
             if not _count_left(report["progress"]):
                 _show_rows(runs.status, report["progress"])
@@ -280,7 +280,7 @@ async def _rows(client: Client, stack_id: str, **query: object) -> list[dict[str
     found: dict[str, dict[str, Any]] = {}
     offset = 0
     while True:
-        page = await client.get(f"/api/stacks/{stack_id}/rows", limit=_PAGE, offset=offset, **query)
+        page = await client.get(f"/api/tables/{stack_id}/rows", limit=_PAGE, offset=offset, **query)
         for row in page["items"]:
             found.setdefault(row["document_id"], row)
         offset += _PAGE

@@ -118,6 +118,21 @@ class FieldProblem(StrEnum):
     BREAKS_RULE = "breaks_rule"
 
 
+class RowStatus(StrEnum):
+    """The status of a row of a table: DONE, INCOMPLETE or STALE in that of a schema, in that of a stack the `state` in
+    the view `stack_table_rows`."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    AWAITING_APPROVAL = "awaiting_approval"
+    DONE = "done"
+    INCOMPLETE = "incomplete"
+    STALE = "stale"
+    FAILED = "failed"
+    DUPLICATE = "duplicate"
+    CONTAINER = "container"
+
+
 class ReadingError(StrEnum):
     """Why a document could not be read. The same codes as in `pagewords.errors`.
 

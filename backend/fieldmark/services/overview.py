@@ -12,6 +12,7 @@ from uuid import UUID
 from fieldmark.db.pool import Connection
 from fieldmark.domain.columns import list_columns
 from fieldmark.domain.proportions import upper_bound
+from fieldmark.domain.statuses import RowStatus
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.services.fair_share import run_unqueued
@@ -19,7 +20,6 @@ from fieldmark.stores import overview as stored
 from fieldmark.stores import stacks
 from fieldmark.stores.library import schemas
 from fieldmark.stores.overview import CostRow, Period, SchemaVersion, Work
-from fieldmark.stores.stacks import RowState
 
 MAX_DAYS = 366
 MAX_FIELDS = 200
@@ -243,7 +243,7 @@ async def filling(conn: Connection, scope: Scope) -> Sequence[FillingStack]:
     runs = await stored.filling_runs(conn, scope.org_id, _MAX_FILLING)
     progress = await stacks.progress(conn, [one.stack_id for one in runs]) if runs else {}
     return [
-        FillingStack(one.stack_id, one.name, counts.get(RowState.DONE, 0), sum(counts.values()), one.since)
+        FillingStack(one.stack_id, one.name, counts.get(RowStatus.DONE, 0), sum(counts.values()), one.since)
         for one in runs
         for counts in (progress[one.stack_id].counts,)
     ]

@@ -12,7 +12,7 @@ from fieldmark.db.pool import Connection, Database, savepoint
 from fieldmark.domain.column_definitions import ColumnDefinition, list_of_rows, schema_of
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.names import MAX_CHARACTERS
-from fieldmark.domain.statuses import ExtractionStatus
+from fieldmark.domain.statuses import ExtractionStatus, RowStatus
 from fieldmark.errors import Conflict, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.services import schema_changes
@@ -145,6 +145,6 @@ async def _start_row(conn: Connection, scope: Scope, schema: SchemaRow, row: sta
         return RowReading(row.document_id, row.extraction_id, None)
     difference = await move_to_version(conn, extraction, schema)
     # If its last reading did not complete it, fields are missing that did not change.
-    if row.state is not stacks.RowState.STALE or extraction.status is not ExtractionStatus.COMPLETED:
+    if row.state is not RowStatus.STALE or extraction.status is not ExtractionStatus.COMPLETED:
         return RowReading(row.document_id, row.extraction_id, None)
     return RowReading(row.document_id, row.extraction_id, difference.fields) if difference.needs_reading else None

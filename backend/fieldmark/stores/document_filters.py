@@ -58,10 +58,13 @@ def matching(filters: DocumentFilters, org_id: UUID) -> tuple[Composed, dict[str
     """Return a subquery for the ids of the matching documents, and its parameters."""
     parameters = Parameters()
     conditions = [
-        document_conditions(filters, org_id, parameters),
+        *document_conditions(filters, parameters, org_id),
         *type_conditions(filters, parameters),
-        *(field_condition(condition, parameters) for condition in filters.fields),
     ]
+    for one in filters.fields:
+        values = SQL("{} as v where true").format(values_at(one.pattern, parameters))
+        # (A document without a current extraction never matches, not even `missing`.)
+        conditions.append(SQL("(e.id is not null and {})").format(field_condition(one, values, parameters)))
     query = SQL("select d.id from {} where {}").format(source_of(filters, parameters), SQL(" and ").join(conditions))
     return query, parameters.values
 
@@ -71,9 +74,13 @@ async def count(conn: Connection, filters: DocumentFilters, org_id: UUID) -> int
     return await value_of(conn, SQL("select count(*) from ({}) as found").format(query), parameters)
 
 
-def document_conditions(filters: DocumentFilters, org_id: UUID, parameters: Parameters) -> Composed:
+def document_conditions(
+    filters: DocumentFilters, parameters: Parameters, org_id: UUID | None = None
+) -> list[Composable]:
     """Return the conditions on the documents themselves, which also apply before a document is read."""
-    conditions: list[Composable] = [SQL("d.org_id = {}").format(parameters.add(org_id, "uuid"))]
+    conditions = list[Composable]()
+    if org_id is not None:
+        conditions.append(SQL("d.org_id = {}").format(parameters.add(org_id, "uuid")))
     if filters.document_ids:
         conditions.append(SQL("d.id = any ({})").format(parameters.add(list(filters.document_ids), "uuid[]")))
     if filters.stack_id is not None:
@@ -96,7 +103,7 @@ def document_conditions(filters: DocumentFilters, org_id: UUID, parameters: Para
         conditions.append(SQL("d.created_at >= {}").format(parameters.add(filters.uploaded_after, "timestamptz")))
     if filters.uploaded_before is not None:
         conditions.append(SQL("d.created_at < {}").format(parameters.add(filters.uploaded_before, "timestamptz")))
-    return SQL(" and ").join(conditions)
+    return conditions
 
 
 def folded(text: LiteralString) -> LiteralString:
@@ -112,19 +119,17 @@ def type_conditions(filters: DocumentFilters, parameters: Parameters) -> list[Co
     return [SQL(f"{folded('e.document_type')} = {folded('{}')}").format(document_type)]
 
 
-def field_condition(condition: FieldCondition, parameters: Parameters) -> Composed:
-    """Return the condition on a field. A document without a current extraction never matches, not even `missing`."""
+def field_condition(condition: FieldCondition, values: Composed, parameters: Parameters) -> Composed:
+    """Return the condition on a field. `values`: the values to which it applies, `… as v where …`."""
     comparison = FieldComparison(condition, parameters)
-    values = values_at(condition.pattern, parameters)
     if condition.op is FilterOp.MISSING:
-        return SQL("(e.id is not null and not exists (select from {} as v))").format(values)
-    counted = comparison.is_comparable
+        return SQL("not exists (select from {})").format(values)
     if condition.op is FilterOp.NE:
         return SQL(
-            "(exists (select from {values} as v where {counted}) "
-            "and not exists (select from {values} as v where {counted} and {equal}))"
-        ).format(values=values, counted=counted, equal=comparison.holds)
-    return SQL("exists (select from {} as v where {} and {})").format(values, counted, comparison.holds)
+            """(exists (select from {values} and {usable})
+                and not exists (select from {values} and {usable} and {equal}))"""
+        ).format(values=values, usable=comparison.is_comparable, equal=comparison.holds)
+    return SQL("exists (select from {} and {} and {})").format(values, comparison.is_comparable, comparison.holds)
 
 
 class FieldComparison:

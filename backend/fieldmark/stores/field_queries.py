@@ -309,7 +309,7 @@ def _documents(org_id: UUID, query: FieldQuery, parameters: Parameters) -> Compo
         ),
         source=source_of(query.where, parameters),
         joins=SQL(" ").join(joins),
-        where=document_conditions(query.where, org_id, parameters),
+        where=SQL(" and ").join(document_conditions(query.where, parameters, org_id)),
     )
 
 

@@ -60,7 +60,10 @@ async def list_values(
     `limit`, but at least one. Raise Invalid for an invalid cursor, TooLongToAnswer."""
     cursor = position_of(before, _KIND)
     parameters = Parameters()
-    conditions: list[Composable] = [document_conditions(where, org_id, parameters), *type_conditions(where, parameters)]
+    conditions: list[Composable] = [
+        *document_conditions(where, parameters, org_id),
+        *type_conditions(where, parameters),
+    ]
     if cursor is not None:
         position = (parameters.add(cursor.created_at, "timestamptz"), parameters.add(cursor.id, "uuid"))
         conditions.append(SQL("(d.created_at, d.id) < ({}, {})").format(*position))

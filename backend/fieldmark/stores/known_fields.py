@@ -24,7 +24,7 @@ async def list_known_fields(
     parameters = Parameters()
     conditions = [
         SQL("e.id is not null"),
-        document_conditions(where, org_id, parameters),
+        *document_conditions(where, parameters, org_id),
         *type_conditions(where, parameters),
     ]
     statement = SQL(

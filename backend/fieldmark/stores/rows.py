@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cache, partial
-from typing import Annotated, Any, Final, LiteralString, NamedTuple, TypeAlias, TypeVar, get_type_hints
+from typing import Annotated, Any, Final, Literal, LiteralString, NamedTuple, TypeAlias, TypeVar, get_type_hints
 from uuid import UUID
 
 from psycopg import AsyncConnection, AsyncCursor
@@ -21,7 +21,8 @@ from pydantic import Field, JsonValue
 from fieldmark.db.pool import Connection
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain.field_order import FieldOrder
-from fieldmark.domain.statuses import Actor, DocumentStage, DocumentStatus, ExtractionStatus
+from fieldmark.domain.statuses import Actor, DocumentStage, DocumentStatus, ExtractionStatus, FieldStatus
+from valuegrounding import Doubt
 
 Fields: TypeAlias = dict[str, JsonValue]
 """A JSON object."""
@@ -297,6 +298,32 @@ class CorrectedExtractionRow:
     schema: Fields | None
     extracted_fields: Fields
     evidence: Fields
+
+
+Reason: TypeAlias = (
+    Literal["missing", "breaks_schema", "breaks_rule", "proposal", "not_found"]
+    | Doubt
+    | Literal["low_confidence", "person", "message"]
+)
+StatusField: TypeAlias = Annotated[
+    FieldStatus,
+    Field(
+        description="needs_review and unclear: a person has to look at it. stale: read with an older version of the "
+        "schema, in which the field differs. not_written: nothing was read. blank: the document or a person says that "
+        "there is no value. accepted: a person kept it, knowing the reason. confirmed: set or confirmed by a person. "
+        "found: on a page, or in a message."
+    ),
+]
+ReasonField: TypeAlias = Annotated[
+    Reason | None,
+    Field(
+        description="missing: there should be a value, by the schema or since nearly all rows of the table have one; "
+        "breaks_schema; breaks_rule; proposal: an agent proposes another value; not_found: on no page. Of an unclear "
+        "value: what else it may mean (see `reason` of the evidence), or low_confidence: the agent doubts it, or the "
+        "text is hard to read. person: a person wrote what is not printed, or said that there is none. message: it is "
+        "in the message of a person."
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from enum import StrEnum
 from typing import Any, Final, LiteralString
 from uuid import UUID
 
@@ -20,27 +19,13 @@ from fieldmark.domain import paths
 from fieldmark.domain.column_definitions import ColumnDefinition, definitions_of
 from fieldmark.domain.columns import list_names
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.domain.statuses import RunStatus
+from fieldmark.domain.statuses import RowStatus, RunStatus
 from fieldmark.errors import Invalid, NameTaken, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.library import schemas
 from fieldmark.stores.paging import PageRequest, RowPage
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 from fieldmark.stores.rows import Fields, SchemaRow, fetch_all, large_rows, value_of
-
-
-class RowState(StrEnum):
-    """The state of a stack's row, as in the view `stack_table_rows`."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-    AWAITING_APPROVAL = "awaiting_approval"
-    DONE = "done"
-    INCOMPLETE = "incomplete"
-    STALE = "stale"
-    FAILED = "failed"
-    DUPLICATE = "duplicate"
-    CONTAINER = "container"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +58,7 @@ class StackProgress:
     """How many rows of a stack are in each state, what its runs cost (None: not known), and its newest run.
     `unreadable`: failed rows whose file could not be read."""
 
-    counts: Mapping[RowState, int]
+    counts: Mapping[RowStatus, int]
     unreadable: int
     cost_usd: Decimal | None
     run: StackRun | None
@@ -87,7 +72,7 @@ class StackTableRow:
     document_id: UUID
     filename: str
     page_count: int | None
-    state: RowState
+    state: RowStatus
     error: str | None
     error_code: str | None
     duplicate_of: UUID | None
@@ -102,7 +87,7 @@ class RowToRead:
 
     document_id: UUID
     extraction_id: UUID | None
-    state: RowState
+    state: RowStatus
 
 
 _NAME_TAKEN: Final = "A stack with this name already exists. Choose another name."
@@ -254,7 +239,7 @@ async def progress(conn: Connection, stack_ids: Sequence[UUID]) -> dict[UUID, St
     found: dict[UUID, StackProgress] = {}
     for row in counted:
         run = None if row["run_id"] is None else StackRun(row["run_id"], row["task"], RunStatus(row["status"]))
-        counts = {RowState(state): rows for state, rows in row["counts"].items()}
+        counts = {RowStatus(state): rows for state, rows in row["counts"].items()}
         found[row["id"]] = StackProgress(counts, row["unreadable"], row["cost_usd"], run)
     return found
 
@@ -290,7 +275,7 @@ async def rows(
     *,
     limit: int,
     offset: int = 0,
-    states: Sequence[RowState] | None = None,
+    states: Sequence[RowStatus] | None = None,
     document_id: UUID | None = None,
     name_search: str | None = None,
     with_values: bool = False,
@@ -323,7 +308,7 @@ async def rows(
 
 
 def _stack_table_row(state: str, **columns: Any) -> StackTableRow:
-    return StackTableRow(state=RowState(state), **columns)
+    return StackTableRow(state=RowStatus(state), **columns)
 
 
 async def rows_to_read(conn: Connection, stack_id: UUID, run_id: UUID, limit: int) -> list[RowToRead]:

@@ -30,12 +30,12 @@ export type OrganisationChange = Schemas['OrganisationChange'];
 export type PageWithWords = Schemas['Page'];
 export type Permission = Schemas['Permission'];
 export type Problem = Schemas['Problem'];
-export type RecordRow = Schemas['Record'];
+export type RecordRow = Schemas['TableRow'];
 /** A row that has been read: its values can be changed. */
 export type ReadRow = RecordRow & { extraction_id: string; version: number };
 export type RecordMark = RecordsPage['marks'][number];
-export type RecordCell = Schemas['RecordCell'];
-export type RecordsPage = Schemas['RecordsPage'];
+export type RecordCell = Schemas['TableCell'];
+export type RecordsPage = Schemas['TablePage'];
 export type TableColumn = Schemas['Column'];
 export type RuleFix = Schemas['RuleFix'];
 export type Run = Schemas['Run'];

@@ -22,9 +22,13 @@ export function tableKey({ of, list }: TableRequest): string {
   return 'stack' in of ? `stack ${of.stack}` : `${of.schema} ${list ?? ''}`;
 }
 
+function idOf(of: TableRequest['of']): string {
+  return 'stack' in of ? of.stack : of.schema;
+}
+
 export const tablesQuery = queryOptions({
   queryKey: ['records', 'tables'],
-  queryFn: async ({ signal }) => (await dataOf(api.GET('/api/records', { signal }))).items,
+  queryFn: async ({ signal }) => (await dataOf(api.GET('/api/tables', { signal }))).items,
   staleTime: 30_000,
   refetchInterval: 60_000,
 });
@@ -45,16 +49,8 @@ async function fetchRows(
   more: { limit: number; offset?: number; totals?: boolean; marks?: boolean },
   signal: AbortSignal,
 ): Promise<RecordsPage> {
-  const query = { ...queryOf(request), ...more };
-  const page =
-    'stack' in of
-      ? await dataOf(
-          api.GET('/api/stacks/{stack_id}/rows', { params: { path: { stack_id: of.stack }, query }, signal }),
-        )
-      : await dataOf(
-          api.GET('/api/schemas/{schema_id}/records', { params: { path: { schema_id: of.schema }, query }, signal }),
-        );
-  return page as RecordsPage;
+  const params = { path: { table_id: idOf(of) }, query: { ...queryOf(request), ...more } };
+  return (await dataOf(api.GET('/api/tables/{table_id}/rows', { params, signal }))) as RecordsPage;
 }
 
 /** `page` counts from 0. */
@@ -105,9 +101,5 @@ export function exportAddress(request: TableRequest, format: string): string {
   const params = new URLSearchParams({ format });
   for (const [name, value] of Object.entries(queryOf(request)))
     for (const one of [value].flat()) params.append(name, String(one));
-  const table =
-    'stack' in request.of
-      ? `stacks/${encodeURIComponent(request.of.stack)}/rows`
-      : `schemas/${encodeURIComponent(request.of.schema)}/records`;
-  return `/api/${table}/export?${params}`;
+  return `/api/tables/${encodeURIComponent(idOf(request.of))}/export?${params}`;
 }

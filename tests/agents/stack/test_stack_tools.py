@@ -14,13 +14,14 @@ import pytest
 from extraction_case import INVOICE, ExtractionCase, document_with_pages
 from fieldmark.agents.stack.agent import STACK, create_stack_tools
 from fieldmark.domain.column_definitions import parse_definitions
+from fieldmark.domain.statuses import RowStatus
+from fieldmark.domain.table_query import TableQuery
 from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.services import stacks as stack_service
-from fieldmark.services.records import RecordsRequest, list_records, stale_columns
+from fieldmark.services.tables import list_rows, stale_columns
 from fieldmark.stores import extractions, runs, stacks, tool_calls
 from fieldmark.stores.library import schemas
 from fieldmark.stores.runs import RunOptions, Subject
-from fieldmark.stores.stacks import RowState
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import StartedBy, ToolCall, ToolOutcome, collect, execute
 from fieldmark.tools.toolset import MAX_RESULT_BYTES
@@ -54,7 +55,7 @@ class StackRunCase:
             started_by=StartedBy.POLICY,
         )
 
-    async def states(self) -> list[RowState]:
+    async def states(self) -> list[RowStatus]:
         async with self.case.database.as_user(self.case.scope) as conn:
             return [row.state for row in await stacks.rows(conn, self.stack_id, limit=100)]
 
@@ -128,7 +129,7 @@ async def test_row_with_values_is_located_and_completed(case):
     assert (shown["values"]["total"], shown["to_review"]) == (11, {"number": "not_found", "total": "not_found"})
     assert (await run.call("update_cell", document_id=str(case.document_id), column="total", value=None)).code
     assert "total" not in (await run.extraction()).extracted_fields
-    assert await run.states() == [RowState.DONE]
+    assert await run.states() == [RowStatus.DONE]
     assert (await run.call("complete_table", summary="One row.")).code == "completed"
     async with case.database.as_user(case.scope) as conn:
         run_id = run.context.run_id
@@ -172,7 +173,7 @@ async def test_failed_row_keeps_its_reason_and_is_not_read_again_in_the_same_run
     result = await run.end_child(child["parent_call_id"], "failed", error="Too slow.", error_code="deadline")
     assert result is not None and (result.data["read"], result.data["left"]) == (0, 0)
     assert [one["code"] for one in result.data["failed"]] == ["deadline"]
-    assert await run.states() == [RowState.FAILED]
+    assert await run.states() == [RowStatus.FAILED]
     assert (await run.call("extract_row")).code == "nothing_to_read"
     assert (await run.call("complete_table", summary="One failed.")).code == "completed"
     state = await run.call("get_table_state")
@@ -193,7 +194,7 @@ async def test_incomplete_row_is_read_again_once_in_each_run_and_keeps_what_a_pe
     async with case.database.as_user(case.scope) as conn:
         await extractions.update_field(conn, added["id"], ("number",), "A person's", {}, {})
         await extractions.confirm(conn, added["id"], ("number",))
-        (row,) = (await list_records(conn, RecordsRequest(None, stack_id=run.stack_id), limit=9)).items
+        (row,) = (await list_rows(conn, run.stack_id, TableQuery(), limit=9)).items
     assert (row.status, row.cells["total"]["status"]) == ("incomplete", "not_written")
     assert (await run.call("complete_table")).code == "rows_missing"
     assert (await run.call("extract_row")).code == "awaiting_runs"
@@ -215,7 +216,7 @@ async def test_changed_column_is_read_again_and_others_are_not(case):
     await run.call("extract_row", document_id=str(case.document_id), values={"number": "INV-7", "total": 10})
     columns = [{"name": "number"}, {"name": "total", "type": "number", "description": "With tax."}]
     assert (await run.call("define_columns", columns=columns)).code == "defined"
-    assert await run.states() == [RowState.STALE]
+    assert await run.states() == [RowStatus.STALE]
     assert (await run.call("extract_row")).code == "awaiting_runs"
     (child,) = case.sql("select * from public.runs where parent_run_id = %s", run.context.run_id)
     assert child["input"] == {"fields": ["total"]}
@@ -223,7 +224,7 @@ async def test_changed_column_is_read_again_and_others_are_not(case):
     await run.end_child(child["parent_call_id"], "completed")
     case.sql("update public.extractions set status = 'completed' where id = %s", child["extraction_id"])
     await run.call("define_columns", columns=columns[1:])
-    assert await run.states() == [RowState.DONE]
+    assert await run.states() == [RowStatus.DONE]
     assert (await run.extraction()).extracted_fields["number"] == "INV-7"
 
 
@@ -297,7 +298,7 @@ async def test_row_whose_second_reading_failed_is_continued_with_the_values_of_a
     assert (await run.call("extract_row")).code == "awaiting_runs"
     (child,) = case.sql("select * from public.runs where parent_run_id = %s", run.context.run_id)
     await run.end_child(child["parent_call_id"], "failed", error="Too slow.", error_code="deadline")
-    assert await run.states() == [RowState.FAILED]
+    assert await run.states() == [RowStatus.FAILED]
     # A new extraction would hide the values of the old one.
     refused = await run.call("extract_row", document_id=document, values={"total": 11})
     assert refused.code == "row_exists"
@@ -313,7 +314,7 @@ async def test_cancelled_child_does_not_keep_a_run_from_ending_and_its_row_is_re
     assert (await run.call("extract_row")).code == "awaiting_runs"
     (child,) = case.sql("select * from public.runs where parent_run_id = %s", run.context.run_id)
     await run.end_child(child["parent_call_id"], "cancelled", error="Cancelled.", error_code="cancelled")
-    assert await run.states() == [RowState.WAITING]
+    assert await run.states() == [RowStatus.WAITING]
     assert (await run.call("extract_row")).code == "nothing_to_read"
     assert (await run.call("complete_table", summary="One is left.")).code == "completed"
     case.sql("update public.runs set status = 'completed', finished_at = now() where id = %s", run.context.run_id)
@@ -322,7 +323,7 @@ async def test_cancelled_child_does_not_keep_a_run_from_ending_and_its_row_is_re
     # Its extraction failed before it had values, so the agent may save the row itself.
     saved = await second.call("extract_row", document_id=document, values={"total": 10})
     assert saved.code == "stored", saved
-    assert await run.states() == [RowState.DONE]
+    assert await run.states() == [RowStatus.DONE]
 
 
 async def test_row_at_work_is_neither_moved_to_other_columns_nor_read_twice(case):
@@ -355,7 +356,7 @@ async def test_columns_that_need_no_reading_reach_the_rows_that_a_call_has_left(
         assert read.data is not None, read
         assert (read.code, read.data["read"], read.data["left"]) == ("read", 0, 1)
         assert (await run.call("extract_row")).code == "nothing_to_read"
-        assert await run.states() == [RowState.DONE, RowState.DONE]
+        assert await run.states() == [RowStatus.DONE, RowStatus.DONE]
 
 
 async def test_document_deleted_while_a_call_starts_keeps_no_other_row_from_being_read(case):
@@ -381,7 +382,7 @@ async def test_copy_of_a_document_gets_no_row(case):
         async with case.database.as_user(case.scope) as conn:
             await stacks.add_documents(conn, case.scope, run.stack_id, [copy.document_id])
         case.sql("update public.documents set content_sha256 = %s", "0" * 64)
-        assert await run.states() == [RowState.WAITING, RowState.DUPLICATE]
+        assert await run.states() == [RowStatus.WAITING, RowStatus.DUPLICATE]
         for values in ({}, {"values": {"total": 10}}):
             assert (await run.call("extract_row", document_id=str(copy.document_id), **values)).code == "row_exists"
         assert case.sql("select id from public.extractions where document_id = %s", copy.document_id) in (
@@ -474,13 +475,13 @@ async def test_rows_saved_by_the_agent_are_covered_by_approved_columns_unless_ot
 @pytest.mark.parametrize(
     ("columns", "state"),
     [
-        ("total:number", RowState.DONE),
-        ("total:number,vendor.name,number,items[].price:number", RowState.DONE),
-        ("number,items[].name,total:number", RowState.DONE),
-        ("number,total:number,vendor.name,items[].price:number,tax:number", RowState.STALE),
-        ("number,total:text,vendor.name", RowState.STALE),
-        ("number,vendor.city", RowState.STALE),
-        ("number,vendor.name,items[].name,items[].tax", RowState.STALE),
+        ("total:number", RowStatus.DONE),
+        ("total:number,vendor.name,number,items[].price:number", RowStatus.DONE),
+        ("number,items[].name,total:number", RowStatus.DONE),
+        ("number,total:number,vendor.name,items[].price:number,tax:number", RowStatus.STALE),
+        ("number,total:text,vendor.name", RowStatus.STALE),
+        ("number,vendor.city", RowStatus.STALE),
+        ("number,vendor.name,items[].name,items[].tax", RowStatus.STALE),
     ],
 )
 async def test_row_is_stale_if_a_column_is_new_or_changed_but_not_if_one_is_dropped(case, columns, state):
@@ -493,12 +494,12 @@ async def test_row_is_stale_if_a_column_is_new_or_changed_but_not_if_one_is_drop
         stack = await stacks.get(conn, run.stack_id)
         assert stack.schema is not None
         stale = await stale_columns(conn, stack.schema, [one.name for one in parse_definitions(columns)])
-        assert any(stale.values()) is (state is RowState.STALE)  # the cells agree with the row
+        assert any(stale.values()) is (state is RowStatus.STALE)  # the cells agree with the row
         to_read = await stacks.rows_to_read(conn, run.stack_id, run.context.run_id, 9)
-        assert (row.state, len(to_read)) == (state, int(state is RowState.STALE))
+        assert (row.state, len(to_read)) == (state, int(state is RowStatus.STALE))
         described = [one.model_copy(update={"description": "Printed."}) for one in parse_definitions(columns)]
         await stack_service.define_columns(conn, case.scope, run.stack_id, described)
-        assert [row.state for row in await stacks.rows(conn, run.stack_id, limit=2)] == [RowState.STALE]
+        assert [row.state for row in await stacks.rows(conn, run.stack_id, limit=2)] == [RowStatus.STALE]
 
 
 async def test_value_of_another_unit_or_order_than_printed_is_unclear_with_its_reason(case):
@@ -513,8 +514,8 @@ async def test_value_of_another_unit_or_order_than_printed_is_unclear_with_its_r
         saved = await run.call("extract_row", document_id=str(one.document_id), values=values)
         assert saved.code == "stored", saved
         async with case.database.as_user(case.scope) as conn:
-            request = RecordsRequest(None, stack_id=run.stack_id, states=[RowState.DONE])
-            page = await list_records(conn, request, limit=9, with_totals=True)
+            query = TableQuery(row_statuses=(RowStatus.DONE,))
+            page = await list_rows(conn, run.stack_id, query, limit=9, with_totals=True)
     (row,) = page.items
     fields = ("status", "reason", "currency", "quote")
     shown = {name: tuple(cell[field] for field in fields) for name, cell in row.cells.items()}
@@ -531,15 +532,15 @@ async def test_value_of_another_unit_or_order_than_printed_is_unclear_with_its_r
 
 
 STATES_OF_ROWS = {
-    "reading": ("in_progress", "running", None, RowState.RUNNING),
-    "queued": ("in_progress", "queued", None, RowState.WAITING),
-    "to approve": ("in_progress", "awaiting_approval", None, RowState.AWAITING_APPROVAL),
-    "failed": ("in_progress", "failed", "deadline", RowState.FAILED),
-    "cancelled": ("in_progress", "cancelled", "cancelled", RowState.WAITING),
-    "incomplete": ("in_progress", "completed", None, RowState.INCOMPLETE),
-    "correction queued": ("completed", "queued", None, RowState.DONE),
-    "correction failed": ("completed", "failed", None, RowState.DONE),
-    "suggested": ("completed", "proposed", None, RowState.WAITING),
+    "reading": ("in_progress", "running", None, RowStatus.RUNNING),
+    "queued": ("in_progress", "queued", None, RowStatus.WAITING),
+    "to approve": ("in_progress", "awaiting_approval", None, RowStatus.AWAITING_APPROVAL),
+    "failed": ("in_progress", "failed", "deadline", RowStatus.FAILED),
+    "cancelled": ("in_progress", "cancelled", "cancelled", RowStatus.WAITING),
+    "incomplete": ("in_progress", "completed", None, RowStatus.INCOMPLETE),
+    "correction queued": ("completed", "queued", None, RowStatus.DONE),
+    "correction failed": ("completed", "failed", None, RowStatus.DONE),
+    "suggested": ("completed", "proposed", None, RowStatus.WAITING),
 }
 
 

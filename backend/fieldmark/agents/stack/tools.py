@@ -18,7 +18,7 @@ from fieldmark.domain.fields import leaves
 from fieldmark.domain.formatting import counted, cut_text, list_names
 from fieldmark.domain.json_values import as_object
 from fieldmark.domain.paths import EACH
-from fieldmark.domain.statuses import Approval, RunStatus
+from fieldmark.domain.statuses import Approval, RowStatus, RunStatus
 from fieldmark.errors import NotFound
 from fieldmark.services import extractions, stacks
 from fieldmark.services.extractions import Author, FieldRemoval, FieldsWrite, FieldWrite, PreparedWrite, Write
@@ -28,7 +28,7 @@ from fieldmark.stores import stacks as stored
 from fieldmark.stores.extractions import fields_to_review
 from fieldmark.stores.rows import SchemaRow
 from fieldmark.stores.runs import RunRow, Subject
-from fieldmark.stores.stacks import RowState, RowToRead, StackTableRow
+from fieldmark.stores.stacks import RowToRead, StackTableRow
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.documents import GetDocumentText, read_pages
 from fieldmark.tools.errors import ModelRetry, ToolFailed
@@ -170,7 +170,7 @@ class StackTools:
             await self._check_document(conn, args.document_id)
         stack = await stored.get(conn, self.stack_id)
         progress = (await stored.progress(conn, [self.stack_id]))[self.stack_id]
-        failed = await stored.rows(conn, self.stack_id, limit=_MAX_LISTED, states=[RowState.FAILED])
+        failed = await stored.rows(conn, self.stack_id, limit=_MAX_LISTED, states=[RowStatus.FAILED])
         text = "The state of the table."
         data: dict[str, JsonValue] = {
             "columns": columns_json(stack.columns),
@@ -369,7 +369,7 @@ class StackTools:
         found = await stored.rows(conn, self.stack_id, limit=1, document_id=document_id)
         if not found:
             raise NotFound("The document was removed from the stack.")
-        if found[0].state is RowState.CONTAINER:
+        if found[0].state is RowStatus.CONTAINER:
             raise ModelRetry("This is an archive: its files are documents of the stack, with rows.", "row_exists")
         if found[0].duplicate_of is not None:
             raise ModelRetry(f"This is a copy of document {found[0].duplicate_of}, which has the row.", "row_exists")
@@ -379,7 +379,7 @@ class StackTools:
         return await stored.rows_to_read(conn, self.stack_id, self.context.run_id, _MAX_COUNTED)
 
     async def _incomplete_rows(self, conn: Connection) -> list[StackTableRow]:
-        return await stored.rows(conn, self.stack_id, limit=_MAX_COUNTED, states=[RowState.INCOMPLETE])
+        return await stored.rows(conn, self.stack_id, limit=_MAX_COUNTED, states=[RowStatus.INCOMPLETE])
 
     async def prepare_cell(self, args: UpdateCell) -> PreparedWrite:
         async with self.context.database.as_user(self.context.scope) as conn:
@@ -444,7 +444,7 @@ class StackTools:
         await self._schema(conn)
         data: dict[str, JsonValue]
         # Only rows that this run can still read: others would keep it from ending.
-        missing = [row for row in await self._rows_to_read(conn) if row.state is not RowState.FAILED]
+        missing = [row for row in await self._rows_to_read(conn) if row.state is not RowStatus.FAILED]
         if missing:
             data = {"missing": [str(row.document_id) for row in missing[:_MAX_LISTED]]}
             raise ModelRetry(

@@ -15,7 +15,7 @@ from fieldmark.files import Files
 from fieldmark.identity.scope import Scope
 from fieldmark.services.exports.page import Sheet, as_html
 from fieldmark.services.exports.shape import leaves_of
-from fieldmark.services.exports.table import as_csv, as_xlsx
+from fieldmark.services.exports.sheet import as_csv, as_xlsx
 from fieldmark.services.extractions import problems, read_checked
 from fieldmark.services.fair_share import PAGE_RENDERING, run_queued
 from fieldmark.stores import documents, extractions

@@ -14,7 +14,7 @@ from extraction_row import extraction, found_evidence
 
 from fieldmark.errors import NotFound
 from fieldmark.services.exports.shape import leaves_of
-from fieldmark.services.exports.table import COLUMNS, as_csv, as_xlsx
+from fieldmark.services.exports.sheet import COLUMNS, as_csv, as_xlsx
 
 INVOICE = extraction(
     {

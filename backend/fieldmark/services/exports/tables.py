@@ -1,4 +1,4 @@
-"""Exports of records: a table of extractions as JSON, CSV, XLSX or Parquet."""
+"""Exports of tables as JSON, CSV, XLSX or Parquet."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final, Literal
 from urllib.parse import quote
+from uuid import UUID
 
 from pydantic import JsonValue
 
@@ -18,15 +19,16 @@ from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain.columns import Column, ColumnType
 from fieldmark.domain.status_text import reason_text, status_text
 from fieldmark.domain.statuses import FieldStatus
+from fieldmark.domain.table_query import TableQuery
 from fieldmark.errors import NotInstalled
 from fieldmark.identity.scope import Scope
 from fieldmark.services.exports.export import MEDIA_TYPES, ExportedFile
-from fieldmark.services.exports.table import plain_text, set_widths, sheet_title, xlsx_cell, xlsx_day
-from fieldmark.services.records import RecordName, RecordsRequest, read_table
-from fieldmark.stores.record_views import column_names
-from fieldmark.stores.records import RecordRow
+from fieldmark.services.exports.sheet import plain_text, set_widths, sheet_title, xlsx_cell, xlsx_day
+from fieldmark.services.tables import RowName, read_table
+from fieldmark.stores.table_views import column_names
+from fieldmark.stores.tables import TableRow
 
-RecordsFormat = Literal["json", "csv", "xlsx", "parquet"]
+TableFormat = Literal["json", "csv", "xlsx", "parquet"]
 _MEDIA_TYPES: Final = {**MEDIA_TYPES, "parquet": "application/vnd.apache.parquet"}
 _ABOUT: Final = ("document_id", "filename", "row", "status", "reviewed", "to_review", "accepted")
 """The columns before the fields. `row` is the path of a list item, such as `items[2]`. `status` says why a row of a
@@ -40,19 +42,20 @@ which programs other than spreadsheets show as empty."""
 _MAX_LITERAL: Final = 250  # characters; Excel accepts 255 in a text literal of a formula
 
 
-async def export_records(
+async def export_table(
     database: Database,
     scope: Scope,
-    request: RecordsRequest,
-    file_format: RecordsFormat,
+    table_id: UUID,
+    query: TableQuery,
+    file_format: TableFormat,
     service_url: str,
-    only: Sequence[RecordName] | None = None,
+    only: Sequence[RowName] | None = None,
 ) -> ExportedFile:
-    """Return all records as a file, or those that `only` names. The links of an XLSX file lead to `service_url`. Raise
-    like `list_records`, and NotInstalled if the format needs a package."""
+    """Return all rows as a file, or those that `only` names. The links of an XLSX file lead to `service_url`. Raise
+    like `list_rows`, and NotInstalled if the format needs a package."""
     if file_format == "parquet":
         await run_in_thread(_pyarrow)
-    table = await read_table(database, scope, request, only=only, as_text=file_format == "parquet")
+    table = await read_table(database, scope, table_id, query, only=only, as_text=file_format == "parquet")
     writer = _WRITERS[file_format](table.name, table.columns, service_url)
     async for rows in table.batches:
         await run_in_thread(writer.add, rows)
@@ -61,12 +64,12 @@ async def export_records(
 
 
 class _JsonWriter:
-    """A list with an object for each record. `cells` has the statuses and locations of its values."""
+    """A list with an object for each row. `cells` has the statuses and locations of its values."""
 
     def __init__(self, schema_name: str, columns: Sequence[Column], service_url: str) -> None:
         self._texts: list[str] = []
 
-    def add(self, rows: Sequence[RecordRow]) -> None:
+    def add(self, rows: Sequence[TableRow]) -> None:
         self._texts += [json.dumps(_as_json(row), ensure_ascii=False, default=str) for row in rows]
 
     def finish(self) -> bytes:
@@ -74,7 +77,7 @@ class _JsonWriter:
 
 
 class _CsvWriter:
-    """A line for each record, for Excel: UTF-8 with a byte order mark."""
+    """A line for each row, for Excel: UTF-8 with a byte order mark."""
 
     def __init__(self, schema_name: str, columns: Sequence[Column], service_url: str) -> None:
         self._columns = columns
@@ -82,7 +85,7 @@ class _CsvWriter:
         self._writer = csv.writer(self._out)
         self._writer.writerow([plain_text(name) for name in (*_ABOUT, *(column.heading for column in columns))])
 
-    def add(self, rows: Sequence[RecordRow]) -> None:
+    def add(self, rows: Sequence[TableRow]) -> None:
         for row in rows:
             self._writer.writerow([plain_text(value) for value in _values(row, self._columns)])
 
@@ -110,7 +113,7 @@ class _XlsxWriter:
             self._book.create_sheet(sheet_title(title, titles)) for title in (schema_name, "Locations")
         )
 
-    def add(self, rows: Sequence[RecordRow]) -> None:
+    def add(self, rows: Sequence[TableRow]) -> None:
         lines = [self._id_last(_values(row, self._columns)) for row in rows]
         if not self._rows:
             self._begin(rows, lines)
@@ -144,7 +147,7 @@ class _XlsxWriter:
         document_id, filename, item, *others = values
         return [filename, *([item] if self._has_items else []), *others, document_id]
 
-    def _begin(self, rows: Sequence[RecordRow], lines: Sequence[Sequence[JsonValue]]) -> None:
+    def _begin(self, rows: Sequence[TableRow], lines: Sequence[Sequence[JsonValue]]) -> None:
         """Write the headers, with the widths of the columns by these rows. Widths cannot be set later."""
         names: list[JsonValue] = self._id_last([*_ABOUT, *(column.heading for column in self._columns)])
         locations: list[list[JsonValue]] = []
@@ -157,7 +160,7 @@ class _XlsxWriter:
             set_widths(sheet, names, shown)
             sheet.append([xlsx_cell(sheet, name) for name in names])
 
-    def _location(self, row: RecordRow, cell: Mapping[str, Any]) -> Any:
+    def _location(self, row: TableRow, cell: Mapping[str, Any]) -> Any:
         """Return a cell with the status, and with the page and quote if the value has them. A value links to its
         location in the document."""
         text = _location_text(cell)
@@ -210,8 +213,8 @@ class _ParquetWriter:
             "text": pa.string(),
         }
 
-    def add(self, rows: Sequence[RecordRow]) -> None:
-        texts = [
+    def add(self, rows: Sequence[TableRow]) -> None:
+        texts: list[list[Any]] = [
             [str(row.document_id) for row in rows],
             [row.extraction_id and str(row.extraction_id) for row in rows],
             [row.filename for row in rows],
@@ -261,21 +264,21 @@ def _pyarrow() -> Any:
 _WRITERS: Final = {"json": _JsonWriter, "csv": _CsvWriter, "xlsx": _XlsxWriter, "parquet": _ParquetWriter}
 
 
-def _values(row: RecordRow, columns: Sequence[Column]) -> list[JsonValue]:
+def _values(row: TableRow, columns: Sequence[Column]) -> list[JsonValue]:
     cells = [row.cells.get(column.path) for column in columns]
     status = row.status if row.error is None else f"{row.status}: {row.error}"
     status += "" if row.duplicate_of_filename is None else f" of {row.duplicate_of_filename}"
     accepted = [
         f"{column.heading}: {reason_text(cell['reason'])}"
         for column, cell in zip(columns, cells, strict=True)
-        if cell and cell["status"] == FieldStatus.ACCEPTED
+        if cell and cell["status"] == FieldStatus.ACCEPTED and cell["reason"]
     ]
     about: list[JsonValue] = [str(row.document_id), row.filename, row.path, status, row.is_reviewed, row.review_count]
     about.append("; ".join(accepted) or None)
     return [*about, *(cell and cell["value"] for cell in cells)]
 
 
-def _as_json(row: RecordRow) -> dict[str, Any]:
+def _as_json(row: TableRow) -> dict[str, Any]:
     return {
         "document_id": row.document_id,
         "filename": row.filename,

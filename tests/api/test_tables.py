@@ -1,4 +1,4 @@
-"""/api/schemas/{id}/records: the extractions under a schema as a table, and its exports."""
+"""/api/tables: the documents of a schema or a stack as a table, and its exports."""
 
 from __future__ import annotations
 
@@ -62,18 +62,18 @@ def library(revid: UUID, newer: UUID) -> list[LibraryDocument]:
     ]  # fmt: skip
 
 
-async def records_path(server, owner_url: str) -> str:
-    """Create a schema with two versions and documents. Return the path of its records."""
+async def table_path(server, owner_url: str) -> str:
+    """Create a schema with two versions and documents. Return the path of its table."""
     made = (await server.http.post("/api/schemas", json={"name": "Invoice", "schema": SCHEMA | {"title": "a"}})).json()
     newer = (await server.http.patch(f"/api/schemas/{made['id']}", json={"schema": SCHEMA})).json()
     insert_documents(owner_url, server.scope, library(UUID(made["schema_revid"]), UUID(newer["schema_revid"])))
-    return f"/api/schemas/{made['id']}/records"
+    return f"/api/tables/{made['id']}"
 
 
 async def test_each_document_with_an_extraction_under_the_schema_is_a_row(serve, clone):
     async with serve(with_worker=False) as server:
-        path = await records_path(server, clone.owner_url)
-        table = (await server.http.get(path, params={"totals": True})).json()
+        path = await table_path(server, clone.owner_url)
+        table = (await server.http.get(f"{path}/rows", params={"totals": True})).json()
         assert [(one["path"], one["type"], one["title"]) for one in table["columns"]] == [
             ("total", "number", "Amount"),
             ("vendor.name", "text", None),
@@ -101,28 +101,28 @@ async def test_each_document_with_an_extraction_under_the_schema_is_a_row(serve,
         assert totals == {("total", "EUR"): (19.5, 2), ("total", None): (1100, 2)}
         assert table["lists"] == ["items", "others"]
         await server.http.post("/api/schemas", json={"name": "Contract", "schema": SCHEMA})
-        tables = (await server.http.get("/api/records")).json()["items"]
+        tables = (await server.http.get("/api/tables")).json()["items"]
         assert [(one["name"], one["records"]) for one in tables] == [("Invoice", 4), ("Contract", 0)]
         async with server.client() as stranger:
-            assert_problem(await stranger.get(path), 404)
-            assert (await stranger.get("/api/records")).json() == {"items": []}
+            assert_problem(await stranger.get(f"{path}/rows"), 404)
+            assert (await stranger.get("/api/tables")).json() == {"items": []}
 
 
 async def test_malformed_evidence_of_a_front_end_has_no_page(serve, clone):
     async with serve(with_worker=False) as server:
-        path = await records_path(server, clone.owner_url)
+        path = await table_path(server, clone.owner_url)
         with psycopg.connect(clone.owner_url) as conn:
             conn.execute("set session_replication_role = replica")
             conn.execute("""update extractions set evidence = '{"total": {"state": "not_found", "page": "1.5x"}}'""")
-        rows = (await server.http.get(path)).json()["items"]
+        rows = (await server.http.get(f"{path}/rows")).json()["items"]
         assert [row["cells"]["total"]["page"] for row in rows] == [None] * 4
         assert (await server.http.get(f"{path}/export", params={"format": "xlsx"})).status_code == 200
 
 
 async def test_items_of_a_list_are_rows(serve, clone):
     async with serve(with_worker=False) as server:
-        path = await records_path(server, clone.owner_url)
-        table = (await server.http.get(path, params={"list": "items", "totals": True})).json()
+        path = await table_path(server, clone.owner_url)
+        table = (await server.http.get(f"{path}/rows", params={"list": "items", "totals": True})).json()
         assert [one["path"] for one in table["columns"]][-2:] == ["items[].name", "items[].price"]
         rows = [
             (row["filename"], row["path"], row["cells"]["items[].price"]["value"], row["cells"]["total"]["value"])
@@ -134,7 +134,7 @@ async def test_items_of_a_list_are_rows(serve, clone):
         totals = {one["column"]: (float(one["sum"]), one["count"]) for one in table["totals"]}
         assert totals == {"items[].price": (17, 3), "total": (19.5, 2)}
         # A condition on a field of the items is one on this item.
-        over = (await server.http.get(path, params={"list": "items", "filter": "items[].price > 6"})).json()
+        over = (await server.http.get(f"{path}/rows", params={"list": "items", "filter": "items[].price > 6"})).json()
         assert [row["path"] for row in over["items"]] == ["items[1]"]
 
 
@@ -195,8 +195,8 @@ async def test_cells_have_a_status_by_which_rows_are_filtered(serve, clone):
                 (documents[1].extraction_id,),
             )
         await check_changed(server.runtime.database)
-        path = f"/api/schemas/{made['id']}/records"
-        rows = (await server.http.get(path)).json()["items"]
+        path = f"/api/tables/{made['id']}"
+        rows = (await server.http.get(f"{path}/rows")).json()["items"]
         assert {
             row["filename"]: {name: cell["status"] for name, cell in row["cells"].items() if cell["status"] != "found"}
             for row in rows
@@ -210,7 +210,7 @@ async def test_cells_have_a_status_by_which_rows_are_filtered(serve, clone):
         for column in ("", "total", "date", "paid", "vendor.name"):
             for status in (*zip(each), ("unclear", "needs_review", "stale")):
                 query = {"cell_status": status, "sort": "total"} | ({"column": column} if column else {})
-                found = (await server.http.get(path, params=query)).json()["items"]
+                found = (await server.http.get(f"{path}/rows", params=query)).json()["items"]
                 assert (query, [row["filename"] for row in found]) == (
                     query,
                     [
@@ -230,14 +230,14 @@ async def test_cells_have_a_status_by_which_rows_are_filtered(serve, clone):
             assert len(set(urgency.values())) > 1
             for descending in (False, True):
                 query = {"by_status": True, "descending": descending} | ({"sort": column} if column else {})
-                found = (await server.http.get(path, params=query)).json()["items"]
+                found = (await server.http.get(f"{path}/rows", params=query)).json()["items"]
                 assert (query, [row["filename"] for row in found]) == (
                     query,
                     sorted(urgency, key=lambda name: urgency[name], reverse=descending),
                 )
         # In a table of items the cells are those of the item.
         query = {"list": "items", "cell_status": "not_written", "column": "items[].price"}
-        (row,) = (await server.http.get(path, params=query)).json()["items"]
+        (row,) = (await server.http.get(f"{path}/rows", params=query)).json()["items"]
         assert row["cells"]["items[].price"] == {
             **dict.fromkeys(("reason", "value", "kind", "currency", "state", "confidence", "page", "quote")),
             "path": "items[0].price",
@@ -293,7 +293,7 @@ async def test_change_that_breaks_the_schema_keeps_the_row_and_marks_its_cells(s
         async with server.runtime.database.as_user(server.scope) as conn:
             revid = UUID(made["schema_revid"])
             extraction = await extractions.add(conn, org_id=server.scope.org_id, document_id=one.id, schema_revid=revid)
-        url, path = f"/api/extractions/{extraction}", f"/api/schemas/{made['id']}/records"
+        url, path = f"/api/extractions/{extraction}", f"/api/tables/{made['id']}"
         unbroken = [{"path": name, "value": value} for name, value in UNBROKEN.items()]
         assert (await server.http.patch(f"{url}/fields", json=unbroken)).json()["valid"] is True
         await server.http.post(f"{url}/complete")
@@ -302,13 +302,15 @@ async def test_change_that_breaks_the_schema_keeps_the_row_and_marks_its_cells(s
             """Return the cells that need review, which also select their row."""
             found: set[str] = set()
             for query in ({}, {"list": "items"}):
-                table = (await server.http.get(path, params=query)).json()
+                table = (await server.http.get(f"{path}/rows", params=query)).json()
                 assert len(table["items"]) == (2 if query else 1)
                 marked = {
                     row["path"]: {name for name, cell in row["cells"].items() if cell["status"] == "needs_review"}
                     for row in table["items"]
                 }
-                selected = (await server.http.get(path, params=query | {"cell_status": "needs_review"})).json()["items"]
+                selected = (
+                    await server.http.get(f"{path}/rows", params=query | {"cell_status": "needs_review"})
+                ).json()["items"]
                 assert {row["path"] for row in selected} == {row for row, cells in marked.items() if cells}
                 found |= set[str]().union(*marked.values())
             return found
@@ -358,9 +360,9 @@ SELECTIONS: list[tuple[dict[str, Any], str]] = [
 
 async def test_rows_are_sorted_filtered_and_paged(serve, clone):
     async with serve(with_worker=False) as server:
-        path = await records_path(server, clone.owner_url)
+        path = await table_path(server, clone.owner_url)
         for query, filenames in SELECTIONS:
-            table = (await server.http.get(path, params=query)).json()
+            table = (await server.http.get(f"{path}/rows", params=query)).json()
             assert (query, [row["filename"] for row in table["items"]]) == (
                 query,
                 [f"{name}.pdf" for name in filenames.split()],
@@ -381,13 +383,13 @@ async def test_document_has_one_row_of_its_newest_extraction(serve, clone):
                 "update extractions set extracted_fields = '{\"total\": 2}', status = 'completed' where id <> %s",
                 (one.extraction_id,),
             )
-        table = await server.get(f"schemas/{made['id']}/records")
+        table = await server.get(f"tables/{made['id']}/rows")
         assert [row["cells"]["total"]["value"] for row in table["items"]] == [2]
 
 
-async def test_records_are_exported_in_each_format(serve, clone):
+async def test_rows_are_exported_in_each_format(serve, clone):
     async with serve(with_worker=False) as server:
-        path = f"{await records_path(server, clone.owner_url)}/export"
+        path = f"{await table_path(server, clone.owner_url)}/export"
         rows = (await server.http.get(path, params={"format": "json"})).json()
         assert [row["values"]["total"] for row in rows] == [1000, 7, 100, 12.5]
         answer = await server.http.get(path, params={"format": "csv", "sort": "total"})
@@ -422,7 +424,10 @@ async def test_records_are_exported_in_each_format(serve, clone):
         assert values.cell(4, names.index("items[].name") + 1).data_type == "s"
         assert values.auto_filter.ref == f"A1:{values.cell(1, len(names)).column_letter}{values.max_row}"
         # Each value links to its field in the document, also without a page; what has no value does not.
-        ids = {row["document_id"]: row["extraction_id"] for row in (await server.http.get(path[:-7])).json()["items"]}
+        ids = {
+            row["document_id"]: row["extraction_id"]
+            for row in (await server.http.get(f"{path[:-7]}/rows")).json()["items"]
+        }
         total = names.index("total") + 1
         for row, text in ((2, "not found"), (3, "found, page ")):
             link = locations.cell(row, total)
@@ -445,7 +450,7 @@ async def test_files_show_what_is_missing_and_what_was_accepted_as_missing(serve
         one = document(1, {"currency": "EUR"}, UUID(made["schema_revid"]))
         insert_documents(clone.owner_url, server.scope, [one])
         await server.get(f"extractions/{one.extraction_id}")  # reading an extraction checks it
-        path = f"/api/schemas/{made['id']}/records/export"
+        path = f"/api/tables/{made['id']}/export"
 
         async def exported() -> tuple[list[str], str]:
             csv_file = await server.http.get(path, params={"format": "csv"})
@@ -465,8 +470,8 @@ async def test_files_show_what_is_missing_and_what_was_accepted_as_missing(serve
 
 async def test_only_chosen_rows_are_exported_in_the_order_of_the_table(serve, clone):
     async with serve(with_worker=False) as server:
-        path = await records_path(server, clone.owner_url)
-        ids = {row["filename"]: row["document_id"] for row in (await server.http.get(path)).json()["items"]}
+        path = await table_path(server, clone.owner_url)
+        ids = {row["filename"]: row["document_id"] for row in (await server.http.get(f"{path}/rows")).json()["items"]}
 
         async def export(*rows: tuple[str, str | None], **query: Any) -> list[tuple[str, str | None]]:
             body = {"rows": [{"document_id": ids.get(name, name), "path": item} for name, item in rows]}
@@ -532,11 +537,14 @@ async def test_likely_duplicates_are_marked_with_the_earliest_document(serve, cl
         made = (await server.http.post("/api/schemas", json={"name": "Bill", "schema": BILL})).json()
         documents = {number: document(number, bills[number][0], UUID(made["schema_revid"])) for number in bills}
         insert_documents(clone.owner_url, server.scope, documents.values())
-        path = f"/api/schemas/{made['id']}/records"
-        assert (await server.http.get(path)).json()["marks"] == []
+        path = f"/api/tables/{made['id']}"
+        assert (await server.http.get(f"{path}/rows")).json()["marks"] == []
         # Rows that the filter hides are compared too.
         query = {"marks": True, "filter": "totals.total exists", "limit": 9}
-        found = {mark["extraction_id"]: mark for mark in (await server.http.get(path, params=query)).json()["marks"]}
+        found = {
+            mark["extraction_id"]: mark
+            for mark in (await server.http.get(f"{path}/rows", params=query)).json()["marks"]
+        }
         numbers = {str(one.extraction_id): number for number, one in documents.items()}
         assert {numbers[key]: mark["of"]["document_id"] for key, mark in found.items()} == {
             number: str(documents[first].id) for number, (_, first) in bills.items() if first is not None
@@ -567,8 +575,8 @@ async def test_values_far_outside_the_range_of_their_column_are_marked(serve, cl
             document(31, bill(None, "21", "1926-01-02", 99_000), UUID(made["schema_revid"]), locked=locked)
         )
         insert_documents(clone.owner_url, server.scope, documents)
-        path = f"/api/schemas/{made['id']}/records"
-        marks = (await server.http.get(path, params={"marks": True})).json()["marks"]
+        path = f"/api/tables/{made['id']}"
+        marks = (await server.http.get(f"{path}/rows", params={"marks": True})).json()["marks"]
         numbers = {str(one.extraction_id): one.filename for one in documents}
         found = {(numbers[mark["extraction_id"]], mark["path"]): (mark["low"], mark["high"]) for mark in marks}
         assert found.keys() == {("1.pdf", "totals.total"), ("3.pdf", "totals.total"), ("4.pdf", "totals.total"),
@@ -581,7 +589,7 @@ async def test_values_far_outside_the_range_of_their_column_are_marked(serve, cl
         assert {(mark["code"], mark["currency"]) for mark in marks} == {("outlier", "EUR"), ("outlier", None)}
         # A filter does not change the range.
         query = {"marks": True, "filter": "totals.total = 1950"}
-        (mark,) = (await server.http.get(path, params=query)).json()["marks"]
+        (mark,) = (await server.http.get(f"{path}/rows", params=query)).json()["marks"]
         assert (mark["low"], mark["high"]) == (low, high)
 
 
@@ -594,22 +602,28 @@ async def test_row_of_a_stack_without_an_extraction_has_no_cells_and_is_exported
         insert_documents(clone.owner_url, server.scope, [read, unread])
         path = f"/api/stacks/{stack['id']}"
         await server.http.post(f"{path}/documents", json={"document_ids": [str(read.id), str(unread.id)]})
-        path = f"{path}/rows"
-        page = (await server.http.get(path, params={"marks": True})).json()
+        path = f"/api/tables/{stack['id']}"
+        page = (await server.http.get(f"{path}/rows", params={"marks": True})).json()
         assert {row["filename"]: bool(row["cells"]) for row in page["items"]} == {"1.pdf": True, "2.pdf": False}
         assert page["marks"] == []
-        found = (await server.http.get(path, params={"cell_status": "not_written"})).json()
+        found = (await server.http.get(f"{path}/rows", params={"cell_status": "not_written"})).json()
         assert [row["filename"] for row in found["items"]] == ["1.pdf"]
         for file_format in ("csv", "json", "xlsx", *(["parquet"] if find_spec("pyarrow") else [])):
             answer = await server.http.get(f"{path}/export", params={"format": file_format})
             assert (file_format, answer.status_code) == (file_format, 200)
+        view = (await server.http.get(f"{path}/view")).json()
+        with psycopg.connect(clone.owner_url) as conn:
+            conn.execute(view["sql"])
+        rows = await _rows_of(server, server.scope, view["name"])
+        assert sorted((row["filename"], row["total"]) for row in rows) == [("1.pdf", 7), ("2.pdf", None)]
+        assert_problem(await server.http.get(f"{path}/rows", params={"list": "items"}), 422, "invalid")
 
 
 async def test_copy_in_a_stack_has_no_values_and_a_row_that_is_filled_is_never_a_copy(serve, clone):
     async with serve(with_worker=False) as server:
         body = {"name": "Bills", "columns": [{"name": "total", "type": "number"}]}
         stack = (await server.http.post("/api/stacks", json=body)).json()
-        revid, path = UUID(stack["schema_revid"]), f"/api/stacks/{stack['id']}"
+        revid, path, table = UUID(stack["schema_revid"]), f"/api/stacks/{stack['id']}", f"/api/tables/{stack['id']}"
         documents = {
             day: document(day, {"total": total}, revid, sha256=f"{number:064}", is_completed=day != 12)
             for day, (number, total) in enumerate([(1, 5), (1, 5), *((n, n) for n in range(2, 11)), (11, 9000)], 1)
@@ -617,7 +631,7 @@ async def test_copy_in_a_stack_has_no_values_and_a_row_that_is_filled_is_never_a
         insert_documents(clone.owner_url, server.scope, documents.values())
 
         async def rows(**query: Any) -> dict[str, Any]:
-            page = (await server.http.get(f"{path}/rows", params={"totals": True, **query})).json()
+            page = (await server.http.get(f"{table}/rows", params={"totals": True, **query})).json()
             states = {row["filename"]: (row["status"], bool(row["cells"])) for row in page["items"]}
             return {"states": states, "sum": sum(float(one["sum"]) for one in page["totals"]), **page}
 
@@ -630,9 +644,9 @@ async def test_copy_in_a_stack_has_no_values_and_a_row_that_is_filled_is_never_a
             assert page["sum"] == (5 if days == [2] else 5 + sum(range(2, 11)) + 9000)
         assert page["states"]["1.pdf"] == ("duplicate", False)
         (copy,) = (await rows(row_status="duplicate"))["items"]
-        exported = (await server.http.get(f"{path}/rows/export", params={"format": "json"})).json()
+        exported = (await server.http.get(f"{table}/export", params={"format": "json"})).json()
         assert {copy["duplicate_of"], exported[-1]["duplicate_of"]} == {str(documents[2].id)}
-        lines = (await server.http.get(f"{path}/rows/export", params={"row_status": "duplicate"})).text.splitlines()
+        lines = (await server.http.get(f"{table}/export", params={"row_status": "duplicate"})).text.splitlines()
         assert lines[1].split(",")[:4] == [str(documents[1].id), "1.pdf", "", "duplicate of 2.pdf"]
         await server.http.delete(f"{path}/documents/{documents[2].id}")
         assert (await rows())["states"]["1.pdf"] == ("done", True)
@@ -663,7 +677,7 @@ async def test_parquet_has_the_names_of_the_view_and_exact_typed_values(serve, c
                 conn.execute("update fields set text = %s, number = %s where pattern = %s", (text, Decimal(text), key))
 
         async def export(**query: Any) -> Any:
-            path = f"/api/schemas/{made['id']}/records/export"
+            path = f"/api/tables/{made['id']}/export"
             answer = await server.http.get(path, params={"format": "parquet", "sort": "exact", **query})
             assert answer.headers["content-type"] == "application/vnd.apache.parquet"
             return parquet.read_table(pyarrow.BufferReader(answer.content))
@@ -707,7 +721,7 @@ async def test_parquet_without_its_package_is_refused(serve, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     async with serve(with_worker=False) as server:
         made = (await server.http.post("/api/schemas", json={"name": "Invoice", "schema": SCHEMA})).json()
-        answer = await server.http.get(f"/api/schemas/{made['id']}/records/export", params={"format": "parquet"})
+        answer = await server.http.get(f"/api/tables/{made['id']}/export", params={"format": "parquet"})
         assert_problem(answer, 501, "not_installed")
 
 
@@ -735,7 +749,7 @@ VIEWED = {
 }
 
 
-async def test_view_of_records_is_typed_and_follows_the_policies_of_its_reader(serve, clone, make_user):
+async def test_view_of_a_table_is_typed_and_follows_the_policies_of_its_reader(serve, clone, make_user):
     async with serve(with_worker=False) as server:
         made = (await server.http.post("/api/schemas", json={"name": 'Über; "bills"', "schema": VIEWED})).json()
         *_, odd, long, longer, _ = VIEWED["properties"]
@@ -746,7 +760,7 @@ async def test_view_of_records_is_typed_and_follows_the_policies_of_its_reader(s
             document(2, {"total": "12.50", "issueDate": "soon", "paid": "true"}, UUID(made["schema_revid"])),
         ]
         insert_documents(clone.owner_url, server.scope, documents)
-        path = f"/api/schemas/{made['id']}/view"
+        path = f"/api/tables/{made['id']}/view"
         views = [
             (await server.http.get(path, params={"list": name} if name else {})).json()
             for name in (None, "items", "items[].taxes")
@@ -755,7 +769,7 @@ async def test_view_of_records_is_typed_and_follows_the_policies_of_its_reader(s
             "records_über_bills", "records_über_bills_items", "records_über_bills_items_taxes",
         ]  # fmt: skip
         same = (await server.http.post("/api/schemas", json={"name": "über-bills", "schema": SCHEMA})).json()
-        path = f"/api/schemas/{same['id']}/view"
+        path = f"/api/tables/{same['id']}/view"
         other, renamed = [(await server.http.get(path, params=query)).json() for query in ({}, {"name": "bills_2"})]
         assert (other["name"], renamed["name"]) == ("records_über_bills", "bills_2")
         for name in ('b"; drop table documents', "B", "ü", "9", "b" * 64):
@@ -825,15 +839,36 @@ async def _rows_of(server, scope, view: str) -> list[dict[str, Any]]:
         return await (await conn.execute(SQL("select * from {}").format(Identifier(view)))).fetchall()
 
 
+async def test_rows_are_filtered_by_their_status_and_by_properties_of_their_documents(serve, clone):
+    async with serve(with_worker=False) as server:
+        path = await table_path(server, clone.owner_url)
+        changed = SCHEMA | {"properties": SCHEMA["properties"] | {"total": {"type": "string"}}}
+        newest = (await server.http.patch(path.replace("tables", "schemas"), json={"schema": changed})).json()
+        read = document(6, {"total": "9"}, UUID(newest["schema_revid"]), tags=("Paid", "2026"))
+        insert_documents(clone.owner_url, server.scope, [read])
+
+        async def statuses(**query: Any) -> dict[str, str]:
+            rows = (await server.http.get(f"{path}/rows", params=query)).json()["items"]
+            return {row["filename"]: row["status"] for row in rows}
+
+        found = await statuses()
+        assert set(found.values()) == {"done", "stale", "incomplete"}
+        for status in ("done", "stale", "incomplete", "failed"):
+            assert await statuses(row_status=status) == {name: one for name, one in found.items() if one == status}
+        assert await statuses(row_status=["done", "stale", "incomplete"]) == found
+        assert await statuses(filename="6.P") == await statuses(tag=["paid", "2026"]) == {"6.pdf": "done"}
+        assert await statuses(tag=["paid", "other"]) == await statuses(filename="6", row_status="stale") == {}
+
+
 async def test_unknown_schema_list_and_column_are_refused(serve):
     async with serve(with_worker=False) as server:
         made = (await server.http.post("/api/schemas", json={"name": "Invoice", "schema": SCHEMA})).json()
-        path = f"/api/schemas/{made['id']}/records"
-        assert_problem(await server.http.get(f"/api/schemas/{uuid4()}/records"), 404)
+        path = f"/api/tables/{made['id']}"
+        assert_problem(await server.http.get(f"/api/tables/{uuid4()}/rows"), 404)
         for query in ({"list": "vendor"}, {"filter": "total >"}, {"limit": 501}, {"column": "total"}):
-            assert_problem(await server.http.get(path, params=query), 422)
+            assert_problem(await server.http.get(f"{path}/rows", params=query), 422)
         for query in ({"sort": "items[].price"}, {"filter": "totl > 1"}, {"filter": "items[].prise > 1"},
                       {"cell_status": "found", "column": "items"}):  # fmt: skip
-            assert_problem(await server.http.get(path, params=query), 422, "unknown_field")
-        empty = (await server.http.get(path, params={"filter": ["items[].price > 1", "total > 1"]})).json()
+            assert_problem(await server.http.get(f"{path}/rows", params=query), 422, "unknown_field")
+        empty = (await server.http.get(f"{path}/rows", params={"filter": ["items[].price > 1", "total > 1"]})).json()
         assert (empty["items"], empty["total"]) == ([], 0)

@@ -1,4 +1,4 @@
-"""`fieldmark records` and `view`: the extractions under a schema as a table."""
+"""`fieldmark table` and `view`: the documents of a schema or a stack as a table."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ import typer
 
 from fieldmark.cli.client import Client, run_with_client
 from fieldmark.cli.files import check_out, format_of, print_json, write
-from fieldmark.cli.schemas import Name, find_or_exit
+from fieldmark.cli.schemas import find_or_exit
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import plain, show_lines, steps
 from fieldmark.domain.status_text import status_text
 from fieldmark.domain.statuses import FieldStatus
 
+Name = Annotated[str, typer.Argument(help="The name of the schema or stack (case-insensitive).")]
 FORMATS: Final = ("csv", "xlsx", "json", "parquet")
 
 
 @command()
-def records(
+def table(
     target: Target,
-    schema: Name,
+    name: Name,
     list_name: Annotated[str | None, typer.Option("--list", help="A row for each item of this list.")] = None,
     where: Annotated[
         list[str] | None, typer.Option("--where", help='Only rows that match, such as "total > 1000". Repeatable.')
@@ -41,17 +42,17 @@ def records(
         Path | None, typer.Option(help="Write all rows to this file: .csv, .xlsx (with locations), .json or .parquet.")
     ] = None,
 ) -> None:
-    """Print or export the extractions under a schema as a table, with a row for each document."""
+    """Print or export the table of a schema or a stack, with a row for each document."""
     file_format = None if out is None else format_of(out, FORMATS)
     check_out(out)
     options: dict[str, Any] = {"list": list_name, "filter": where, "cell_status": status, "column": column}
     options |= {"sort": sort, "descending": descending, "by_status": by_status}
 
     async def ask(client: Client) -> Any:
-        path = f"/api/schemas/{(await find_or_exit(client, 'schema', schema))['id']}/records"
+        path = await _path_of(client, name)
         if file_format is not None:
             return await client.file(f"{path}/export", format=file_format, **options)
-        return await client.get(path, limit=limit, marks=marks, **options)
+        return await client.get(f"{path}/rows", limit=limit, marks=marks, **options)
 
     found = run_with_client(target, ask)
     if out is not None:
@@ -62,7 +63,7 @@ def records(
             row["marks"] = [one for one in found["marks"] if _is_on(one, row)]
     if print_json(target, found["items"]):
         return
-    show_lines(_lines(found), "No records.")
+    show_lines(_lines(found), "No rows.")
     if found["total"] > len(found["items"]):
         steps().print(plain(f"{len(found['items'])} of {found['total']} rows. Use --out to write all rows to a file."))
     if found["has_more_columns"]:
@@ -72,21 +73,27 @@ def records(
 @command()
 def view(
     target: Target,
-    schema: Name,
+    name: Name,
     list_name: Annotated[str | None, typer.Option("--list", help="A row for each item of this list.")] = None,
-    name: Annotated[
-        str | None, typer.Option(help="The view's name. Default: `records_` and the schema's name.")
+    view_name: Annotated[
+        str | None, typer.Option("--name", help="The view's name. Default: `records_` and the table's name.")
     ] = None,
 ) -> None:
-    """Print the SQL of a view of the table of a schema, with typed columns. Run it with psql or in a migration."""
+    """Print the SQL of a view of a table, with typed columns. Run it with psql or in a migration."""
 
     async def ask(client: Client) -> Any:
-        path = f"/api/schemas/{(await find_or_exit(client, 'schema', schema))['id']}/view"
-        return await client.get(path, list=list_name, name=name)
+        return await client.get(f"{await _path_of(client, name)}/view", list=list_name, name=view_name)
 
     found = run_with_client(target, ask)
     if not print_json(target, found):
         write(found["sql"].encode(), None)
+
+
+async def _path_of(client: Client, name: str) -> str:
+    """Return the address of the table with this name. Ends the command if there is none."""
+    stacks = (await client.get("/api/stacks", name=name))["items"]  # before schemas: that of a stack has its name
+    found = stacks[0] if stacks else await find_or_exit(client, "schema", name)
+    return f"/api/tables/{found['id']}"
 
 
 def _lines(found: dict[str, Any]) -> list[list[str]]:

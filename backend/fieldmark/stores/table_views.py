@@ -1,16 +1,15 @@
-"""SQL views of records, with a typed column for each field. The service only returns the statement."""
+"""SQL views of tables, with a typed column for each field. The service only returns the statement."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final, LiteralString
-from uuid import UUID
 
 from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
 from fieldmark.domain.columns import Column, ColumnType
-from fieldmark.stores.records import NEWEST_EXTRACTIONS
+from fieldmark.stores.tables import Table, selected_extractions
 
 _MAX_BYTES = 63  # of an identifier; Postgres truncates longer ones
 _NOT_IN_NAMES: Final = re.compile(r"\W+")
@@ -23,10 +22,9 @@ _VALUES: Final[dict[ColumnType, LiteralString]] = {
 }
 
 
-def view_name(schema_name: str, rows: str | None) -> str:
-    """Return the name of the view of a schema's records: `records_invoices`, or `records_invoices_items` if `rows` is
-    `items`."""
-    return column_names([f"records {schema_name} {rows or ''}"])[0]
+def view_name(table: Table) -> str:
+    """Return the name of a table's view: `records_invoices`, or `records_invoices_items` if its rows are `items`."""
+    return column_names([f"records {table.name} {table.rows or ''}"])[0]
 
 
 def column_names(texts: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
@@ -48,9 +46,10 @@ def _truncate(name: str, end: str) -> str:
     return name.encode()[: _MAX_BYTES - len(end)].decode(errors="ignore") + end
 
 
-def view_statement(name: str, schema_id: UUID, columns: Sequence[Column], rows: str | None) -> str:
+def view_statement(name: str, table: Table) -> str:
     """Return the statements that create the view and let members read it. Row policies apply to its reader. Incomplete
     extractions have rows, with `extraction_status` in_progress."""
+    rows, columns = table.rows, list(table.columns.values())
     lists = 0 if rows is None else rows.count("[]") + 1
     about = ["document_id", "extraction_id", "filename", "extraction_status", "to_review", *(["path"] if lists else [])]
     names = column_names((column.path for column in columns), about)
@@ -79,7 +78,7 @@ grant select on public.{name} to authenticated;
     ).format(
         name=Identifier(name),
         selected=Composed([SQL(", ") + one for one in selected]),
-        extractions=SQL(NEWEST_EXTRACTIONS).format(schema_id=Literal(schema_id)),
+        extractions=selected_extractions(table, Literal),
         joins=Composed(joins),
     )
     return statement.as_string(None)

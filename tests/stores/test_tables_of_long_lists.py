@@ -9,12 +9,13 @@ import pytest
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.columns import list_columns
-from fieldmark.domain.document_filters import FieldCondition
+from fieldmark.domain.document_filters import DocumentFilters, FieldCondition
 from fieldmark.domain.statuses import FieldStatus
-from fieldmark.stores import record_marks, records
+from fieldmark.domain.table_query import TableQuery
+from fieldmark.stores import table_marks, tables
 from fieldmark.stores.library import schemas
-from fieldmark.stores.records import RecordsQuery
 from fieldmark.stores.rows import value_of
+from fieldmark.stores.tables import Table
 from library_rows import LibraryDocument, insert_documents
 
 pytestmark = pytest.mark.anyio
@@ -32,21 +33,29 @@ def has_status(**more: Any) -> dict[str, Any]:
     return {"cell_statuses": [FieldStatus.CONFIRMED], **more}
 
 
-async def load(conn: Any, query: RecordsQuery) -> Any:
-    keys, _ = await records.find_records(conn, query, limit=1_000)
-    return await records.load_records(conn, query, keys)
+def meets(condition: str) -> dict[str, Any]:
+    return {"where": DocumentFilters(fields=(FieldCondition.parse(condition),))}
 
 
-READS: dict[str, tuple[dict[str, Any], Callable[[Any, RecordsQuery], Coroutine[Any, Any, Any]]]] = {
+async def load(conn: Any, table: Table, query: TableQuery) -> Any:
+    keys, _ = await tables.find_rows(conn, table, query, limit=1_000)
+    return await tables.load_rows(conn, table, keys)
+
+
+async def distributions(conn: Any, table: Table, _: TableQuery) -> Any:
+    return await table_marks.column_distributions(conn, table)
+
+
+READS: dict[str, tuple[dict[str, Any], Callable[[Any, Table, TableQuery], Coroutine[Any, Any, Any]]]] = {
     "cells": ({}, load),
-    "totals": ({}, records.column_totals),
-    "distributions": ({}, record_marks.column_distributions),
+    "totals": ({}, tables.column_totals),
+    "distributions": ({}, distributions),
     "status": (has_status(), load),
     "status of a column": (has_status(cell_column="items[].price"), load),
     "sorted by status": ({"by_status": True}, load),
     "sorted by a column": ({"sort": "items[].price"}, load),
-    "condition": ({"conditions": [FieldCondition.parse("items[].price > 1")]}, load),
-    "condition on the document": ({"conditions": [FieldCondition.parse('vendor = "Acme"')]}, load),
+    "condition": (meets("items[].price > 1"), load),
+    "condition on the document": (meets('vendor = "Acme"'), load),
 }
 
 
@@ -63,13 +72,13 @@ async def test_twice_as_many_rows_read_twice_as_many_values(database, clone, mak
     for count, schema in zip((ROWS, 2 * ROWS), rows, strict=True):
         fields = {"vendor": "Acme", "items": [{"price": number} for number in range(1, count + 1)]}
         insert_documents(clone.owner_url, scope, [LibraryDocument(fields, schema_revid=schema.schema_revid)])
-        query = RecordsQuery(schema.id, COLUMNS, rows="items", stale={schema.schema_revid: []}, **options)
+        table = Table("S", schema, COLUMNS, rows="items", stale={schema.schema_revid: []})
         async with database.as_user(scope) as conn:
             # Includes statistics not yet flushed by earlier transactions of the connection.
             before = await _values_read(conn)
-            found = await compute(conn, query)
+            found = await compute(conn, table, TableQuery(**options))
             values_read.append(await _values_read(conn) - before)
-        if compute is records.column_totals:
+        if compute is tables.column_totals:
             assert [(one.sum, one.count) for one in found] == [(count * (count + 1) / 2, count)]
     assert values_read[1] < 3 * values_read[0]
 

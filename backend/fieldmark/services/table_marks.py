@@ -1,21 +1,22 @@
-"""Marks on records that a person should look at: likely duplicates, and values far outside their column's range."""
+"""Marks on rows that a person should look at: likely duplicates, and values far outside their column's range."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 from uuid import UUID
 
+from pydantic import Field
+
 from fieldmark.db.pool import Connection
-from fieldmark.domain.columns import Column
 from fieldmark.domain.identifying_columns import identifying_columns
 from fieldmark.domain.statuses import FieldStatus
-from fieldmark.stores import record_marks
-from fieldmark.stores.record_marks import ColumnDistribution
-from fieldmark.stores.records import RecordRow, RecordsQuery
+from fieldmark.stores import table_marks
+from fieldmark.stores.table_marks import ColumnDistribution
+from fieldmark.stores.tables import Table, TableRow
 
 _FENCE: Final = 2.2
 """Distance of the bounds from the quartiles of the logarithms, in interquartile ranges (Hoaglin and Iglewicz, 1987)."""
@@ -27,56 +28,60 @@ _DAYS: Final = 3653
 
 @dataclass(frozen=True, slots=True)
 class MarkedDocument:
+    """The document that a row duplicates."""
+
     document_id: UUID
     filename: str
 
 
 @dataclass(frozen=True, slots=True)
 class DuplicateMark:
-    """A record that agrees with the earlier document `of` in `columns`."""
+    """A row that agrees with that of an earlier document in at least three of vendor, number, date and total."""
 
     extraction_id: UUID
+    path: None
+    code: Literal["duplicate"]
     of: MarkedDocument
-    columns: Sequence[str]
-    path: None = None
-    code: Literal["duplicate"] = "duplicate"
+    columns: Annotated[Sequence[str], Field(description="The columns that agree.")]
 
 
 @dataclass(frozen=True, slots=True)
 class OutlierMark:
-    """A value outside the usual range of its column, `low` to `high`, among values of the same currency."""
+    """A value far outside the usual range of its column, among values of the same currency."""
 
     extraction_id: UUID
-    path: str
+    path: Annotated[str, Field(description="The path of the value.")]
+    code: Literal["outlier"]
     low: float | date
     high: float | date
     currency: str | None
-    code: Literal["outlier"] = "outlier"
 
 
-Mark: TypeAlias = DuplicateMark | OutlierMark
+Mark: TypeAlias = Annotated[DuplicateMark | OutlierMark, Field(discriminator="code")]
 
 
-async def list_marks(
-    conn: Connection, query: RecordsQuery, columns: Sequence[Column], rows: Sequence[RecordRow]
-) -> list[Mark]:
-    """Return the marks of these rows, compared with all rows of the table regardless of its conditions. Values that a
-    person set or confirmed have none. Raise TooLongToAnswer."""
+async def list_marks(conn: Connection, table: Table, rows: Sequence[TableRow]) -> list[Mark]:
+    """Return the marks of these rows, compared with all rows of the table. Values that a person set or confirmed have
+    none. Raise TooLongToAnswer."""
     if not rows:
         return []
-    whole = replace(query, conditions=(), cell_statuses=(), states=())
     marks: list[Mark] = []
-    if query.rows is None:
-        found = await record_marks.find_duplicates(
-            conn, whole, identifying_columns(columns), [row.extraction_id for row in rows if row.extraction_id]
+    if table.rows is None:
+        found = await table_marks.find_duplicates(
+            conn,
+            table,
+            identifying_columns(list(table.columns.values())),
+            [row.extraction_id for row in rows if row.extraction_id],
         )
         marks += [
-            DuplicateMark(one.extraction_id, MarkedDocument(one.of_document_id, one.of_filename), one.columns)
+            DuplicateMark(
+                one.extraction_id, None, "duplicate", MarkedDocument(one.of_document_id, one.of_filename), one.columns
+            )
             for one in found
         ]
     usual = {
         (one.column, one.currency, one.median_day is not None): _bounds(one)
-        for one in await record_marks.column_distributions(conn, whole)
+        for one in await table_marks.column_distributions(conn, table)
     }
     return [*marks, *dict.fromkeys(mark for row in rows for mark in _outliers(row, usual))]
 
@@ -104,7 +109,7 @@ def _exponential(logarithm: float) -> float:
     return float(f"{math.exp(max(min(logarithm, 700.0), -700.0)):.3g}")
 
 
-def _outliers(row: RecordRow, usual: Mapping[tuple[str, str | None, bool], _Bounds]) -> Iterator[OutlierMark]:
+def _outliers(row: TableRow, usual: Mapping[tuple[str, str | None, bool], _Bounds]) -> Iterator[OutlierMark]:
     if row.extraction_id is None:
         return
     for column, cell in row.cells.items():
@@ -115,7 +120,7 @@ def _outliers(row: RecordRow, usual: Mapping[tuple[str, str | None, bool], _Boun
         if bounds.is_day:
             if not low <= date.fromisoformat(cell["value"][:10]).toordinal() <= high:
                 days = date.fromordinal(int(low)), date.fromordinal(int(high))
-                yield OutlierMark(row.extraction_id, cell["path"], *days, cell["currency"])
+                yield OutlierMark(row.extraction_id, cell["path"], "outlier", *days, cell["currency"])
         elif (value := cell["value"]) and not low <= abs(value) <= high:
             limits = (low, high) if value > 0 else (-high, -low)
-            yield OutlierMark(row.extraction_id, cell["path"], *limits, cell["currency"])
+            yield OutlierMark(row.extraction_id, cell["path"], "outlier", *limits, cell["currency"])

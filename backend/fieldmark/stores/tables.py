@@ -1,31 +1,41 @@
-"""Records: the documents read under a schema as rows of a table, or the items of one of its lists."""
+"""Tables: the documents read under a schema, or those of a stack, as rows; or the items of one of their lists."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final, LiteralString
+from typing import Annotated, Any, Final, LiteralString
 from uuid import UUID
 
 from psycopg.sql import SQL, Composable, Composed
 from psycopg.types.json import Jsonb
+from pydantic import Field, WithJsonSchema
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.columns import Column, cell_path
-from fieldmark.domain.document_filters import FieldCondition, FilterOp
 from fieldmark.domain.paths import EACH, Pattern
-from fieldmark.domain.statuses import ExtractionStatus, FieldStatus
-from fieldmark.stores.document_filters import FieldComparison, Parameters, folded, values_at
+from fieldmark.domain.statuses import ExtractionStatus, FieldStatus, RowStatus
+from fieldmark.domain.table_query import TableQuery
+from fieldmark.stores.document_filters import (
+    Parameters,
+    document_conditions,
+    field_condition,
+    folded,
+    type_conditions,
+    values_at,
+)
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
-from fieldmark.stores.rows import large_rows, value_of
+from fieldmark.stores.rows import ReasonField, SchemaRow, StatusField, large_rows, value_of
 
 # A document's extraction under any version of the schema, complete or not. A suggested extraction counts once it is
 # accepted.
-NEWEST_EXTRACTIONS: Final[LiteralString] = """
-  select distinct on (e.document_id) e.id, e.document_id, e.status, e.schema_revid, e.review_count, d.created_at
+_SCHEMA: Final[LiteralString] = """
+  select distinct on (e.document_id) e.id, e.document_id, e.document_type, e.status, e.schema_revid, e.review_count,
+    d.created_at
   from public.schema_versions as s join public.extractions as e on e.schema_revid = s.id
   join public.documents as d on d.id = e.document_id
   where s.schema_id = {schema_id} and e.status <> 'failed' and not exists (
@@ -35,7 +45,7 @@ NEWEST_EXTRACTIONS: Final[LiteralString] = """
 # The documents of a stack, each with its extraction under the stack's schema, if it has one. Duplicates have none: of
 # documents with the same bytes the one that was added first has the row, as in the view `stack_table_rows`.
 _STACK: Final[LiteralString] = """
-  select e.id, s.document_id, e.schema_revid, e.review_count, s.uploaded_at as created_at
+  select e.id, s.document_id, e.document_type, e.status, e.schema_revid, e.review_count, s.uploaded_at as created_at
   from (
     select s.stack_id, s.document_id, d.created_at as uploaded_at, row_number() over (
       partition by coalesce(d.content_sha256, d.id::text) order by s.created_at, d.created_at, d.id) as copy
@@ -43,13 +53,15 @@ _STACK: Final[LiteralString] = """
     where s.stack_id = {stack_id}) as s
   left join public.stack_tables as t on t.stack_id = s.stack_id
   left join lateral (
-    select id, schema_revid, review_count from private.stack_extractions
+    select id, document_type, status, schema_revid, review_count from private.stack_extractions
     where of_stack = s.stack_id and of_document = s.document_id) as e
     on s.copy = 1
   where true"""
-_STATES: Final[LiteralString] = """
-    and s.document_id = any (array(
-      select document_id from public.stack_table_rows where stack_id = {stack_id} and state = any ({states})))"""
+_IN_STACK_STATES: Final[LiteralString] = """e.document_id = any (array(
+  select document_id from public.stack_table_rows where stack_id = {} and state = any ({})))"""
+# The status of a row of a schema's table.
+_ROW_STATUS: Final[LiteralString] = """case when {row}.status <> 'completed' then 'incomplete'
+  when {stale} -> {row}.schema_revid::text = '[]' then 'done' else 'stale' end"""
 
 # The cells of a row: a column `c (name)` with its field `v`, if there is one. The row has the `id`, `schema_revid` and
 # `review_count` of its extraction, and its `indexes`. `above`: the reasons of fields that need review and may be around
@@ -75,68 +87,95 @@ _STATUS: Final[LiteralString] = f"""case
 
 
 @dataclass(frozen=True, slots=True)
-class RecordsQuery:
-    """Which records, in which order. `stack_id`: the documents of a stack, with or without an extraction; `states`:
-    only rows of the stack in these states. None: all extractions under the schema. `document_ids`: only records of
-    these documents. `columns`: the fields to return, by path; the numbers of those with a unit have no currency.
-    `rows`: the list whose items are the rows; None: a row for each document. `stale`: for each version of the schema
-    the columns that have changed since; all columns have changed since a version that is not listed. `cell_statuses`:
-    only records with such a cell, in the column `cell_column` if given. `sort`: the field to sort by; None: newest
-    document first. `by_status`: sort by the status of the cells in `sort`, or by the most urgent status of each
-    record."""
+class Table:
+    """A set of documents and columns: the documents that were read under a schema, or those of a stack, also without an
+    extraction. `schema`: None for a stack without columns. `columns`: by path. `lists`: the lists of the schema whose
+    items can be the rows. `rows`: the list whose items are the rows; None: a row for each document. `stale`: for each
+    version of the schema the columns that have changed since; all columns have changed since a version that is not
+    listed."""
 
-    schema_id: UUID | None
+    name: str
+    schema: SchemaRow | None
     columns: Mapping[str, Column]
     rows: str | None = None
-    stale: Mapping[UUID, Sequence[str]] = field(default_factory=dict[UUID, Sequence[str]])
-    conditions: Sequence[FieldCondition] = ()
-    cell_statuses: Sequence[FieldStatus] = ()
-    cell_column: str | None = None
-    sort: str | None = None
-    descending: bool = False
-    by_status: bool = False
     stack_id: UUID | None = None
-    states: Sequence[str] = ()
-    document_ids: Sequence[UUID] | None = None
+    lists: Sequence[str] = ()
+    has_more_columns: bool = False
+    stale: Mapping[UUID, Sequence[str]] = field(default_factory=dict[UUID, Sequence[str]])
 
     @property
     def row_pattern(self) -> Pattern:
         """The steps to a row: empty for documents, `items[]` for the items of a list."""
         return () if self.rows is None else (*paths.parse_pattern(self.rows), EACH)
 
+    @property
+    def measures(self) -> list[str]:
+        """The columns with a unit, whose numbers have no currency."""
+        return [column.path for column in self.columns.values() if column.unit is not None]
+
 
 @dataclass(frozen=True, slots=True)
-class RecordKey:
-    """Identifies a record: its document, its extraction (None: a document of a stack without one), and the indexes of
-    its list item (empty for a document)."""
+class RowKey:
+    """Identifies a row: its document, its extraction (None: a document of a stack without one), and the indexes of its
+    list item (empty for a document)."""
 
     document_id: UUID
     extraction_id: UUID | None
     indexes: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRow:
-    """A record. `path` is that of the list item, such as `items[2]`; None for a document. `cells` holds a
-    {path, status, reason, value, kind, currency, state, confidence, is_verified, page, quote} for each column.
-    `status` is that of a row of a stack (RowState); other records are `done`, `incomplete` or `stale`. `review_count`:
-    fields of the document's extraction that a person has to look at, also outside the columns."""
+class TableCell(TypedDict):
+    """A row in a column: its value, or where the value would be."""
 
-    extraction_id: UUID | None
+    path: Annotated[str, Field(description="The field's path in the extraction, such as `items[2].price`.")]
+    status: StatusField
+    reason: ReasonField
+    value: Annotated[Any, WithJsonSchema({"type": ["number", "boolean", "string", "null"]})]
+    kind: Annotated[str | None, Field(description="number, day, text or boolean. null without a value.")]
+    currency: Annotated[str | None, Field(description="The currency of a number, from the fields beside it.")]
+    state: Annotated[str | None, Field(description="The state of its evidence: `found`, `not_found`, …")]
+    confidence: float | None
+    is_verified: Annotated[bool, Field(description="Found on a page, or set by a person.")]
+    page: int | None
+    quote: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A row: a document, or an item of a list."""
+
+    extraction_id: Annotated[UUID | None, Field(description="null: a document of a stack that has not been read yet.")]
     document_id: UUID
     filename: str
-    created_at: datetime
-    status: str
-    error: str | None
+    created_at: Annotated[datetime, Field(description="When the document was uploaded.")]
+    status: Annotated[
+        RowStatus,
+        Field(
+            description="`stale`: it follows an older version of the columns. In a stack also `waiting`, `running`, "
+            "`awaiting_approval`, `failed`, `duplicate` (a document that is longer in the stack has the same bytes), "
+            "and `container` (an archive, whose files have rows). `incomplete`: it is not completed. Otherwise `done`."
+        ),
+    ]
+    error: Annotated[str | None, Field(description="Why the row of a stack failed.")]
     error_code: str | None
-    duplicate_of: UUID | None
+    duplicate_of: Annotated[UUID | None, Field(description="The document with the same bytes that has the row.")]
     duplicate_of_filename: str | None
-    version: int | None
+    version: Annotated[
+        int | None, Field(description="The extraction's version. Send it as If-Match when you change a value.")
+    ]
     is_reviewed: bool
     extraction_status: ExtractionStatus | None
-    review_count: int
-    path: str | None
-    cells: Mapping[str, Any]
+    review_count: Annotated[
+        int,
+        Field(
+            description="The number of fields of the document's extraction that a person has to look at, also outside "
+            "the columns."
+        ),
+    ]
+    path: Annotated[
+        str | None, Field(description="The path of the list item, such as `items[2]`. null for a document.")
+    ]
+    cells: Annotated[Mapping[str, TableCell], Field(description="By column.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +190,11 @@ class ColumnTotal:
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """A schema with the number of documents in its table."""
+    """The table of a schema."""
 
     schema_id: UUID
-    name: str
-    records: int
+    name: Annotated[str, Field(description="The schema's name.")]
+    records: Annotated[int, Field(description="The number of its documents.")]
 
 
 async def table_sizes(conn: Connection, org_id: UUID) -> list[TableSize]:
@@ -181,46 +220,45 @@ async def required_columns(conn: Connection, schema_id: UUID, columns: Sequence[
     return sorted(found or (), key=list(columns).index)
 
 
-async def find_records(
-    conn: Connection, query: RecordsQuery, *, limit: int, offset: int = 0, seconds: float = MAX_SECONDS
-) -> tuple[list[RecordKey], int]:
-    """Return the keys of records in order, starting at `offset`, and the number of all that match. Raise
+async def find_rows(
+    conn: Connection, table: Table, query: TableQuery, *, limit: int, offset: int = 0, seconds: float = MAX_SECONDS
+) -> tuple[list[RowKey], int]:
+    """Return the keys of rows in order, starting at `offset`, and the number of all that match. Raise
     TooLongToAnswer."""
     parameters = Parameters()
     statement = SQL(
-        """with record as materialized ({records})
+        """with matching as materialized ({rows})
            select r.document_id, r.id, r.indexes, count(*) over () as total
-           from record as r {sort} order by {order} limit {limit} offset {offset}"""
+           from matching as r {sort} order by {order} limit {limit} offset {offset}"""
     ).format(
-        records=matching_records(query, parameters),
+        rows=matching_rows(table, query, parameters),
         order=_order(query),
-        sort=_sort_value(query, parameters),
+        sort=_sort_value(table, query, parameters),
         limit=parameters.add(limit, "bigint"),
         offset=parameters.add(offset, "bigint"),
     )
     async with query_timeout(conn, seconds):
         rows = await (await conn.execute(statement, parameters.values)).fetchall()
     if offset and not rows:  # past the end, where no row has the number
-        return [], (await find_records(conn, query, limit=1, seconds=seconds))[1]
-    return [RecordKey(row["document_id"], row["id"], row["indexes"]) for row in rows], rows[0]["total"] if rows else 0
+        return [], (await find_rows(conn, table, query, limit=1, seconds=seconds))[1]
+    return [RowKey(row["document_id"], row["id"], row["indexes"]) for row in rows], rows[0]["total"] if rows else 0
 
 
-async def load_records(
+async def load_rows(
     conn: Connection,
-    query: RecordsQuery,
-    keys: Sequence[RecordKey],
+    table: Table,
+    keys: Sequence[RowKey],
     *,
     as_text: bool = False,
     seconds: float = MAX_SECONDS,
-) -> list[RecordRow]:
-    """Return these records in this order. Deleted ones are left out. `as_text`: the values are texts, in which numbers
-    have all their digits. Raise TooLongToAnswer."""
+) -> list[TableRow]:
+    """Return these rows in this order. Those of deleted documents are left out. `as_text`: the values are texts, in
+    which numbers have all their digits. Raise TooLongToAnswer."""
     parameters = Parameters()
     statement = SQL(
         """select r.id as extraction_id, d.id as document_id, d.filename, d.created_at, r.version,
              r.reviewed_by is not null as is_reviewed, r.indexes, coalesce(cells.cells, '{{}}') as cells,
-             coalesce(s.state, case when r.status <> 'completed' then 'incomplete'
-               when {stale} -> r.schema_revid::text = '[]' then 'done' else 'stale' end) as status,
+             coalesce(s.state, {row_status}) as status,
              r.status as extraction_status, coalesce(r.review_count, 0) as review_count,
              s.error, s.error_code, s.duplicate_of, o.filename as duplicate_of_filename
            from (
@@ -249,57 +287,52 @@ async def load_records(
            order by r.ordinality"""
     ).format(
         documents=parameters.add([key.document_id for key in keys], "uuid[]"),
-        stack=parameters.add(query.stack_id, "uuid"),
-        stale=parameters.add(_stale(query), "jsonb"),
+        stack=parameters.add(table.stack_id, "uuid"),
+        row_status=_row_status(table, "r", parameters),
         ids=parameters.add([key.extraction_id for key in keys], "uuid[]"),
         indexes=parameters.add([f"{{{','.join(map(str, key.indexes))}}}" for key in keys], "text[]"),
         as_text=parameters.add(as_text, "boolean"),
-        measures=parameters.add(_measures(query), "text[]"),
-        cells=_cells(query, list(query.columns), "r", parameters),
+        measures=parameters.add(table.measures, "text[]"),
+        cells=_cells(table, list(table.columns), "r", parameters),
         status=SQL(_STATUS),
         reason=SQL(_REASON),
     )
 
-    def record(indexes: Sequence[int], cells: dict[str, dict[str, Any]], **others: Any) -> RecordRow:
+    def row(indexes: Sequence[int], cells: dict[str, Any], **others: Any) -> TableRow:
         for column, cell in cells.items():
             cell["path"] = cell["path"] or cell_path(column, indexes)  # that which a value would have
-        path = cell_path(f"{query.rows}[]", indexes) if query.rows is not None and indexes else None
-        return RecordRow(path=path, cells=cells, **others)
+        path = cell_path(f"{table.rows}[]", indexes) if table.rows is not None and indexes else None
+        return TableRow(path=path, cells=cells, **others)
 
     async with query_timeout(conn, seconds, few_rows=True):
-        return await large_rows(conn, record, statement, parameters.values)
+        return await large_rows(conn, row, statement, parameters.values)
 
 
-async def column_totals(conn: Connection, query: RecordsQuery, seconds: float = MAX_SECONDS) -> list[ColumnTotal]:
-    """Return the totals of the number columns over all records that match, by currency. A field outside the list of
-    the rows is summed once per document. Raise TooLongToAnswer."""
+async def column_totals(
+    conn: Connection, table: Table, query: TableQuery, seconds: float = MAX_SECONDS
+) -> list[ColumnTotal]:
+    """Return the totals of the number columns over all rows that match, by currency. A field outside the list of the
+    rows is summed once per document. Raise TooLongToAnswer."""
     parameters = Parameters()
     statement = SQL(
-        """with record as materialized ({records}), value as (
+        """with matching as materialized ({rows}), value as (
              select v.pattern, case when v.pattern <> all ({measures}) then v.currency end as currency, v.number
              from {values} as v)
            select pattern as column, currency, sum(number) as sum, count(*) as count
            from value group by 1, 2 order by 1, 2"""
     ).format(
-        records=matching_records(query, parameters),
-        values=values_of_records(query, SQL("kind = 'number'"), parameters),
-        measures=parameters.add(_measures(query), "text[]"),
+        rows=matching_rows(table, query, parameters),
+        values=values_of_rows(table, SQL("kind = 'number'"), parameters),
+        measures=parameters.add(table.measures, "text[]"),
     )
     async with query_timeout(conn, seconds):
         return await large_rows(conn, ColumnTotal, statement, parameters.values)
 
 
-def matching_records(query: RecordsQuery, parameters: Parameters) -> Composed:
-    """Select the matching records: `id, document_id, created_at, indexes`, and what `_CELLS` needs."""
-    if query.stack_id is None:
-        extractions = SQL(NEWEST_EXTRACTIONS).format(schema_id=parameters.add(query.schema_id, "uuid"))
-    else:
-        stack_id = parameters.add(query.stack_id, "uuid")
-        extractions = SQL(_STACK).format(stack_id=stack_id)
-        if query.states:
-            states = parameters.add(list(query.states), "text[]")
-            extractions += SQL(_STATES).format(stack_id=stack_id, states=states)
-    if query.rows is None:
+def matching_rows(table: Table, query: TableQuery, parameters: Parameters) -> Composed:
+    """Select the matching rows: `id, document_id, document_type, created_at, indexes`, and what `_CELLS` needs."""
+    extractions = selected_extractions(table, lambda one: parameters.add(one, "uuid"))
+    if table.rows is None:
         source = SQL("(select *, '{{}}'::integer[] as indexes from ({}) as x) as e").format(extractions)
     else:
         source = SQL(
@@ -309,38 +342,50 @@ def matching_records(query: RecordsQuery, parameters: Parameters) -> Composed:
         ).format(
             extractions,
             # A document of a stack has a row even if its list is empty.
-            SQL("inner" if query.stack_id is None else "left"),
-            values_at(query.row_pattern, parameters),
+            SQL("inner" if table.stack_id is None else "left"),
+            values_at(table.row_pattern, parameters),
         )
-    conditions: list[Composable] = [_condition(query, condition, parameters) for condition in query.conditions]
-    if query.document_ids is not None:
-        ids = parameters.add(list(query.document_ids), "uuid[]")
-        conditions.append(SQL("e.document_id = any ({})").format(ids))
+    conditions: list[Composable] = [
+        field_condition(one, _values_of_row(table, one.pattern, "e", parameters), parameters)
+        for one in query.where.fields
+    ]
+    conditions += type_conditions(query.where, parameters)
+    if documents := document_conditions(query.where, parameters):
+        of_documents = SQL(" and ").join(documents)
+        conditions.append(
+            SQL("e.document_id in (select d.id from public.documents as d where {})").format(of_documents)
+        )
+    if query.row_statuses:
+        statuses = parameters.add(list(query.row_statuses), "text[]")
+        conditions.append(
+            SQL("{} = any ({})").format(_row_status(table, "e", parameters), statuses)
+            if table.stack_id is None
+            else SQL(_IN_STACK_STATES).format(parameters.add(table.stack_id, "uuid"), statuses)
+        )
     if query.cell_statuses:
-        conditions.append(_has_cell(query, parameters))
+        conditions.append(_has_cell(table, query, parameters))
     where = SQL(" where {}").format(SQL(" and ").join(conditions)) if conditions else SQL("")
     return SQL("select e.* from {}{}").format(source, where)
 
 
-def _condition(query: RecordsQuery, condition: FieldCondition, parameters: Parameters) -> Composed:
-    """Return a condition on a record. Of a list that the rows are in, only the values of the record's item count."""
-    comparison = FieldComparison(condition, parameters)
-    values = _values_of_row(query, condition.pattern, "e", parameters)
-    if condition.op is FilterOp.MISSING:
-        return SQL("not exists (select from {})").format(values)
-    if condition.op is FilterOp.NE:
-        return SQL(
-            "exists (select from {values} and {usable}) and not exists (select from {values} and {usable} and {equal})"
-        ).format(values=values, usable=comparison.is_comparable, equal=comparison.holds)
-    return SQL("exists (select from {} and {} and {})").format(values, comparison.is_comparable, comparison.holds)
+def selected_extractions(table: Table, parameter: Callable[[UUID], Composable]) -> Composed:
+    """Select the documents of a table, each with its extraction."""
+    if table.stack_id is not None:
+        return SQL(_STACK).format(stack_id=parameter(table.stack_id))
+    assert table.schema is not None
+    return SQL(_SCHEMA).format(schema_id=parameter(table.schema.id))
 
 
-def _values_of_row(query: RecordsQuery, pattern: Pattern, row: LiteralString, parameters: Parameters) -> Composed:
+def _row_status(table: Table, row: LiteralString, parameters: Parameters) -> Composed:
+    return SQL(_ROW_STATUS).format(row=SQL(row), stale=parameters.add(_stale(table), "jsonb"))
+
+
+def _values_of_row(table: Table, pattern: Pattern, row: LiteralString, parameters: Parameters) -> Composed:
     """Return the values `v` at a pattern in the row of the alias `row`. If it has at most one, it is looked up by the
     row: all values at the pattern, for each row, would be the square of a long list."""
-    levels = _shared_levels(query.row_pattern, pattern)
+    levels = _shared_levels(table.row_pattern, pattern)
     shared = parameters.add(levels, "integer")
-    if query.rows is None or levels < sum(not isinstance(step, str) for step in pattern):
+    if table.rows is None or levels < sum(not isinstance(step, str) for step in pattern):
         return SQL(f"{{}} as v where v.indexes[:{{}}] = {row}.indexes[:{{}}]").format(
             values_at(pattern, parameters, f"{row}.id"), *[shared] * 2
         )
@@ -360,60 +405,56 @@ def _fields_of_row(extraction_id: Composable, indexes: Composable, condition: Co
     ).format(id=extraction_id, indexes=indexes, condition=condition)
 
 
-def _fields_around_row(query: RecordsQuery, row: LiteralString, condition: Composable) -> Composed:
+def _fields_around_row(table: Table, row: LiteralString, condition: Composable) -> Composed:
     """Return the fields of a row, and those of the document and the list items around it."""
-    if query.rows is None:
+    if table.rows is None:
         return _fields_of_row(SQL(f"{row}.id"), SQL("'{{}}'::integer[]"), condition)
     return SQL(
         f"""(select v.* from generate_series(0, cardinality({row}.indexes)) as level cross join lateral {{}} as v)"""
     ).format(_fields_of_row(SQL(f"{row}.id"), SQL(f"{row}.indexes[:level]"), condition))
 
 
-def values_of_records(query: RecordsQuery, condition: Composable, parameters: Parameters) -> Composed:
-    """Return the fields in the columns of `record` that meet a condition, one outside the list of the rows once per
-    document."""
-    condition = SQL("{} and pattern = any ({})").format(condition, parameters.add(list(query.columns), "text[]"))
-    if query.rows is None:
-        return SQL("(select v.* from record as r cross join lateral {} as v)").format(
-            _fields_around_row(query, "r", condition)
+def values_of_rows(table: Table, condition: Composable, parameters: Parameters) -> Composed:
+    """Return the fields of the rows `matching` that meet a condition, in the columns of the table. One outside the
+    list of the rows is returned once per document."""
+    condition = SQL("{} and pattern = any ({})").format(condition, parameters.add(list(table.columns), "text[]"))
+    if table.rows is None:
+        return SQL("(select v.* from matching as r cross join lateral {} as v)").format(
+            _fields_around_row(table, "r", condition)
         )
     return SQL(
         """(select v.* from (
              select distinct r.id, r.indexes[:level] as at
-             from record as r cross join lateral generate_series(0, cardinality(r.indexes)) as level) as r
+             from matching as r cross join lateral generate_series(0, cardinality(r.indexes)) as level) as r
            cross join lateral {} as v)"""
     ).format(_fields_of_row(SQL("r.id"), SQL("r.at"), condition))
 
 
-def _has_cell(query: RecordsQuery, parameters: Parameters) -> Composed:
-    """Return a condition on a record: it has a cell of one of the statuses."""
-    columns = list(query.columns) if query.cell_column is None else [query.cell_column]
+def _has_cell(table: Table, query: TableQuery, parameters: Parameters) -> Composed:
+    """Return a condition on a row: it has a cell of one of the statuses."""
+    columns = list(table.columns) if query.cell_column is None else [query.cell_column]
     # (Most extractions have no field for a person. Their cells need not be read to know that.)
     counted = SQL("e.review_count > 0" if all(one.needs_person for one in query.cell_statuses) else "e.id is not null")
     return SQL("case when {} then exists (select from {} where {} = any ({})) end").format(
         counted,
-        _cells(query, columns, "e", parameters),
+        _cells(table, columns, "e", parameters),
         SQL(_STATUS),
         parameters.add(list(query.cell_statuses), "text[]"),
     )
 
 
-def _measures(query: RecordsQuery) -> list[str]:
-    return [column.path for column in query.columns.values() if column.unit is not None]
-
-
-def _cells(query: RecordsQuery, columns: Sequence[str], row: LiteralString, parameters: Parameters) -> Composed:
+def _cells(table: Table, columns: Sequence[str], row: LiteralString, parameters: Parameters) -> Composed:
     return SQL(_CELLS).format(
-        stale=parameters.add(_stale(query), "jsonb"),
-        all=parameters.add(Jsonb(list(query.columns)), "jsonb"),
+        stale=parameters.add(_stale(table), "jsonb"),
+        all=parameters.add(Jsonb(list(table.columns)), "jsonb"),
         columns=parameters.add(list(columns), "text[]"),
-        fields=_fields_around_row(query, row, SQL("kind <> 'container'")),
+        fields=_fields_around_row(table, row, SQL("kind <> 'container'")),
         row=SQL(row),
     )
 
 
-def _stale(query: RecordsQuery) -> Jsonb:
-    return Jsonb({str(revid): list(names) for revid, names in query.stale.items()})
+def _stale(table: Table) -> Jsonb:
+    return Jsonb({str(revid): list(names) for revid, names in table.stale.items()})
 
 
 def _shared_levels(row: Pattern, other: Pattern) -> int:
@@ -425,16 +466,16 @@ def _shared_levels(row: Pattern, other: Pattern) -> int:
     return shared
 
 
-def _sort_value(query: RecordsQuery, parameters: Parameters) -> Composed:
+def _sort_value(table: Table, query: TableQuery, parameters: Parameters) -> Composed:
     if query.by_status:
-        columns = list(query.columns) if query.sort is None else [query.sort]
+        columns = list(table.columns) if query.sort is None else [query.sort]
         return SQL(
             """cross join lateral (
                  select min(array_position({}, {})) as urgency from {} where r.id is not null) as s"""
         ).format(
             parameters.add(list(FieldStatus), "text[]"),
             SQL(_STATUS),
-            _cells(query, columns, "r", parameters),
+            _cells(table, columns, "r", parameters),
         )
     if query.sort is None:
         return Composed([])
@@ -443,11 +484,11 @@ def _sort_value(query: RecordsQuery, parameters: Parameters) -> Composed:
         f"""left join lateral (
              select v.number, v.day, {folded("left(v.text, 200)")} as text from {{}}
              order by v.indexes limit 1) as s on true"""
-    ).format(_values_of_row(query, pattern, "r", parameters))
+    ).format(_values_of_row(table, pattern, "r", parameters))
 
 
-def _order(query: RecordsQuery) -> SQL:
-    """Sort by number, then day, then text; records without a value come last."""
+def _order(query: TableQuery) -> SQL:
+    """Sort by number, then day, then text; rows without a value come last."""
     newest = "r.created_at desc, r.document_id, r.indexes"
     if query.by_status:
         return SQL(f"s.urgency {'desc ' if query.descending else ''}nulls last, {newest}")

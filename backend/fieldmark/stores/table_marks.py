@@ -1,4 +1,4 @@
-"""Duplicates among records, and the usual range of their columns."""
+"""Duplicates among the rows of a table, and the usual range of their columns."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from psycopg.sql import SQL, Composable, Composed, Identifier
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.identifying_columns import IdentifyingRole
+from fieldmark.domain.table_query import TableQuery
 from fieldmark.stores.document_filters import Parameters
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
-from fieldmark.stores.records import RecordsQuery, matching_records, values_of_records
 from fieldmark.stores.rows import large_rows
+from fieldmark.stores.tables import Table, matching_rows, values_of_rows
 
 _MIN_AGREEING: Final = 3
 _MIN_VALUES: Final = 8
@@ -51,7 +52,7 @@ class ColumnDistribution:
 
 async def find_duplicates(
     conn: Connection,
-    query: RecordsQuery,
+    table: Table,
     columns: Mapping[IdentifyingRole, str],
     extraction_ids: Sequence[UUID],
     seconds: float = MAX_SECONDS,
@@ -63,9 +64,9 @@ async def find_duplicates(
         return []
     parameters = Parameters()
     statement = SQL(
-        """with record as materialized ({records}), identified as materialized (
+        """with matching as materialized ({rows}), identified as materialized (
              select r.id, r.document_id, r.created_at, v.*
-             from record as r cross join lateral (
+             from matching as r cross join lateral (
                select {values}
                from (select pattern, {compared} as value from public.fields
                  where extraction_id = r.id and pattern_key = any ({keys})
@@ -79,7 +80,7 @@ async def find_duplicates(
            join public.documents as d on d.id = o.document_id
            where g.id = any ({ids})"""
     ).format(
-        records=matching_records(query, parameters),
+        rows=matching_rows(table, TableQuery(), parameters),
         values=SQL(", ").join(
             SQL("max(value) filter (where pattern = {}) as {}").format(parameters.add(path, "text"), Identifier(role))
             for role, path in columns.items()
@@ -117,13 +118,13 @@ def _first(roles: Sequence[IdentifyingRole], *, has_number: bool) -> Composed:
 
 
 async def column_distributions(
-    conn: Connection, query: RecordsQuery, seconds: float = MAX_SECONDS
+    conn: Connection, table: Table, seconds: float = MAX_SECONDS
 ) -> list[ColumnDistribution]:
     """Return the distributions of the numbers (other than 0) and days of each column with at least 8 of them. A field
     outside the list of the rows counts once per document. Raise TooLongToAnswer."""
     parameters = Parameters()
     statement = SQL(
-        """with record as materialized ({records}), value as (
+        """with matching as materialized ({rows}), value as (
              select v.pattern, v.currency, v.number, v.day from {values} as v
            ), measured as (
              select pattern, currency, day, ln(abs(number)::float8) as magnitude from value)
@@ -133,9 +134,9 @@ async def column_distributions(
              percentile_disc(0.5) within group (order by day) as median_day
            from measured group by pattern, currency, day is null having count(*) >= {least}"""
     ).format(
-        records=matching_records(query, parameters),
-        values=values_of_records(
-            query, SQL("(kind = 'day' or kind = 'number' and abs(number) between 1e-100 and 1e100)"), parameters
+        rows=matching_rows(table, TableQuery(), parameters),
+        values=values_of_rows(
+            table, SQL("(kind = 'day' or kind = 'number' and abs(number) between 1e-100 and 1e100)"), parameters
         ),
         least=parameters.add(_MIN_VALUES, "bigint"),
     )
