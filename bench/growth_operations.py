@@ -343,9 +343,12 @@ async def stacks_of_documents(side: Side, round_number: int) -> AsyncGenerator[s
     at, name = f"/api/stacks/{stack['id']}", "/api/stacks/{stack_id}"
     await ask(side, "GET", "/api/stacks")
     yield "GET /api/stacks"
-    for path in ("", "/rows", "/rows/export", "/changes"):
+    for path in ("", "/changes"):
         await ask(side, "GET", f"{at}{path}")
         yield f"GET {name}{path}"
+    for path in ("rows", "export"):
+        await ask(side, "GET", f"/api/tables/{stack['id']}/{path}")
+        yield f"GET /api/tables/{{stack_id}}/{path}"
     await ask(side, "PATCH", at, json={"name": f"other {uuid4()}"})
     yield f"PATCH {name}"
     await ask(side, "PUT", f"{at}/columns", json={"columns": [{"name": "field_1"}, {"name": "field_2"}]})

@@ -4916,7 +4916,7 @@ create view public.stack_table_rows with (security_invoker = true) as
   join public.documents as d on d.id = s.document_id
   left join public.stack_tables as t on t.stack_id = s.stack_id
   left join lateral (
-    -- (By the time of adding, so that a row that is filled never becomes a duplicate. Also in stores/records.py.)
+    -- (By the time of adding, so that a row that is filled never becomes a duplicate. Also in stores/tables.py.)
     select o.id as document_id from public.documents as o
     cross join lateral (
       select created_at from public.stack_documents where stack_id = s.stack_id and document_id = o.id offset 0) as added

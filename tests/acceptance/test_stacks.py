@@ -214,7 +214,7 @@ async def test_samples_fill_a_table_with_one_doubt_and_one_missing_total(serve):
             return (await server.get(f"stacks/{stack['id']}"))["run"]["status"] == "completed"
 
         await until(is_filled, seconds=120)
-        rows = (await server.get(f"stacks/{stack['id']}/rows"))["items"]
+        rows = (await server.get(f"tables/{stack['id']}/rows"))["items"]
         values = {(one["filename"], column): cell for one in rows for column, cell in one["cells"].items()}
         need = {key: one["reason"] for key, one in values.items() if one["status"] in ("needs_review", "unclear")}
         assert need == {("cafe.pdf", "date"): "ambiguous_date", ("taxi.pdf", "total"): "missing"}
