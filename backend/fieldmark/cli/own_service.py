@@ -41,7 +41,7 @@ async def open_own_service(
             await asyncio.to_thread(import_module, "fieldmark.worker.jobs")
             from fieldmark.worker.jobs import open_cli_pool
 
-            pool = await stack.enter_async_context(open_cli_pool(settings, task=task))
+            pool = await stack.enter_async_context(open_cli_pool(settings, is_command=True, task=task))
         await asyncio.to_thread(import_module, "fieldmark.api.in_process")
         from fieldmark.api.in_process import open_in_process
 
@@ -50,9 +50,11 @@ async def open_own_service(
         @asynccontextmanager
         async def work() -> AsyncGenerator[None]:
             # Here: it takes long to import, and most commands do without.
-            from fieldmark.worker.jobs import working
+            from fieldmark.worker.jobs import open_cli_pool, working
 
-            async with working(own.runtime, pool):
+            async with AsyncExitStack() as work_stack:
+                clis = pool or await work_stack.enter_async_context(open_cli_pool(settings, is_command=True))
+                await work_stack.enter_async_context(working(own.runtime, clis))
                 yield
 
         yield own, work

@@ -82,19 +82,19 @@ async def working(runtime: Runtime, pool: CliPool | None = None) -> AsyncGenerat
 
 @asynccontextmanager
 async def open_cli_pool(
-    settings: Settings, metrics: Metrics | None = None, *, task: str | None = None
+    settings: Settings, metrics: Metrics | None = None, *, is_command: bool = False, task: str | None = None
 ) -> AsyncGenerator[CliPool]:
-    """Open a pool of CLIs. `task`: it is for a command that starts this task, and its spares are not replaced."""
+    """Open a pool of CLIs. That of a command has spares only for the `task` that it starts, and does not replace
+    them."""
     async with AsyncExitStack() as stack:
         stack.enter_context(scratch_dir.scratch_dir())
-        spares = settings.warm_spares
+        processes = settings.max_live_agents + settings.warm_spares if settings.warm_spares else 0
+        spares = 0 if is_command and task is None else settings.warm_spares
         spec = next(iter(AGENTS.values())) if task is None else find_task(task)[0]
         pool = CliPool(
             await stack.enter_async_context(_model_service(settings)),
             seconds=settings.run_seconds,
-            settings=PoolSettings(
-                settings.max_live_agents + spares if spares else 0, spares, task is None, busy=processor_count() + 1
-            ),
+            settings=PoolSettings(processes, spares, not is_command, busy=processor_count() + 1),
             initial_kind=CliKind.of(spec, settings.model, settings.max_turns),
             max_active=settings.max_live_agents,
             metrics=metrics,
