@@ -20,7 +20,7 @@ async def test_member_is_invited_and_removed(serve, browsing):
         await page.get_by_label(label("settings.organisation.create")).fill("Acme")
         await page.get_by_role("button", name="Create", exact=True).click()
         await page.get_by_role("button", name="Organisation: Acme").wait_for()
-        await page.get_by_role("checkbox", name=label("settings.organisation.second_person")).click()
+        await page.get_by_role("switch", name=label("settings.organisation.second_person")).click()
         # A run asks for the actions that are checked.
         in_chat = page.get_by_role("group", name=label("agents.document"))
         await in_chat.get_by_role("checkbox", name=label("tools.create_tag")).click()
@@ -42,7 +42,7 @@ async def test_member_is_invited_and_removed(serve, browsing):
         await other.page.get_by_role("button", name="Organisation: Acme").wait_for()
         await other.open("/settings", user_id=stranger)
         await other.page.get_by_role(
-            "checkbox", name=label("settings.organisation.second_person"), disabled=True
+            "switch", name=label("settings.organisation.second_person"), disabled=True
         ).wait_for()
         await other.page.get_by_role("link", name="Members", exact=True).click()
         await other.page.get_by_text(label("settings.members.onlyOwners")).wait_for()
@@ -50,7 +50,8 @@ async def test_member_is_invited_and_removed(serve, browsing):
 
         await page.reload()
         row = page.get_by_role("row").filter(has_text=str(stranger)[:8])
-        await row.get_by_role("combobox").select_option("viewer")
+        await row.get_by_role("combobox").click()
+        await page.get_by_role("option", name=label("settings.roles.viewerHint")).click()
         await page.get_by_text("accepted just now").wait_for()
         await other.page.reload()
         await other.page.get_by_text(label("settings.members.onlyOwners")).wait_for()
@@ -83,10 +84,12 @@ async def test_api_key_is_shown_once_and_revoked(serve, browsing):
         page = window.page
         await window.open("/keys")
         await page.get_by_role("region", name="API keys").get_by_label("Name").fill("nightly import")
-        await page.get_by_role("checkbox", name="documents:write").uncheck()
+        await page.get_by_role("combobox", name=label("settings.keys.purpose")).click()
+        await page.get_by_role("option", name=label("settings.keys.purposes.read")).click()
         await page.get_by_role("button", name=label("settings.keys.create")).click()
         shown = page.get_by_label("API key", exact=True)
         key = {"Authorization": f"Bearer {await shown.input_value()}"}
+        assert await page.get_by_text(f"curl {server.base_url}/api/documents").count() == 1
         assert (await server.http.get("/api/documents", headers=key)).status_code == 200
         assert (await server.http.get("/api/extractions", headers=key)).status_code == 200
         stored_key = await server.http.post("/api/documents/adopt", json={"storage_path": "a/b"}, headers=key)

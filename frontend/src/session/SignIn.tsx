@@ -11,17 +11,21 @@ import icon from '../shared/icon.svg';
 import { configQuery } from './config';
 import { usePersisted } from '../shared/persisted';
 import { offeredToken, session, subjectOf, useSession } from './session';
-import styles from './SignIn.module.css';
+import { Field } from '../components/ui/Field';
+import { Input } from '../components/ui/Input';
 
 export function SignIn() {
   const { ended } = useSession();
   const config = useQuery(configQuery);
   return (
-    <main className={styles.page}>
-      <div className={styles.card}>
-        <div className={styles.brand}>
-          <img src={icon} alt="" width={24} height={24} />
-          <h1>Fieldmark</h1>
+    <main className="grid min-h-full place-items-center bg-canvas p-4">
+      <div className="grid w-full max-w-sm gap-4 rounded-xl border border-border bg-card p-6 shadow-md">
+        <div className="flex items-center gap-3">
+          <img src={icon} alt="" width={36} height={36} className="rounded-lg" />
+          <div>
+            <h1 className="text-lg font-semibold">Fieldmark</h1>
+            <p className="text-muted-foreground">{t('signIn.product')}</p>
+          </div>
         </div>
         {ended !== null && <Notice kind="unsure">{ended}</Notice>}
         {config.isError && <ErrorNotice error={config.error} onRetry={() => void config.refetch()} />}
@@ -46,12 +50,14 @@ function TokenForm() {
   if (linked !== null) {
     // Without this question a link could sign people into its sender's account, with all that they upload there.
     return (
-      <div className={styles.form}>
+      <div className="grid gap-3">
         <p>{t('signIn.linkedUser', { user: subjectOf(linked) ?? '' })}</p>
-        <Button kind="main" onClick={() => session.signIn(linked)}>
+        <Button kind="main" size="md" onClick={() => session.signIn(linked)}>
           {t('signIn.submit')}
         </Button>
-        <Button onClick={() => offeredToken.set(null)}>{t('common.cancel')}</Button>
+        <Button size="md" onClick={() => offeredToken.set(null)}>
+          {t('common.cancel')}
+        </Button>
       </div>
     );
   }
@@ -61,19 +67,18 @@ function TokenForm() {
     session.signIn(token.trim().replace(/^.*#token=/, ''));
   };
   return (
-    <form className={styles.form} onSubmit={enter}>
+    <form className="grid gap-3" onSubmit={enter}>
       <p className="muted">{t('signIn.tokenHint')}</p>
-      <label>
-        {t('signIn.token')}
-        <input
+      <Field label={t('signIn.token')}>
+        <Input
           value={token}
           onChange={(event) => setToken(event.target.value)}
           autoComplete="off"
           spellCheck={false}
           required
         />
-      </label>
-      <Button kind="main" type="submit">
+      </Field>
+      <Button kind="main" size="md" type="submit">
         {t('signIn.submit')}
       </Button>
     </form>
@@ -110,32 +115,30 @@ function SupabaseForm({ url, publishableKey }: { url: string; publishableKey: st
 
   return (
     <form
-      className={styles.form}
+      className="grid gap-3"
       onSubmit={(event) => {
         event.preventDefault();
         void enter(password === '');
       }}>
-      <label>
-        {t('signIn.email')}
-        <input
+      <Field label={t('signIn.email')}>
+        <Input
           type="email"
           autoComplete="username"
           value={email}
           onChange={(event) => setEmail(event.target.value)}
           required
         />
-      </label>
-      <label>
-        {t('signIn.password')}
-        <input
+      </Field>
+      <Field label={t('signIn.password')}>
+        <Input
           type="password"
           autoComplete="current-password"
           value={password}
           onChange={(event) => setPassword(event.target.value)}
         />
-      </label>
+      </Field>
       {notice !== null && <Notice kind={notice.kind}>{notice.text}</Notice>}
-      <Button kind="main" type="submit" disabled={busy}>
+      <Button kind="main" size="md" type="submit" disabled={busy}>
         {password === '' ? t('signIn.emailLink') : t('signIn.submit')}
       </Button>
     </form>

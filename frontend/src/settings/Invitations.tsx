@@ -9,10 +9,13 @@ import { formatAge, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Confirm } from '../components/ui/Confirm';
-import { ROLES } from './Members';
+import { roleOptions } from './Members';
 import { ListLimitNotice } from './ListLimitNotice';
 import { OneTimeSecret } from './OneTimeSecret';
-import styles from './Settings.module.css';
+import { Field } from '../components/ui/Field';
+import { Input } from '../components/ui/Input';
+import { Select } from '../components/ui/Select';
+import { Table, Td, Th, Tr } from '../components/ui/Table';
 import { invitationsQuery } from './settingsQueries';
 import { useSettingsMutation } from './useSettingsMutation';
 
@@ -37,26 +40,18 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
   return (
     <>
       <form
-        className={styles.line}
+        className="flex flex-wrap items-end gap-3"
         onSubmit={(event) => {
           event.preventDefault();
           invite.mutate(undefined);
         }}>
-        <label className={styles.grows}>
-          <span>{t('settings.invitations.email')}</span>
-          <input type="email" value={email} maxLength={320} onChange={(event) => setEmail(event.target.value)} />
-        </label>
-        <label>
-          <span>{t('settings.invitations.role')}</span>
-          <select value={role} onChange={(event) => setRole(event.target.value as MembershipRole)}>
-            {ROLES.map((one) => (
-              <option key={one} value={one}>
-                {t(`settings.roles.${one}Hint`)}
-              </option>
-            ))}
-          </select>
-        </label>
-        <Button kind="main" type="submit" disabled={invite.isPending}>
+        <Field label={t('settings.invitations.email')} className="min-w-60 flex-1">
+          <Input type="email" value={email} maxLength={320} onChange={(event) => setEmail(event.target.value)} />
+        </Field>
+        <Field label={t('settings.invitations.role')} className="w-48">
+          <Select value={role} options={roleOptions()} onChange={setRole} />
+        </Field>
+        <Button kind="main" size="md" type="submit" disabled={invite.isPending}>
           {t('settings.invitations.create')}
         </Button>
       </form>
@@ -70,26 +65,26 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
       )}
       {invitations.isError && <ErrorNotice error={invitations.error} onRetry={() => void invitations.refetch()} />}
       {(invitations.data?.items.length ?? 0) > 0 && (
-        <table className={styles.table}>
+        <Table label={t('settings.sections.invitations')}>
           <thead>
             <tr>
-              <th>{t('settings.invitations.for')}</th>
-              <th>{t('settings.invitations.role')}</th>
-              <th>{t('settings.invitations.status')}</th>
-              <th>
+              <Th>{t('settings.invitations.for')}</Th>
+              <Th>{t('settings.invitations.role')}</Th>
+              <Th>{t('settings.invitations.status')}</Th>
+              <Th>
                 <span className="sr-only">{t('common.actions')}</span>
-              </th>
+              </Th>
             </tr>
           </thead>
           <tbody>
             {invitations.data?.items.map((one) => (
-              <tr key={one.id}>
-                <td className="truncate">
+              <Tr key={one.id}>
+                <Td className="max-w-60 truncate">
                   {one.email === null ? t('settings.invitations.anyone') : visibleText(one.email)}
-                </td>
-                <td>{t(`settings.roles.${one.role}`)}</td>
-                <td title={formatTime(one.expires_at)}>{statusText(one)}</td>
-                <td className={styles.actions}>
+                </Td>
+                <Td>{t(`settings.roles.${one.role}`)}</Td>
+                <Td title={formatTime(one.expires_at)}>{statusText(one)}</Td>
+                <Td className="text-right">
                   {isPending(one) && (
                     <Confirm
                       label={t('settings.invitations.revoke')}
@@ -97,11 +92,11 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
                       onConfirm={() => revoke.mutate(one.id)}
                     />
                   )}
-                </td>
-              </tr>
+                </Td>
+              </Tr>
             ))}
           </tbody>
-        </table>
+        </Table>
       )}
       <ListLimitNotice list={invitations.data} />
     </>

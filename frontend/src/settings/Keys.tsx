@@ -1,7 +1,7 @@
-/** API keys: create them with permissions, see their last use, revoke them. */
+/** API keys: create one for a purpose, with a ready command; see their last use, revoke them. */
 
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useState, type FormEvent } from 'react';
 import { dataOf, api } from '../api/client';
 import type { Key, Organisation, Permission } from '../api/types';
 import { Button } from '../components/ui/Button';
@@ -11,7 +11,11 @@ import { ErrorNotice } from '../components/ui/Notice';
 import { Confirm } from '../components/ui/Confirm';
 import { ListLimitNotice } from './ListLimitNotice';
 import { OneTimeSecret } from './OneTimeSecret';
-import styles from './Settings.module.css';
+import { Checkbox } from '../components/ui/Checkbox';
+import { Field } from '../components/ui/Field';
+import { Input } from '../components/ui/Input';
+import { Select } from '../components/ui/Select';
+import { Table, Td, Th, Tr } from '../components/ui/Table';
 import { keysQuery } from './settingsQueries';
 import { useSettingsMutation } from './useSettingsMutation';
 
@@ -32,18 +36,21 @@ const SCOPES: readonly Permission[] = [
   'keys:read',
   'keys:write',
 ];
-const DEFAULT_SCOPES: readonly Permission[] = [
-  'documents:read',
-  'documents:write',
-  'extractions:read',
-  'runs:read',
-  'runs:write',
-];
+/** What a key is for, and what it may do then. `custom`: as chosen. */
+const PURPOSES = {
+  add: ['documents:add'],
+  send: ['documents:read', 'documents:write', 'extractions:read', 'runs:read', 'runs:write'],
+  read: ['documents:read', 'extractions:read', 'runs:read', 'schemas:read', 'usage:read'],
+  full: SCOPES,
+  custom: null,
+} as const satisfies Record<string, readonly Permission[] | null>;
+type Purpose = keyof typeof PURPOSES;
+const EXPIRIES = ['30', '90', '365', 'never'] as const;
 const DAY_MS = 86_400_000;
 
 export function Keys({ organisation }: { organisation: Organisation }) {
   const keys = useQuery(keysQuery(organisation.id));
-  const [made, setMade] = useState<string | null>(null);
+  const [made, setMade] = useState<{ key: string; canSend: boolean } | null>(null);
   const touches = ['organisation', organisation.id, 'keys'];
   const revoke = useSettingsMutation(touches, (keyId: string) =>
     api.DELETE('/api/keys/{key_id}', { params: { path: { key_id: keyId } } }),
@@ -56,32 +63,33 @@ export function Keys({ organisation }: { organisation: Organisation }) {
         <OneTimeSecret
           hint={t('settings.keys.created')}
           label={t('settings.keys.key')}
-          secret={made}
+          secret={made.key}
+          example={exampleOf(made)}
           onDone={() => setMade(null)}
         />
       )}
       {keys.isError && <ErrorNotice error={keys.error} onRetry={() => void keys.refetch()} />}
       {(keys.data?.items.length ?? 0) > 0 && (
-        <table className={styles.table}>
+        <Table label={t('settings.sections.keys')}>
           <thead>
             <tr>
-              <th>{t('settings.keys.name')}</th>
-              <th className={styles.second}>{t('settings.keys.permissions')}</th>
-              <th>{t('settings.keys.lastUsed')}</th>
-              <th>
+              <Th>{t('settings.keys.name')}</Th>
+              <Th className="max-sm:hidden">{t('settings.keys.permissions')}</Th>
+              <Th>{t('settings.keys.lastUsed')}</Th>
+              <Th>
                 <span className="sr-only">{t('common.actions')}</span>
-              </th>
+              </Th>
             </tr>
           </thead>
           <tbody>
             {keys.data?.items.map((one) => (
-              <tr key={one.id}>
-                <td className="truncate">
+              <Tr key={one.id}>
+                <Td className="max-w-60 truncate">
                   {visibleText(one.name)} <code>{one.prefix}…</code>
-                </td>
-                <td className={`${styles.second} ${styles.may}`}>{one.scopes.join(', ')}</td>
-                <td>{statusText(one)}</td>
-                <td className={styles.actions}>
+                </Td>
+                <Td className="text-xs text-muted-foreground max-sm:hidden">{one.scopes.join(', ')}</Td>
+                <Td className="whitespace-nowrap">{statusText(one)}</Td>
+                <Td className="text-right">
                   {one.revoked_at === null && (
                     <Confirm
                       label={t('settings.keys.revoke')}
@@ -89,76 +97,100 @@ export function Keys({ organisation }: { organisation: Organisation }) {
                       onConfirm={() => revoke.mutate(one.id)}
                     />
                   )}
-                </td>
-              </tr>
+                </Td>
+              </Tr>
             ))}
           </tbody>
-        </table>
+        </Table>
       )}
       <ListLimitNotice list={keys.data} />
     </>
   );
 }
 
-function NewKey({ touches, onMade }: { touches: readonly unknown[]; onMade: (key: string) => void }) {
+interface NewKeyProps {
+  touches: readonly unknown[];
+  onMade: (made: { key: string; canSend: boolean }) => void;
+}
+
+function NewKey({ touches, onMade }: NewKeyProps) {
   const [name, setName] = useState('');
-  const [days, setDays] = useState('90');
-  const [scopes, setScopes] = useState<ReadonlySet<Permission>>(new Set(DEFAULT_SCOPES));
+  const [expiry, setExpiry] = useState<(typeof EXPIRIES)[number]>('90');
+  const [purpose, setPurpose] = useState<Purpose>('send');
+  const [chosen, setChosen] = useState<readonly Permission[]>(PURPOSES.send);
+  const scopes: readonly Permission[] = PURPOSES[purpose] ?? chosen;
   const create = useSettingsMutation(touches, async () => {
-    const until = days === '' ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString();
-    const body = { name, scopes: SCOPES.filter((one) => scopes.has(one)), expires_at: until };
-    onMade((await dataOf(api.POST('/api/keys', { body }))).key);
+    const until = expiry === 'never' ? null : new Date(Date.now() + Number(expiry) * DAY_MS).toISOString();
+    const body = { name, scopes: [...scopes], expires_at: until };
+    const { key } = await dataOf(api.POST('/api/keys', { body }));
+    onMade({ key, canSend: scopes.some((one) => one === 'documents:add' || one === 'documents:write') });
   });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    create.mutate(undefined);
+  };
   return (
-    <form
-      className={styles.form}
-      onSubmit={(event) => {
-        event.preventDefault();
-        create.mutate(undefined);
-      }}>
-      <div className={styles.line}>
-        <label className={styles.grows}>
-          <span>{t('settings.keys.name')}</span>
-          <input
+    <form className="grid gap-4" onSubmit={submit}>
+      <div className="flex flex-wrap items-end gap-3">
+        <Field label={t('settings.keys.name')} className="min-w-48 flex-1">
+          <Input
             value={name}
             maxLength={200}
             placeholder={t('settings.keys.namePlaceholder')}
             onChange={(event) => setName(event.target.value)}
           />
-        </label>
-        <label>
-          <span>{t('settings.keys.expiresIn')}</span>
-          <select value={days} onChange={(event) => setDays(event.target.value)}>
-            <option value="30">{t('settings.keys.days', { count: 30 })}</option>
-            <option value="90">{t('settings.keys.days', { count: 90 })}</option>
-            <option value="365">{t('settings.keys.year')}</option>
-            <option value="">{t('settings.keys.never')}</option>
-          </select>
-        </label>
-        <Button kind="main" type="submit" disabled={create.isPending || name.trim() === '' || scopes.size === 0}>
+        </Field>
+        <Field label={t('settings.keys.purpose')} className="w-56">
+          <Select
+            value={purpose}
+            options={(Object.keys(PURPOSES) as Purpose[]).map((value) => ({
+              value,
+              label: t(`settings.keys.purposes.${value}`),
+            }))}
+            onChange={setPurpose}
+          />
+        </Field>
+        <Field label={t('settings.keys.expiresIn')} className="w-32">
+          <Select
+            value={expiry}
+            options={EXPIRIES.map((value) => ({ value, label: expiryText(value) }))}
+            onChange={setExpiry}
+          />
+        </Field>
+        <Button
+          kind="main"
+          size="md"
+          type="submit"
+          disabled={create.isPending || name.trim() === '' || scopes.length === 0}>
           {t('settings.keys.create')}
         </Button>
       </div>
-      <fieldset className={styles.scopes}>
-        <legend>{t('settings.keys.permissions')}</legend>
-        {SCOPES.map((one) => (
-          <label key={one}>
-            <input
-              type="checkbox"
-              checked={scopes.has(one)}
-              onChange={(event) => {
-                const next = new Set(scopes);
-                if (event.target.checked) next.add(one);
-                else next.delete(one);
-                setScopes(next);
-              }}
-            />
-            <code>{one}</code>
-          </label>
-        ))}
-      </fieldset>
+      {purpose === 'custom' && (
+        <fieldset className="grid gap-x-4 sm:grid-cols-3">
+          <legend className="mb-1 text-xs text-muted-foreground">{t('settings.keys.permissions')}</legend>
+          {SCOPES.map((one) => (
+            <Checkbox
+              key={one}
+              checked={chosen.includes(one)}
+              onChange={(isOn) => setChosen(SCOPES.filter((other) => (other === one ? isOn : chosen.includes(other))))}>
+              <code>{one}</code>
+            </Checkbox>
+          ))}
+        </fieldset>
+      )}
     </form>
   );
+}
+
+/** A command that works with the new key. */
+function exampleOf({ key, canSend }: { key: string; canSend: boolean }): string {
+  const call = `curl ${location.origin}/api/documents \\\n  -H "Authorization: Bearer ${key}"`;
+  return canSend ? `${call} \\\n  -F file=@invoice.pdf` : call;
+}
+
+function expiryText(expiry: (typeof EXPIRIES)[number]): string {
+  if (expiry === 'never') return t('settings.keys.never');
+  return expiry === '365' ? t('settings.keys.year') : t('settings.keys.days', { count: Number(expiry) });
 }
 
 function statusText(one: Key): string {

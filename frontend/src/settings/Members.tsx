@@ -9,12 +9,18 @@ import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { ErrorNotice } from '../components/ui/Notice';
 import { ListLimitNotice } from './ListLimitNotice';
-import styles from './Settings.module.css';
+import { Select } from '../components/ui/Select';
+import { Table, Td, Th, Tr } from '../components/ui/Table';
+import { Avatar } from '../components/ui/Avatar';
 import { membersQuery } from './settingsQueries';
 import { useSettingsMutation } from './useSettingsMutation';
 import { Confirm } from '../components/ui/Confirm';
 
-export const ROLES: readonly MembershipRole[] = ['viewer', 'member', 'owner'];
+const ROLES: readonly MembershipRole[] = ['viewer', 'member', 'owner'];
+
+export function roleOptions() {
+  return ROLES.map((role) => ({ value: role, label: t(`settings.roles.${role}Hint`) }));
+}
 
 export function Members({ organisation, isOwner }: { organisation: Organisation; isOwner: boolean }) {
   const me = useQuery(meQuery);
@@ -41,15 +47,15 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
   if (members.isError) return <ErrorNotice error={members.error} onRetry={() => void members.refetch()} />;
   return (
     <>
-      <table className={styles.table}>
+      <Table label={t('settings.sections.members')}>
         <thead>
           <tr>
-            <th>{t('settings.members.member')}</th>
-            <th>{t('settings.members.role')}</th>
-            <th className={styles.second}>{t('settings.members.joined')}</th>
-            <th>
+            <Th>{t('settings.members.member')}</Th>
+            <Th>{t('settings.members.role')}</Th>
+            <Th className="max-sm:hidden">{t('settings.members.joined')}</Th>
+            <Th>
               <span className="sr-only">{t('common.actions')}</span>
-            </th>
+            </Th>
           </tr>
         </thead>
         <tbody>
@@ -58,29 +64,28 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
             const name =
               one.email === null ? t('people.user', { id: one.user_id.slice(0, 8) }) : visibleText(one.email);
             return (
-              <tr key={one.user_id}>
-                <td className="truncate" title={visibleText(one.email ?? one.user_id)}>
-                  {name} {isMe && <span className="muted">{t('settings.members.you')}</span>}
-                </td>
-                <td>
-                  <select
-                    aria-label={t('settings.members.roleOf', { name })}
+              <Tr key={one.user_id}>
+                <Td className="max-w-0 w-full" title={visibleText(one.email ?? one.user_id)}>
+                  <span className="flex items-center gap-2">
+                    <Avatar id={one.user_id} name={name} />
+                    <span className="truncate">{name}</span>{' '}
+                    {isMe && <span className="muted">{t('settings.members.you')}</span>}
+                  </span>
+                </Td>
+                <Td>
+                  <Select
+                    className="w-44!"
+                    label={t('settings.members.roleOf', { name })}
                     value={
                       change.isPending && change.variables.userId === one.user_id ? change.variables.role : one.role
                     }
                     disabled={!isOwner || change.isPending}
-                    onChange={(event) =>
-                      change.mutate({ userId: one.user_id, role: event.target.value as MembershipRole })
-                    }>
-                    {ROLES.map((role) => (
-                      <option key={role} value={role}>
-                        {t(`settings.roles.${role}Hint`)}
-                      </option>
-                    ))}
-                  </select>
-                </td>
-                <td className={styles.second}>{formatAge(one.created_at)}</td>
-                <td className={styles.actions}>
+                    options={roleOptions()}
+                    onChange={(role) => change.mutate({ userId: one.user_id, role })}
+                  />
+                </Td>
+                <Td className="whitespace-nowrap max-sm:hidden">{formatAge(one.created_at)}</Td>
+                <Td className="text-right">
                   {isMe && !organisation.is_personal && (
                     <Confirm
                       label={t('settings.members.leave')}
@@ -95,12 +100,12 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
                       onConfirm={() => remove.mutate(one.user_id)}
                     />
                   )}
-                </td>
-              </tr>
+                </Td>
+              </Tr>
             );
           })}
         </tbody>
-      </table>
+      </Table>
       <ListLimitNotice list={members.data} />
       {!isOwner && <p className="muted">{t('settings.members.onlyOwners')}</p>}
     </>

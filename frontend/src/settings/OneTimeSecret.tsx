@@ -1,44 +1,60 @@
 /** An API key or invitation link that is shown only once. */
 
+import { Copy } from 'lucide-react';
 import { Button } from '../components/ui/Button';
 import { t } from '../shared/i18n';
-import { Notice } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
-import styles from './Settings.module.css';
+import { Input } from '../components/ui/Input';
 
-export function OneTimeSecret({
-  hint,
-  label,
-  secret,
-  onDone,
-}: {
+interface Props {
   hint: string;
   label: string;
   secret: string;
+  /** A command that uses it. */
+  example?: string;
   onDone: () => void;
-}) {
+}
+
+export function OneTimeSecret({ hint, label, secret, example, onDone }: Props) {
   return (
-    <Notice kind="unsure">
+    <div className="grid gap-3 rounded-lg border border-border bg-sidebar p-4">
       <p>{hint}</p>
-      <div className={styles.line}>
-        <input
-          className={styles.secret}
+      <div className="flex flex-wrap items-center gap-2">
+        <Input
+          className="min-w-48 flex-1 font-mono"
           readOnly
           value={secret}
           aria-label={label}
           onFocus={(event) => event.target.select()}
         />
-        <Button
-          onClick={() =>
-            navigator.clipboard.writeText(secret).then(
-              () => toast(t('settings.keys.copied')),
-              () => toast(t('settings.keys.copyFailed'), { urgent: true }),
-            )
-          }>
-          {t('settings.keys.copy')}
+        <CopyButton text={secret} label={t('settings.keys.copy')} />
+        <Button size="md" onClick={onDone}>
+          {t('common.done')}
         </Button>
-        <Button onClick={onDone}>{t('common.done')}</Button>
       </div>
-    </Notice>
+      {example !== undefined && (
+        <div className="grid gap-2">
+          <pre tabIndex={0} className="overflow-x-auto rounded-md border border-border bg-background p-3 text-xs">
+            {example}
+          </pre>
+          <div>
+            <CopyButton text={example} label={t('settings.keys.copyExample')} />
+          </div>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function CopyButton({ text, label }: { text: string; label: string }) {
+  const copy = () =>
+    navigator.clipboard.writeText(text).then(
+      () => toast(t('settings.keys.copied')),
+      () => toast(t('settings.keys.copyFailed'), { urgent: true }),
+    );
+  return (
+    <Button size="md" icon={Copy} onClick={() => void copy()}>
+      {label}
+    </Button>
   );
 }

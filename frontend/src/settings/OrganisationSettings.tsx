@@ -8,7 +8,11 @@ import { toolName } from '../runs/toolText';
 import { session } from '../session/session';
 import { Button } from '../components/ui/Button';
 import { t } from '../shared/i18n';
-import styles from './Settings.module.css';
+import { Checkbox } from '../components/ui/Checkbox';
+import { Field } from '../components/ui/Field';
+import { Input } from '../components/ui/Input';
+import { Select } from '../components/ui/Select';
+import { Switch } from '../components/ui/Switch';
 import { agentToolsQuery } from './settingsQueries';
 import { useSettingsMutation } from './useSettingsMutation';
 
@@ -26,46 +30,47 @@ export function OrganisationSettings({ organisation, isOwner }: { organisation: 
   return (
     <>
       <form
-        className={styles.line}
+        className="flex flex-wrap items-end gap-3"
         onSubmit={(event) => {
           event.preventDefault();
           change.mutate({ name });
         }}>
-        <label className={styles.grows}>
-          <span>{t('settings.organisation.name')}</span>
-          <input value={name} maxLength={200} disabled={!isOwner} onChange={(event) => setName(event.target.value)} />
-        </label>
+        <Field label={t('settings.organisation.name')} className="min-w-60 flex-1">
+          <Input value={name} maxLength={200} disabled={!isOwner} onChange={(event) => setName(event.target.value)} />
+        </Field>
         {isOwner && (
-          <Button type="submit" disabled={change.isPending || name.trim() === '' || name === organisation.name}>
+          <Button
+            size="md"
+            type="submit"
+            disabled={change.isPending || name.trim() === '' || name === organisation.name}>
             {t('settings.organisation.rename')}
           </Button>
         )}
       </form>
-      <label className={styles.choice}>
-        <span>
-          <b>{t('settings.organisation.approvers')}</b>
-        </span>
-        <select
+      <Field label={t('settings.organisation.approvers')} layout="row">
+        <Select
+          className="w-44!"
           value={shown.approvers ?? 'members'}
           disabled={!isOwner || change.isPending}
-          onChange={(event) => change.mutate({ approvers: event.target.value as Organisation['approvers'] })}>
-          <option value="members">{t('settings.organisation.approver.members')}</option>
-          <option value="owners">{t('settings.organisation.approver.owners')}</option>
-        </select>
-      </label>
+          options={(['members', 'owners'] as const).map((value) => ({
+            value,
+            label: t(`settings.organisation.approver.${value}`),
+          }))}
+          onChange={(approvers) => change.mutate({ approvers })}
+        />
+      </Field>
       {SWITCHES.map((key) => (
-        <label key={key} className={styles.choice}>
-          <span>
-            <b>{t(`settings.organisation.${key}`)}</b>
-            <span className="muted">{t(`settings.organisation.${key}Hint`)}</span>
-          </span>
-          <input
-            type="checkbox"
+        <Field
+          key={key}
+          layout="row"
+          label={t(`settings.organisation.${key}`)}
+          hint={t(`settings.organisation.${key}Hint`)}>
+          <Switch
             checked={shown[key] ?? false}
             disabled={!isOwner || change.isPending}
-            onChange={(event) => change.mutate({ [key]: event.target.checked })}
+            onChange={(on) => change.mutate({ [key]: on })}
           />
-        </label>
+        </Field>
       ))}
       <ToolsToApprove
         approved={shown.auto_approved_tools ?? []}
@@ -90,23 +95,20 @@ function ToolsToApprove({ approved, disabled, onChange }: ToolsProps) {
   return (
     <>
       <div>
-        <b>{t('settings.organisation.needsApproval')}</b>
+        <b className="font-medium">{t('settings.organisation.needsApproval')}</b>
         <p className="muted">{t('settings.organisation.needsApprovalHint')}</p>
       </div>
       {WRITING_AGENTS.map((agent, index) => (
-        <fieldset key={agent} className={styles.scopes} disabled={disabled}>
-          <legend>{t(`agents.${agent}`)}</legend>
+        <fieldset key={agent} className="grid gap-x-4 sm:grid-cols-2" disabled={disabled}>
+          <legend className="mb-1 text-xs text-muted-foreground">{t(`agents.${agent}`)}</legend>
           {tools[index]?.data?.read_write.map((tool) => (
-            <label key={tool}>
-              <input
-                type="checkbox"
-                checked={!approved.includes(tool)}
-                onChange={(event) =>
-                  onChange(all.filter((one) => (one === tool ? !event.target.checked : approved.includes(one))))
-                }
-              />
+            <Checkbox
+              key={tool}
+              checked={!approved.includes(tool)}
+              disabled={disabled}
+              onChange={(isAsked) => onChange(all.filter((one) => (one === tool ? !isAsked : approved.includes(one))))}>
               {toolName(tool)}
-            </label>
+            </Checkbox>
           ))}
         </fieldset>
       ))}
@@ -123,21 +125,20 @@ function NewOrganisation() {
   });
   return (
     <form
-      className={styles.line}
+      className="flex flex-wrap items-end gap-3"
       onSubmit={(event) => {
         event.preventDefault();
         create.mutate({ name });
       }}>
-      <label className={styles.grows}>
-        <span>{t('settings.organisation.create')}</span>
-        <input
+      <Field label={t('settings.organisation.create')} className="min-w-60 flex-1">
+        <Input
           value={name}
           maxLength={200}
           placeholder={t('settings.organisation.newName')}
           onChange={(event) => setName(event.target.value)}
         />
-      </label>
-      <Button type="submit" disabled={create.isPending || name.trim() === ''}>
+      </Field>
+      <Button size="md" type="submit" disabled={create.isPending || name.trim() === ''}>
         {t('settings.organisation.createSubmit')}
       </Button>
     </form>

@@ -6,13 +6,13 @@ import type { Organisation } from '../api/types';
 import { meQuery } from '../session/config';
 import { useOrganisation } from '../session/role';
 import { t } from '../shared/i18n';
+import { Card } from '../components/ui/Card';
 import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Invitations } from './Invitations';
 import { Keys } from './Keys';
 import { Members } from './Members';
 import { OrganisationSettings } from './OrganisationSettings';
-import styles from './Settings.module.css';
 import { Spending } from './Spending';
 
 type PageProps = { organisation: Organisation; isOwner: boolean };
@@ -72,9 +72,11 @@ function OrganisationPage({ title, children }: { title: string; children: (props
   if (organisation === undefined) return <Loading />;
   const isOwner = organisation.role === 'owner';
   return (
-    <div className={styles.page}>
-      <h1>{title}</h1>
-      {children({ organisation, isOwner })}
+    <div className="min-h-full bg-background">
+      <div className="flex h-12 items-center border-b border-border px-6 max-sm:px-4">
+        <h1 className="text-lg font-semibold">{title}</h1>
+      </div>
+      <div className="grid max-w-4xl gap-4 p-6 max-sm:p-3">{children({ organisation, isOwner })}</div>
     </div>
   );
 }
@@ -87,9 +89,8 @@ function Section({
   children: ReactNode;
 }) {
   return (
-    <section className={styles.section} aria-labelledby={`${id}-title`}>
-      <h2 id={`${id}-title`}>{t(`settings.sections.${id}`)}</h2>
-      {children}
-    </section>
+    <Card title={t(`settings.sections.${id}`)}>
+      <div className="grid gap-4">{children}</div>
+    </Card>
   );
 }

@@ -7,7 +7,6 @@ import { overviewQuery } from '../home/overviewQueries';
 import { periodOf } from '../home/period';
 import { formatDollars } from '../shared/format';
 import { t } from '../shared/i18n';
-import styles from './Settings.module.css';
 
 export function Spending() {
   const { data, isError, error, refetch } = useQuery(overviewQuery(periodOf({})));
@@ -32,7 +31,7 @@ export function Spending() {
       </p>
       {max !== null && max > 0 && (
         <meter
-          className={styles.meter}
+          className="w-full"
           min={0}
           max={max}
           high={max * 0.8}
