@@ -4154,7 +4154,7 @@ begin
   -- Only once a person has set all, it is one of each again.)
   new.accepted := (select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each_text(new.accepted)
     where value not in ('missing', 'breaks_schema', 'breaks_rule') or new.problems ->> key = value
-      or value = 'breaks_rule' and new.locks ? key);
+      or value = 'breaks_rule' and new.locks ? key and jsonb_path_exists(new.problems, '$.* ? (@ == "breaks_rule")'));
   new.reviewed_by := v_old.reviewed_by;
   new.reviewed_at := v_old.reviewed_at;
   if v_accepted then
