@@ -38,7 +38,7 @@ export function PeriodSection({ period }: { period: Period }) {
       {data !== undefined && !isError && (
         <div
           aria-busy={isPlaceholderData}
-          className={cn('grid gap-4 lg:grid-cols-2 xl:grid-cols-[4fr_3.2fr_4fr]', isPlaceholderData && 'opacity-60')}>
+          className={cn('grid gap-4 lg:grid-cols-2 xl:grid-cols-[4fr_3fr_5fr]', isPlaceholderData && 'opacity-60')}>
           <DaysCard data={data} period={period} before={before.isPlaceholderData ? undefined : before.data} />
           <SharesCard data={data} period={period} />
           <FieldsCard data={data} period={period} />
@@ -395,13 +395,13 @@ function FieldRow({ field, most, period, withTable }: FieldRowProps) {
   });
   return (
     <tr>
-      <Td className="max-w-40 truncate pl-0" title={pattern}>
+      <Td className="max-w-32 truncate pl-0" title={pattern}>
         {visibleText(pattern)}
         {withTable && field.table !== null && (
           <span className="text-xs text-muted-foreground"> {visibleText(field.table)}</span>
         )}
       </Td>
-      <Td className="w-1/4 min-w-10">
+      <Td className="w-1/6 min-w-8">
         <ShareBar share={rateOf(field) / most} />
       </Td>
       <Td className="text-right font-medium" title={title}>
