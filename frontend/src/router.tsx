@@ -5,6 +5,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, r
 import { parseAskView, type AskView } from './ask/askView';
 import { parseDocumentFilter, type DocumentFilter } from './documents/filter';
 import { parseDocumentView, type DocumentView } from './document/documentView';
+import { parseInboxView, type InboxView } from './inbox/inboxView';
 import { parsePeriod, type PeriodView } from './home/period';
 import { parseQualityView, type QualityView } from './quality/qualityView';
 import { parseColumn, type Column } from './review/byField/column';
@@ -95,6 +96,13 @@ const reviewRoute = createRoute({
   component: lazyRouteComponent(() => import('./review/ReviewPage'), 'ReviewPage'),
 });
 
+const inboxRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/inbox',
+  validateSearch: (search): InboxView => parseInboxView(search),
+  component: lazyRouteComponent(() => import('./inbox/InboxPage'), 'InboxPage'),
+});
+
 const byFieldRoute = createRoute({
   getParentRoute: () => root,
   path: '/review/by-field',
@@ -158,6 +166,7 @@ export const router = createRouter({
     stacksRoute,
     stackRoute,
     reviewRoute,
+    inboxRoute,
     byFieldRoute,
     approvalsRoute,
     askRoute,

@@ -234,7 +234,7 @@ class RuleFixes(BaseModel):
     items: list[RuleFix] = Field(description="In the order of the rules, at most 20.")
 
 
-class FieldAnswer(ResponseModel):
+class CandidateAnswer(ResponseModel):
     """A value that may be that of a field."""
 
     value: JsonValue
@@ -249,11 +249,11 @@ class FieldAnswer(ResponseModel):
     boxes: Boxes
 
 
-class FieldAnswers(BaseModel):
+class CandidateAnswers(BaseModel):
     """Values that may be that of a field."""
 
     version: int = Field(description="The extraction's version that they are for.")
-    items: list[FieldAnswer] = Field(description="The likeliest first, at most 9.")
+    items: list[CandidateAnswer] = Field(description="The likeliest first, at most 9.")
 
 
 class UnmappedItem(ResponseModel):
@@ -537,11 +537,11 @@ async def list_rule_fixes(row: TheExtraction, scope: TheScope, runtime: TheRunti
 
 
 @router.get("/{extraction_id}/answers")
-async def list_answers(row: TheExtraction, path: FieldPath, scope: TheScope, runtime: TheRuntime) -> FieldAnswers:
+async def list_answers(row: TheExtraction, path: FieldPath, scope: TheScope, runtime: TheRuntime) -> CandidateAnswers:
     """List printed values that may be that of a field, which may be missing, each with its location. Changes
     nothing."""
     found = await find_answers(runtime.database, scope, row, paths.parse(path))
-    return FieldAnswers(version=row.version, items=[FieldAnswer.of(one) for one in found])
+    return CandidateAnswers(version=row.version, items=[CandidateAnswer.of(one) for one in found])
 
 
 @router.get("/{extraction_id}/unmapped")

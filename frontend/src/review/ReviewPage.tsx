@@ -77,6 +77,9 @@ export function ReviewPage() {
         <p>
           <Link to="/review/by-field">{t('review.byField')}</Link>
         </p>
+        <p>
+          <Link to="/inbox">{t('review.tryInbox')}</Link>
+        </p>
       </EmptyState>
     ) : (
       <Loading />
@@ -98,6 +101,7 @@ export function ReviewPage() {
         onChoose={() => undefined}
       />
       <div className={styles.side}>
+        <Link to="/inbox">{t('review.tryInbox')}</Link>
         <div className={styles.of}>
           <Link
             to="/documents/$documentId"

@@ -231,6 +231,8 @@ export interface Mark {
   path: string;
   box: Box;
   status: FieldStatus | 'unmapped';
+  /** Of the answer that it stands for. */
+  number?: number;
 }
 
 /** Return the boxes to draw, by page. `other` replaces the box of one field. */

@@ -71,6 +71,18 @@ export function PageView({ documentId, number, width, height, marks, chosen, fla
       {page.data !== undefined && <TextLayer page={page.data} width={width} height={height} />}
       {rectangle.box !== null && <Drawn box={rectangle.box} />}
       <Marks marks={marks} chosen={chosen} flash={flash} />
+      {marks.map(
+        ({ path, box: [x0, y0, , y1], number: answer }) =>
+          answer !== undefined && (
+            <span
+              key={path}
+              aria-hidden="true"
+              className="pointer-events-none absolute z-1 flex size-5 -translate-x-[120%] -translate-y-1/2 items-center justify-center rounded-sm bg-primary text-2xs font-semibold text-white"
+              style={{ left: `${x0 * 100}%`, top: `${((y0 + y1) / 2) * 100}%` }}>
+              {answer}
+            </span>
+          ),
+      )}
     </section>
   );
 }

@@ -1,0 +1,199 @@
+/** The inbox: the list at the left, the page with its boxes in the middle, and the one question at the right. */
+
+import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
+import { getRouteApi, Link } from '@tanstack/react-router';
+import { ChevronDown, ChevronUp, Inbox, List } from 'lucide-react';
+import { useCallback, useMemo, useRef, useState } from 'react';
+import { Button } from '../components/ui/Button';
+import { cn } from '../components/ui/cn';
+import { EmptyState } from '../components/ui/EmptyState';
+import { Loading } from '../components/ui/Loading';
+import { ErrorNotice } from '../components/ui/Notice';
+import { StatusPill } from '../components/ui/StatusPill';
+import { extractionQuery } from '../document/documentPageQueries';
+import { useMarkReviewed } from '../document/MarkReviewed';
+import { useDecisions } from '../review/useDecisions';
+import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
+import { useShortcut } from '../shared/shortcuts/useShortcut';
+import { ApprovalPanel } from './ApprovalPanel';
+import { DocumentPanel } from './DocumentPanel';
+import { InboxList, total } from './InboxList';
+import { inboxQuery, itemKey, type InboxItem } from './inboxQueries';
+import type { InboxView } from './inboxView';
+import { QuestionPanel } from './QuestionPanel';
+
+const route = getRouteApi('/inbox');
+const NEXT = { id: 'inbox.next', keys: 'j' } as const;
+const PREVIOUS = { id: 'inbox.previous', keys: 'k' } as const;
+const UNDO = { id: 'inbox.undo', keys: 'Mod+z' } as const;
+
+export function InboxPage() {
+  const view = route.useSearch();
+  const navigate = route.useNavigate();
+  const queries = useQueryClient();
+  const inbox = useInfiniteQuery(inboxQuery(view));
+  // Answered items leave at once. Those that the service still asks about come back once it has saved the answer.
+  const [answered, setAnswered] = useState<ReadonlySet<string>>(new Set());
+  const [chosen, setChosen] = useState<string | null>(null);
+  const [isListShown, showList] = useState(false);
+  const items = useMemo(() => {
+    const all = new Map((inbox.data?.pages ?? []).flatMap((page) => page.items).map((one) => [itemKey(one), one]));
+    return [...all].filter(([key]) => !answered.has(key)).map(([, one]) => one);
+  }, [inbox.data, answered]);
+  const place = useRef(0);
+  const found = items.findIndex((one) => itemKey(one) === chosen);
+  const index = found >= 0 ? found : Math.min(place.current, items.length - 1);
+  place.current = Math.max(index, 0);
+  const item = items[index];
+  const counts = inbox.data?.pages[0]?.counts;
+
+  const choose = (key: string) => {
+    setChosen(key);
+    showList(false);
+  };
+  const move = (by: number) => {
+    const next = items[index + by];
+    if (next !== undefined) choose(itemKey(next));
+  };
+  useShortcut(NEXT, () => move(1));
+  useShortcut(PREVIOUS, () => move(-1));
+
+  const hide = useCallback((key: string, is: boolean) => {
+    setAnswered((before) => {
+      const after = new Set(before);
+      if (is) after.add(key);
+      else after.delete(key);
+      return after;
+    });
+  }, []);
+  const refresh = useCallback(() => queries.invalidateQueries({ queryKey: ['inbox'] }), [queries]);
+  /** It leaves the list; the item in its place opens. */
+  const done = async (one: InboxItem) => {
+    hide(itemKey(one), true);
+    setChosen(null);
+    await refresh();
+    hide(itemKey(one), false);
+  };
+  const seen = useCallback((extractionId: string) => queries.ensureQueryData(extractionQuery(extractionId)), [queries]);
+  const mark = useCallback(
+    (extractionId: string, path: string, is: boolean) => {
+      const key = `value ${extractionId} ${path}`;
+      hide(key, is);
+      setChosen(is ? null : key);
+    },
+    [hide],
+  );
+  const decisions = useDecisions({ seen, mark });
+  useShortcut(UNDO, () => void decisions.undo(), decisions.canUndo);
+  const finish = useMarkReviewed(() => void refresh());
+  /** Once the last answer of an extraction is saved, it is marked as reviewed, if an agent has completed it. */
+  const decided = async (one: InboxItem, saved: Promise<boolean>) => {
+    if (!(await saved)) return;
+    const now = queries.getQueryData(extractionQuery(one.extraction_id ?? '').queryKey);
+    if (now?.status === 'completed' && now.review_count === 0 && now.reviewed_by === null) finish.mutate(now);
+    await refresh();
+    hide(itemKey(one), false);
+  };
+
+  if (inbox.isError) return <ErrorNotice error={inbox.error} onRetry={() => void inbox.refetch()} />;
+  if (inbox.isPending) return <Loading />;
+  const all = total(counts);
+  return (
+    <div className="flex h-full min-h-0 bg-background">
+      <InboxList
+        items={items}
+        counts={counts}
+        view={view}
+        chosen={item === undefined ? null : itemKey(item)}
+        hasMore={inbox.hasNextPage}
+        onChoose={choose}
+        onView={(search: InboxView) => void navigate({ search })}
+        onMore={() => void inbox.fetchNextPage()}
+        className={cn('w-76 shrink-0 max-lg:w-full', isListShown ? 'flex' : 'flex max-lg:hidden')}
+      />
+      <div className={cn('flex min-h-0 min-w-0 flex-1 flex-col', isListShown && 'max-lg:hidden')}>
+        {item === undefined ? (
+          <EmptyState icon={Inbox} title={t('inbox.done')} text={t('inbox.doneHint')}>
+            <Link to="/review/by-field">{t('review.byField')}</Link>
+          </EmptyState>
+        ) : (
+          <>
+            <Head item={item} position={t('inbox.position', { at: index + 1, count: all?.count ?? items.length })}>
+              <Button kind="quiet" icon={List} className="lg:hidden" onClick={() => showList(true)}>
+                {t('inbox.list')}
+              </Button>
+              <Button
+                kind="quiet"
+                icon={ChevronUp}
+                label={t('inbox.previous')}
+                disabled={index === 0}
+                onClick={() => move(-1)}
+              />
+              <Button
+                kind="quiet"
+                icon={ChevronDown}
+                label={t('inbox.next')}
+                disabled={index === items.length - 1}
+                onClick={() => move(1)}
+              />
+            </Head>
+            {item.kind === 'value' && item.extraction_id !== null ? (
+              <QuestionPanel
+                key={itemKey(item)}
+                item={item}
+                left={
+                  items.filter((one) => one.extraction_id === item.extraction_id && one.kind === 'value' && one.path)
+                    .length
+                }
+                next={items[index + 1]}
+                decisions={decisions}
+                onDecided={(saved) => void decided(item, saved)}
+                onReviewed={() => void done(item)}
+              />
+            ) : item.kind === 'approval' && item.run_id !== null ? (
+              <ApprovalPanel
+                key={itemKey(item)}
+                runId={item.run_id}
+                documentId={item.document_id}
+                createdBy={item.created_by}
+                onDecided={() => void done(item)}
+              />
+            ) : (
+              <DocumentPanel key={itemKey(item)} item={item} />
+            )}
+          </>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function Head({ item, position, children }: { item: InboxItem; position: string; children: React.ReactNode }) {
+  return (
+    <div className="flex h-12 shrink-0 items-center gap-2 border-b border-border px-4">
+      {item.document_id === null ? (
+        <b className="truncate font-semibold">{t('approvals.allDocuments')}</b>
+      ) : (
+        <Link
+          to="/documents/$documentId"
+          params={{ documentId: item.document_id }}
+          search={{
+            ...(item.extraction_id !== null && { extraction: item.extraction_id }),
+            ...(item.path !== null && item.path !== '' && { field: item.path }),
+          }}
+          className="min-w-0 truncate font-semibold text-foreground no-underline hover:underline">
+          {visibleText(item.filename ?? t('approvals.document'))}
+        </Link>
+      )}
+      {item.table !== null && item.kind !== 'suggestion' && (
+        <StatusPill className="max-sm:hidden">{visibleText(item.table)}</StatusPill>
+      )}
+      <span className="flex-1" />
+      <span className="shrink-0 text-xs text-muted-foreground" role="status">
+        {position}
+      </span>
+      {children}
+    </div>
+  );
+}
