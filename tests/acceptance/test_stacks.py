@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -214,8 +215,16 @@ async def test_samples_fill_a_table_with_one_doubt_and_one_missing_total(serve):
             return (await server.get(f"stacks/{stack['id']}"))["run"]["status"] == "completed"
 
         await until(is_filled, seconds=120)
-        rows = (await server.get(f"tables/{stack['id']}/rows"))["items"]
-        values = {(one["filename"], column): cell for one in rows for column, cell in one["cells"].items()}
+
+        async def cells() -> dict[tuple[str, str], dict[str, Any]]:
+            rows = (await server.get(f"tables/{stack['id']}/rows"))["items"]
+            return {(one["filename"], column): cell for one in rows for column, cell in one["cells"].items()}
+
+        async def is_checked() -> bool:  # the service finds what is missing within two seconds
+            return (await cells()).get(("taxi.pdf", "total"), {}).get("reason") == "missing"
+
+        await until(is_checked)
+        values = await cells()
         need = {key: one["reason"] for key, one in values.items() if one["status"] in ("needs_review", "unclear")}
         assert need == {("cafe.pdf", "date"): "ambiguous_date", ("taxi.pdf", "total"): "missing"}
         assert len([key for key, one in values.items() if one["value"] is not None]) == 14

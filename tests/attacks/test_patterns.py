@@ -18,6 +18,9 @@ from typing import Any, Final
 import regex
 
 import fieldmark
+import pagewords
+import processisolation
+import valuegrounding
 
 METHODS: Final = {"search", "findall", "finditer", "sub", "subn", "split", "match", "fullmatch"}
 FLAGS_AT: Final = {
@@ -43,9 +46,10 @@ SECONDS: Final = 0.5
 
 
 def modules() -> Iterator[Any]:
-    for found in pkgutil.walk_packages(fieldmark.__path__, "fieldmark."):
-        if not found.name.endswith("__main__"):
-            yield importlib.import_module(found.name)
+    for package in (fieldmark, pagewords, processisolation, valuegrounding):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not found.name.endswith("__main__"):
+                yield importlib.import_module(found.name)
 
 
 def is_pattern(value: Any) -> bool:

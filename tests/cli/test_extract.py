@@ -38,7 +38,13 @@ async def test_extract_prints_a_table_and_search_finds_the_document(home: Comman
     assert heading.startswith("invoice · extraction ") and heading.endswith(" · i2d_AzureInterior.pdf")
     assert "\n".join(["```", *table, "```"]) in README.read_text("utf-8")  # the README shows the whole table
     # Progress goes to standard error, a line per step, without terminal control codes.
-    for words in ("Starting…", "offline model", "Reading the document…", "✓ Saving invoice_number", "Completing"):
+    for words in (
+        "Starting…",
+        "offline model",
+        "Reading the document…",
+        "✓ It is a document of type invoice. Saving invoice_number",
+        "then completing",
+    ):
         assert words in done.err
     assert control_characters(done.out) == control_characters(done.err) == set()
     assert len(done.err.splitlines()) < 20
