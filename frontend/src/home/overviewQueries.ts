@@ -66,6 +66,6 @@ export const viewQuery = (schemaId: string) =>
   queryOptions({
     queryKey: ['schemas', schemaId, 'view'],
     queryFn: ({ signal }) =>
-      dataOf(api.GET('/api/schemas/{schema_id}/view', { params: { path: { schema_id: schemaId } }, signal })),
+      dataOf(api.GET('/api/tables/{table_id}/view', { params: { path: { table_id: schemaId } }, signal })),
     staleTime: 60_000,
   });

@@ -277,8 +277,9 @@ async def test_turns_count_over_attempts_up_to_the_service_limit(case):
     run_id = await case.queue_run(max_turns=3)
     context = await case.context(run_id)
     case.sql(
-        "insert into public.usage select %s, 'm' || n, %s, 'extraction', 'm', 0, 0, 0, 0, 0, 0 "
-        "from generate_series(1, 2) as n",
+        "insert into public.usage (run_id, message_id, org_id, agent, model, input_tokens, output_tokens, "
+        "cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, cost_usd) "
+        "select %s, 'm' || n, %s, 'extraction', 'm', 0, 0, 0, 0, 0, 0 from generate_series(1, 2) as n",
         run_id,
         case.scope.org_id,
     )
