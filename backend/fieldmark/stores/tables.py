@@ -302,7 +302,8 @@ async def load_rows(
         for column, cell in cells.items():
             cell["path"] = cell["path"] or cell_path(column, indexes)  # that which a value would have
         path = cell_path(f"{table.rows}[]", indexes) if table.rows is not None and indexes else None
-        return TableRow(path=path, cells=cells, **others)
+        # In the order of the columns, which `jsonb` loses.
+        return TableRow(path=path, cells={name: cells[name] for name in table.columns if name in cells}, **others)
 
     async with query_timeout(conn, seconds, few_rows=True):
         return await large_rows(conn, row, statement, parameters.values)

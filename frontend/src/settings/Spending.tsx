@@ -39,7 +39,7 @@ export function Spending() {
           aria-label={t('settings.usage.spentMeter')}
         />
       )}
-      <Link to="/home">{t('settings.usage.months')}</Link>
+      <Link to="/home" className="text-link underline">{t('settings.usage.months')}</Link>
     </>
   );
 }
