@@ -37,6 +37,14 @@ async def violations(page, axe: str) -> list[str]:
     found = []
     for colours, rules in (("light", TAGS), ("dark", ["color-contrast"])):
         await page.emulate_media(color_scheme=colours)
+        # Colours change in a transition.
+        await page.evaluate(
+            """async () => {
+              await new Promise(requestAnimationFrame);
+              const running = document.getAnimations().filter((one) => one instanceof CSSTransition);
+              await Promise.allSettled(running.map((one) => one.finished));
+            }"""
+        )
         violated = await page.evaluate(
             "async rules => (await axe.run({runOnly: rules, resultTypes: ['violations']})).violations", rules
         )

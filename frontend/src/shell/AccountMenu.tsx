@@ -32,11 +32,11 @@ export function OrganisationMenu({ isPhone = false }: { isPhone?: boolean }) {
   // A removed member would get 404 everywhere: go back to the personal organisation.
   const isRemoved = me.data !== undefined && organisationId !== null && current === undefined;
   useEffect(() => {
-    if (!isRemoved) return;
+    if (!isRemoved || isPhone) return; // the menu is there twice
     session.selectOrganisation(null);
     // The toasts are mounted again for the other organisation.
     setTimeout(() => toast(t('account.removed'), { seconds: 20 }), 200);
-  }, [isRemoved]);
+  }, [isRemoved, isPhone]);
 
   function switchTo(id: string | null) {
     // The open page belongs to the other organisation.
