@@ -409,7 +409,7 @@ def _fields_of_row(extraction_id: Composable, indexes: Composable, condition: Co
 def _fields_around_row(table: Table, row: LiteralString, condition: Composable) -> Composed:
     """Return the fields of a row, and those of the document and the list items around it."""
     if table.rows is None:
-        return _fields_of_row(SQL(f"{row}.id"), SQL("'{{}}'::integer[]"), condition)
+        return _fields_of_row(SQL(f"{row}.id"), SQL("'{}'::integer[]"), condition)
     return SQL(
         f"""(select v.* from generate_series(0, cardinality({row}.indexes)) as level cross join lateral {{}} as v)"""
     ).format(_fields_of_row(SQL(f"{row}.id"), SQL(f"{row}.indexes[:level]"), condition))
