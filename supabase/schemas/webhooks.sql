@@ -116,21 +116,21 @@ create policy "owners see what was sent" on public.webhook_deliveries for select
 create policy "owners send it again" on public.webhook_deliveries for update to authenticated
   using (org_id in (select private.my_owned_org_ids())) with check (status = 'pending');
 
--- Leases deliveries that are due: at most 4 of a webhook, so that a slow receiver does not delay others, and none of these
--- organisations. One that is not reported within the lease is sent again, with the same id.
+-- Leases deliveries that are due: at most 4 of a webhook and 8 of an organisation, so that slow receivers do not delay
+-- those of others, and none of these organisations. One that is not reported within the lease is sent again, with the same id.
 create function private.lease_deliveries(p_most integer, p_busy uuid[], p_lease interval) returns table (
   id uuid, org_id uuid, url text, secrets text[], change_id uuid, type text, created_at timestamptz, attempts integer,
   data jsonb)
 language sql security definer set search_path = pg_catalog, pg_temp as $$
   with due as (
-    select d.id from public.webhooks as w cross join lateral (
+    select d.id, row_number() over (partition by w.org_id) as place from public.webhooks as w cross join lateral (
       select n.id from public.webhook_deliveries as n
       where n.webhook_id = w.id and n.status = 'pending' and n.due_at <= now()
       order by n.due_at limit 4 for update of n skip locked) as d
-    where w.is_enabled and w.org_id <> all (p_busy) limit p_most
+    where w.is_enabled and w.org_id <> all (p_busy)
   ), leased as (
     update public.webhook_deliveries as d set attempts = d.attempts + 1, attempted_at = now(), due_at = now() + p_lease
-    from due where d.id = due.id returning d.*
+    from (select id from due where place <= 8 limit p_most) as first where d.id = first.id returning d.*
   )
   select d.id, d.org_id, w.url, array_remove(array[
       w.secret, case when w.previous_secret_until > now() then w.previous_secret end], null),

@@ -115,7 +115,7 @@ def payload_of(change_id: UUID, change_type: str, at: datetime, data: dict[str, 
 
 
 class Sender:
-    """Sends the deliveries that are due: up to 64 at once, 8 of them of one organisation and 4 of one webhook."""
+    """Sends the deliveries that are due: up to 64 at once, and at most 15 of one organisation."""
 
     def __init__(self, database: Database, allowed: Iterable[IpNetwork] = ()) -> None:
         self._database = database
