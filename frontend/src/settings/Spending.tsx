@@ -39,7 +39,9 @@ export function Spending() {
           aria-label={t('settings.usage.spentMeter')}
         />
       )}
-      <Link to="/home" className="text-link underline">{t('settings.usage.months')}</Link>
+      <Link to="/home" className="text-link underline">
+        {t('settings.usage.months')}
+      </Link>
     </>
   );
 }
