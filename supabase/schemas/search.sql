@@ -150,19 +150,19 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   from public.document_pages where document_id = p_document_id and number > p_after order by number limit p_pages
 $$;
 
--- Replaces the chunks of a document and updates the statistics. Returns false if the document changed meanwhile.
+-- Replaces the chunks of a document that changed, and updates the statistics. Returns false if the document changed
+-- meanwhile.
 create function private.write_search_chunks(p_document_id uuid, p_change bigint, p_chunks jsonb) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set jit = off as $$
 declare
   v_org_id uuid := (select org_id from private.indexing_queue where document_id = p_document_id);
   v_org private.search_orgs;
-  v_chunks jsonb := p_chunks;
+  v_chunks private.search_chunks[] := '{}';
+  v_old private.search_chunks[];
+  v_new private.search_chunks[];
   v_new_keys integer[];
   v_old_keys integer[];
-  v_gone_chunks bigint;
-  v_gone_page_chunks bigint;
-  v_gone_terms bigint;
 begin
   if v_org_id is null then
     return true;
@@ -170,45 +170,45 @@ begin
   insert into private.search_orgs (org_id) values (v_org_id) on conflict do nothing;
   select * into v_org from private.search_orgs where org_id = v_org_id for update;
   perform from public.documents where id = p_document_id and org_id = v_org_id and status = 'ready' for key share;
-  if not found then
-    v_chunks := '[]';
+  if found then
+    select coalesce(array_agg(row(p_document_id, p.number, v_org.number, p.page, p.first_word, p.last_word, p.language,
+      p.length, array(select (hashtextextended(term, v_org.seed) >> 32)::integer
+        from unnest(p.terms) with ordinality as t (term, n) order by n),
+      decode(p.counts, 'hex'))::private.search_chunks), '{}')
+    into v_chunks
+    from jsonb_to_recordset(p_chunks) as p (
+      number integer, page integer, first_word integer, last_word integer, language text, length integer, terms text[],
+      counts text);
   end if;
-  -- (Waits for a concurrent writer of vectors of the old chunks.)
-  if exists (select from private.search_embedder) then
+
+  -- A chunk that stays as it is costs nothing: its keys are dear to write.
+  with removed as (
+    delete from private.search_chunks as p where document_id = p_document_id and p <> all (v_chunks) returning p
+  )
+  select coalesce(array_agg(p), '{}') into v_old from removed;
+  with added as (
+    insert into private.search_chunks as p select (unnest(v_chunks)).* on conflict do nothing returning p
+  )
+  select coalesce(array_agg(p), '{}') into v_new from added;
+  with each as (
+    select (unnest(v_new)).*, 1 as n union all select (unnest(v_old)).*, -1
+  )
+  update private.search_orgs set
+    chunks = chunks + (select coalesce(sum(n), 0) from each),
+    page_chunks = page_chunks + (select coalesce(sum(n), 0) from each where number > 0),
+    terms = terms + (select coalesce(sum(n * length), 0) from each where number > 0),
+    languages = array(select unnest(languages) union select language from each where n > 0 order by 1)
+  where org_id = v_org_id;
+  if exists (select from private.search_embedder)
+    and exists (select from unnest(v_old || v_new) where number > 0) then
+    -- (Waits for a concurrent writer of vectors of the old chunks.)
     insert into private.embedding_queue as due (org_id, document_id) values (v_org_id, p_document_id)
     on conflict (org_id, document_id) do update set change = default, tries = 0, taken_until = null;
-    delete from private.search_vectors where org_number = v_org.number and document_id = p_document_id;
+    delete from private.search_vectors
+    where org_number = v_org.number and document_id = p_document_id and number in (select number from unnest(v_old));
   end if;
-
-  with removed as (
-    delete from private.search_chunks where document_id = p_document_id returning keys, length, number
-  )
-  select array(select key from removed cross join lateral (select distinct unnest(keys)) as k (key)),
-    count(*), count(*) filter (where number > 0), coalesce(sum(length) filter (where number > 0), 0)
-  into v_old_keys, v_gone_chunks, v_gone_page_chunks, v_gone_terms
-  from removed;
-
-  with added as (
-    insert into private.search_chunks
-      (document_id, number, org_number, page, first_word, last_word, language, length, keys, counts)
-    select p_document_id, p.number, v_org.number, p.page, p.first_word, p.last_word, p.language, p.length,
-      array(select (hashtextextended(term, v_org.seed) >> 32)::integer
-        from unnest(p.terms) with ordinality as t (term, n) order by n),
-      decode(p.counts, 'hex')
-    from jsonb_to_recordset(v_chunks) as p (
-      number integer, page integer, first_word integer, last_word integer, language text, length integer, terms text[],
-      counts text)
-    returning keys, length, language, number
-  ), counted as (
-    select array(select key from added cross join lateral (select distinct unnest(keys)) as k (key)) as keys
-  ), summed as (
-    update private.search_orgs set chunks = chunks + (select count(*) from added) - v_gone_chunks,
-      page_chunks = page_chunks + (select count(*) from added where number > 0) - v_gone_page_chunks,
-      terms = terms + (select coalesce(sum(length), 0) from added where number > 0) - v_gone_terms,
-      languages = array(select unnest(languages) union select language from added order by 1)
-    where org_id = v_org_id
-  )
-  select keys into v_new_keys from counted;
+  v_new_keys := array(select key from unnest(v_new) cross join lateral (select distinct unnest(keys)) as k (key));
+  v_old_keys := array(select key from unnest(v_old) cross join lateral (select distinct unnest(keys)) as k (key));
 
   -- Only terms in more than one chunk are counted. The others are looked up in the index.
   with changed as (

@@ -83,9 +83,9 @@ end $$;
 
 create function private.chunks_without_vectors(
   p_org_id uuid, p_document_id uuid, p_change bigint, p_embedder text, p_most integer)
-returns table (number integer, page integer, first_word integer, last_word integer, filename text)
+returns table (number integer, page integer, first_word integer, last_word integer)
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
-  select p.number, p.page, p.first_word, p.last_word, d.filename
+  select p.number, p.page, p.first_word, p.last_word
   from private.embedding_queue as due
   join private.search_orgs as o on o.org_id = due.org_id
   join public.documents as d on d.id = due.document_id and d.org_id = due.org_id and d.status = 'ready'

@@ -146,7 +146,10 @@ async def test_changed_document_gets_new_vectors_only(library, endpoint, indexer
     async with library.database.as_service() as conn:
         due = await search_vectors.lease(conn, 60)
     assert due is not None and due.document_id == document
-    sql(library.owner_url, "update documents set filename = 'lawn.txt' where id = %s", document)
+    lawn = "update document_pages set words = replace(words::text, 'roof', 'lawn')::jsonb where document_id = %s"
+    sql(library.owner_url, lawn, document)
+    for status in ("reading", "ready"):
+        sql(library.owner_url, "update documents set status = %s where id = %s", status, document)
     await search.index(library.database, document)
     name = f"{endpoint.model}/4"
     async with library.database.as_service() as conn:
@@ -156,6 +159,18 @@ async def test_changed_document_gets_new_vectors_only(library, endpoint, indexer
     await indexer.index_all()
     assert count_vectors(library, document) == 1
     assert (await search_semantically(library, endpoint, "the garden")).hits[0].document_id == document
+
+
+async def test_a_changed_name_or_value_writes_no_chunk_of_a_page_and_no_vector(library, endpoint, indexer):
+    document = await library.add("The roof leaks.")
+    await indexer.index_all()
+    chunks = "select number, xmin::text from private.search_chunks where document_id = %s order by number desc"
+    before = sql(library.owner_url, chunks, document)
+    sql(library.owner_url, "update documents set filename = 'lawn.txt' where id = %s", document)
+    await search.index(library.database, document)
+    after = sql(library.owner_url, chunks, document)
+    assert after[0] == before[0] and [row["number"] for row in after] == [1, 0]
+    assert count_vectors(library, document) == 1 and not await indexer.index_some()
 
 
 async def test_lease_of_a_dead_worker_expires(library, endpoint, indexer):
@@ -227,8 +242,8 @@ async def test_embedder_gets_the_api_key_and_one_document_per_request(library, f
     fake.requests.clear()
     await indexer.index_all()
     assert sorted(body["input"] for _, body in fake.requests) == [
-        ["a.txt The cellar is dry."],
-        ["a.txt The roof leaks."],
+        ["The cellar is dry."],
+        ["The roof leaks."],
     ]
     assert {headers["Authorization"] for headers, _ in fake.requests} == {"Bearer the-key"}
     assert {body["model"] for _, body in fake.requests} == {"small"}

@@ -42,9 +42,7 @@ class VectorIndexer:
                 for first in range(chunks[0].page, chunks[-1].page + 1, search.PAGES_PER_BATCH):
                     pages.update(await search.words(conn, claimed.document_id, first - 1))
         texts = [
-            f"{chunk.filename} {' '.join(pages.get(chunk.page, [])[chunk.first_word : chunk.last_word + 1])}"[
-                :_MAX_CHARACTERS
-            ]
+            " ".join(pages.get(chunk.page, [])[chunk.first_word : chunk.last_word + 1])[:_MAX_CHARACTERS]
             for chunk in chunks
         ]
         vectors = await self._embedder.embed_passages(texts) if texts else []

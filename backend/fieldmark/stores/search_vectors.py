@@ -27,13 +27,12 @@ class LeasedDocumentRow:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRow:
-    """A chunk without an embedding: words of a page, and the filename of its document."""
+    """A chunk without an embedding: words of a page."""
 
     number: int
     page: int
     first_word: int
     last_word: int
-    filename: str
 
 
 async def are_available(conn: Connection) -> bool:
