@@ -62,11 +62,11 @@ insert into documents (id, org_id, created_by, created_at, filename, storage_pat
   concat_ws('/', %(org)s::uuid, {_ID % ("d", "n")}, 'a.pdf'), 'application/pdf', 9, 'ready', 1
   from generate_series(%(first)s::bigint, %(last)s) as n;
 insert into extractions (id, org_id, document_id, created_by, created_at, status, schema, schema_revid,
-  extracted_fields, evidence, version)
+  extracted_fields, evidence, version, is_valid)
   select {_ID % ("e", "n")}, %(org)s, {_ID % ("d", "n")}, %(org)s, now(), 'completed', %(schema)s, %(org)s,
   (select jsonb_object_agg('column_' || f, {_VALUE}) from generate_series(1, %(columns)s::int) as f),
   (select jsonb_object_agg('column_' || f, '{{"state": "found", "page": 1, "boxes": [[0.1, 0.1, 0.2, 0.2]],
-    "quote": "as printed on the page"}}'::jsonb) from generate_series(1, %(columns)s::int) as f), 1
+    "quote": "as printed on the page"}}'::jsonb) from generate_series(1, %(columns)s::int) as f), 1, true
   from generate_series(%(first)s::bigint, %(last)s) as n;
 insert into fields (org_id, document_id, extraction_id, path, pattern, indexes, kind, text, number, state,
   is_verified, status)

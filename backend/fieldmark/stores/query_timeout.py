@@ -26,8 +26,9 @@ _SETTINGS: Final[Mapping[LiteralString, str]] = {
 _SET: Final = SQL("select {}").format(
     SQL(", ").join(SQL("set_config({}, {}, true)").format(name, Placeholder(name)) for name in _SETTINGS)
 )
-_GET: Final = SQL("select {}").format(
-    SQL(", ").join(SQL("current_setting({}) as {}").format(name, Identifier(name)) for name in _SETTINGS)
+_REPLACE: Final = SQL("with before as materialized (select {}) select before.*, {} from before").format(
+    SQL(", ").join(SQL("current_setting({}) as {}").format(name, Identifier(name)) for name in _SETTINGS),
+    SQL(", ").join(SQL("set_config({}, {}, true)").format(name, Placeholder(name)) for name in _SETTINGS),
 )
 
 
@@ -35,15 +36,14 @@ _GET: Final = SQL("select {}").format(
 async def query_timeout(conn: Connection, seconds: float, *, few_rows: bool = False) -> AsyncGenerator[None]:
     """Limit the run time of a statement over many documents. `few_rows`: it starts from a list of keys, for which
     nested loops are right. Raise TooLongToAnswer; the transaction has failed then."""
-    cursor = await conn.execute(_GET)
-    previous = await cursor.fetchone()
-    assert previous is not None
     nested_loops = {"enable_nestloop": "on"} if few_rows else {}
-    await conn.execute(_SET, {**_SETTINGS, **nested_loops, "statement_timeout": f"{round(seconds * 1000)}ms"})
+    settings = {**_SETTINGS, **nested_loops, "statement_timeout": f"{round(seconds * 1000)}ms"}
+    previous = await (await conn.execute(_REPLACE, settings)).fetchone()
+    assert previous is not None
     try:
         yield
     except errors.QueryCanceled:
         raise TooLongToAnswer(
             f"The query took longer than {seconds:g} seconds. Filter by type, tag, filename or date, and try again."
         ) from None
-    await conn.execute(_SET, dict(previous))
+    await conn.execute(_SET, previous)

@@ -31,15 +31,13 @@ from fieldmark.stores.document_filters import (
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 from fieldmark.stores.rows import ReasonField, SchemaRow, StatusField, large_rows, value_of
 
-# A document's extraction under any version of the schema, complete or not. A suggested extraction counts once it is
-# accepted.
+# A document's current extraction under any version of the schema, complete or not.
 _SCHEMA: Final[LiteralString] = """
   select distinct on (e.document_id) e.id, e.document_id, e.document_type, e.status, e.schema_revid, e.review_count,
     d.created_at
   from public.schema_versions as s join public.extractions as e on e.schema_revid = s.id
   join public.documents as d on d.id = e.document_id
-  where s.schema_id = {schema_id} and e.status <> 'failed' and not exists (
-    select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
+  where s.schema_id = {schema_id} and e.precedence < 2
   order by e.document_id, e.precedence, e.created_at desc, e.id desc"""
 
 # The documents of a stack, each with its extraction under the stack's schema, if it has one. Duplicates have none: of
@@ -59,7 +57,14 @@ _STACK: Final[LiteralString] = """
   where true"""
 _IN_STACK_STATES: Final[LiteralString] = """e.document_id = any (array(
   select document_id from public.stack_table_rows where stack_id = {} and state = any ({})))"""
-# The status of a row of a schema's table.
+_ABOUT_STACK_ROW: Final[LiteralString] = """s.state as status, s.error, s.error_code, s.duplicate_of,
+  o.filename as duplicate_of_filename"""
+_STACK_ROWS: Final[LiteralString] = """
+  join public.stack_table_rows as s on s.stack_id = {} and s.document_id = r.document_id
+  left join public.documents as o on o.id = s.duplicate_of"""
+# The same of a row of a schema's table.
+_ABOUT_ROW: Final[LiteralString] = """{status} as status, null as error, null as error_code, null as duplicate_of,
+  null as duplicate_of_filename"""
 _ROW_STATUS: Final[LiteralString] = """case when {row}.status <> 'completed' then 'incomplete'
   when {stale} -> {row}.schema_revid::text = '[]' then 'done' else 'stale' end"""
 
@@ -204,8 +209,7 @@ async def table_sizes(conn: Connection, org_id: UUID) -> list[TableSize]:
         TableSize,
         """select i.id as schema_id, i.name, count(distinct e.document_id) as records
            from public.schemas as i left join public.schema_versions as s on s.schema_id = i.id
-           left join public.extractions as e on e.schema_revid = s.id and e.status <> 'failed' and not exists (
-             select from public.auto_creations as a where a.run_id = e.run_id and a.status in ('running', 'proposed'))
+           left join public.extractions as e on e.schema_revid = s.id and e.precedence < 2
            where i.org_id = %s and i.deleted_at is null and not private.is_proposed(i.run_id)
            group by i.id order by records desc, lower(i.name), i.id limit 200""",
         (org_id,),
@@ -255,21 +259,22 @@ async def load_rows(
     """Return these rows in this order. Those of deleted documents are left out. `as_text`: the values are texts, in
     which numbers have all their digits. Raise TooLongToAnswer."""
     parameters = Parameters()
+    if table.stack_id is None:
+        about_row = SQL(_ABOUT_ROW).format(status=_row_status(table, "r", parameters))
+        stack_rows = SQL("and r.id is not null")
+    else:
+        about_row, stack_rows = SQL(_ABOUT_STACK_ROW), SQL(_STACK_ROWS).format(parameters.add(table.stack_id, "uuid"))
     statement = SQL(
         """select r.id as extraction_id, d.id as document_id, d.filename, d.created_at, r.version,
              r.reviewed_by is not null as is_reviewed, r.indexes, coalesce(cells.cells, '{{}}') as cells,
-             coalesce(s.state, {row_status}) as status,
-             r.status as extraction_status, coalesce(r.review_count, 0) as review_count,
-             s.error, s.error_code, s.duplicate_of, o.filename as duplicate_of_filename
+             r.status as extraction_status, coalesce(r.review_count, 0) as review_count, {about_row}
            from (
              -- (The evidence is decompressed once, instead of twice for each value of each row.)
              select k.ordinality, k.document_id, k.indexes::integer[], e.id, e.schema_revid, e.version, e.status,
                e.review_count, e.reviewed_by, jsonb_path_query_first(e.evidence, '$') as evidence
              from unnest({documents}, {ids}, {indexes}) with ordinality as k (document_id, id, indexes, ordinality)
              left join public.extractions as e on e.id = k.id offset 0) as r
-           join public.documents as d on d.id = r.document_id
-           left join public.stack_table_rows as s on s.stack_id = {stack} and s.document_id = r.document_id
-           left join public.documents as o on o.id = s.duplicate_of
+           join public.documents as d on d.id = r.document_id {stack_rows}
            cross join lateral (
              select json_object_agg(c.name, json_build_object(
                'path', v.path, 'status', cell.status, 'reason', case when cell.status <> 'stale' then {reason} end,
@@ -283,12 +288,11 @@ async def load_rows(
                'quote', left(r.evidence -> v.path ->> 'quote', 500))) as cells
              from {cells} cross join lateral (select {status} as status offset 0) as cell
              where r.id is not null) as cells
-           where r.id is not null or s.document_id is not null
            order by r.ordinality"""
     ).format(
         documents=parameters.add([key.document_id for key in keys], "uuid[]"),
-        stack=parameters.add(table.stack_id, "uuid"),
-        row_status=_row_status(table, "r", parameters),
+        about_row=about_row,
+        stack_rows=stack_rows,
         ids=parameters.add([key.extraction_id for key in keys], "uuid[]"),
         indexes=parameters.add([f"{{{','.join(map(str, key.indexes))}}}" for key in keys], "text[]"),
         as_text=parameters.add(as_text, "boolean"),

@@ -158,8 +158,8 @@ def xlsx_cell(sheet: Any, value: JsonValue) -> Any:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = _UNPRINTABLE.sub("\ufffd", text)
     # Set directly, so that openpyxl does not interpret the text as a formula or an error.
-    cell: Any = WriteOnlyCell(sheet, "")
-    cell._value = text if len(text) <= MAX_CELL else text[:MAX_CELL] + "…"
+    cell: Any = WriteOnlyCell(sheet)
+    cell._value, cell.data_type = text if len(text) <= MAX_CELL else text[:MAX_CELL] + "…", "s"
     if _could_be_formula(text):
         cell.quotePrefix = True
     if "\n" in text:

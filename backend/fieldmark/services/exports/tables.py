@@ -7,6 +7,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, Literal
 from urllib.parse import quote
@@ -100,18 +101,21 @@ class _XlsxWriter:
 
     def __init__(self, schema_name: str, columns: Sequence[Column], service_url: str) -> None:
         from openpyxl import Workbook  # imported here: it takes long, and only this export needs it
+        from openpyxl.cell import WriteOnlyCell
         from openpyxl.styles import Font
 
         self._columns, self._service_url = columns, service_url.rstrip("/")
         self._has_items = any("[]" in column.path for column in columns)
         self._about = len(self._id_last(_ABOUT)) - 1  # columns before the fields
         self._book = Workbook(write_only=True)
-        self._link_font = Font(color="0563C1", underline="single")
         self._rows, self._links = 0, 0
         titles: set[str] = set()
         self._values, self._locations = (
             self._book.create_sheet(sheet_title(title, titles)) for title in (schema_name, "Locations")
         )
+        linked: Any = WriteOnlyCell(self._locations)
+        linked.font = Font(color="0563C1", underline="single")
+        self._link_style = linked._style  # (Setting a font looks it up among those of the workbook.)
 
     def add(self, rows: Sequence[TableRow]) -> None:
         lines = [self._id_last(_values(row, self._columns)) for row in rows]
@@ -173,10 +177,11 @@ class _XlsxWriter:
             return f'=HYPERLINK("{url}","{_in_formula(text)}")'
         self._links += 1
         linked = xlsx_cell(self._locations, text)
-        linked.hyperlink, linked.font = url, self._link_font
+        linked.hyperlink, linked._style = url, self._link_style
         return linked
 
 
+@lru_cache(4096)
 def _in_query(path: str) -> str:
     """Return a path for an address of the web UI, which reads what is JSON as JSON, such as `123` or `["a.b"]`."""
     with contextlib.suppress(ValueError):
@@ -189,7 +194,8 @@ def _location_text(cell: Mapping[str, Any]) -> str:
     at = "" if cell["page"] is None else f", page {cell['page']}"
     printed = f": {cell['quote']}" if at and cell["quote"] else ""
     status = status_text(cell["status"], cell["reason"])
-    return "".join(c if c.isprintable() else " " for c in f"{status}{at}{printed}")
+    text = f"{status}{at}{printed}"
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 
 def _in_formula(text: str) -> str:
