@@ -35,6 +35,8 @@ create table public.runs (
   max_turns integer check (max_turns between 1 and 1000),
   -- Part of a batch: run by separate workers, so that it never delays a user.
   background boolean not null default false,
+  -- Started by an agent on behalf of the user, such as an MCP client: no agent of the same user approves its calls.
+  by_agent boolean not null default false,
   idempotency_key text check (char_length(idempotency_key) between 1 and 200),
   -- Hash of the request that used the key: the same key with another request is an error.
   request_hash text check (char_length(request_hash) = 64),
@@ -97,7 +99,8 @@ create index runs_lock_key on public.runs (lock_key)
 select private.protect_table('public.runs', p_service => '{update}');
 grant select, insert (
   id, org_id, agent, task, input, thread_id, document_id, extraction_id, stack_id, parent_run_id, parent_call_id,
-  approval, auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns
+  approval, auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns,
+  by_agent
 ) on public.runs to authenticated;
 grant update (
   status, fencing_token, consecutive_failures, session_id, waiting_call, attached,

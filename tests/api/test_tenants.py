@@ -29,6 +29,7 @@ ROUTES_WITH_ID = [
     ("GET", "/api/documents/{document}/pages/1", None),
     ("GET", "/api/documents/{document}/pages/1.png", None),
     ("GET", "/api/documents/{document}/pages/1.png?width=200&box=0.1,0.1,0.3,0.2", None),
+    ("POST", "/api/documents/{document}/ground", {"values": {"total": 10}}),
     ("GET", "/api/extractions/{extraction}", None),
     ("GET", "/api/extractions/{extraction}?version=0", None),
     ("GET", "/api/extractions/{extraction}/history", None),

@@ -285,7 +285,7 @@ PRIVILEGES = {
         "select": True,
         "insert": "id org_id agent task input thread_id document_id extraction_id stack_id parent_run_id "
         "parent_call_id approval auto_approved_tools model max_cost_usd idempotency_key request_hash background "
-        "max_turns",
+        "max_turns by_agent",
         "update": "status fencing_token consecutive_failures session_id waiting_call "
         "attached pages_read waiting_for_capacity_since started_at finished_at answer result error error_code examples",
     },

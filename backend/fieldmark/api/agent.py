@@ -194,6 +194,16 @@ IdempotencyKey = Annotated[
 ]
 
 
+ByAgent = Annotated[
+    bool,
+    Header(
+        alias="X-By-Agent",
+        description="true: an agent sends the request for the caller, as the MCP server does. No agent of the same "
+        "person can then decide the calls of the run.",
+    ),
+]
+
+
 def make_routers() -> list[Routes]:
     """Return the routes of all registered agents, and those that they share."""
     return [*(_make_router(agent) for agent in AGENTS.values()), _shared_router(), _result_router()]
@@ -246,6 +256,7 @@ def _add_task(router: Routes, agent: AgentSpec, task: Task[Any, Any]) -> None:
         scope: TheScope,
         runtime: TheRuntime,
         idempotency_key: IdempotencyKey = None,
+        by_agent: ByAgent = False,
         deltas: Deltas = False,
     ) -> Response:
         asks = (task.approval or agent.approval) is ApprovalPolicy.ASK
@@ -268,6 +279,7 @@ def _add_task(router: Routes, agent: AgentSpec, task: Task[Any, Any]) -> None:
             max_turns=body.max_turns,
             auto_approved_tools=tuple(body.auto_approved_tools),
             idempotency_key=idempotency_key,
+            by_agent=by_agent,
         )
         with WAITS.slot(scope) if body.wait and not _wants_events(request) else nullcontext():
             run_id = await launch.start(
@@ -297,6 +309,7 @@ async def decide_call(
     request: Request,
     scope: TheScope,
     runtime: TheRuntime,
+    by_agent: ByAgent = False,
     deltas: Deltas = False,
 ) -> Response:
     """Approve, reject or change the call that a run waits for. The decision is carried out before the response starts.
@@ -312,6 +325,7 @@ async def decide_call(
             decisions.ApprovalDecision(
                 decision.call_id, decision.approved, decision.input, decision.reason, decision.approve_rest
             ),
+            by_agent=by_agent,
         )
         if not body.wait:
             return await _accepted_response(runtime, scope, body.run_id)

@@ -38,6 +38,7 @@ from fieldmark.api import (
 from fieldmark.api.connections import http_protocol
 from fieldmark.api.cors import add_cors
 from fieldmark.api.known_parameters import KnownParameters
+from fieldmark.api.mcp import add_mcp
 from fieldmark.api.openapi import extend_openapi
 from fieldmark.api.problems import ERRORS, add_error_handlers
 from fieldmark.api.request_guard import FORM_BYTES, RequestGuard
@@ -98,6 +99,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
             app.state.runtime = runtime
             app.state.tokens = tokens_for(settings)
             app.state.api_keys = await stack.enter_async_context(open_api_keys(runtime.database))
+            stack.push_async_callback(mcp_door.aclose)
             app.state.worker = None
             if with_worker:
                 # Imported here: it takes as long as all other imports, and most commands do not need it.
@@ -119,6 +121,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
         telemetry=_NO_TELEMETRY,
         generate_unique_id_function=lambda route: route.name,
     )
+    mcp_door = add_mcp(app)
     app.state.is_monitoring_port = False
     app.state.trusted_proxies = settings.trusted_proxies
     add_error_handlers(app)

@@ -24,7 +24,7 @@ def add_cors(app: FastAPI, origins: Sequence[str]) -> None:
         allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
         allow_headers=[
             *("authorization", "content-type", "x-org-id", "idempotency-key", "if-match", "last-event-id"),
-            "range",
+            *("range", "x-by-agent", "mcp-protocol-version", "mcp-method", "mcp-name"),
         ],
         expose_headers=["content-disposition", "location", "retry-after", "x-box"],
     )

@@ -16,12 +16,13 @@ from uuid import UUID
 
 from fastapi import Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import AfterValidator, BaseModel, Field, SecretStr, TypeAdapter
+from pydantic import AfterValidator, BaseModel, Field, JsonValue, SecretStr, TypeAdapter
 from starlette.datastructures import FormData, UploadFile
 
 import pagewords
 from fieldmark.api.auth import Conn, TheCaller, TheRuntime, TheScope
 from fieldmark.api.downloads import StoredFileResponse
+from fieldmark.api.extractions import Evidence
 from fieldmark.api.problems import log
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import (
@@ -47,13 +48,13 @@ from fieldmark.errors import FieldmarkError, Invalid, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.lifecycle import launch
 from fieldmark.runtime import Runtime
-from fieldmark.services import auto_creations
+from fieldmark.services import auto_creations, evidence
 from fieldmark.services.api_keys import require_scope
 from fieldmark.services.fair_share import PAGE_RENDERING
 from fieldmark.services.page_images import with_margin
 from fieldmark.stores import documents
 from fieldmark.stores.documents import DocumentListFilter
-from fieldmark.stores.library import schemas, tags
+from fieldmark.stores.library import tags
 from fieldmark.stores.rows import PageText as PageTextRow
 from fieldmark.stores.runs import RunOptions
 from pagewords.jobs import WHOLE_PAGE
@@ -246,6 +247,29 @@ class Password(RequestBody):
     password: Annotated[SecretStr, Field(min_length=1, max_length=MAX_PASSWORD)]
 
 
+class ValuesToGround(RequestBody):
+    """Values to find in a document."""
+
+    values: JsonValue = Field(description="Any JSON, such as the output of a model.")
+    quotes: Annotated[dict[str, Annotated[str, Field(max_length=2000)]], Field(max_length=1000)] = Field(
+        {}, description="Texts that show a value, by path. A yes or no needs one."
+    )
+
+
+class GroundedValue(Evidence):
+    """A value with its location in the document."""
+
+    path: str
+    value: JsonValue
+    confidence: float | None = Field(description="null: a blank.")
+
+
+class GroundedValues(BaseModel):
+    """The values, in their order."""
+
+    items: list[GroundedValue]
+
+
 class PageText(BaseModel):
     """The text of a page."""
 
@@ -395,17 +419,8 @@ def _own_data(form: FormData) -> tuple[str | None, dict[str, Any] | None]:
 
 async def _extract(runtime: Runtime, scope: Scope, document_id: UUID, schema: str, idempotency_key: str | None) -> UUID:
     """Start to extract with a schema, given by name, id or version. Return the run. Raise NotFound."""
-    values: dict[str, Any] = {"document_id": document_id}
-    try:
-        schema_id = UUID(schema)
-    except ValueError:
-        values |= {"schema": schema} if schema else {}
-    else:
-        async with runtime.database.as_user(scope) as conn:
-            is_schema = await schemas.find(conn, schema_id) is not None
-        values["schema_id" if is_schema else "schema_revid"] = schema_id
     options = RunOptions(idempotency_key=idempotency_key)
-    request = launch.parse_request("extract", values)
+    request = launch.parse_request("extract", {"document_id": document_id, "schema": schema or None})
     return await launch.start(runtime.database, scope, "extract", request, prices=runtime.prices, options=options)
 
 
@@ -485,6 +500,19 @@ async def update_document(document_id: UUID, body: DocumentChange, conn: Conn) -
     if body.tags is not None:
         await tags.set_document_tags(conn, document_id, body.tags)
     return Document.of(await documents.get(conn, document_id))
+
+
+@router.post("/{document_id}/ground")
+async def ground_values(
+    document_id: UUID, body: ValuesToGround, scope: TheScope, runtime: TheRuntime
+) -> GroundedValues:
+    """Find where the values of any JSON are printed in a document that was read. Changes nothing."""
+    if problem := value_problem(body.values):
+        raise Invalid(f"The values cannot be searched. {problem}")
+    async with runtime.database.as_user(scope) as conn:
+        await documents.find_read(conn, document_id)
+    found = await evidence.ground(runtime.database, scope, document_id, body.values, body.quotes)
+    return GroundedValues(items=[GroundedValue.model_validate(one) for one in found])
 
 
 @router.post("/{document_id}/read", status_code=202)

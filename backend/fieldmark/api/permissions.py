@@ -37,7 +37,8 @@ _SCOPE_OVERRIDES = {
     ("POST", "/api/agent/approve"): Permission.RUNS_APPROVE,
     ("POST", "/api/documents/{document_id}/auto_create/accept"): Permission.RUNS_APPROVE,
     ("POST", "/api/documents/{document_id}/auto_create/reject"): Permission.RUNS_APPROVE,
-    # These change nothing and return data of extractions.
+    # These change nothing and return data.
+    ("POST", "/api/documents/{document_id}/ground"): Permission.DOCUMENTS_READ,
     ("POST", "/api/schemas/{schema_id}/changes"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/tables/{table_id}/export"): Permission.EXTRACTIONS_READ,
     ("GET", "/api/schemas/{schema_id}/quality"): Permission.EXTRACTIONS_READ,

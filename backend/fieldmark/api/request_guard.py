@@ -22,6 +22,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fieldmark.api.mcp import METADATA_PATHS, challenge
 from fieldmark.api.permissions import SAFE_METHODS, required_scope
 from fieldmark.api.problems import error_response
 from fieldmark.api.request_log import route_template
@@ -30,7 +31,7 @@ from fieldmark.errors import FieldmarkError, RequestTimeout, TooLarge, TooManyAt
 from fieldmark.identity.tokens import Person, Tokens
 from fieldmark.services.api_keys import KEY_PREFIX, ApiKeys, KeyCaller
 
-PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/metrics", "/openapi.json", "/api/config"})
+PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/metrics", "/openapi.json", "/api/config", *METADATA_PATHS})
 
 UI_PATHS = (
     "home",
@@ -131,7 +132,10 @@ class RequestGuard:
             body = _LimitedBody(receive, self._limit(request), self._seconds)
             body.check_content_length(request.headers.get("content-length", "0"))
         except FieldmarkError as error:
-            await error_response(error)(scope, receive, send)
+            response = error_response(error)
+            if isinstance(error, Unauthenticated):
+                response.headers.update(challenge(request))
+            await response(scope, receive, send)
             return
         has_started = False
 

@@ -18,6 +18,7 @@ from fieldmark.cli.export import export
 from fieldmark.cli.extract import correct, extract
 from fieldmark.cli.ground import ground
 from fieldmark.cli.keys import key
+from fieldmark.cli.mcp import mcp
 from fieldmark.cli.process import standard_streams
 from fieldmark.cli.runs import approve, cancel, runs
 from fieldmark.cli.schema_changes import apply, diff
@@ -66,6 +67,7 @@ _COMMANDS: Final[dict[str, dict[str, tuple[Callable[..., None], str]]]] = {
     "Run the service": {
         "serve": (serve, "fieldmark serve --port 8731"),
         "worker": (worker, "fieldmark worker"),
+        "mcp": (mcp, "fieldmark mcp --folder ~/Documents"),
         "migrate": (migrate, "fieldmark migrate"),
         "doctor": (doctor, "fieldmark doctor"),
         "token": (token, "fieldmark token --hours 12"),

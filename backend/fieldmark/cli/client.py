@@ -65,7 +65,7 @@ class Client:
         settings: Settings,
         options: str,
     ) -> None:
-        self._http = http
+        self.http = http
         self.options = options
         """The options that a follow-up command needs for the same service and user."""
         self.working = working
@@ -134,21 +134,21 @@ class Client:
 
     async def organisation(self, method: str, body: object = None) -> Any:
         """Get or change the organisation in use: that of --org, else the personal one, or the key's."""
-        org_id = self._http.headers.get("X-Org-Id")
+        org_id = self.http.headers.get("X-Org-Id")
         if org_id is None:
             org_id = (await self.get("/api/me"))["org_id"]
         return await self.send(method, f"/api/organisations/{org_id}", body)
 
     async def _ask(self, method: str, path: str, **request: Any) -> httpx.Response:
         with _raising_disconnected():
-            answer = await self._http.request(method, path, **request)
+            answer = await self.http.request(method, path, **request)
         _check(answer)
         return answer
 
     @asynccontextmanager
     async def _stream(self, method: str, path: str, **request: Any) -> AsyncGenerator[httpx.Response]:
         with _raising_disconnected():
-            async with self._http.stream(method, path, **request) as answer:
+            async with self.http.stream(method, path, **request) as answer:
                 if answer.is_error:
                     await answer.aread()
                 _check(answer)

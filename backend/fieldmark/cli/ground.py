@@ -15,7 +15,8 @@ from fieldmark.cli.follow import print_warnings, show_leaves
 from fieldmark.cli.process import FAILED, MISUSED, WAITS, exit_with, read_settings, run
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import show_step, steps
-from fieldmark.domain.fields import has_fields, leaves
+from fieldmark.domain.fields import has_fields
+from fieldmark.errors import Invalid
 from fieldmark.settings import Settings
 
 if TYPE_CHECKING:  # what takes long to import is imported where it is needed
@@ -42,27 +43,22 @@ def ground(
     texts = {} if quotes is None else _read_json(quotes)
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
         exit_with(f"{quotes} is not a JSON object of texts. Write the printed text by path.", MISUSED)
-    wanted = dict(leaves(found_in))
-    if unknown := texts.keys() - wanted.keys():
-        exit_with(f"{quotes} has a quote for {min(unknown)}, but {values} has no such value.", MISUSED)
     content = run(_read(read_settings("error"), file))
     print_warnings(
         [{"message": one.message, "severity": one.severity, "excerpt": one.excerpt} for one in content.warnings]
     )
-    from valuegrounding import Claim, DocumentIndex
+    from fieldmark.services.evidence import ground_in
+    from valuegrounding import DocumentIndex
 
-    claims = {name: Claim(quote=str(text)) for name, text in texts.items()}
-    index = DocumentIndex(content.pages)
-    findings = index.ground(found_in, claims)
-    evidence = {name: finding.as_json(claims.get(name)) for name, finding in findings.items()}
-    scores = {name: finding.confidence for name, finding in findings.items() if finding.state != "blank"}
-    rows = [
-        {"path": name, "value": value, "confidence": scores.get(name), **evidence[name]}
-        for name, value in wanted.items()
-    ]
+    try:
+        rows = ground_in(DocumentIndex(content.pages), found_in, {name: str(text) for name, text in texts.items()})
+    except Invalid as error:
+        exit_with(str(error), MISUSED)
+    evidence = {row["path"]: row for row in rows}
+    scores = {row["path"]: row["confidence"] for row in rows if row["confidence"] is not None}
     if not print_json(target, {"file": str(file), "page_count": len(content.pages), "values": rows}):
         show_leaves({"extracted_fields": found_in, "confidence_scores": scores, "evidence": evidence})
-    if any(finding.state == "not_found" and has_fields(wanted[name]) for name, finding in findings.items()):
+    if any(row["state"] == "not_found" and has_fields(row["value"]) for row in rows):
         raise typer.Exit(WAITS)
 
 

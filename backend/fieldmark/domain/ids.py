@@ -5,6 +5,14 @@ import time
 from uuid import UUID
 
 
+def as_uuid(text: str) -> UUID | None:
+    """Return the UUID that a text is, or None."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
 def new_id() -> UUID:
     """Return a new time-ordered id (UUID version 7), like `private.new_id` in SQL. Rows created together are then
     adjacent in every index."""

@@ -19,6 +19,7 @@ from fieldmark.domain.fields import Missing, leaves, value_at
 from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.domain.paths import EACH, Path
 from fieldmark.domain.statuses import DocumentStatus
+from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.services.fair_share import run_queued
 from fieldmark.stores import documents
@@ -231,6 +232,33 @@ async def first_locations(
     return await run_queued(
         scope.org_id, lambda: [next(iter(index.locations(value, limit=1)[0]), None) for value in values]
     )
+
+
+async def ground(
+    database: Database, scope: Scope, document_id: UUID, values: JsonValue, quotes: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return each leaf of any JSON with its evidence in the document: see `ground_in`. Opens its own transaction."""
+    index = await INDEXES.get(database, scope, document_id)
+    return await run_queued(scope.org_id, ground_in, index, values, quotes)
+
+
+def ground_in(index: DocumentIndex, values: JsonValue, quotes: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return each leaf of any JSON with its path, confidence and evidence. `quotes`: texts that show a value, by path.
+    Raise Invalid for a quote without a value."""
+    wanted = dict(leaves(values))
+    if unknown := quotes.keys() - wanted.keys():
+        raise Invalid(f"There is a quote for {min(unknown)[:200]}, but no such value.")
+    claims = {name: Claim(quote=text) for name, text in quotes.items()}
+    found = index.ground(values, claims)
+    return [
+        {
+            "path": name,
+            "value": value,
+            "confidence": None if found[name].state == "blank" else found[name].confidence,
+            **found[name].as_json(claims.get(name)),
+        }
+        for name, value in wanted.items()
+    ]
 
 
 async def quote_errors(org_id: UUID, index: DocumentIndex, claims: Mapping[str, Claim]) -> dict[str, str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from fieldmark.db.pool import Connection
+from fieldmark.domain.ids import as_uuid
 from fieldmark.errors import NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores import extractions
@@ -42,12 +43,15 @@ async def find_revid(
     item_id: UUID | None,
     revid: UUID | None,
 ) -> UUID | None:
-    """Return `revid`, or the latest version of the schema or prompt with this name or id. Raise NotFound."""
+    """Return the version of a schema or prompt: `revid`, the latest version of the item with this id, or what `name`
+    stands for: a name, or else the id of an item or of a version. Raise NotFound."""
     if item_id is not None:
         return (await items.get(conn, item_id)).revid
     if name is None:
         return revid
     row = await items.by_name(conn, scope.org_id, name)
+    if row is None and (some_id := as_uuid(name)) is not None:
+        row = await items.get_any(conn, some_id)
     if row is None:
         raise NotFound(f"There is no {items.kind} with the name {name!r}.")
     return row.revid

@@ -45,6 +45,7 @@ class RunOptions:
     max_turns: int | None = None
     auto_approved_tools: tuple[str, ...] = ()
     background: bool = False
+    by_agent: bool = False
     idempotency_key: str | None = None
 
 
@@ -238,6 +239,17 @@ async def approval_refusal_reason(conn: Connection, run_ids: Sequence[UUID]) -> 
     query = "select r.id, private.approval_refusal_reason(r) as why from public.runs as r where r.id = any(%s)"
     cursor = await conn.execute(query, (list(run_ids),))
     return {row["id"]: row["why"] for row in await cursor.fetchall()}
+
+
+async def is_started_by_callers_agent(conn: Connection, run_id: UUID) -> bool:
+    """Return whether an agent of the caller, or of another key or session of the same person, started a run or the run
+    that it is a part of."""
+    query = """
+        select exists (
+          select from public.runs as r join public.runs as root on root.id = r.root_run_id
+          where r.id = %s and root.by_agent
+            and private.user_of(root.created_by) = private.user_of((select auth.uid())))"""
+    return await value_of(conn, query, (run_id,))
 
 
 # Runs of other users that the caller decides. The subqueries run once, not once per run.

@@ -72,16 +72,16 @@ class ExtractRequest(BaseModel):
     json_schema: dict[str, Any] | ItemName | None = Field(
         None,
         alias="schema",
-        description="A JSON Schema (Draft 2020-12) that the fields shall follow, or the name of a stored schema, whose "
-        "latest version applies.",
+        description="A JSON Schema (Draft 2020-12) that the fields shall follow, or a stored schema: its name "
+        "or id, whose latest version applies, or the id of a version.",
         examples=["invoices"],
     )
     schema_id: UUID | None = Field(None, description="A stored schema by id, instead of `schema`.")
     schema_revid: UUID | None = Field(None, description="A version of a stored schema, instead of `schema`.")
     prompt: ItemName | None = Field(
         None,
-        description="The name of a stored prompt, whose latest version applies. Its text is added to the instructions; "
-        "its schema and model apply unless others are given.",
+        description="A stored prompt: its name or id, whose latest version applies, or the id of a version. Its "
+        "text is added to the instructions; its schema and model apply unless others are given.",
     )
     prompt_id: UUID | None = Field(None, description="A prompt by id, instead of `prompt`.")
     prompt_revid: UUID | None = Field(None, description="A version of a prompt, instead of `prompt`.")

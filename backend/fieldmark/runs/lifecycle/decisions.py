@@ -100,11 +100,14 @@ async def proposed_evidence(database: Database, scope: Scope, run_id: UUID) -> F
     return evidence if isinstance(evidence, FoundEvidence) else FoundEvidence()
 
 
-async def decide(database: Database, scope: Scope, run_id: UUID, decision: ApprovalDecision) -> int:
+async def decide(
+    database: Database, scope: Scope, run_id: UUID, decision: ApprovalDecision, *, by_agent: bool = False
+) -> int:
     """Decide a pending call, execute it if it is approved, and continue the run. Return the number of the last event
     before the decision.
 
-    The call is executed with the permissions of the person who decides.
+    The call is executed with the permissions of the person who decides. `by_agent`: an agent decides for that person,
+    which it may not in a run that an agent of theirs started.
 
     Raise ReadOnly, NotApprover, or SecondPersonNeeded (also for `approve_rest` if a second person decides each call);
     NotFound if the user can't see the run or call; Conflict if it is not pending; TargetChanged if its target changed
@@ -114,6 +117,12 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Appro
         run = await runs.get(conn, run_id)
         call = await tool_calls.find(conn, run_id, decision.call_id)
         refusal_reason = (await runs.approval_refusal_reason(conn, [run_id])).get(run_id, "not_found")
+        is_own = by_agent and await runs.is_started_by_callers_agent(conn, run_id)
+    if is_own and not refusal_reason:
+        raise SecondPersonNeeded(
+            "An agent cannot approve or reject what an agent of the same person started. Decide it in the web UI, or "
+            "ask another person."
+        )
     if call is None or refusal_reason:
         raise _refusal(run, "not_found" if call is None else refusal_reason)
     if call.status is not CallStatus.PENDING or run.status is not RunStatus.AWAITING_APPROVAL:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -142,8 +142,11 @@ async def start_child(
 def _request_hash(task: str, kind: type[BaseModel], request: BaseModel, options: RunOptions) -> str:
     """Return the hash that a repeated request with the same idempotency key must have."""
     request_json: JsonValue = request.model_dump(mode="json", include=set(kind.model_fields))
-    options_json: JsonValue = {name: str(value) for name, value in asdict(options).items() if name != "idempotency_key"}
+    options_json: JsonValue = {name: str(value) for name, value in asdict(options).items() if name not in _NOT_HASHED}
     return sha256(canonical([task, request_json, options_json])).hexdigest()
+
+
+_NOT_HASHED: Final = ("idempotency_key", "by_agent")  # not parts of the request's body
 
 
 class _AlreadyStarted(Exception):
