@@ -15,16 +15,23 @@ import argparse
 import asyncio
 import collections
 import json
+import logging
 import random
 import sys
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import httpx
+import structlog
 
+from fieldmark.api.app import create_app, listen, serve_app
+from fieldmark.identity.tokens import LocalTokens
 from fieldmark.mcp_server.tools import TOOLS
+from fieldmark.settings import Settings
 
 FOREIGN_WORD = "Quizzaciously"
 VERSIONS = ("2026-07-28", "2025-11-25", "2025-06-18")
@@ -119,35 +126,38 @@ def _texts(result: dict[str, Any]) -> list[str]:
 
 
 async def _main(calls: int, seed: int) -> int:
-    from fieldmark.api.app import create_app, listen, serve_app
-    from fieldmark.identity.tokens import LocalTokens
-    from fieldmark.settings import Settings
-
     with tempfile.TemporaryDirectory(prefix="fieldmark-mcp-", ignore_cleanup_errors=True) as home:
-        settings = Settings(_env_file=None, home=Path(home), log_level="error")
-        app = create_app(settings, with_ui=False)
-        listener = listen("127.0.0.1", 0)
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        async with app.router.lifespan_context(app):
-            serving = asyncio.create_task(serve_app(app, listener))
-            tokens = LocalTokens(settings.home)
-            clients = [
-                httpx.AsyncClient(
-                    base_url=url, headers={"Authorization": f"Bearer {tokens.sign(uuid4())}"}, timeout=120
-                )
-                for _ in range(2)
-            ]
+        settings = Settings(_env_file=None, home=Path(home), log_level="error", port=0)
+        users = [LocalTokens(settings.home).sign(uuid4()) for _ in range(2)]
+        async with _serving(settings, users, with_worker=True) as clients:
             ids = [one for place, client in enumerate(clients) for one in await create_objects(client, place == 1)]
+        # Without a worker: what the calls start stays queued.
+        async with _serving(settings, users, with_worker=False) as clients:
             kinds, faults = await draw_calls(clients[0], ids, calls=calls, seed=seed)
-            for client in clients:
-                await client.aclose()
-            serving.cancel()
-            await asyncio.wait({serving})
     for kind, number in sorted(kinds.items()):
         print(f"{kind:32} {number}")
     print(*faults[:20], sep="\n")
     print(f"{calls} calls, {len(faults)} faults")
     return 1 if faults else 0
+
+
+@asynccontextmanager
+async def _serving(
+    settings: Settings, tokens: list[str], *, with_worker: bool
+) -> AsyncIterator[list[httpx.AsyncClient]]:
+    """Run the service. Yield a client for each token."""
+    app = create_app(settings, with_worker=with_worker, with_ui=False)
+    listener = listen("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    async with app.router.lifespan_context(app), AsyncExitStack() as stack:
+        serving = asyncio.create_task(serve_app(app, listener))
+        clients = [
+            httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=120)
+            for token in tokens
+        ]
+        yield [await stack.enter_async_context(client) for client in clients]
+        serving.cancel()
+        await asyncio.wait({serving})
 
 
 async def create_objects(http: httpx.AsyncClient, is_foreign: bool) -> list[str]:
@@ -167,4 +177,5 @@ if __name__ == "__main__":
     parser.add_argument("--calls", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     sys.exit(asyncio.run(_main(given.calls, given.seed)))
