@@ -322,6 +322,54 @@ async def test_a_name_of_an_address_inside_the_network_is_not_called(serve, rece
         assert receiver.got == []
 
 
+@pytest.mark.parametrize("is_upload", [True, False])
+async def test_a_callback_gets_the_changes_of_its_run_only(serve, receiver, is_upload):
+    secret = "whsec_" + "A" * 44
+    callback = {"url": receiver.url, "secret": secret}
+    async with serve(**LOOPBACK) as server:
+        org = await create_org(server.http)
+        async with new_member(server, org, "member") as (member, _):  # no owner, and so without webhooks of their own
+            for key in ("k1", "k1"):  # a repeated request adds no callback
+                headers = {"Idempotency-Key": key}
+                if is_upload:
+                    form = {"callback": json.dumps(callback)}
+                    files, query = {"file": ("a.txt", b"Total: 10.00 EUR")}, {"extract": ""}
+                    made = await member.post("/api/documents", files=files, data=form, params=query, headers=headers)
+                else:
+                    document = (await member.post("/api/documents", files={"file": ("a.txt", b"Total: 1")})).json()
+                    body = {"document_id": document["id"], "callback": callback, "wait": False}
+                    made = await member.post("/api/agent/extract", json=body)
+            assert made.status_code in (201, 202), made.text
+            run = made.json()["run_id"]
+            await member.post("/api/agent/extract", json={"document_id": made.json().get("id") or document["id"]})
+
+            await until(lambda: "run.completed" in {event["type"] for event in receiver.events()})
+            for headers, body in receiver.got:
+                assert Webhook(secret).verify(body, headers)
+            runs = {event["data"]["run_id"] for event in receiver.events()}
+            assert runs == {run} or (not is_upload and run in runs and len(runs) == 2)
+        server.http.headers["x-org-id"] = org
+        assert (await server.http.get("/api/webhooks")).json()["items"] == []
+
+
+async def test_a_callback_inside_the_network_is_refused(serve, receiver):
+    async with serve() as server:
+        callback = {"url": receiver.url, "secret": "whsec_" + "A" * 44}
+        document = str(await server.upload_text())
+        for refused in (callback, {**callback, "secret": "x"}, {"url": "https://a.example"}):
+            body = {"document_id": document, "callback": refused, "wait": False}
+            assert_problem(await server.http.post("/api/agent/extract", json=body), 422)
+            answer = await server.http.post(
+                "/api/documents",
+                files={"file": ("b.txt", b"Total: 1")},
+                data={"callback": json.dumps(refused)},
+                params={"extract": ""},
+            )
+            assert_problem(answer, 422)
+        assert (await server.get("runs"))["items"] == []
+        assert len((await server.get("documents"))["items"]) == 1
+
+
 async def test_an_organisation_has_at_most_20_webhooks(serve):
     async with serve() as server:
         made = [await server.http.post("/api/webhooks", json={"url": "https://example.com/"}) for _ in range(21)]

@@ -23,6 +23,7 @@ from fieldmark.api.extractions import Extraction
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import RequestBody, json_response
 from fieldmark.api.streams import STREAM, Deltas, event_stream
+from fieldmark.api.webhooks import NewCallback
 from fieldmark.domain.answers import AnyAnswer, parse_answer
 from fieldmark.domain.events import TokensUsed
 from fieldmark.domain.permissions import Permission
@@ -83,6 +84,9 @@ class RunRequest(RequestBody):
     )
     max_turns: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         None, description="The most calls of the model. The service's own limit still applies."
+    )
+    callback: NewCallback | None = Field(
+        None, description="Also send the changes of this run to an address, as to a webhook, until the run is deleted."
     )
     wait: bool = Field(True, description=_WAIT)
 
@@ -283,7 +287,13 @@ def _add_task(router: Routes, agent: AgentSpec, task: Task[Any, Any]) -> None:
         )
         with WAITS.slot(scope) if body.wait and not _wants_events(request) else nullcontext():
             run_id = await launch.start(
-                runtime.database, scope, task.name, body, prices=runtime.prices, options=options
+                runtime.database,
+                scope,
+                task.name,
+                body,
+                prices=runtime.prices,
+                options=options,
+                callback=body.callback and body.callback.check(runtime.settings.webhook_networks),
             )
             if not body.wait:
                 return await _accepted_response(runtime, scope, run_id)

@@ -39,6 +39,7 @@ from fieldmark.api.shared_types import (
     Until,
     json_response,
 )
+from fieldmark.api.webhooks import NewCallback
 from fieldmark.domain.document_filters import MAX_IDS
 from fieldmark.domain.numbers import exact_float
 from fieldmark.domain.permissions import Permission
@@ -57,6 +58,7 @@ from fieldmark.stores.documents import DocumentListFilter
 from fieldmark.stores.library import tags
 from fieldmark.stores.rows import PageText as PageTextRow
 from fieldmark.stores.runs import RunOptions
+from fieldmark.stores.webhooks import Callback
 from pagewords.jobs import WHOLE_PAGE
 from pagewords.reading_warnings import WarningCode, WarningSeverity
 from pagewords.render import LONGEST_SIDE, render_page
@@ -175,7 +177,9 @@ Metadata = Annotated[
     AfterValidator(_check_metadata),
     Field(description="Your own data about the document, a JSON object of at most 2,000 characters."),
 ]
-_OWN_DATA = TypeAdapter[tuple[str | None, dict[str, Any] | None]](tuple[ExternalId | None, Metadata | None])
+_OWN_DATA = TypeAdapter[tuple[str | None, dict[str, Any] | None, NewCallback | None]](
+    tuple[ExternalId | None, Metadata | None, NewCallback | None]
+)
 
 
 class Acceptance(RequestBody):
@@ -331,6 +335,12 @@ class Page(BaseModel):
                                 "description": "Your own data about it: a JSON object. It is returned with the "
                                 "document, and in changes and webhooks.",
                             },
+                            "callback": {
+                                "type": "string",
+                                "maxLength": 3000,
+                                "description": "With `extract`: where the changes of the run are sent. The text of a "
+                                "JSON object, as `callback` of POST /api/agent/extract.",
+                            },
                         },
                     }
                 },
@@ -379,7 +389,8 @@ async def upload_document(
         raise Invalid("The request is not a form. Send the file as multipart/form-data, in a part named file.")
     async with request.form(max_files=1, max_fields=10) as form:
         file, password = form.get("file"), form.get("password")
-        external_id, metadata = _own_data(form)
+        external_id, metadata, to_call = _own_data(form)
+        callback = to_call and to_call.check(runtime.settings.webhook_networks)
         if not isinstance(file, UploadFile):
             raise Invalid("The form has no file. Send the file in a part named file.")
         if password is not None and not (isinstance(password, str) and 0 < len(password) <= MAX_PASSWORD):
@@ -400,28 +411,37 @@ async def upload_document(
             )
     run_id = None
     if extract is not None:
-        run_id = await _extract(runtime, scope, document.id, extract, idempotency_key)
+        run_id = await _extract(runtime, scope, document.id, extract, idempotency_key, callback)
     return UploadedDocument.of({**asdict(document), "run_id": run_id})
 
 
-def _own_data(form: FormData) -> tuple[str | None, dict[str, Any] | None]:
-    """Return the external id and the metadata of a form. Raise Invalid."""
-    external_id, text = form.get("external_id"), form.get("metadata")
+def _own_data(form: FormData) -> tuple[str | None, dict[str, Any] | None, NewCallback | None]:
+    """Return the external id, the metadata and the callback of a form. Raise Invalid."""
+    texts = [form.get(name) for name in ("metadata", "callback")]
     try:
-        metadata = None if text is None else json.loads(text if isinstance(text, str) else "", parse_float=exact_float)
-        return _OWN_DATA.validate_python((external_id, metadata))
+        values = [None if text is None else json.loads(str(text), parse_float=exact_float) for text in texts]
+        return _OWN_DATA.validate_python((form.get("external_id"), *values))
     except (ValueError, RecursionError):
         raise Invalid(
-            "The form's external_id must be 1 to 200 printable ASCII characters, and its metadata the text of a JSON "
-            f"object of at most {MAX_METADATA:,} characters."
+            "The form's external_id must be 1 to 200 printable ASCII characters, its metadata the text of a JSON "
+            f"object of at most {MAX_METADATA:,} characters, and its callback that of a url and a secret (whsec_…)."
         ) from None
 
 
-async def _extract(runtime: Runtime, scope: Scope, document_id: UUID, schema: str, idempotency_key: str | None) -> UUID:
+async def _extract(
+    runtime: Runtime,
+    scope: Scope,
+    document_id: UUID,
+    schema: str,
+    idempotency_key: str | None,
+    callback: Callback | None,
+) -> UUID:
     """Start to extract with a schema, given by name, id or version. Return the run. Raise NotFound."""
     options = RunOptions(idempotency_key=idempotency_key)
     request = launch.parse_request("extract", {"document_id": document_id, "schema": schema or None})
-    return await launch.start(runtime.database, scope, "extract", request, prices=runtime.prices, options=options)
+    return await launch.start(
+        runtime.database, scope, "extract", request, prices=runtime.prices, options=options, callback=callback
+    )
 
 
 @router.post("/adopt", status_code=201)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID, uuid4
@@ -13,8 +14,9 @@ from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import STORABLE, Before, Limit, ListPage, RequestBody, ResponseModel
 from fieldmark.domain.statuses import ChangeType, DeliveryStatus
-from fieldmark.services.webhooks import check_url, new_secret
+from fieldmark.services.webhooks import IpNetwork, check_url, new_secret
 from fieldmark.stores import webhooks
+from fieldmark.stores.webhooks import Callback
 
 router = Routes(prefix="/api/webhooks", tags=["webhooks"])
 
@@ -31,6 +33,26 @@ Url = Annotated[
 Types = Annotated[
     list[ChangeType], Field(max_length=20, description="The types of changes to send. None: all, also future ones.")
 ]
+
+
+class NewCallback(RequestBody):
+    """Where the changes of one run are sent."""
+
+    url: Url
+    secret: Annotated[
+        str,
+        Field(
+            max_length=200,
+            pattern=r"^whsec_[A-Za-z0-9+/]{32,88}={0,2}$",
+            description="Signs the requests, by the Standard Webhooks rules: `whsec_` and 24 to 64 random bytes as "
+            "base64. Choose it once, and use it for all callbacks.",
+        ),
+    ]
+
+    def check(self, networks: Sequence[IpNetwork]) -> Callback:
+        """Return the callback. Raise Invalid for an address that may not be called."""
+        check_url(self.url, networks)
+        return Callback(self.url, self.secret)
 
 
 class NewWebhook(RequestBody):

@@ -29,6 +29,14 @@ class WebhookRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Callback:
+    """Where the changes of one run are sent, and the caller's secret that signs them."""
+
+    url: str
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeliveryRow:
     id: UUID
     webhook_id: UUID
@@ -65,19 +73,20 @@ _MISSING: Final = "There is no such webhook."
 
 
 async def add(
-    conn: Connection,
-    org_id: UUID,
-    webhook_id: UUID,
-    *,
-    url: str,
-    types: Sequence[ChangeType],
-    secret: str,
-    run_id: UUID | None = None,
+    conn: Connection, org_id: UUID, webhook_id: UUID, *, url: str, types: Sequence[ChangeType], secret: str
 ) -> None:
-    """Add a webhook. With a run: the callback of the request that started it. Raise TooMany."""
+    """Add a webhook. Raise TooMany."""
     await conn.execute(
-        "insert into public.webhooks (id, org_id, url, types, secret, run_id) values (%s, %s, %s, %s, %s, %s)",
-        (webhook_id, org_id, url, [str(one) for one in types], secret, run_id),
+        "insert into public.webhooks (id, org_id, url, types, secret) values (%s, %s, %s, %s, %s)",
+        (webhook_id, org_id, url, [str(one) for one in types], secret),
+    )
+
+
+async def add_callback(conn: Connection, org_id: UUID, run_id: UUID, callback: Callback) -> None:
+    """Send the changes of a run that the caller started."""
+    await conn.execute(
+        "insert into public.webhooks (org_id, url, secret, run_id) values (%s, %s, %s, %s)",
+        (org_id, callback.url, callback.secret, run_id),
     )
 
 

@@ -20,8 +20,9 @@ from fieldmark.errors import Invalid, OutOfCredit
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.billing.meter import LIMIT_MESSAGES
 from fieldmark.runs.billing.prices import Prices
-from fieldmark.stores import runs, usage
+from fieldmark.stores import runs, usage, webhooks
 from fieldmark.stores.runs import RunOptions
+from fieldmark.stores.webhooks import Callback
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.toolset import ChildRun
 
@@ -34,9 +35,11 @@ async def start(
     *,
     prices: Prices,
     options: RunOptions | None = None,
+    callback: Callback | None = None,
 ) -> UUID:
     """Start a run of a task and return its id. A run on the same subject that awaits approval is cancelled. The new run
-    waits for a run that is being executed on the same subject, and for its document to be read.
+    waits for a run that is being executed on the same subject, and for its document to be read. `callback`: where the
+    changes of the run are sent; that of an earlier run with the same idempotency key stays.
 
     Raise the exceptions of the task's `check` and `begin`, Invalid, OutOfCredit, or IdempotencyKeyReused if the
     idempotency key was used for another request.
@@ -50,7 +53,9 @@ async def start(
         await task.check(request)
     try:
         async with database.as_user(scope) as conn:
-            return await start_in_transaction(conn, scope, task_name, request, prices=prices, options=options)
+            return await start_in_transaction(
+                conn, scope, task_name, request, prices=prices, options=options, callback=callback
+            )
     except _AlreadyStarted as duplicate:
         return duplicate.run_id
 
@@ -63,6 +68,7 @@ async def start_in_transaction(
     *,
     prices: Prices,
     options: RunOptions | None = None,
+    callback: Callback | None = None,
 ) -> UUID:
     """Start a run in the caller's transaction and return its id. The task's `check` must have accepted the request.
     Raise the same exceptions as `start`; the caller must then roll back."""
@@ -94,6 +100,8 @@ async def start_in_transaction(
     )
     if run_id != new_run_id:
         raise _AlreadyStarted(run_id)
+    if callback is not None:
+        await webhooks.add_callback(conn, scope.org_id, run_id, callback)
     await _check_credit(conn, scope, prices, options)
     started = RunStartedEvent(run_id=run_id, extraction_id=subject.extraction_id, thread_id=subject.thread_id)
     await runs.append_event(conn, run_id, started)
