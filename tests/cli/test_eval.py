@@ -29,12 +29,14 @@ async def test_a_folder_is_scored_compared_and_leaves_nothing(local_commands, me
     write_case(folder, "azure", GOLD)
     shutil.copy(INVOICE, folder / "azure.pdf")
     async with local_commands(Script([]), ANTHROPIC_API_KEY="") as fieldmark:
-        done = await fieldmark.run("eval", "cases", "--save", "report.json")
+        done = await fieldmark.run("eval", "cases", "--save", "report.json", "--calibration", "curve.svg")
         assert done.code == 0, done.err
         assert "invoice_number" in done.out and "in all" in done.out and "offline rules" in done.out
         saved = json.loads((fieldmark.folder / "report.json").read_text())
         assert saved["documents"] == 1 and saved["failed"] == [] and saved["cost_usd"] == 0
         assert saved["fields"]["total"] == {"gold": 1, "exact": 1, "normalised": 1, "located": 1, "extra": 0}
+        assert saved["calibration"]["right_shown"]["value"] == 1 and saved["calibration"]["documents"] == 1
+        assert "<polyline" in (fieldmark.folder / "curve.svg").read_text()
         assert {"document": "azure.pdf", "path": "vendor.name", "gold": "Azure Interior"} in saved["faults"]
         count_query = (
             "select (select count(*) from public.documents) + (select count(*) from public.extractions) as left"

@@ -48,11 +48,16 @@ def evaluate(
     ] = None,
     tolerance: Annotated[float, typer.Option(min=0, max=1, help="Allowed decrease of a score: 0.02 is 2 %.")] = 0,
     save: Annotated[Path | None, typer.Option(help="Write the report as JSON to this file.")] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(help="Draw how many values are not right against right values shown, as SVG, to this file."),
+    ] = None,
 ) -> None:
     """Extract documents again and score the values: exact, equivalent, and found on the page."""
     if (folder is None) is not corrections:
         exit_with("Pass a folder or --corrections.", MISUSED)
     check_out(save)
+    check_out(calibration)
     from fieldmark.evaluation.evaluate import load_cases, regressions
 
     wanted = read_schema(schema)
@@ -69,6 +74,13 @@ def evaluate(
     report = run(_evaluate(settings, cases, wanted, instructions, target))
     if save is not None:
         write(to_json_bytes(report, indented=True), save)
+    if calibration is not None:
+        from pydantic import TypeAdapter
+
+        from fieldmark.evaluation.calibration import Calibration, curve_svg
+
+        figures = TypeAdapter(Calibration).validate_python(report["calibration"])
+        write(curve_svg({report["model"]: figures}).encode(), calibration)
     if not print_json(target, report):
         _show(report)
     worse = [] if before is None else regressions(before, report, tolerance)

@@ -25,6 +25,8 @@ MAX_COMPARED_CHARACTERS = 500
 """Only the beginning of a text is compared for similarity."""
 MIN_SIMILARITY = 0.6
 """Texts below this similarity (0..1) count as entirely different."""
+MIN_ITEM_SIMILARITY = 1 / 3
+"""List items below this similarity (0..1) are not paired: one is missing, and the other is extra."""
 
 _NUMBER = re.compile(r"[-+]?(?!0\d)\d{1,40}(\.\d{1,40})?")
 
@@ -37,6 +39,8 @@ class ComparedValue:
     got_path: paths.Path
     gold: MaybeValue
     got: MaybeValue
+    is_extra_item: bool = False
+    """Whether the extracted value is in a list item that has no counterpart."""
 
     @property
     def field(self) -> str:
@@ -149,7 +153,8 @@ def compare_values(
             theirs = MISSING if other is None else got[other]
             yield from compare_values(item, theirs, (*gold_path, index), (*got_path, index if other is None else other))
         for index in sorted(set(range(len(got))) - set(partner.values())):
-            yield from compare_values(MISSING, got[index], (*gold_path, index), (*got_path, index))
+            for steps, value in walk(got[index], (*got_path, index)):
+                yield ComparedValue(steps, steps, MISSING, value, is_extra_item=True)
     elif _is_leaf(gold) and _is_leaf(got):
         yield ComparedValue(gold_path, got_path, gold, got)
     else:  # a leaf on one side and a container on the other, or nothing on one side
@@ -189,14 +194,14 @@ def _is_leaf(node: MaybeValue) -> bool:
 
 
 def _match_items(gold: Sequence[JsonValue], got: Sequence[JsonValue]) -> list[tuple[int, int]]:
-    """Return pairs of indexes, most similar items first. Items that are entirely different stay unpaired."""
+    """Return pairs of indexes, most similar items first. Items that are too different stay unpaired."""
     if len(gold) * len(got) > MAX_PAIRS:
         return [(index, index) for index in range(min(len(gold), len(got)))]
     ours, theirs = [_signature(item) for item in gold], [_signature(item) for item in got]
     ranked = sorted((-_similarity(a, b), i, j) for i, a in enumerate(ours) for j, b in enumerate(theirs))
     rows, columns = dict[int, int](), set[int]()
     for negative_similarity, row, column in ranked:
-        if negative_similarity < 0 and row not in rows and column not in columns:
+        if -negative_similarity >= MIN_ITEM_SIMILARITY and row not in rows and column not in columns:
             rows[row] = column
             columns.add(column)
     return list(rows.items())

@@ -26,6 +26,7 @@ from fieldmark.errors import (
     SecondPersonNeeded,
     Unavailable,
 )
+from fieldmark.evaluation.calibration import JudgedValue, calibrate, judge
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.follow import wait_until_ended_or_waiting
 from fieldmark.runs.lifecycle import launch
@@ -62,6 +63,7 @@ class Scored:
     name: str
     score: Score
     failed: str | None = None
+    judged: list[JudgedValue] = field(default_factory=list[JudgedValue])
 
 
 def load_cases(folder: Path) -> list[Case]:
@@ -156,7 +158,8 @@ async def evaluate(
                 scored.append(_failed_case(case, run.error or f"The run ended as {run.status}."))
                 continue
             result = score(case.gold, row.extracted_fields, gold_evidence=case.gold_evidence, evidence=row.evidence)
-            scored.append(Scored(case.name, result))
+            judged = judge(case.name, case.gold, row.extracted_fields, row.confidence_scores)
+            scored.append(Scored(case.name, result, judged=judged))
     settings = runtime.settings
     named = "offline rules" if settings.offline else settings.model
     return report(scored, cost=cost, model=named, schema=schema, instructions=instructions)
@@ -188,6 +191,7 @@ def report(
         "cost_usd": cost,
         "total": asdict(total(fields.values())),
         "fields": {name: asdict(fields[name]) for name in sorted(fields)},
+        "calibration": asdict(calibrate([value for one in scored for value in one.judged])),
         "faults": [
             {
                 "document": one.name,

@@ -1,0 +1,97 @@
+"""Measures how well confidence separates right values from others, on recorded outputs of models with known answers.
+
+    pip install '.[bench]' && python bench/confidence.py FOLDER [--systems claude,gpt] [--safe 0.95] [--disputed FILE]
+        [--svg FILE] [--json FILE]
+
+FOLDER has `documents/X.pdf` (or another kind), `labels/X.json` (the right values), `schemas/X.json`, and
+`results/SYSTEM/X.json` with the recorded values as `data`. Needs no model, database or key: files are read by pagewords
+and values located as the service does. A label that is itself disputed is left out of all figures, and counted:
+`--disputed` is a JSON object from document to path to the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "backend"))
+
+from fieldmark.evaluation.calibration import SAFE, Calibration, JudgedValue, calibrate, curve_svg, describe, judge
+from fieldmark.services import evidence
+from pagewords import Limits, Unreadable, read_file
+from valuegrounding import DocumentIndex
+
+
+def read_json(file: Path) -> Any:
+    return json.loads(file.read_text()) if file.exists() else None
+
+
+async def judged_values(folder: Path, systems: list[str]) -> tuple[dict[str, list[JudgedValue]], list[float]]:
+    """Return the judged values of each system, and the CPU milliseconds that locating the values of a document took."""
+    judged: dict[str, list[JudgedValue]] = {system: [] for system in systems}
+    milliseconds: list[float] = []
+    for file in sorted((folder / "documents").iterdir()):
+        label, schema = (
+            read_json(folder / "labels" / f"{file.stem}.json"),
+            read_json(folder / "schemas" / f"{file.stem}.json"),
+        )
+        if label is None:
+            continue
+        try:
+            index = DocumentIndex((await read_file(file, file.name, Limits())).pages)
+        except Unreadable as error:
+            print(f"{file.name}: not read ({error})", file=sys.stderr)
+            continue
+        for system in systems:
+            recorded: dict[str, Any] = read_json(folder / "results" / system / f"{file.stem}.json") or {}
+            if fields := recorded.get("data"):
+                start = time.process_time()
+                found = await evidence.find(uuid4(), index, (), fields, schema=schema, current_fields={}, claims={})
+                milliseconds.append((time.process_time() - start) * 1000)
+                judged[system] += judge(file.stem, label, fields, found.confidences)
+    return judged, milliseconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--systems", help="default: all of the folder")
+    parser.add_argument("--safe", type=float, default=SAFE, help="the confidence from which a value counts as shown")
+    parser.add_argument("--disputed", type=Path)
+    parser.add_argument("--svg", type=Path)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--wrong", action="store_true", help="also list the values shown that are not right")
+    options = parser.parse_args()
+    systems = (
+        options.systems.split(",")
+        if options.systems
+        else sorted(p.name for p in (options.folder / "results").iterdir())
+    )
+    disputed: dict[str, dict[str, str]] = read_json(options.disputed) or {} if options.disputed else {}
+    judged, milliseconds = asyncio.run(judged_values(options.folder, systems))
+    calibrations: dict[str, Calibration] = {}
+    for system, values in judged.items():
+        kept = [one for one in values if one.path not in disputed.get(one.document, {})]
+        calibrations[system] = calibrate(kept, options.safe)
+        print(f"{system} ({len(values) - len(kept)} disputed values left out)")
+        for name, figure in describe(calibrations[system]).items():
+            print(f"    {name:34} {figure}")
+        for one in kept if options.wrong else ():
+            if one.kind in ("wrong", "invented") and one.confidence >= options.safe:
+                print(f"      {one.document} {one.path} {one.kind}")
+    print(f"locating the values of a document: {sum(milliseconds) / max(1, len(milliseconds)):.0f} ms of CPU")
+    if options.svg:
+        options.svg.write_text(curve_svg(calibrations))
+    if options.json:
+        options.json.write_text(json.dumps({name: asdict(one) for name, one in calibrations.items()}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
