@@ -9,6 +9,7 @@ import { parseInboxView, type InboxView } from './inbox/inboxView';
 import { parsePeriod, type PeriodView } from './home/period';
 import { parseQualityView, type QualityView } from './quality/qualityView';
 import { parseColumn, type Column } from './review/byField/column';
+import { parseRunsView, type RunsView } from './runs/runsView';
 import { parseTableView, type TableView } from './tables/tableView';
 import { Shell } from './shell/Shell';
 import { t } from './shared/i18n';
@@ -130,6 +131,20 @@ const searchRoute = createRoute({
   component: lazyRouteComponent(() => import('./search/SearchPage'), 'SearchPage'),
 });
 
+const runsRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/runs',
+  validateSearch: (search): RunsView => parseRunsView(search),
+  component: lazyRouteComponent(() => import('./runs/RunsPage'), 'RunsPage'),
+});
+
+const runRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/runs/$runId',
+  validateSearch: (search): RunsView => parseRunsView(search),
+  component: lazyRouteComponent(() => import('./runs/RunsPage'), 'RunPage'),
+});
+
 const settingsRoute = createRoute({
   getParentRoute: () => root,
   path: '/settings',
@@ -171,6 +186,8 @@ export const router = createRouter({
     approvalsRoute,
     askRoute,
     searchRoute,
+    runsRoute,
+    runRoute,
     settingsRoute,
     membersRoute,
     keysRoute,

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 DOCUMENT_KEYS = [
     *("id", "filename", "media_type", "byte_size", "content_sha256", "external_id", "metadata"),
     *("page_count", "status", "error", "error_code"),
-    *("parent_document_id", "duplicate_of", "tags", "created_at", "auto_create", "shown_extraction_id"),
+    *("parent_document_id", "duplicate_of", "tags", "created_at", "created_by", "auto_create", "shown_extraction_id"),
     *("stage", "to_review"),
 ]
 
@@ -73,7 +73,8 @@ async def test_document_from_upload_to_deletion(serve, clone):
             "media_type": "application/pdf",
             "page_count": 4,
         }
-        assert (await http.get("/api/documents")).json() == {"items": [found], "next": None}
+        listed = found | {"tables": None, "key_values": None}
+        assert (await http.get("/api/documents")).json() == {"items": [listed], "next": None}
 
         text = (await http.get(f"{at}/text")).json()
         assert [page["number"] for page in text] == [1, 2, 3, 4]

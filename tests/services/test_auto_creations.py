@@ -617,14 +617,21 @@ async def test_accepting_needs_an_accepted_schema(organisation: Organisation) ->
     await (await suggest_from_match(organisation, 3)).decide(False)
 
 
-async def test_document_of_another_layout_does_not_match(organisation: Organisation) -> None:
+async def test_document_that_is_not_alike_does_not_match(organisation: Organisation) -> None:
     await suggest_first(organisation)
-    for text in (
-        RECEIPT.format(2),
-        "INVOICE\nInvoice number: 2\nOrder: 9\nPage: 1\nCustomer: Ann\nTotal: 2.00\nIBAN: DE1\n",
-        "INVOICE\nTotal: 2.00\n",
-    ):
-        assert (await match_earlier(await organisation.upload_and_read(text))).matched is None
+    assert (await match_earlier(await organisation.upload_and_read(RECEIPT.format(2)))).matched is None
+    form = "FORM\nName: {0}\nStreet: {0}\nTown: {0}\nBorn: 1.1.198{0}\nJob: {0}\n"
+    await suggest_first(organisation, form.format(1), "Forms")
+    other = "FORM\nName: 2\nCar: 9\nPlate: 1\nColour: red\nYear: 2\nSeats: 4\n"
+    assert (await match_earlier(await organisation.upload_and_read(other))).matched is None
+    assert (await match_earlier(await organisation.upload_and_read(form.format(2)))).matched is not None
+
+
+async def test_invoice_of_another_layout_matches(organisation: Organisation) -> None:
+    earlier = await suggest_first(organisation)
+    for text in ("INVOICE\nInvoice number: 2\nOrder: 9\nCustomer: Ann\nIBAN: DE1\n", "INVOICE\n"):
+        matched = (await match_earlier(await organisation.upload_and_read(text))).matched
+        assert matched is not None and matched["document_id"] == str(earlier.document_id)
 
 
 async def test_rejected_deleted_and_foreign_proposals_do_not_match(organisation: Organisation) -> None:

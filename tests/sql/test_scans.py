@@ -133,7 +133,7 @@ STATEMENTS: dict[str, Statement] = {
         f"documents.{name} of stage {stage}": lambda c, f, query=query, stage=stage: query(c, f.scope.org_id, stage)
         for stage in DocumentStage
         for name, query in (
-            ("count", documents.count_documents),
+            ("count", lambda c, o, s: documents.count_documents(c, o, DocumentListFilter(stage=s))),
             ("list", lambda c, o, s: documents.list_documents(c, o, limit=20, filters=DocumentListFilter(stage=s))),
         )
     },

@@ -92,7 +92,7 @@ def _check_rights(request: Request, role: MembershipRole, key: KeyCaller | None)
     is_read_only = request.method in SAFE_METHODS or (permission is not None and permission.is_read_only)
     check_permission(permission, role, key, writes=not is_read_only)
     if second is not None:
-        check_permission(second, role, key, writes=True)
+        check_permission(second, role, key, writes=not second.is_read_only)
 
 
 def _parse_org_id(header: str | None) -> UUID | None:

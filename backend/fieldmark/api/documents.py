@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import Header, Query, Request, Response
+from fastapi import Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, BaseModel, Field, JsonValue, SecretStr, TypeAdapter
 from starlette.datastructures import FormData, UploadFile
@@ -43,17 +43,25 @@ from fieldmark.api.webhooks import NewCallback
 from fieldmark.domain.document_filters import MAX_IDS
 from fieldmark.domain.numbers import exact_float
 from fieldmark.domain.permissions import Permission
-from fieldmark.domain.statuses import AutoCreationStatus, DocumentStage, DocumentStatus, ReadingError, RunError
+from fieldmark.domain.statuses import (
+    AutoCreationStatus,
+    DocumentOrder,
+    DocumentStage,
+    DocumentStatus,
+    ReadingError,
+    RunError,
+)
 from fieldmark.domain.values import value_problem
 from fieldmark.errors import FieldmarkError, Invalid, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.lifecycle import launch
 from fieldmark.runtime import Runtime
-from fieldmark.services import auto_creations, evidence
-from fieldmark.services.api_keys import require_scope
+from fieldmark.services import auto_creations, document_groups, document_list, evidence
+from fieldmark.services.api_keys import KeyCaller, require_scope
+from fieldmark.services.document_groups import DocumentGroups
 from fieldmark.services.fair_share import PAGE_RENDERING
 from fieldmark.services.page_images import with_margin
-from fieldmark.stores import documents
+from fieldmark.stores import documents, schema_changes
 from fieldmark.stores.documents import DocumentListFilter
 from fieldmark.stores.library import tags
 from fieldmark.stores.rows import PageText as PageTextRow
@@ -129,6 +137,7 @@ class Document(ResponseModel):
     )
     tags: list[DocumentTag] = Field(description="By name.")
     created_at: datetime
+    created_by: UUID | None = Field(description="The person or key that uploaded it. null: the service.")
     auto_create: AutoCreation | None = Field(
         description="An agent's suggestion of a schema. null: none was requested, or the document is not read yet.",
     )
@@ -142,6 +151,31 @@ class Document(ResponseModel):
         description="The number of fields that a person has to look at, in all extractions of the document that count: "
         "missing, against the schema or a rule, not found, unclear, or with a proposal.",
     )
+
+
+class DocumentTable(ResponseModel):
+    """A table that a document is in."""
+
+    table_id: UUID
+    is_stack: bool = Field(description="Whether it is the table of a stack, or that of a schema.")
+    name: str
+
+
+class KeyValues(ResponseModel):
+    """The values that identify a document, as far as it has them."""
+
+    vendor: JsonValue
+    number: JsonValue
+    date: JsonValue
+    total: JsonValue
+    currency: JsonValue
+
+
+class ListedDocument(Document):
+    """A document of a list."""
+
+    tables: list[DocumentTable] | None = Field(None, description="Only with `details`.")
+    key_values: KeyValues | None = Field(None, description="Only with `details`.")
 
 
 class UploadedDocument(Document):
@@ -455,13 +489,8 @@ async def adopt_document(
     return Document.of(await runtime.documents.adopt(scope, body.storage_path, auto_create=auto_create))
 
 
-@router.get("")
-async def list_documents(
+def get_filters(
     caller: TheCaller,
-    scope: TheScope,
-    runtime: TheRuntime,
-    limit: Limit = 50,
-    before: Before = None,
     parent_document_id: Annotated[UUID | None, Query(description="Only documents inside this one.")] = None,
     status: Annotated[DocumentStatus | None, Query(description="Only documents of this status.")] = None,
     stage: Annotated[DocumentStage | None, Query(description="Only documents at this stage.")] = None,
@@ -474,30 +503,82 @@ async def list_documents(
     until: Until = None,
     document_id: Annotated[list[UUID] | None, Query(max_length=MAX_IDS, description="Only these documents.")] = None,
     stack_id: StackId = None,
-) -> ListPage[Document]:
-    """List the organisation's documents, newest first."""
+) -> DocumentListFilter:
     if stack_id is not None:
         require_scope(caller, Permission.EXTRACTIONS_READ, "a filter on stacks")
-    filters = DocumentListFilter(
+    return DocumentListFilter(
         parent_document_id, status, media_type, filename, since, until, tag_id, document_id, stage, stack_id
     )
+
+
+Filters = Annotated[DocumentListFilter, Depends(get_filters)]
+
+
+@router.get("")
+async def list_documents(
+    caller: TheCaller,
+    scope: TheScope,
+    runtime: TheRuntime,
+    filters: Filters,
+    limit: Limit = 50,
+    before: Before = None,
+    sort: Annotated[
+        DocumentOrder | None, Query(description="What the list is sorted by. Default: newest first.")
+    ] = None,
+    descending: Annotated[bool, Query(description="With `sort`: from the highest value to the lowest.")] = False,
+    details: Annotated[
+        bool,
+        Query(description="Also return tables and identifying values. A key needs extractions:read for it."),
+    ] = False,
+) -> ListPage[ListedDocument]:
+    """List the organisation's documents, newest first."""
+    if details:
+        require_scope(caller, Permission.EXTRACTIONS_READ, "`details`")
     async with runtime.database.as_user(scope) as conn:
-        page = await documents.list_documents(conn, scope.org_id, limit=limit, before=before, filters=filters)
-    return ListPage[Document](items=[Document.of(row) for row in page.items], next=page.next)
+        page = await documents.list_documents(
+            conn, scope.org_id, limit=limit, before=before, filters=filters, sort=sort, descending=descending
+        )
+        found = await document_list.details(conn, page.items if details else [])
+    return ListPage[ListedDocument](
+        items=[
+            ListedDocument.of(asdict(row) | (asdict(found[row.id]) if row.id in found else {})) for row in page.items
+        ],
+        next=page.next,
+    )
 
 
-class DocumentCount(BaseModel):
-    """A number of documents."""
+class DocumentTotals(ResponseModel):
+    """A number of documents, with their pages and bytes."""
 
     count: int
+    pages: int
+    bytes: int
+    average_cost_usd: float | None = Field(
+        description="What it cost on average to extract the fields of a document, of the last 50. null: not known, or "
+        "the key has no scope extractions:read."
+    )
 
 
 @router.get("/count")
-async def count_documents(
-    scope: TheScope, conn: Conn, stage: Annotated[DocumentStage, Query(description="Only documents at this stage.")]
-) -> DocumentCount:
-    """Count the organisation's documents at a stage."""
-    return DocumentCount(count=await documents.count_documents(conn, scope.org_id, stage))
+async def count_documents(caller: TheCaller, scope: TheScope, conn: Conn, filters: Filters) -> DocumentTotals:
+    """Count the documents of a list."""
+    totals = await documents.count_documents(conn, scope.org_id, filters)
+    may_read_cost = not isinstance(caller, KeyCaller) or Permission.EXTRACTIONS_READ in caller.scopes
+    cost = await schema_changes.average_cost(conn, scope.org_id, None) if may_read_cost else None
+    return DocumentTotals.of({**asdict(totals), "average_cost_usd": cost})
+
+
+class DocumentsToGroup(RequestBody):
+    """Documents to group."""
+
+    document_ids: Annotated[list[UUID], Field(min_length=1, max_length=1_000)]
+
+
+@router.post("/groups")
+async def group_documents(body: DocumentsToGroup, scope: TheScope, runtime: TheRuntime) -> DocumentGroups:
+    """Group documents, with the files inside them, by likeness: which table each group fits into, or which columns a
+    new one could have, with a preview of its rows. By fixed rules: it changes nothing and costs nothing."""
+    return await document_groups.group(runtime.database, scope, body.document_ids)
 
 
 @router.get("/{document_id}")

@@ -39,6 +39,7 @@ _SCOPE_OVERRIDES = {
     ("POST", "/api/documents/{document_id}/auto_create/reject"): Permission.RUNS_APPROVE,
     # These change nothing and return data.
     ("POST", "/api/documents/{document_id}/ground"): Permission.DOCUMENTS_READ,
+    ("POST", "/api/documents/groups"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/schemas/{schema_id}/changes"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/tables/{table_id}/export"): Permission.EXTRACTIONS_READ,
     ("GET", "/api/schemas/{schema_id}/quality"): Permission.EXTRACTIONS_READ,
@@ -49,6 +50,7 @@ _SCOPE_OVERRIDES = {
 SECOND_SCOPES = {
     ("POST", "/api/schemas/{schema_id}/apply"): Permission.RUNS_WRITE,
     ("GET", "/api/inbox"): Permission.RUNS_READ,
+    ("POST", "/api/documents/groups"): Permission.DOCUMENTS_READ,
     # These return fields or names of tables.
     ("GET", "/api/runs/{run_id}/result"): Permission.EXTRACTIONS_READ,
     ("GET", "/api/overview"): Permission.EXTRACTIONS_READ,
@@ -67,6 +69,8 @@ PEOPLE_ONLY = frozenset(
         ("POST", "/api/invitations/accept"),
         ("POST", "/api/keys"),
         ("POST", "/api/stacks/samples"),
+        # (A key would repeat the approval in advance of whoever started the run.)
+        ("POST", "/api/runs/{run_id}/retry"),
     }
 )
 """Routes that refuse every key."""

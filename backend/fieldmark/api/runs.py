@@ -10,14 +10,14 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse
 from pydantic import BaseModel
 
-from fieldmark.api.auth import Conn, TheRuntime, TheScope
+from fieldmark.api.auth import Conn, ThePerson, TheRuntime, TheScope
 from fieldmark.api.extractions import Evidence
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import STORABLE, Before, Filename, Limit, ListPage, Since, Until, json_response
 from fieldmark.api.streams import STREAM, Deltas, event_stream, parse_last_event_id
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import BadRequest, EventsExpired
-from fieldmark.runs.lifecycle import decisions
+from fieldmark.runs.lifecycle import decisions, launch
 from fieldmark.runs.lifecycle.views import Run, to_run, to_runs
 from fieldmark.stores import runs
 
@@ -47,9 +47,15 @@ async def list_runs(
     filename: Filename = None,
     since: Since = None,
     until: Until = None,
+    everyone: Annotated[
+        bool, Query(description="Also runs of other members, without those of conversations that you cannot see.")
+    ] = False,
+    root: Annotated[bool, Query(description="Only runs that no other run started.")] = False,
 ) -> ListPage[Run]:
     """List your own runs. With `status=awaiting_approval` also those that you may approve."""
-    filters = runs.RunFilter(task, document_id, extraction_id, stack_id, filename, since, until)
+    filters = runs.RunFilter(
+        task, document_id, extraction_id, stack_id, filename, since, until, everyone=everyone, is_root=root
+    )
     page = await runs.list_runs(conn, scope, status=status, limit=limit, before=before, filters=filters)
     return ListPage[Run](items=await to_runs(conn, page.items), next=page.next)
 
@@ -60,6 +66,15 @@ async def cancel_run(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> Run:
     await decisions.cancel(runtime.database, scope, run_id)
     async with runtime.database.as_user(scope) as conn:
         return await get_run(run_id, scope, conn)
+
+
+@router.post("/{run_id}/retry", status_code=202)
+async def retry_run(run_id: UUID, _: ThePerson, scope: TheScope, runtime: TheRuntime) -> Run:
+    """Start a run that failed or was cancelled once more, as a new run of yours with the same request. 409 if it did
+    not fail, or if another run started it. Only a person can."""
+    new_id = await launch.retry(runtime.database, scope, run_id, prices=runtime.prices)
+    async with runtime.database.as_user(scope) as conn:
+        return await get_run(new_id, scope, conn)
 
 
 @router.get("/{run_id}")

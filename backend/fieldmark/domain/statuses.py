@@ -55,6 +55,14 @@ class DocumentStatus(StrEnum):
     FAILED = "failed"
 
 
+class DocumentOrder(StrEnum):
+    """What a list of documents is sorted by."""
+
+    ADDED = "added"
+    NAME = "name"
+    PAGES = "pages"
+
+
 class DocumentStage(StrEnum):
     """The status of a document that users see. Computed, never stored.
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
 from uuid import UUID
 
 from fieldmark.db.pool import Connection
 from fieldmark.errors import Fenced, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.services.fair_share import run_unqueued
-from fieldmark.services.labelled_fields import document_type, labels
+from fieldmark.services.labelled_fields import likeness
 from fieldmark.stores import auto_creations, documents
 from fieldmark.stores.auto_creations import AutoCreationRow, SimilarDocument
 from fieldmark.stores.rows import DocumentRow, Fields
-
-_MAX_PAGES: Final = 3
-_MAX_CHARACTERS: Final = 20_000
-_MAX_LABELS: Final = 200
 
 
 async def match_earlier_document(conn: Connection, scope: Scope, run_id: UUID, document_id: UUID) -> AutoCreationRow:
@@ -25,9 +20,9 @@ async def match_earlier_document(conn: Connection, scope: Scope, run_id: UUID, d
     row = await _find_row(conn, run_id)
     if row.kind is not None:
         return row
-    pages = await documents.pages(conn, document_id, 1, _MAX_PAGES)
-    printed = "\n".join(page.text for page in pages if not page.is_xml)[:_MAX_CHARACTERS]
-    kind, printed_labels = await run_unqueued(_kind_and_labels, printed)
+    printed = (await documents.first_texts(conn, [document_id])).get(document_id, "")
+    kind, found = await run_unqueued(likeness, printed)
+    printed_labels = sorted(found)
     similar = await auto_creations.most_similar(conn, scope.org_id, document_id, kind, printed_labels)
     match = None if similar is None else _match_as_json(kind, similar)
     await auto_creations.save_match(conn, run_id, kind, printed_labels, match, similar)
@@ -42,10 +37,6 @@ async def decide(conn: Connection, document_id: UUID, *, accepted: bool) -> Docu
     if row is None:
         raise NotFound("There is no such document.")
     return row
-
-
-def _kind_and_labels(printed: str) -> tuple[str, list[str]]:
-    return document_type(printed)[0], sorted(labels(printed))[:_MAX_LABELS]
 
 
 def _match_as_json(kind: str, similar: SimilarDocument) -> Fields:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fieldmark.domain.columns import column_unit, schema_fields
+from fieldmark.domain.likeness import Likeness
 from fieldmark.domain.numbers import MAX_EXACT_DIGITS, digit_count
 from valuegrounding.dates import MONTHS, usual_order
 from valuegrounding.folding import HARD_SPACE, fold
@@ -80,6 +81,7 @@ _PAID = re.compile(r"\b(?:cash|tender(?:ed)?|(?<!be )paid|received|gegeben|bar|e
 _CHANGE = re.compile(r"\b(?:change|ruckgeld|wechselgeld|rendu|cambio|resto|wisselgeld)\b")
 _CENTS = re.compile(r"(?<!\d)(?:\d{1,3}(?:[.,'\s]\d{3}){1,3}|\d{0,12})[.,]\d\d(?!\d)")
 _TO_CHECK = 0.4
+_MAX_LABELS = 200  # that are compared
 _CONFIDENCES = {"colon": 0.9, "cells": 0.85, "joined": 0.8, "below": 0.75}
 
 
@@ -112,6 +114,11 @@ def labels(text: str) -> set[str]:
     """Return the normalised labels of a text. Documents with the same layout share most of them."""
     found = (normalise_label(label) for label, _, _, _ in _labelled_cells(text, LABELS))
     return {label for label in found if 2 <= len(label) <= 60}
+
+
+def likeness(text: str) -> Likeness:
+    """Return what the document with this text is compared by."""
+    return Likeness(document_type(text)[0], frozenset(sorted(labels(text))[:_MAX_LABELS]))
 
 
 def parse_amount(printed: str) -> float | None:

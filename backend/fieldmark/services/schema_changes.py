@@ -34,7 +34,6 @@ MAX_VERSIONS: Final = 50
 """Older versions that are compared: the newest that extractions follow."""
 MAX_PROMPTS: Final = 50
 """Prompts of a schema that are listed."""
-_RUNS_OF_ESTIMATE: Final = 50
 
 StartReading: TypeAlias = Callable[[Connection, ExtractionRow, Sequence[str] | None], Awaitable[UUID]]
 """Starts a run that reads the named fields of an extraction again, or all of them, in the caller's transaction."""
@@ -124,7 +123,7 @@ async def preview(
         version = await _version(conn, head, revid)
         other_than = version.schema_revid if schema is None else None
         rows = await store.followed_versions(conn, schema_id, other_than, limit=MAX_VERSIONS, max_counted=MAX_COUNTED)
-        cost = await store.average_cost(conn, schema_id, _RUNS_OF_ESTIMATE)
+        cost = await store.average_cost(conn, scope.org_id, schema_id)
         users = await list_prompts(conn, scope, schema_id)
         if schema is not None and head.schema_revid not in {row.schema_revid for row in rows}:
             rows.insert(0, FollowedVersionRow(head.schema_revid, head.number, head.schema or {}, 0))

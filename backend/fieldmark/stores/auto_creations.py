@@ -11,15 +11,12 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from fieldmark.db.pool import Connection
+from fieldmark.domain.likeness import KINDS_OF_ONE_TABLE, MIN_SHARED_LABELS, MIN_SIMILARITY
 from fieldmark.stores.rows import Fields, fetch_one
 
 _COLUMNS: Final[LiteralString] = "document_id, run_id, kind, matched, schema_revid, prompt_revid, extraction_id"
 _MAX_COMPARED: Final = 200
 """A document is compared with at most this many of the newest documents of its kind."""
-MIN_SIMILARITY: Final = 0.6
-"""Minimum share of common labels (intersection over union) of two documents with the same layout."""
-MIN_SHARED_LABELS: Final = 4
-"""Minimum number of common labels of two documents with the same layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +90,8 @@ async def save_match(
 async def most_similar(
     conn: Connection, org_id: UUID, document_id: UUID, kind: str, labels: Sequence[str]
 ) -> SimilarDocument | None:
-    """Return the most similar document whose schema still exists, or None. Accepted proposals come first. The prompt is
-    included only if a user accepted it, because it may quote the document."""
+    """Return the most similar document that is alike and whose schema still exists, or None. Accepted proposals come
+    first. The prompt is included only if a user accepted it, because it may quote the document."""
     return await fetch_one(
         conn,
         SimilarDocument,
@@ -123,10 +120,12 @@ async def most_similar(
              ) as newest
              where a.status = 'accepted' and old.id = a.prompt_revid and newest.schema_id = s.id limit 1
            ) as prompt on true
-           where a.shared_labels >= %(least)s
+           -- (As in domain/likeness.py.)
+           where %(one_table)s or a.shared_labels >= %(least)s
              and a.shared_labels >= %(alike)s * (a.label_count + cardinality(%(labels)s::text[]) - a.shared_labels)
            order by a.status = 'accepted' desc,
-             a.shared_labels::float / (a.label_count + cardinality(%(labels)s::text[]) - a.shared_labels) desc,
+             a.shared_labels::float
+               / greatest(a.label_count + cardinality(%(labels)s::text[]) - a.shared_labels, 1) desc,
              a.created_at
            limit 1""",
         {
@@ -135,6 +134,7 @@ async def most_similar(
             "kind": kind,
             "labels": list(labels),
             "most": _MAX_COMPARED,
+            "one_table": kind in KINDS_OF_ONE_TABLE,
             "least": MIN_SHARED_LABELS,
             "alike": MIN_SIMILARITY,
         },

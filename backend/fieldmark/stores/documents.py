@@ -12,10 +12,10 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.statuses import DocumentStage, DocumentStatus
+from fieldmark.domain.statuses import DocumentOrder, DocumentStage, DocumentStatus
 from fieldmark.errors import Conflict, DocumentFailed, ExternalIdTaken, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.stores.paging import PageRequest, RowPage
+from fieldmark.stores.paging import OffsetPageRequest, PageRequest, RowPage
 from fieldmark.stores.rows import (
     SHOWN_EXTRACTION,
     Conditions,
@@ -41,6 +41,7 @@ _STAGE: LiteralString = """(case documents.status when 'reading' then 'processin
 
 _COLUMNS = (
     "id, filename, media_type, byte_size, page_count, status, error, error_code, parent_document_id, created_at, "
+    "created_by, "
     "storage_path, unlocked_path, content_sha256, external_id, metadata, "
     "(select first.id from public.documents as first "
     "where first.org_id = documents.org_id and first.content_sha256 = documents.content_sha256 "
@@ -60,6 +61,11 @@ _COLUMNS = (
     "(select coalesce(sum(review_count), 0)::integer from private.current_by_schema where document_id = documents.id) "
     f"as to_review, {_STAGE} as stage"
 )
+_ORDERS: Mapping[DocumentOrder, LiteralString] = {
+    DocumentOrder.ADDED: "created_at",
+    DocumentOrder.NAME: "lower(filename)",
+    DocumentOrder.PAGES: "page_count",
+}
 # How an index finds the documents at a stage. (With `in`, the planner may read all documents in order.)
 _AT_STAGE: Mapping[DocumentStage, LiteralString] = {
     DocumentStage.PROCESSING: "status = 'reading'",
@@ -295,9 +301,27 @@ class DocumentListFilter:
         ]
 
 
-async def count_documents(conn: Connection, org_id: UUID, stage: DocumentStage) -> int:
-    query: LiteralString = f"select count(*) from public.documents where org_id = %(org)s and {_AT_STAGE[stage]}"
-    return await value_of(conn, query, {"org": org_id, "stage": stage})
+@dataclass(frozen=True, slots=True)
+class DocumentTotals:
+    """How many documents there are, with the sums of their pages and bytes."""
+
+    count: int
+    pages: int
+    bytes: int
+
+
+async def count_documents(conn: Connection, org_id: UUID, filters: DocumentListFilter) -> DocumentTotals:
+    conditions = " and ".join(filters.conditions())
+    query: LiteralString = f"""select count(*), coalesce(sum(page_count), 0)::bigint as pages,
+          coalesce(sum(byte_size), 0)::bigint as bytes
+        from {_table(filters)} where {conditions}"""
+    totals = await fetch_one(conn, DocumentTotals, query, {"org": org_id, **asdict(filters)})
+    assert totals is not None
+    return totals
+
+
+def _table(filters: DocumentListFilter) -> LiteralString:
+    return "public.documents" if filters.tag_id is None else _TAGGED
 
 
 async def list_documents(
@@ -307,10 +331,19 @@ async def list_documents(
     limit: int,
     before: str | None = None,
     filters: DocumentListFilter | None = None,
+    sort: DocumentOrder | None = None,
+    descending: bool = False,
 ) -> RowPage[DocumentRow]:
+    """Return a page of documents, newest first, or in the order `sort`. Raise Invalid for an invalid cursor."""
     filters = filters or DocumentListFilter()
+    given = {"org": org_id, **asdict(filters)}
+    if sort is not None:
+        by_offset = OffsetPageRequest(limit, before)
+        direction: LiteralString = "desc nulls last" if descending else "asc nulls last"
+        query: LiteralString = f"""select {_COLUMNS} from {_table(filters)} where {" and ".join(filters.conditions())}
+            order by {_ORDERS[sort]} {direction}, created_at desc, id desc limit %(limit)s offset %(offset)s"""
+        return by_offset.page(await fetch_all(conn, DocumentRow, query, given | by_offset.parameters()))
     request = PageRequest("documents", limit, before)
-    table: LiteralString = "public.documents" if filters.tag_id is None else _TAGGED
     sort_columns: LiteralString = "created_at, id" if filters.tag_id is None else "tagged_at, document_id"
     where: list[LiteralString] = [
         *filters.conditions(),
@@ -320,10 +353,53 @@ async def list_documents(
     rows = await fetch_all(
         conn,
         DocumentRow,
-        f"select {_COLUMNS} from {table} where {' and '.join(where)} order by {order} desc limit %(limit)s",
-        {"org": org_id, **asdict(filters), **request.parameters()},
+        f"select {_COLUMNS} from {_table(filters)} where {' and '.join(where)} order by {order} desc limit %(limit)s",
+        {**given, **request.parameters()},
     )
     return request.page(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentTable:
+    """A table that a document is in: of a stack, or of a schema without a stack."""
+
+    table_id: UUID
+    is_stack: bool
+    name: str
+
+
+async def tables_of(conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, list[DocumentTable]]:
+    """Return the tables of each document, by name. Documents without one are left out."""
+    cursor = await conn.execute(
+        """select document_id, table_id, is_stack, name from (
+             select d.document_id, s.id as table_id, true as is_stack, s.name
+             from public.stack_documents as d join public.stacks as s on s.id = d.stack_id
+             where d.document_id = any (%(ids)s)
+             union
+             select e.document_id, s.id, false, s.name
+             from private.current_by_schema as e join public.extractions as x on x.id = e.id
+             join public.schema_versions as v on v.id = x.schema_revid join public.schemas as s on s.id = v.schema_id
+             where e.document_id = any (%(ids)s) and s.deleted_at is null
+               and not exists (select from public.stack_tables where schema_id = s.id)) as t
+           order by lower(name), table_id""",
+        {"ids": list(document_ids)},
+    )
+    found: dict[UUID, list[DocumentTable]] = {}
+    for row in await cursor.fetchall():
+        found.setdefault(row.pop("document_id"), []).append(DocumentTable(**row))
+    return found
+
+
+async def values_outside_lists(conn: Connection, extraction_ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
+    """Return the values of each extraction that are in no list, by path."""
+    cursor = await conn.execute(
+        """select extraction_id, jsonb_object_agg(path, coalesce(to_jsonb(number), to_jsonb(left(text, 200)))) as found
+           from public.fields
+           where extraction_id = any (%s) and indexes = '{}' and kind in ('number', 'day', 'text')
+           group by extraction_id""",
+        (list(extraction_ids),),
+    )
+    return {row["extraction_id"]: row["found"] async for row in cursor}
 
 
 async def is_inside(conn: Connection, document_id: UUID, container_id: UUID) -> bool:
@@ -440,6 +516,22 @@ async def pages(conn: Connection, document_id: UUID, first: int = 1, last: int |
            where document_id = %s and number between %s and %s order by number""",
         (document_id, first, 2**31 - 1 if last is None else last),
     )
+
+
+async def first_texts(conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, str]:
+    """Return the printed text of the first 3 pages of each document, at most 20,000 characters. Each page starts with a
+    line `--- page 1 of 3 ---`. Documents without pages are left out."""
+    cursor = await conn.execute(
+        """select document_id, left(string_agg(
+             format(E'--- page %%s of %%s ---\n%%s', number, pages, left(text, 20000)), E'\n' order by number),
+             20000) as text
+           from (select document_id, number, text, count(*) over (partition by document_id) as pages
+             from public.document_pages
+             where document_id = any (%s) and number <= 3 and engine <> 'xml') as p
+           group by document_id""",
+        (list(document_ids),),
+    )
+    return {row["document_id"]: row["text"] async for row in cursor}
 
 
 async def words(conn: Connection, document_id: UUID) -> list[PageWords]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -89,6 +90,28 @@ class PageRequest:
             return RowPage(rows, None)
         last = rows[self.limit - 1]
         return RowPage(rows[: self.limit], str(Cursor(self.kind, Position(last.created_at, last.id))))
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetPageRequest:
+    """A request for at most `limit` rows of a list that is not sorted by time. A cursor is the number of rows before
+    it: rows that are added or deleted meanwhile shift the next page."""
+
+    limit: int
+    before: str | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the statement, as `PageRequest`. Raise Invalid for an invalid cursor."""
+        return {"limit": self.limit + 1, "offset": self._offset()}
+
+    def page(self, rows: Sequence[Row]) -> RowPage[Row]:
+        following = str(self._offset() + self.limit) if len(rows) > self.limit else None
+        return RowPage(rows[: self.limit], following)
+
+    def _offset(self) -> int:
+        if self.before is not None and not re.fullmatch(r"[0-9]{1,7}", self.before, re.ASCII):
+            raise Invalid("`before` is not a cursor of this order. Pass `next` of the previous page.")
+        return int(self.before or 0)
 
 
 def position_of(before: str | None, kind: str) -> Position | None:

@@ -174,6 +174,7 @@ class DocumentRow:
     error_code: str | None
     parent_document_id: UUID | None
     created_at: datetime
+    created_by: UUID | None
     storage_path: str
     unlocked_path: str | None
     content_sha256: str | None = None

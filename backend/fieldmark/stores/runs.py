@@ -259,7 +259,8 @@ _OR_DECIDED: LiteralString = """or (select private.approval_refusal_reason_for(%
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Filters of a list of runs; None matches all. `stack_id` also matches the runs that read its rows. `name` is
+    """Filters of a list of runs; None matches all. `everyone`: also runs of others. `is_root`: only runs that no other
+    run started. `stack_id` also matches the runs that read its rows. `name` is
     part of the filename, ignoring case. Runs were created from `since` (inclusive) to `until` (exclusive)."""
 
     task: str | None = None
@@ -271,6 +272,8 @@ class RunFilter:
     until: datetime | None = None
     schema_id: UUID | None = None
     created_by: UUID | None = None
+    everyone: bool = False
+    is_root: bool | None = None
 
     def conditions(self, status: str | None) -> list[LiteralString]:
         """Return the conditions for runs `r` of the user and for the filters that are set, with parameters named after
@@ -294,11 +297,12 @@ class RunFilter:
                 where d.id = r.document_id and position(lower(%(name)s) in lower(d.filename)) > 0)
             """: self.name,
             "r.created_by = %(created_by)s": self.created_by,
+            "r.parent_run_id is null": self.is_root or None,
             "r.created_at >= %(since)s": self.since,
             "r.created_at < %(until)s": self.until,
         }
         visible: LiteralString = f"(r.created_by = %(user)s {_OR_DECIDED if waiting else ''})"
-        return ["r.org_id = %(org)s", visible, *active_conditions(optional)]
+        return ["r.org_id = %(org)s", *([] if self.everyone else [visible]), *active_conditions(optional)]
 
 
 async def list_runs(
@@ -310,8 +314,8 @@ async def list_runs(
     before: str | None = None,
     filters: RunFilter | None = None,
 ) -> RowPage[RunRow]:
-    """Return a page of the user's runs with a status (None: any), newest first. `awaiting_approval` includes runs of
-    other users that this user decides. Raise Invalid for an invalid cursor."""
+    """Return a page of runs with a status (None: any), newest first: the user's own, unless the filter says otherwise.
+    `awaiting_approval` includes runs of other users that this user decides. Raise Invalid for an invalid cursor."""
     request = PageRequest("runs", limit, before)
     filters = filters or RunFilter()
     conditions = [*filters.conditions(status), *request.conditions("r.created_at, r.id")]

@@ -53,9 +53,9 @@ async def followed_versions(
     )
 
 
-async def average_cost(conn: Connection, schema_id: UUID, last: int) -> Decimal | None:
+async def average_cost(conn: Connection, org_id: UUID, schema_id: UUID | None, last: int = 50) -> Decimal | None:
     """Return the average cost of the `last` completed extraction runs with this schema; if there is none, of those of
-    its organisation. None if not known."""
+    the organisation. None if not known."""
     return await value_of(
         conn,
         """select coalesce((select avg(private.cost_of_run(r.id)) from (
@@ -65,10 +65,9 @@ async def average_cost(conn: Connection, schema_id: UUID, last: int) -> Decimal 
              where v.schema_id = %(schema)s and r.task = 'extract' and r.status = 'completed'
              order by r.created_at desc limit %(last)s) as r), (select avg(private.cost_of_run(r.id)) from (
                select id from public.runs
-               where org_id = (select org_id from public.schemas where id = %(schema)s)
-                 and task = 'extract' and status = 'completed'
+               where org_id = %(org)s and task = 'extract' and status = 'completed'
                order by created_at desc limit %(last)s) as r)) as cost""",
-        {"schema": schema_id, "last": last},
+        {"org": org_id, "schema": schema_id, "last": last},
     )
 
 

@@ -55,15 +55,23 @@ export async function startTurn(message: ChatMessage, key: string): Promise<{ th
   return { threadId: (started as { thread_id: string }).thread_id };
 }
 
-/** Start a run that fills the table of a stack. Return its id. */
-export async function startFill(stackId: string, key: string, instructions?: string): Promise<string> {
+/** Start a run that fills the table of a stack. Return its id. `max_cost_usd` null: no limit. */
+export async function startFill(stackId: string, key: string, options: FillOptions = {}): Promise<string> {
+  const { max_cost_usd: limit, ...others } = options;
   const body = {
     stack_id: stackId,
     wait: false,
-    ...(instructions !== undefined && { instructions }),
+    ...others,
+    ...(limit != null && { max_cost_usd: limit }),
   } as components['schemas']['StackRequest'];
   const started = await dataOf(api.POST('/api/agent/stack', { body, params: { header: { 'idempotency-key': key } } }));
   return (started as { run_id: string }).run_id;
+}
+
+export interface FillOptions {
+  instructions?: string;
+  approval?: 'ask' | 'auto';
+  max_cost_usd?: number | null;
 }
 
 /** Start a run that changes the table of a stack as described in `message`. Return its id. */

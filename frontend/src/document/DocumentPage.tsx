@@ -8,7 +8,6 @@ import { useProposedFields } from '../approvals/useProposedFields';
 import { documentQuery } from '../documents/documentQueries';
 import { listPosition, useNeighbours } from '../documents/listPosition';
 import { StageBadge } from '../documents/StageBadge';
-import { DropTarget } from '../documents/DropTarget';
 import { HistoryDialog } from '../history/HistoryDialog';
 import { RunPanel } from '../runs/RunPanel';
 import { useCanWrite } from '../session/role';
@@ -178,7 +177,6 @@ function OneDocument({ documentId }: { documentId: string }) {
   );
   return (
     <div className={styles.page}>
-      {canWrite && <DropTarget />}
       {historyShown && extraction !== undefined && (
         <HistoryDialog
           extraction={extraction}

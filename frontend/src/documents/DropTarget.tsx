@@ -1,12 +1,25 @@
-/** Uploads files that are dropped or pasted anywhere on the page. */
+/** Uploads files that are dropped or pasted anywhere on the page, or chosen. */
 
-import { useEffect, useState } from 'react';
+import { Upload } from 'lucide-react';
+import { useEffect, useRef, useState } from 'react';
 import { t } from '../shared/i18n';
-import styles from './DropTarget.module.css';
+import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { upload } from './uploads';
+
+const ADD = { id: 'global.addFiles', keys: 'u' } as const;
+
+/** The id of the file input, for `chooseFiles`. */
+const INPUT = 'files-to-add';
+
+/** Let the person choose files. */
+export function chooseFiles(): void {
+  document.getElementById(INPUT)?.click();
+}
 
 export function DropTarget() {
   const [over, setOver] = useState(false);
+  const input = useRef<HTMLInputElement>(null);
+  useShortcut(ADD, () => input.current?.click());
   useEffect(() => {
     const controller = new AbortController();
     const { signal } = controller;
@@ -39,5 +52,27 @@ export function DropTarget() {
       controller.abort();
     };
   }, []);
-  return over ? <div className={styles.over}>{t('documents.dropToUpload')}</div> : null;
+  return (
+    <>
+      <input
+        ref={input}
+        id={INPUT}
+        type="file"
+        multiple
+        hidden
+        aria-label={t('documents.files')}
+        onChange={({ target }) => {
+          upload(target.files ?? []);
+          target.value = '';
+        }}
+      />
+      {over && (
+        <div className="pointer-events-none fixed inset-2 z-60 grid place-items-center rounded-xl border-2 border-dashed border-primary bg-accent/90 text-xl font-semibold text-link">
+          <span className="flex items-center gap-3">
+            <Upload size={22} aria-hidden="true" /> {t('documents.dropToUpload')}
+          </span>
+        </div>
+      )}
+    </>
+  );
 }

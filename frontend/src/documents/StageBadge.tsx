@@ -1,29 +1,43 @@
-/** The status of a document. */
+/** The status of a document: what happens to it now, or what it needs next. */
 
+import {
+  Circle,
+  CircleCheck,
+  CircleHelp,
+  Clock,
+  LoaderCircle,
+  type LucideIcon,
+  ShieldCheck,
+  Sparkles,
+  TriangleAlert,
+} from 'lucide-react';
 import type { Document } from '../api/types';
-import { Badge, type Tone } from '../shared/Badge';
-import { formatNumber } from '../shared/format';
+import { StatusPill, type Tone } from '../components/ui/StatusPill';
 import { t } from '../shared/i18n';
-import type { IconName } from '../shared/Icon';
 
-export const STAGES: Record<Document['stage'], { tone: Tone; icon?: IconName }> = {
-  processing: { tone: 'plain' },
-  ready: { tone: 'plain' },
-  extracting: { tone: 'plain', icon: 'spark' },
-  awaiting_approval: { tone: 'unsure', icon: 'question' },
-  proposed: { tone: 'unsure', icon: 'question' },
-  needs_review: { tone: 'unsure', icon: 'warning' },
-  extracted: { tone: 'plain' },
-  reviewed: { tone: 'good', icon: 'check' },
-  failed: { tone: 'bad', icon: 'cross' },
+export const STAGES: Record<Document['stage'], { tone: Tone; icon: LucideIcon }> = {
+  processing: { tone: 'plain', icon: Clock },
+  ready: { tone: 'plain', icon: Circle },
+  extracting: { tone: 'plain', icon: LoaderCircle },
+  awaiting_approval: { tone: 'accent', icon: ShieldCheck },
+  proposed: { tone: 'accent', icon: Sparkles },
+  needs_review: { tone: 'need', icon: CircleHelp },
+  extracted: { tone: 'plain', icon: Circle },
+  reviewed: { tone: 'ok', icon: CircleCheck },
+  failed: { tone: 'bad', icon: TriangleAlert },
 };
 
-export function StageBadge({ document }: { document: Pick<Document, 'stage' | 'to_review' | 'error_code'> }) {
-  const { tone, icon } = STAGES[document.stage];
+interface Props {
+  document: Pick<Document, 'stage' | 'to_review' | 'error_code'>;
+}
+
+export function StageBadge({ document: { stage, to_review: count, error_code: code } }: Props) {
+  const { tone, icon } = STAGES[stage];
   return (
-    <Badge tone={tone} icon={icon}>
-      {t(`documents.statuses.${document.error_code === 'password' ? 'password' : document.stage}`)}
-      {document.to_review ? ` (${formatNumber(document.to_review)})` : ''}
-    </Badge>
+    <StatusPill kind="text" tone={tone === 'ok' ? 'plain' : tone} icon={icon}>
+      {stage === 'needs_review' && count > 0
+        ? t('documents.toCheck', { count })
+        : t(`documents.statuses.${code === 'password' ? 'password' : stage}`)}
+    </StatusPill>
   );
 }

@@ -32,27 +32,37 @@ export function usePendingDeletions(): ReadonlySet<string> {
   );
 }
 
-function keep(id: string) {
-  clearTimeout(timers.get(id)?.timer);
-  timers.delete(id);
-  publish(new Set([...pending].filter((one) => one !== id)));
+function keep(ids: readonly string[]) {
+  for (const id of ids) {
+    clearTimeout(timers.get(id)?.timer);
+    timers.delete(id);
+  }
+  publish(new Set([...pending].filter((one) => !ids.includes(one))));
 }
 
-export function deleteDocument(id: string, name: string, onDeleted: () => void): void {
-  publish(new Set([...pending, id]));
+export function deleteDocuments(documents: readonly { id: string; filename: string }[], onDeleted: () => void): void {
+  const ids = documents.map(({ id }) => id);
+  publish(new Set([...pending, ...ids]));
   const headers = credentials();
-  const timer = setTimeout(() => {
-    timers.delete(id);
-    send(id, headers)
-      .then(onDeleted)
-      .catch((error: unknown) => {
-        toast(t('documents.deleteFailed', { name: visibleText(name), reason: errorMessage(error) }), { urgent: true });
-        keep(id);
-      });
-  }, SECONDS * 1000);
-  timers.set(id, { timer, headers });
-  const undo = { label: t('common.undo'), act: () => keep(id) };
-  toast(t('documents.deleted', { name: visibleText(name) }), { action: undo, seconds: SECONDS });
+  for (const { id, filename } of documents) {
+    const timer = setTimeout(() => {
+      timers.delete(id);
+      send(id, headers)
+        .then(onDeleted)
+        .catch((error: unknown) => {
+          const name = visibleText(filename);
+          toast(t('documents.deleteFailed', { name, reason: errorMessage(error) }), { urgent: true });
+          keep([id]);
+        });
+    }, SECONDS * 1000);
+    timers.set(id, { timer, headers });
+  }
+  const undo = { label: t('common.undo'), act: () => keep(ids) };
+  const text =
+    documents.length === 1
+      ? t('documents.deleted', { name: visibleText(documents[0]!.filename) })
+      : t('documents.deletedMany', { count: documents.length });
+  toast(text, { action: undo, seconds: SECONDS });
 }
 
 async function send(id: string, headers: Record<string, string>): Promise<void> {

@@ -17,12 +17,10 @@ export const documentsQuery = (filter: DocumentFilter) =>
           params: {
             query: {
               limit: PAGE,
+              details: true,
               ...(pageParam !== null && { before: pageParam }),
-              ...(filter.name !== undefined && { filename: filter.name }),
-              ...(filter.status !== undefined && { stage: filter.status }),
-              ...(filter.tag !== undefined && { tag_id: filter.tag }),
-              ...(filter.since !== undefined && { since: `${filter.since}T00:00:00Z` }),
-              ...(filter.until !== undefined && { until: dayAfter(filter.until) }),
+              ...conditionsOf(filter),
+              ...(filter.sort !== undefined && { sort: filter.sort, descending: filter.descending === true }),
             },
           },
           signal,
@@ -36,6 +34,16 @@ export const documentsQuery = (filter: DocumentFilter) =>
     },
   });
 
+function conditionsOf(filter: DocumentFilter) {
+  return {
+    ...(filter.name !== undefined && { filename: filter.name }),
+    ...(filter.status !== undefined && { stage: filter.status }),
+    ...(filter.tag !== undefined && { tag_id: filter.tag }),
+    ...(filter.since !== undefined && { since: `${filter.since}T00:00:00Z` }),
+    ...(filter.until !== undefined && { until: dayAfter(filter.until) }),
+  };
+}
+
 function dayAfter(day: string): string {
   return new Date(Date.parse(day) + 86_400_000).toISOString();
 }
@@ -48,14 +56,18 @@ export const documentQuery = (documentId: string) =>
     refetchInterval: ({ state }) => (state.data?.status === 'reading' ? 700 : false),
   });
 
-/** The number of documents with a status. */
-export const countQuery = (stage: Document['stage']) =>
+/** The number of documents that match, with their pages and bytes, and what reading one costs on average. */
+export const totalsQuery = (filter: DocumentFilter) =>
   queryOptions({
-    queryKey: ['documents', 'count', stage],
-    queryFn: async ({ signal }) =>
-      (await dataOf(api.GET('/api/documents/count', { params: { query: { stage } }, signal }))).count,
+    queryKey: ['documents', 'count', conditionsOf(filter)],
+    queryFn: ({ signal }) =>
+      dataOf(api.GET('/api/documents/count', { params: { query: conditionsOf(filter) }, signal })),
     refetchInterval: 15_000,
   });
+
+/** The number of documents with a status. */
+export const countQuery = (stage: Document['stage']) =>
+  queryOptions({ ...totalsQuery({ status: stage }), select: ({ count }) => count });
 
 export const tagsQuery = queryOptions({
   queryKey: ['tags'],

@@ -1,6 +1,6 @@
 /** The filter of the document list. It is part of the address, so that a list can be linked to. */
 
-import type { Document } from '../api/types';
+import type { Document, DocumentOrder } from '../api/types';
 import { STAGES } from './StageBadge';
 
 export interface DocumentFilter {
@@ -10,7 +10,12 @@ export interface DocumentFilter {
   /** Uploaded on these days (UTC, both included). */
   since?: string;
   until?: string;
+  /** Default: the newest first. */
+  sort?: DocumentOrder;
+  descending?: boolean;
 }
+
+export const ORDERS = ['added', 'name', 'pages'] as const satisfies readonly DocumentOrder[];
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const isDay = (one: unknown): one is string =>
@@ -18,11 +23,13 @@ const isDay = (one: unknown): one is string =>
 
 /** Parse the search parameters of an address; drop invalid ones. */
 export function parseDocumentFilter(search: Record<string, unknown>): DocumentFilter {
-  const { name, status, tag, since, until } = search;
+  const { name, status, tag, since, until, sort, descending } = search;
   return {
     ...(typeof name === 'string' && name !== '' && { name }),
     ...(typeof status === 'string' && Object.hasOwn(STAGES, status) && { status: status as Document['stage'] }),
     ...(typeof tag === 'string' && tag !== '' && { tag }),
     ...(isDay(since) && isDay(until) && since <= until && { since, until }),
+    ...((ORDERS as readonly unknown[]).includes(sort) && { sort: sort as DocumentOrder }),
+    ...(descending === true && { descending }),
   };
 }

@@ -1,11 +1,9 @@
 /** The queue of uploads: a few at a time, with progress. */
 
 import { useSyncExternalStore } from 'react';
-import { startExtraction, startProposal } from '../api/runs';
 import { credentials, apiErrorOf } from '../api/client';
 import type { Document } from '../api/types';
 import { identityKey, session } from '../session/session';
-import { t } from '../shared/i18n';
 import { errorMessage } from '../components/ui/Notice';
 import { notifyOtherTabs } from '../shared/otherTabs';
 
@@ -18,6 +16,10 @@ export interface Upload {
   status: 'waiting' | 'sending' | 'done' | 'failed';
   error?: string;
   document?: Document;
+  /** The stack that it is added to. null: the person is asked where it belongs. */
+  stackId: string | null;
+  /** Whether the person has said where it belongs. */
+  isPlaced: boolean;
   /** `identityKey` of the person who uploads it. */
   by: string;
 }
@@ -26,12 +28,6 @@ export interface Upload {
 interface Dropped {
   file: File;
   headers: Record<string, string>;
-  /** The stack that it is added to. */
-  stackId: string | undefined;
-  /** Set once uploaded. From then on only the suggestion is retried. */
-  document?: Document;
-  /** The model or prompt, and idempotency key, of the run that starts after the upload. */
-  asked?: { choice: string; key: string };
 }
 
 const AT_ONCE = 3;
@@ -70,25 +66,31 @@ export function onUploaded(listener: (document: Document) => void): () => void {
   return () => void doneListeners.delete(listener);
 }
 
-/** Options of the next uploads. `autoCreate` null: as the organisation's setting. With `promptId` each upload is extracted
- * with this prompt, and no schema is suggested. */
-export const uploadOptions: { autoCreate: boolean | null; model: string; promptId: string } = {
-  autoCreate: null,
-  model: '',
-  promptId: '',
-};
-
-/** `stackId`: add the documents to this stack. Its agent reads them, so no schema is suggested. */
-export function upload(chosen: Iterable<File>, stackId?: string): void {
+/** `stackId`: add the documents to this stack. Without one, `AddFiles` asks where they belong. */
+export function upload(chosen: Iterable<File>, stackId: string | null = null): void {
   const headers = credentials();
   const by = identityKey(session.get());
   const added = [...chosen].map((file): Upload => {
     const id = nextId++;
-    files.set(id, { file, headers, stackId });
-    return { id, name: file.name, size: file.size, sent: 0, status: 'waiting', by };
+    files.set(id, { file, headers });
+    return {
+      id,
+      name: file.name,
+      size: file.size,
+      sent: 0,
+      status: 'waiting',
+      stackId,
+      isPlaced: stackId !== null,
+      by,
+    };
   });
   publish([...uploads, ...added]);
   begin();
+}
+
+/** The person has said where these belong: they stay until they are uploaded. */
+export function place(ids: readonly number[]): void {
+  publish(uploads.map((one) => (ids.includes(one.id) ? { ...one, isPlaced: true } : one)));
 }
 
 export function tryAgain(id: number): void {
@@ -111,60 +113,34 @@ function begin() {
   }
 }
 
-async function send({ id, by }: Upload) {
+async function send({ id, by, stackId }: Upload) {
   const found = files.get(id);
   if (found === undefined) return;
   try {
     await session.refresh();
     const headers = by === identityKey(session.get()) ? credentials() : found.headers; // a fresh token, where there is one
-    const { stackId } = found;
-    const { model, promptId, ...options } =
-      stackId === undefined ? uploadOptions : { autoCreate: false, model: '', promptId: '' };
-    const autoCreate = promptId === '' ? options.autoCreate : false;
-    // With a chosen model, the suggestion is a separate run. It waits until the document is read.
-    const separate = autoCreate === true && (model !== '' || found.document !== undefined);
-    if (found.document === undefined) {
-      found.document = await put(
-        found.file,
-        headers,
-        { auto_create: separate ? false : autoCreate, stack_id: stackId },
-        (sent) => change(id, { sent }),
-      );
-    }
-    change(id, { sent: 1, document: found.document });
-    if (separate || promptId !== '') {
-      // A retry starts the same run.
-      const choice = promptId === '' ? model : promptId;
-      if (found.asked?.choice !== choice) found.asked = { choice, key: crypto.randomUUID() };
-      if (promptId !== '')
-        await startExtraction({ document_id: found.document.id, prompt_id: promptId }, found.asked.key);
-      else await startProposal(found.document.id, found.asked.key, model === '' ? undefined : model);
-    }
+    const document = await put(found.file, headers, stackId, (sent) => change(id, { sent }));
     files.delete(id);
-    change(id, { status: 'done', sent: 1 });
+    change(id, { status: 'done', sent: 1, document });
+    for (const listener of doneListeners) listener(document);
+    notifyOtherTabs();
   } catch (error) {
-    const reason = errorMessage(error);
-    change(id, {
-      status: 'failed',
-      error: found.document === undefined ? reason : t('documents.uploads.notStarted', { reason }),
-    });
+    change(id, { status: 'failed', error: errorMessage(error) });
   }
-  if (found.document === undefined) return;
-  for (const listener of doneListeners) listener(found.document);
-  notifyOtherTabs();
 }
 
 /** XMLHttpRequest, since fetch reports no upload progress. */
 function put(
   file: File,
   headers: Record<string, string>,
-  options: { auto_create: boolean | null; stack_id: string | undefined },
+  stackId: string | null,
   progress: (sent: number) => void,
 ): Promise<Document> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    const given = Object.entries(options).filter(([, value]) => value != null);
-    request.open('POST', `/api/documents?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`);
+    // No schema is suggested for each: similar documents belong into one table.
+    const options = new URLSearchParams({ auto_create: 'false', ...(stackId !== null && { stack_id: stackId }) });
+    request.open('POST', `/api/documents?${options}`);
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
     request.upload.onprogress = ({ loaded, total }) => progress(total > 0 ? loaded / total : 0);
     request.onload = () => {

@@ -1,6 +1,7 @@
 /** The history of an extraction: each version with its changes, and a button to restore it. */
 
 import { infiniteQueryOptions, useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
 import { dataOf, api } from '../api/client';
 import type { Change, ChangedExtraction, Evidence, Extraction } from '../api/types';
 import { displayValue } from '../document/fields/fieldValue';
@@ -90,6 +91,11 @@ export function HistoryDialog({ extraction, schema, suggestedBy, canWrite, onClo
               <span className="muted" title={formatTime(one.at)}>
                 {formatAge(one.at)}
               </span>
+              {one.runId !== null && (
+                <Link to="/runs/$runId" params={{ runId: one.runId }}>
+                  {t('history.run')}
+                </Link>
+              )}
               {one.version === extraction.version ? (
                 <span className="muted">{t('history.current')}</span>
               ) : !canWrite ? null : (

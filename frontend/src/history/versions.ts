@@ -10,6 +10,8 @@ export interface Version {
   userId: string | null;
   /** The person whose message names all values of the version that an agent wrote. */
   dictatedBy: string | null;
+  /** The run that wrote the values. */
+  runId: string | null;
 }
 
 /** Group changes by version. Both are ordered from the newest. */
@@ -21,8 +23,8 @@ export function versionsOf(changes: readonly Change[]): Version[] {
       last.changes.push(change);
       if (change.dictated_by === null) last.dictatedBy = null;
     } else {
-      const { version, created_at: at, actor, user_id: userId, dictated_by: dictatedBy } = change;
-      versions.push({ version, changes: [change], at, actor, userId, dictatedBy });
+      const { version, created_at: at, actor, user_id: userId, dictated_by: dictatedBy, run_id: runId } = change;
+      versions.push({ version, changes: [change], at, actor, userId, dictatedBy, runId });
     }
   }
   return versions;

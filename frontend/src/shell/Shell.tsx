@@ -4,7 +4,9 @@ import { Outlet, useLocation, useNavigate } from '@tanstack/react-router';
 import { lazy, Suspense, useEffect, useLayoutEffect, useState } from 'react';
 import { Toasts } from '../components/ui/Toast';
 import { TooltipLayer } from '../components/ui/Tooltip';
+import { DropTarget } from '../documents/DropTarget';
 import { upload } from '../documents/uploads';
+import { useCanWrite } from '../session/role';
 import { identityKey, useSession } from '../session/session';
 import { SignIn } from '../session/SignIn';
 import { t, useLanguage } from '../shared/i18n';
@@ -16,6 +18,7 @@ import { PhoneBar, PhoneHead, Sidebar } from './Sidebar';
 const ShortcutsDialog = lazy(async () => ({
   default: (await import('../shared/shortcuts/ShortcutsDialog')).ShortcutsDialog,
 }));
+const AddFiles = lazy(async () => ({ default: (await import('../documents/AddFiles')).AddFiles }));
 const CommandMenu = lazy(async () => ({ default: (await import('./CommandMenu')).CommandMenu }));
 
 const SHOW_SHORTCUTS = { id: 'global.shortcuts', keys: '?' } as const;
@@ -63,6 +66,7 @@ export function Shell() {
         <Outlet />
       </main>
       <PhoneBar onFiles={onFiles} />
+      <Intake />
       <Suspense>
         {opened === 'shortcuts' && <ShortcutsDialog onClose={() => setOpened(null)} />}
         {opened === 'search' && <CommandMenu onClose={() => setOpened(null)} onShowShortcuts={onShowShortcuts} />}
@@ -73,6 +77,20 @@ export function Shell() {
       <Toasts />
       <TooltipLayer />
     </div>
+  );
+}
+
+/** Files that are dropped, pasted or chosen anywhere. */
+function Intake() {
+  const canWrite = useCanWrite();
+  if (!canWrite) return null;
+  return (
+    <>
+      <DropTarget />
+      <Suspense>
+        <AddFiles />
+      </Suspense>
+    </>
   );
 }
 

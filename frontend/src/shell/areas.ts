@@ -1,6 +1,6 @@
 /** The areas of the page, in the order of the sidebar. Their addresses are also in api/request_guard.py (UI_PATHS). */
 
-import { CircleHelp, FileText, House, Inbox, KeyRound, Settings, ShieldCheck, Table2, Users } from 'lucide-react';
+import { CircleHelp, FileText, House, Inbox, KeyRound, Play, Settings, ShieldCheck, Table2, Users } from 'lucide-react';
 
 /** `keys`: the second key after G. */
 export const AREAS = [
@@ -13,6 +13,7 @@ export const AREAS = [
 ] as const;
 
 export const SETUP = [
+  { to: '/runs', area: 'runs', icon: Play },
   { to: '/members', area: 'members', icon: Users },
   { to: '/keys', area: 'keys', icon: KeyRound },
   { to: '/settings', area: 'settings', icon: Settings },

@@ -98,7 +98,7 @@ function StackView({ stack, view }: { stack: Stack; view: TableView }) {
       if (message === '') return startFill(id, idempotency.current);
       // Before anything is read, a message is about how to read.
       return isUnread
-        ? startFill(id, idempotency.current, message)
+        ? startFill(id, idempotency.current, { instructions: message })
         : startStackCorrection(id, message, idempotency.current);
     },
     onSuccess: async (started) => {

@@ -3,7 +3,6 @@ from a field."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -34,6 +33,7 @@ HELP: Final = (
     + CHANGES_HELP
 )
 _MOST_LINES: Final = 40
+_MAX_NUMBER: Final = 20
 _CONTENT: Final = "Read the fields of the schema as they are printed."
 
 
@@ -140,9 +140,9 @@ def _propose(turn: RuleTurn) -> str:
 
 
 def _create(turn: RuleTurn, tool: str, name: str, arguments: JsonObject, why: str) -> FinishedCall:
-    """Create something under a name. If the name is taken, try a numbered name, then one unique to this task."""
+    """Create something under a name. If the name is taken, try numbered names."""
     made = turn.call(tool, {"name": name, **arguments}, why)
-    for ending in ("2", hashlib.sha256(turn.task.encode()).hexdigest()[:6]):
+    for ending in range(2, _MAX_NUMBER):
         if made.code != "name_taken":
             break
         made = turn.call(tool, {"name": f"{name} {ending}", **arguments}, why)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import Final
 
 from pydantic import JsonValue
 
 from fieldmark.agents.offline_rules import RuleTurn, json_object, next_message
-from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.offline_model.messages import Block, Body
 from fieldmark.services.labelled_fields import fields_named, parse_amount, read_fields
+from fieldmark.services.suggested_columns import SAMPLES, suggest_columns
 from valuegrounding.folding import fold_alphanumeric
 
 HELP: Final = 'I understand "drop the column X", "add the column X" and "set X of FILE to VALUE".'
-_SAMPLES: Final = 5
 _MAX_COLUMNS: Final = 20
 _MAX_CALLS: Final = 200
 _DROP: Final = re.compile(r"(?:please )?(?:drop|remove|delete) (?:the )?(?:column )?(?P<name>.+?)(?: column)?", re.I)
@@ -61,31 +59,14 @@ def _read_all(turn: RuleTurn, done: str) -> str:
 
 def _propose(turn: RuleTurn, documents: list[JsonValue]) -> list[JsonValue]:
     """Return columns for the labelled values of the first documents: those that at least two have, if any."""
-    found: Counter[tuple[str, str]] = Counter()
     readable = [one for one in map(as_object, documents) if one.get("state") not in ("failed", "duplicate")]
-    samples = readable[:_SAMPLES]
-    for one in samples:
-        read = turn.call("get_document_text", {"document_id": str(one.get("document_id"))})
-        fields = [] if read.failed else read_fields(read.answer)
-        found.update({(paths.name(field.keys), _type_of(field.value, field.keys)): None for field in fields}.keys())
-    shared = [key for key, number in found.most_common() if number > 1] or [key for key, _ in found.most_common()]
-    columns: dict[str, JsonValue] = {}
-    for name, kind in shared:
-        parts = name.split(".")
-        last = parts[-2] if parts[-1] == "name" and len(parts) > 1 else parts[-1]  # vendor.name: vendor
-        if fold_alphanumeric(last) and last not in columns:
-            columns[last] = {"name": last, "type": kind}
-    return list(columns.values())[:_MAX_COLUMNS]
-
-
-def _type_of(value: object, keys: tuple[str, ...]) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int | float):
-        return "number"
-    if isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d-\d\d", value):
-        return "date"
-    return "currency" if keys[-1] == "currency" else "text"
+    texts = [
+        read.answer
+        for one in readable[:SAMPLES]
+        if not (read := turn.call("get_document_text", {"document_id": str(one.get("document_id"))})).failed
+    ]
+    columns = suggest_columns([read_fields(text) for text in texts], "document", _MAX_COLUMNS)
+    return [{"name": one.name, "type": one.type} for one in columns]
 
 
 def _correct(turn: RuleTurn, table: JsonObject, words: str) -> str:

@@ -49,7 +49,6 @@ _PAGE: Final = 100
 _PAGE_WITH_VALUES: Final = 20
 _MAX_LISTED: Final = 50
 _MAX_BYTES: Final = 34_000
-_RUNS_OF_ESTIMATE: Final = 50
 _MAX_COUNTED: Final = 10_000
 
 Offset = Annotated[int, Field(ge=0, le=1_000_000, description="The number of documents to skip.")]
@@ -287,7 +286,7 @@ class StackTools:
             changes += [Change(path, None, value, added=True) for path, value in leaves(args.values or {})]
             return Preview(changes, str(schema.schema_revid))
         rows = await self._rows_to_read(conn)
-        cost = await schema_changes.average_cost(conn, schema.id, _RUNS_OF_ESTIMATE)
+        cost = await schema_changes.average_cost(conn, self.context.scope.org_id, schema.id)
         changes = [Change("documents to read", None, len(rows), added=True)]
         if cost is not None:
             changes.append(Change("estimated cost in US dollars", None, round(float(cost) * len(rows), 2), added=True))

@@ -15,8 +15,9 @@ from fieldmark.agents.spec import validation_errors_text
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.events import RunStartedEvent
 from fieldmark.domain.ids import new_id
+from fieldmark.domain.statuses import RunStatus
 from fieldmark.domain.values import canonical
-from fieldmark.errors import Invalid, OutOfCredit
+from fieldmark.errors import Conflict, Invalid, OutOfCredit
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.billing.meter import LIMIT_MESSAGES
 from fieldmark.runs.billing.prices import Prices
@@ -115,6 +116,43 @@ def parse_request(task_name: str, values: Mapping[str, Any]) -> BaseModel:
         return task.request.model_validate(dict(values))
     except ValidationError as error:
         raise Invalid(f"The request is not valid: {validation_errors_text(error)}.") from None
+
+
+async def retry(database: Database, scope: Scope, run_id: UUID, *, prices: Prices) -> UUID:
+    """Start a run that failed or was cancelled once more, with the same input, and return the new run's id. Raise
+    NotFound, Conflict if it did not fail or is a child run, and the exceptions of `start`."""
+    async with database.as_user(scope) as conn:
+        row = await runs.get(conn, run_id)
+        if row.status not in (RunStatus.FAILED, RunStatus.CANCELLED) or row.parent_run_id is not None:
+            raise Conflict(
+                "This run cannot be repeated: it did not fail, or another run started it. Repeat a run that failed and "
+                "that no other run started."
+            )
+        options = RunOptions(
+            approval=row.approval,
+            model=row.model,
+            max_cost_usd=row.max_cost_usd,
+            max_turns=row.max_turns,
+            auto_approved_tools=tuple(row.auto_approved_tools),
+            background=row.background,
+        )
+        subject = row.subject
+        if subject.extraction_id or subject.thread_id or subject.stack_id:
+            await runs.cancel_waiting(conn, subject, "A newer run replaced this run.")
+        new_run_id = await runs.add(
+            conn,
+            scope,
+            id=new_id(),
+            agent=row.agent,
+            task=row.task,
+            task_input=row.input,
+            subject=subject,
+            options=options,
+        )
+        await _check_credit(conn, scope, prices, options)
+        started = RunStartedEvent(run_id=new_run_id, extraction_id=subject.extraction_id, thread_id=subject.thread_id)
+        await runs.append_event(conn, new_run_id, started)
+        return new_run_id
 
 
 async def start_child(

@@ -44,6 +44,8 @@ class Run(BaseModel):
     id: UUID
     agent: str
     task: str
+    created_by: UUID = Field(description="The person or key that started it, or took it over.")
+    model: str | None = Field(description="The model that was requested. null: the service's default.")
     document_id: UUID | None
     extraction_id: UUID | None
     thread_id: UUID | None

@@ -1,0 +1,391 @@
+/** The runs of the organisation: their state, who started them, what they took and cost; one beside the list with its
+ * steps. */
+
+import {
+  infiniteQueryOptions,
+  queryOptions,
+  useInfiniteQuery,
+  useMutation,
+  useQuery,
+  useQueryClient,
+} from '@tanstack/react-query';
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router';
+import {
+  Ban,
+  CircleCheck,
+  Clock,
+  LoaderCircle,
+  type LucideIcon,
+  Play,
+  RotateCcw,
+  ShieldCheck,
+  TriangleAlert,
+  X,
+} from 'lucide-react';
+import type { ReactNode } from 'react';
+import { api, dataOf } from '../api/client';
+import type { Run, RunStatus } from '../api/types';
+import { Avatar } from '../components/ui/Avatar';
+import { Button } from '../components/ui/Button';
+import { cn } from '../components/ui/cn';
+import { EmptyState } from '../components/ui/EmptyState';
+import { Loading } from '../components/ui/Loading';
+import { ErrorNotice, errorMessage } from '../components/ui/Notice';
+import { StatusPill, type Tone } from '../components/ui/StatusPill';
+import { Tabs } from '../components/ui/Tabs';
+import { toast } from '../components/ui/Toast';
+import en from '../locales/en.json';
+import { usePersonName } from '../session/people';
+import { useCanWrite } from '../session/role';
+import { codeText } from '../shared/codeText';
+import { formatAge, formatCost, formatDuration, formatNumber, formatTime, visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
+import { useUpdateSearch } from '../shared/useUpdateSearch';
+import { useTableLinks } from '../shell/tableLinks';
+import { agentName } from './toolText';
+import { RunStep } from './RunStep';
+import { FILTERS, type RunFilter, type RunsView } from './runsView';
+import { useCancel } from './useCancel';
+import { useRun } from './useRun';
+
+const runsRoute = getRouteApi('/runs');
+const runRoute = getRouteApi('/runs/$runId');
+const PAGE = 50;
+const ENDED = ['completed', 'failed', 'cancelled'];
+
+const STATUSES: Record<RunStatus, { tone: Tone; icon: LucideIcon }> = {
+  queued: { tone: 'plain', icon: Clock },
+  running: { tone: 'accent', icon: LoaderCircle },
+  awaiting_runs: { tone: 'accent', icon: LoaderCircle },
+  awaiting_approval: { tone: 'accent', icon: ShieldCheck },
+  completed: { tone: 'plain', icon: CircleCheck },
+  failed: { tone: 'bad', icon: TriangleAlert },
+  cancelled: { tone: 'plain', icon: Ban },
+};
+
+const runsQuery = ({ show, document }: RunsView) =>
+  infiniteQueryOptions({
+    queryKey: ['runs', 'list', show ?? 'all', document ?? null],
+    initialPageParam: null as string | null,
+    queryFn: async ({ pageParam, signal }) => {
+      const query = {
+        limit: PAGE,
+        everyone: true,
+        ...(document === undefined ? { root: true } : { document_id: document }),
+        ...(show !== undefined && { status: show }),
+        ...(pageParam !== null && { before: pageParam }),
+      };
+      const page = await dataOf(api.GET('/api/runs', { params: { query }, signal }));
+      const items = page.items as Run[];
+      return { items, next: page.next, names: await namesOf(items) };
+    },
+    getNextPageParam: (last) => last.next,
+    refetchInterval: ({ state }) =>
+      state.data?.pages.some((page) => page.items.some(({ status }) => !ENDED.includes(status))) ? 3000 : 15_000,
+  });
+
+/** The file names of the documents that runs are about. */
+async function namesOf(runs: readonly Run[]): Promise<ReadonlyMap<string, string>> {
+  const ids = [...new Set(runs.flatMap(({ document_id: id }) => id ?? []))];
+  if (ids.length === 0) return new Map();
+  const query = { document_id: ids, limit: ids.length };
+  const { items } = await dataOf(api.GET('/api/documents', { params: { query } }));
+  return new Map(items.map((one) => [one.id, one.filename]));
+}
+
+const runQuery = (runId: string) =>
+  queryOptions({
+    queryKey: ['runs', 'one', runId],
+    queryFn: async ({ signal }) => {
+      const params = { path: { run_id: runId } };
+      const run = (await dataOf(api.GET('/api/runs/{run_id}', { params, signal }))) as Run;
+      return { run, names: await namesOf([run]) };
+    },
+    refetchInterval: ({ state: { data } }) => (data !== undefined && ENDED.includes(data.run.status) ? false : 2000),
+  });
+
+export function RunsPage() {
+  return <Runs view={runsRoute.useSearch()} runId={null} />;
+}
+
+export function RunPage() {
+  const { runId } = runRoute.useParams();
+  return <Runs view={runRoute.useSearch()} runId={runId} />;
+}
+
+function Runs({ view, runId }: { view: RunsView; runId: string | null }) {
+  const updateSearch = useUpdateSearch<RunsView>();
+  const listed = useInfiniteQuery({ ...runsQuery(view), placeholderData: (before) => before });
+  const pages = listed.data?.pages ?? [];
+  return (
+    <div className="flex h-full min-h-0 bg-background">
+      <div className={cn('flex min-w-0 flex-1 flex-col', runId !== null && 'max-xl:hidden')}>
+        <div className="flex min-h-12 items-center gap-3 border-b border-border px-4 sm:px-6">
+          <h1 className="text-lg font-semibold">{t('areas.runs')}</h1>
+          {view.document !== undefined && (
+            <Button icon={X} onClick={() => updateSearch(({ document: _, ...before }) => before)}>
+              {t('runs.ofDocument')}
+            </Button>
+          )}
+        </div>
+        <Tabs<RunFilter>
+          label={t('runs.filter')}
+          value={view.show ?? 'all'}
+          tabs={FILTERS.map((value) => ({ value, label: t(`runs.filters.${value}`) }))}
+          onChange={(next) =>
+            updateSearch(({ show: _, ...before }) => (next === 'all' ? before : { ...before, show: next }))
+          }
+          listClass="sm:px-4"
+        />
+        {listed.isError && <ErrorNotice error={listed.error} onRetry={() => void listed.refetch()} />}
+        {listed.isPending ? (
+          <Loading />
+        ) : pages.every((page) => page.items.length === 0) && listed.isSuccess ? (
+          <EmptyState icon={Play} title={t('runs.none')} text={t('runs.noneHint')} />
+        ) : (
+          <div className="min-h-0 flex-1 overflow-auto" role="region" aria-label={t('areas.runs')} tabIndex={0}>
+            <table className="w-full border-collapse text-left text-sm">
+              <thead className="sticky top-0 z-[1] bg-sidebar text-xs text-muted-foreground">
+                <tr className="[&>th]:h-8 [&>th]:border-b [&>th]:border-border [&>th]:px-2 [&>th]:font-normal">
+                  <th scope="col" className="pl-4! sm:pl-6!">
+                    {t('runs.columns.state')}
+                  </th>
+                  <th scope="col">{t('runs.columns.what')}</th>
+                  <th scope="col" className="max-lg:hidden">
+                    {t('runs.columns.who')}
+                  </th>
+                  <th scope="col" className="max-sm:hidden">
+                    {t('runs.columns.started')}
+                  </th>
+                  <th scope="col" className="text-right max-sm:hidden">
+                    {t('runs.columns.duration')}
+                  </th>
+                  <th scope="col" className="text-right max-lg:hidden">
+                    {t('runs.columns.tokens')}
+                  </th>
+                  <th scope="col" className="pr-4! text-right sm:pr-6!">
+                    {t('runs.columns.cost')}
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {pages.flatMap((page) =>
+                  page.items.map((run) => (
+                    <Row key={run.id} run={run} names={page.names} view={view} isOpen={run.id === runId} />
+                  )),
+                )}
+              </tbody>
+            </table>
+            {listed.hasNextPage && (
+              <div className="p-3 text-center">
+                <Button disabled={listed.isFetchingNextPage} onClick={() => void listed.fetchNextPage()}>
+                  {t('runs.older')}
+                </Button>
+              </div>
+            )}
+          </div>
+        )}
+      </div>
+      {runId !== null && <RunDetails key={runId} runId={runId} view={view} />}
+    </div>
+  );
+}
+
+interface RowProps {
+  run: Run;
+  names: ReadonlyMap<string, string>;
+  view: RunsView;
+  isOpen: boolean;
+}
+
+function Row({ run, names, view, isOpen }: RowProps) {
+  const personName = usePersonName();
+  const subject = useSubject(run, names);
+  return (
+    <tr
+      aria-selected={isOpen}
+      className="relative h-10 border-b border-line hover:bg-hover aria-selected:bg-accent [&>td]:px-2">
+      <td className="pl-4! whitespace-nowrap sm:pl-6!">
+        <State run={run} />
+      </td>
+      <td className="w-full max-w-0">
+        <Link
+          to="/runs/$runId"
+          params={{ runId: run.id }}
+          search={view}
+          className="flex min-h-8 items-center gap-2 text-foreground no-underline after:absolute after:inset-0">
+          <span className="shrink-0 font-medium">{taskName(run)}</span>
+          <span className="truncate text-muted-foreground">{subject?.name}</span>
+        </Link>
+      </td>
+      <td className="max-lg:hidden">
+        <Avatar id={run.created_by} name={personName(run.created_by)} isAlone />
+      </td>
+      <td className="whitespace-nowrap text-muted-foreground max-sm:hidden" title={formatTime(run.created_at)}>
+        {formatAge(run.created_at)}
+      </td>
+      <td className="text-right whitespace-nowrap text-muted-foreground max-sm:hidden">{durationOf(run)}</td>
+      <td className="text-right text-muted-foreground max-lg:hidden">{formatNumber(tokensOf(run))}</td>
+      <td className="pr-4! text-right sm:pr-6!">{costText(run)}</td>
+    </tr>
+  );
+}
+
+function State({ run: { status } }: { run: Run }) {
+  const { tone, icon } = STATUSES[status];
+  return (
+    <StatusPill kind="text" tone={tone} icon={icon}>
+      {t(`runs.statuses.${status}`)}
+    </StatusPill>
+  );
+}
+
+function RunDetails({ runId, view }: { runId: string; view: RunsView }) {
+  const found = useQuery(runQuery(runId));
+  const { state, resume } = useRun(runId);
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const personName = usePersonName();
+  const canWrite = useCanWrite();
+  const run = found.data?.run;
+  const subject = useSubject(run, found.data?.names ?? new Map());
+  const cancel = useCancel(runId, resume);
+  const retry = useMutation({
+    mutationFn: () => dataOf(api.POST('/api/runs/{run_id}/retry', { params: { path: { run_id: runId } } })),
+    onSuccess: async (made) => {
+      await queries.invalidateQueries({ queryKey: ['runs'] });
+      await navigate({ to: '/runs/$runId', params: { runId: made.id }, search: view });
+    },
+    onError: (error) => toast(errorMessage(error), { urgent: true }),
+  });
+  const isEnded = run !== undefined && ENDED.includes(run.status);
+  return (
+    <aside
+      aria-label={t('runs.title')}
+      className="flex w-full min-w-0 flex-col border-border bg-sidebar xl:w-[30rem] xl:shrink-0 xl:border-l">
+      <div className="flex min-h-12 items-center gap-2 border-b border-border px-4">
+        <h2 className="min-w-0 flex-1 truncate text-lg font-semibold">
+          {run === undefined ? t('runs.title') : taskName(run)}
+        </h2>
+        {canWrite && run !== undefined && !isEnded && (
+          <Button icon={Ban} disabled={cancel.isPending} onClick={() => cancel.mutate()}>
+            {t('common.cancel')}
+          </Button>
+        )}
+        {canWrite && run !== undefined && (run.status === 'failed' || run.status === 'cancelled') && (
+          <Button
+            icon={RotateCcw}
+            disabled={retry.isPending || run.parent_run_id !== null}
+            onClick={() => retry.mutate()}>
+            {t('common.tryAgain')}
+          </Button>
+        )}
+        <Button
+          kind="quiet"
+          icon={X}
+          label={t('common.close')}
+          onClick={() => void navigate({ to: '/runs', search: view })}
+        />
+      </div>
+      <div className="min-h-0 flex-1 overflow-y-auto p-4" role="region" aria-label={t('runs.steps')} tabIndex={0}>
+        {found.isError && <ErrorNotice error={found.error} />}
+        {run !== undefined && (
+          <dl className="grid grid-cols-[6.5rem_minmax(0,1fr)] gap-x-3 gap-y-1.5 rounded-lg border border-border bg-card p-4 [&>dt]:text-muted-foreground">
+            <Fact name={t('runs.columns.state')}>
+              <State run={run} />
+            </Fact>
+            {subject !== null && (
+              <Fact name={t('runs.about')}>
+                <Link {...subject.link} className="break-all">
+                  {subject.name}
+                </Link>
+              </Fact>
+            )}
+            <Fact name={t('runs.columns.who')}>{personName(run.created_by)}</Fact>
+            <Fact name={t('runs.columns.started')}>{formatTime(run.created_at)}</Fact>
+            <Fact name={t('runs.columns.duration')}>{durationOf(run)}</Fact>
+            <Fact name={t('common.model')}>
+              {(run.models ?? []).map(({ model }) => visibleText(model)).join(', ') || '–'}
+            </Fact>
+            <Fact name={t('runs.columns.tokens')}>
+              {t('runs.tokens', {
+                read: formatNumber(
+                  run.usage.input_tokens + run.usage.cache_read_input_tokens + run.usage.cache_creation_input_tokens,
+                ),
+                written: formatNumber(run.usage.output_tokens),
+              })}
+            </Fact>
+            <Fact name={t('runs.columns.cost')}>{costText(run)}</Fact>
+            {run.parent_run_id !== null && (
+              <Fact name={t('runs.parent')}>
+                <Link to="/runs/$runId" params={{ runId: run.parent_run_id }} search={view}>
+                  {t('runs.openParent')}
+                </Link>
+              </Fact>
+            )}
+          </dl>
+        )}
+        {run?.error != null && (
+          <p role="alert" className="mt-3 rounded-lg bg-bad-bg px-3 py-2 text-bad">
+            {codeText('runErrors', run.error_code, visibleText(run.error))}
+          </p>
+        )}
+        <h3 className="mt-5 mb-2 text-sm font-semibold">
+          {t('runs.steps')}{' '}
+          <span className="font-normal text-muted-foreground">{formatNumber(state.steps.length)}</span>
+        </h3>
+        <div className="grid grid-cols-[minmax(0,1fr)] gap-1.5" role="log" aria-label={t('runs.steps')}>
+          {state.steps.map((step) => (
+            <RunStep key={step.key} step={step} />
+          ))}
+          {state.steps.length === 0 && (
+            <p className="text-muted-foreground">
+              {state.error?.code === 'not_followed' ? state.error.message : t('runs.noSteps')}
+            </p>
+          )}
+        </div>
+      </div>
+    </aside>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd className="min-w-0">{children}</dd>
+    </>
+  );
+}
+
+/** What a run is about, with its page. */
+function useSubject(run: Run | undefined, names: ReadonlyMap<string, string>) {
+  const tables = useTableLinks();
+  if (run === undefined) return null;
+  const { document_id: documentId, stack_id: stackId } = run;
+  if (documentId !== null) {
+    const link = { to: '/documents/$documentId', params: { documentId } } as const;
+    return { name: visibleText(names.get(documentId) ?? documentId.slice(0, 8)), link };
+  }
+  if (stackId === null) return null;
+  const link = { to: '/stacks/$stackId', params: { stackId } } as const;
+  return { name: tables.find(({ id }) => id === stackId)?.name ?? stackId.slice(0, 8), link };
+}
+
+function taskName({ task, agent }: Run): string {
+  return Object.hasOwn(en.runs.tasks, task) ? t(`runs.tasks.${task as keyof typeof en.runs.tasks}`) : agentName(agent);
+}
+
+function durationOf({ started_at: started, finished_at: finished }: Run): string {
+  if (started === null) return '–';
+  return formatDuration((finished === null ? Date.now() : Date.parse(finished)) - Date.parse(started));
+}
+
+function tokensOf({ usage }: Run): number {
+  const { input_tokens: read, output_tokens: written } = usage;
+  return read + written + usage.cache_read_input_tokens + usage.cache_creation_input_tokens;
+}
+
+function costText({ cost_usd: cost }: Run): string {
+  return cost === null ? t('runs.costUnknown') : formatCost(cost);
+}
