@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from answers import assert_problem
+from members import create_org, new_member
 
 from encrypted_files import NEW_PDF
 from extraction_case import sql
-from members import create_org, new_member
 
 pytestmark = pytest.mark.anyio
 

@@ -212,10 +212,9 @@ async def test_suggestion_is_rejected_or_accepted_as_a_whole(serve, browsing):
 
         # A suggestion requested with the upload is accepted with a tag.
         tag = (await server.http.post("/api/tags", json={"name": "to pay"})).json()["id"]
+        file = ("other.txt", PRINTED.encode())
+        await server.http.post("/api/documents?auto_create=true", files={"file": file})
         await window.open("/documents")
-        await page.get_by_label(label("documents.suggestOnUpload")).check()
-        file = {"name": "other.txt", "mimeType": "text/plain", "buffer": PRINTED.encode()}
-        await page.set_input_files("input[type=file]", file)
         await page.get_by_role("link", name="other.txt").click()
         await banner.get_by_text("(1 field)").wait_for()
         # The chat changes the suggestion; the changed one would be saved.
@@ -250,9 +249,12 @@ async def test_suggestion_is_rejected_or_accepted_as_a_whole(serve, browsing):
         await page.get_by_role("menuitem", name=prompt["name"]).first.click()
         await until(lambda: has_extractions(2))
         await window.open("/documents")
-        await page.get_by_label(label("documents.extractUploads")).select_option(prompt["id"])
         file = {"name": "third.txt", "mimeType": "text/plain", "buffer": f"{PRINTED} 3".encode()}
-        await page.set_input_files("input[type=file]", file)
+        await page.get_by_label(label("adding.files")).set_input_files(file)
+        adding = page.get_by_role("dialog", name=label("adding.title", count=1))
+        await adding.get_by_role("combobox").click()
+        await page.get_by_role("option", name=label("adding.prompt", name=prompt["name"])).click()
+        await adding.get_by_role("button", name=label("adding.read", count=1)).click()
         await until(lambda: has_extractions(3))
 
         # A deleted prompt is marked in the conversation that used it.

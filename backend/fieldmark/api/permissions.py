@@ -48,6 +48,7 @@ _SCOPE_OVERRIDES = {
     ("POST", "/api/schemas/{schema_id}/apply"): Permission.EXTRACTIONS_WRITE,
 }
 SECOND_SCOPES = {
+    ("POST", "/api/schemas/{schema_id}/merge"): Permission.EXTRACTIONS_WRITE,
     ("POST", "/api/schemas/{schema_id}/apply"): Permission.RUNS_WRITE,
     ("GET", "/api/inbox"): Permission.RUNS_READ,
     ("POST", "/api/documents/groups"): Permission.DOCUMENTS_READ,

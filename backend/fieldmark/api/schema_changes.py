@@ -15,7 +15,7 @@ from fieldmark.api.shared_types import RequestBody
 from fieldmark.db.pool import Connection
 from fieldmark.runs.lifecycle import launch
 from fieldmark.services import schema_changes
-from fieldmark.services.schema_changes import AppliedVersion, SchemaChanges
+from fieldmark.services.schema_changes import AppliedVersion, MergedSchema, SchemaChanges
 from fieldmark.stores.paging import MAX_CURSOR_CHARACTERS
 from fieldmark.stores.rows import ExtractionRow
 from fieldmark.stores.runs import RunOptions
@@ -42,6 +42,26 @@ class ApplyRequest(RequestBody):
     limit: Annotated[int, Field(ge=1, le=200)] = 200
     before: str | None = Field(
         None, min_length=1, max_length=MAX_CURSOR_CHARACTERS, description="The `next` of the previous page."
+    )
+
+
+class MergeRequest(RequestBody):
+    """The schema to merge into."""
+
+    into: UUID
+    limit: Annotated[int, Field(ge=1, le=200)] = 200
+    before: str | None = Field(
+        None, min_length=1, max_length=MAX_CURSOR_CHARACTERS, description="The `next` of the previous page."
+    )
+
+
+@router.post("/{schema_id}/merge")
+async def merge_schema(schema_id: UUID, body: MergeRequest, scope: TheScope, runtime: TheRuntime) -> MergedSchema:
+    """Merge a schema into another, and delete it: its extractions, stacks and prompts use the other one from then on.
+    No value is removed, and nothing is read again; a field that the other one lacks is kept and listed as a problem.
+    A member can merge their own schemas, an owner any. A key also needs extractions:write."""
+    return await schema_changes.merge(
+        runtime.database, scope, schema_id, body.into, limit=body.limit, before=body.before
     )
 
 

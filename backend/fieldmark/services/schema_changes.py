@@ -13,6 +13,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from fieldmark.db.pool import Connection, Database
+from fieldmark.domain.columns import list_names
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.schema_changes import SchemaDifference, compare_schemas
 from fieldmark.domain.statuses import ExtractionStatus
@@ -23,7 +24,8 @@ from fieldmark.services.fair_share import run_queued, run_unqueued
 from fieldmark.services.schemas import check
 from fieldmark.stores import extractions as stored
 from fieldmark.stores import schema_changes as store
-from fieldmark.stores.library import prompts, schemas
+from fieldmark.stores import stacks
+from fieldmark.stores.library import PromptText, prompts, schemas
 from fieldmark.stores.paging import Cursor
 from fieldmark.stores.rows import ExtractionRow, Position, SchemaRow
 from fieldmark.stores.schema_changes import FollowedVersionRow, FollowerRow
@@ -32,6 +34,7 @@ MAX_COUNTED: Final = 10_000
 """Extractions of one version that are counted."""
 MAX_VERSIONS: Final = 50
 """Older versions that are compared: the newest that extractions follow."""
+MAX_MERGED_PROMPTS: Final = 200
 MAX_PROMPTS: Final = 50
 """Prompts of a schema that are listed."""
 
@@ -98,6 +101,14 @@ class AppliedVersion(BaseModel):
     stopped: Literal["queue_full", "out_of_credit"] | None = Field(
         description="Why it ended early. Continue from `next` later."
     )
+
+
+class MergedSchema(BaseModel):
+    """The result of merging a schema into another."""
+
+    moved: int = Field(description="How many extractions follow the other schema now.")
+    skipped: list[SkippedExtraction] = Field(description="They keep the merged schema, which can still be read.")
+    next: str | None = Field(description="Pass it as `before` of the same request to continue. null when all is done.")
 
 
 async def list_prompts(conn: Connection, scope: Scope, schema_id: UUID) -> list[SchemaPrompt]:
@@ -193,6 +204,37 @@ async def apply(
     return done
 
 
+async def merge(
+    database: Database, scope: Scope, schema_id: UUID, into: UUID, *, limit: int, before: str | None = None
+) -> MergedSchema:
+    """Merge a schema into another: delete it, let its stacks and prompts use the other one, and move `limit` of its
+    extractions to the latest version of the other, newest first. No value is removed, and nothing is read again. A
+    repeated request continues. Raise NotFound, Invalid if both are the same, Deleted if the other one is deleted."""
+    if schema_id == into:
+        raise Invalid("A schema cannot be merged into itself. Give the id of another schema as `into`.")
+    async with database.as_user(scope) as conn:
+        source, target = await schemas.get(conn, schema_id), await _schema(conn, into)
+        if not source.is_deleted:
+            lists = await run_unqueued(list_names, target.schema or {})
+            await stacks.use_schema(conn, scope, schema_id, into, lists)
+            for row in (await prompts.list_page(conn, scope, limit=MAX_MERGED_PROMPTS, schema_id=schema_id)).items:
+                text = PromptText(row.name, row.content, into, row.model, row.tag_ids)
+                await prompts.update(conn, row.id, text)
+            await schemas.remove(conn, schema_id)
+        page = await store.followers(conn, schema_id, limit=limit, before=before)
+    done = MergedSchema(moved=0, skipped=[], next=page.next)
+    for follower in page.items:
+        async with database.as_user(scope) as conn:
+            row = await stored.find(conn, follower.id, lock=True)
+            if row is None or await store.has_active_run(conn, follower.id):
+                why = SkipReason.NOT_FOUND if row is None else SkipReason.AT_WORK
+                done.skipped.append(SkippedExtraction(extraction_id=follower.id, why=why))
+            else:
+                await move_to_version(conn, row, target, is_read_again=False)
+                done.moved += 1
+    return done
+
+
 async def _move_to_version(
     conn: Connection, extraction_id: UUID, target: SchemaRow, begin_reading: StartReading, done: AppliedVersion
 ) -> SkipReason | None:
@@ -211,13 +253,15 @@ async def _move_to_version(
     return None
 
 
-async def move_to_version(conn: Connection, row: ExtractionRow, target: SchemaRow) -> SchemaDifference:
+async def move_to_version(
+    conn: Connection, row: ExtractionRow, target: SchemaRow, *, is_read_again: bool = True
+) -> SchemaDifference:
     """Move a locked extraction with a schema to another version, and return the difference. The caller must have its
-    changed fields read again, if it has any; otherwise it is completed again if it was."""
+    changed fields read again, if it has any and they are read again; otherwise it is completed again if it was."""
     difference = await run_unqueued(compare_schemas, row.schema or {}, target.schema or {})
     await store.follow(conn, row.id, target.schema_revid)
     if (
-        not difference.needs_reading
+        not (is_read_again and difference.needs_reading)
         and row.status is ExtractionStatus.COMPLETED
         and not await extractions.completion_violations(replace(row, schema=target.schema))
     ):

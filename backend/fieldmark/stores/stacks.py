@@ -232,6 +232,24 @@ async def set_table(conn: Connection, scope: Scope, stack_id: UUID, schema_id: U
     )
 
 
+async def use_schema(conn: Connection, scope: Scope, schema_id: UUID, other_id: UUID, lists: Sequence[str]) -> None:
+    """Let the stack with a schema use another one, which has these lists. If the other one has a stack, the documents
+    move into it. Raise NotFound if the caller may not delete the stack then."""
+    query = "select stack_id from public.stack_tables where schema_id = %s"
+    stack_id, into = [await value_of(conn, query, (one,)) for one in (schema_id, other_id)]
+    if stack_id is not None and into is not None:
+        rows = "select document_id from public.stack_documents where stack_id = %s order by created_at, document_id"
+        cursor = await conn.execute(rows, (stack_id,))
+        await add_documents(conn, scope, into, [row["document_id"] for row in await cursor.fetchall()])
+        await remove(conn, stack_id)
+    elif stack_id is not None:
+        await conn.execute(
+            """update public.stack_tables set schema_id = %s, row_path = case when row_path = any (%s) then row_path end
+               where stack_id = %s""",
+            (other_id, list(lists), stack_id),
+        )
+
+
 async def progress(conn: Connection, stack_ids: Sequence[UUID]) -> dict[UUID, StackProgress]:
     """Return the progress of each of these stacks. Raise TooLongToAnswer."""
     async with query_timeout(conn, MAX_SECONDS, few_rows=True):

@@ -60,7 +60,7 @@ export function DropTarget() {
         type="file"
         multiple
         hidden
-        aria-label={t('documents.files')}
+        aria-label={t('adding.files')}
         onChange={({ target }) => {
           upload(target.files ?? []);
           target.value = '';
