@@ -70,7 +70,7 @@ PEOPLE_ONLY = frozenset(
         ("POST", "/api/invitations/accept"),
         ("POST", "/api/keys"),
         ("POST", "/api/stacks/samples"),
-        # (A key would repeat the approval in advance of whoever started the run.)
+        # (A key would repeat the approval in advance of the person who started the run.)
         ("POST", "/api/runs/{run_id}/retry"),
     }
 )

@@ -18,7 +18,7 @@ from fieldmark.stores.rows import DocumentRow
 
 @dataclass(frozen=True, slots=True)
 class KeyValues:
-    """The values that tell a document from others. null: it has none."""
+    """The values that identify a document. null: it has none."""
 
     vendor: JsonValue = None
     number: JsonValue = None

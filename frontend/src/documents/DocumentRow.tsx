@@ -97,7 +97,7 @@ export const DocumentRow = memo(function DocumentRow({ document, isChosen, canCh
   );
 });
 
-/** Return the values that tell a document from others: "1,284.01 EUR, BW-11840". */
+/** Return the values that identify a document: "1,284.01 EUR, BW-11840". */
 function keyText({ key_values: values }: ListedDocument): string {
   if (values == null) return '';
   const { total, currency, number, vendor } = values;
