@@ -179,6 +179,8 @@ class Settings(BaseSettings):
     max_turns: Annotated[int, Field(ge=1, le=1000)] = 100
     # Unset: medium for extraction, high for the other agents. From high on the model thinks before it answers.
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    # The most tokens of an answer. Unset: 32,000, which small models of your own may refuse.
+    max_output_tokens: Annotated[int, Field(ge=1000, le=128_000)] | None = None
     run_seconds: Annotated[int, Field(ge=5, le=86_400)] = 900
     # Kilobytes of the document in the first message of an extraction. 0: the agent reads the document with its tool.
     first_part_kb: Annotated[int, Field(ge=0, le=1000)] = 80

@@ -133,6 +133,15 @@ async def test_doctor_reports_problems_and_fixes(local_commands):
         assert done.code == 0, done.out
 
 
+async def test_doctor_warns_if_the_price_of_the_model_is_unknown(local_commands):
+    with serve_response(200, {}) as (url, _):
+        async with local_commands(Script([]), ANTHROPIC_BASE_URL=url, FIELDMARK_MODEL="local/llama") as fieldmark:
+            for price, state in (("", "warning"), ("0/0", "ok")):
+                done = await fieldmark.with_settings(FIELDMARK_MODEL_PRICE=price).run("doctor", "--json")
+                (model,) = [one for one in json.loads(done.out)["checks"] if one["name"] == "model"]
+                assert model["state"] == state, model
+
+
 @contextmanager
 def serve_response(status: int, headers: dict[str, str], body: bytes = b"") -> Iterator[tuple[str, list[str]]]:
     """Serve one response to every request. Yield the URL and the tokens received."""

@@ -32,6 +32,23 @@ API_ERROR = {"is_error": True, "stop_reason": "stop_sequence", "terminal_reason"
 
 
 @pytest.mark.parametrize(
+    ("status", "text", "message"),
+    [
+        (500, 'API Error: 500 {"error": {"message": "litellm: no \\"chat\\"\\n model"}}', 'litellm: no "chat" model'),
+        (500, "API Error: 500 upstream broke", "500 upstream broke"),
+        (500, "something else", None),
+        (400, 'API Error: 400 {"message":"' + "x" * 999 + '"}', "x" * 250),
+        (401, 'API Error: 401 {"message":"wrong key sk-1"}', None),
+        (403, 'API Error: 403 {"message":"wrong key sk-1"}', None),
+    ],
+)
+def test_a_gateways_own_message_reaches_the_error_unless_it_may_contain_the_key(status, text, message):
+    error = outcome_of_result(result(**API_ERROR | {"api_error_status": status, "text": text})).error
+    assert error is not None and len(error) < 600 and "sk-1" not in error
+    assert (message in error) if message else ("Its message" not in error)
+
+
+@pytest.mark.parametrize(
     ("changes", "api_error", "code"),
     [
         (API_ERROR | {"api_error_status": 400}, "invalid_request", "model_refused_request"),

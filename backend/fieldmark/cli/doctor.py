@@ -189,6 +189,14 @@ async def _model(settings: Settings) -> Check:
     if status != 200:  # not every service that speaks the Messages API has a list
         found = f"{url} responds, but not with a list of models (status {status}), so the key was not checked."
         return Check("model", State.WARNING, found, "Run `fieldmark extract` on a small file to check.")
+    from fieldmark.runs.billing.prices import Prices, parse_price
+
+    price = None if settings.model_price is None else parse_price(settings.model_price)
+    if not Prices(settings.model, price, fallback=settings.fallback_model).are_known(settings.model):
+        found = (
+            f"{url} accepts the key. The price of {settings.model} or its fallback is unknown: no cost limit applies."
+        )
+        return Check("model", State.WARNING, found, "Set FIELDMARK_MODEL_PRICE (0/0 for a model of your own).")
     return Check("model", State.OK, f"{url} accepts the key. Runs use {settings.model}.")
 
 

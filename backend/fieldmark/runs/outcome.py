@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from fieldmark.domain.answers import FallbackCode
+from fieldmark.domain.formatting import cut_text
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.statuses import RunError
 from fieldmark.runs.message_parts import (
@@ -95,6 +97,8 @@ _CUT_OFF = (
 _DECLINED = (RunError.MODEL_DECLINED, "The model declined to work on this document.")
 _SUCCESS_STOP_REASONS = ("end_turn", "stop_sequence")
 _STOPPED_BY_HOOK = "hook_stopped"
+
+_QUOTED_MESSAGE = re.compile(r'"message"\s*:\s*("(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*")')
 
 # Characters that Postgres cannot store as text.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -202,19 +206,29 @@ def _storable(text: str) -> str:
     return _UNSTORABLE.sub("\ufffd", text.strip())
 
 
+def _service_message(text: str) -> str:
+    """Return the sentence of the model's service in the CLI's report of its error, cut to 300 characters."""
+    quoted = _QUOTED_MESSAGE.search(text)
+    message = json.loads(quoted[1], strict=False) if quoted else text.partition("API Error:")[2]
+    return cut_text(" ".join(_storable(message).split()), 300)
+
+
 def _failure(result: ConversationResult, api_error: str | None, is_streaming: bool) -> tuple[RunError, str]:
     if result.terminal_reason == "prompt_too_long":  # its status is 400, like that of other bad requests
         return _TOO_LONG
     if api_error == "billing_error":  # the Anthropic API uses the status of a bad request
         return _UNPAID
     if result.api_error_status is not None:
-        return _BY_HTTP_STATUS.get(
+        code, error = _BY_HTTP_STATUS.get(
             result.api_error_status,
             (
                 RunError.MODEL_UNAVAILABLE,
                 f"The model's service returned HTTP status {result.api_error_status}. Try again later.",
             ),
         )
+        # A service that refuses the key may repeat it.
+        message = "" if code is RunError.MODEL_REFUSED_KEY else _service_message(result.text or "")
+        return code, f"{error} Its message: {message}" if message else error
     if result.subtype == "error_max_turns":
         return _NO_TURNS
     if result.stop_reason == "refusal":

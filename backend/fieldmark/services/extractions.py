@@ -21,9 +21,11 @@ from fieldmark.db.pool import Connection, Database
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain import paths, rule_fixes
 from fieldmark.domain.changes import Change, Preview
+from fieldmark.domain.coercion import coerce
 from fieldmark.domain.field_problems import field_problems
 from fieldmark.domain.fields import Missing, has_fields, leaves, value_at
 from fieldmark.domain.ids import new_id
+from fieldmark.domain.json_values import as_object
 from fieldmark.domain.paths import Path
 from fieldmark.domain.rule_fixes import RuleFix
 from fieldmark.domain.schema import violations, violations_for_display, write_violations
@@ -332,12 +334,22 @@ async def _prepare(
                 + "\n".join(f"- {error}" for error in errors.values()),
                 list(errors),
             )
+    write = await run_queued(scope.org_id, _coerced, row, write, author)
     from_message: frozenset[str] = frozenset()
     if author.message is not None and not isinstance(write, FieldRemoval):
         written = leaves(write.value, write.path if isinstance(write, FieldWrite) else ())
         from_message = await run_queued(scope.org_id, values_in_message, author.message, written)
     shown = await _evidence(scope, index, row, write, author, from_message)
     return PreparedWrite(row, write, author, shown, from_message)
+
+
+def _coerced(row: ExtractionRow, write: Write, author: Author) -> Write:
+    """Return an agent's write with its values in the JSON types of the schema, where that loses nothing."""
+    if author.is_person or row.schema is None or isinstance(write, FieldRemoval | Restoration):
+        return write
+    if isinstance(write, FieldWrite):
+        return replace(write, value=coerce(row.schema, write.path, write.value))
+    return replace(write, value=as_object(coerce(row.schema, (), dict(write.value))))
 
 
 def _check(value: JsonValue) -> None:
@@ -417,7 +429,7 @@ async def preview(conn: Connection, extraction_id: UUID, write: Write, author: A
     OutsideFields."""
     row = await extractions.get(conn, extraction_id, lock=True)
     await _refuse_outside(row, write, author)
-    return await run_unqueued(preview_of, row, write)
+    return await run_unqueued(preview_of, row, await run_unqueued(_coerced, row, write, author))
 
 
 def preview_of(row: ExtractionRow, write: Write) -> Preview:

@@ -116,6 +116,7 @@ async def _model_service(settings: Settings) -> AsyncGenerator[ModelService]:
             token.get_secret_value() if token else None,
             effort=Effort(settings.effort) if settings.effort else None,
             fallback_model=settings.fallback_model,
+            max_output_tokens=settings.max_output_tokens,
         )
 
 

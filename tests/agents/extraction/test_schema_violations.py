@@ -41,7 +41,7 @@ def set_schema(case, schema):
         ("extract_fields", {"fields": {"number": "1", "total": "10,00"}, "confidences": {}}, "total: "),
         ("extract_fields", {"fields": {"number": "1", "fax": "2"}, "confidences": {}}, "fax: "),
         ("extract_fields", {"fields": {"items": [{"price": 1}, {}, {}]}, "confidences": {}}, "items: "),
-        ("update_field", {"path": "items[0].price", "value": "1", "confidence": 1.0}, "items[0].price: "),
+        ("update_field", {"path": "items[0].price", "value": "1,0", "confidence": 1.0}, "items[0].price: "),
         ("update_field", {"path": "number", "value": None, "confidence": 1.0}, "number: null is not"),
     ],
 )

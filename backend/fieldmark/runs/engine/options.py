@@ -45,7 +45,7 @@ _SETTINGS = json.dumps({"enabledPlugins": {f"cc-plugin-{name}@builtin": False fo
 @dataclass(frozen=True, slots=True)
 class ModelService:
     """The model's service and its credentials. If `offline`, the offline model answers, at no cost. `effort` overrides
-    the agents' effort; `fallback_model` is used if the model is overloaded."""
+    the agents' effort; `fallback_model` is used if the model is overloaded; `max_output_tokens` limits an answer."""
 
     base_url: str | None
     api_key: str | None
@@ -54,6 +54,7 @@ class ModelService:
     effort: Effort | None = None
     retries: int = RETRIES
     fallback_model: str | None = None
+    max_output_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,7 @@ def agent_options(
             "FIELDMARK_CPU_SECONDS": str(cpu_seconds),
             "FIELDMARK_ONE_AT_A_TIME": "true" if kind.one_at_a_time else "false",
             "FIELDMARK_RETRIES": str(service.retries),
+            "FIELDMARK_OUTPUT_TOKENS": str(service.max_output_tokens or ""),
             # Without this, Anthropic's service sends an argument only when it is complete. Other services may not
             # support it.
             "FIELDMARK_EAGER_ARGUMENTS": "" if service.base_url else "true",
