@@ -22,7 +22,7 @@ format:
     ruff check --fix .
     ruff format .
 
-# The tests; `just test tests/sql -k journal` for some of them.
+# The tests; `just test tests/sql -k journal` for some of them, `just test --full` also for those that take longest.
 test *args:
     pytest {{ args }}
 

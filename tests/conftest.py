@@ -84,10 +84,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     major = os.environ.get("FIELDMARK_TEST_POSTGRES", "18")  # noqa: TID251  no settings of the service
     parser.addoption("--home", help="folder of a Postgres server that keeps running after the tests")
     parser.addoption("--cli", choices=("real", "stand-in"), default="stand-in", help="the CLI that runs use")
+    parser.addoption("--full", action="store_true", help="also tests marked `full`")
     parser.addoption("--postgres-major", type=int, default=int(major), help="PostgreSQL to test on: 16 or 18")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--full"):
+        left_out = [item for item in items if item.get_closest_marker("full")]
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=left_out)
     # Long tests start first: one that starts last would prolong the session.
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 

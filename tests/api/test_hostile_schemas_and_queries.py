@@ -58,7 +58,13 @@ MANY_COLUMNS = [
 ]
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ("branches", "many anchors", "many rules") else pytest.mark.full)
+        for name in SCHEMAS
+    ],
+)
 async def test_hostile_schema_does_not_block_the_event_loop(serve, name):
     blocks: dict[str, float] = {}
     async with serve(with_worker=False) as server:

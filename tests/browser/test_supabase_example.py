@@ -29,7 +29,7 @@ EXAMPLE = ROOT / "examples" / "supabase"
 INVOICE = SAMPLES / "i2d_AzureInterior.pdf"
 MOST_LINES = 400
 
-pytestmark = [pytest.mark.anyio, pytest.mark.long]
+pytestmark = [pytest.mark.anyio, pytest.mark.long, pytest.mark.full]
 
 
 def commands() -> list[str]:

@@ -159,20 +159,26 @@ async def start_child_run(case: ExtractionCase) -> Requests:
 
 SCENARIOS: list[Callable[[ExtractionCase], Awaitable[Requests]]] = [
     make_calls_of_all_kinds,
+    recover_from_api_errors,
+    cancel_run,
+    decide_calls,
+]
+FURTHER_SCENARIOS: list[Callable[[ExtractionCase], Awaitable[Requests]]] = [
     complete_with_further_calls,
     use_all_turns,
-    recover_from_api_errors,
     fail_by_api_errors,
     send_refused_request,
     run_out_of_credit,
-    cancel_run,
-    decide_calls,
     send_three_thread_messages,
     start_child_run,
 ]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+@pytest.mark.parametrize(
+    "scenario",
+    [*SCENARIOS, *(pytest.param(one, marks=pytest.mark.full) for one in FURTHER_SCENARIOS)],
+    ids=lambda scenario: scenario.__name__,
+)
 async def test_stand_in_behaves_like_the_cli(database, clone, make_user, scenario):
     async with AsyncExitStack() as stack:
         one, other = [
